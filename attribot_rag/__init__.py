@@ -1,0 +1,48 @@
+"""attribot-rag: which retrieved text caused the answer of a retrieval-augmented chatbot."""
+
+from attribot_rag.attribution import Attribution, Provenance, RankedSource, cite
+from attribot_rag.attributor import Attributor
+from attribot_rag.context import ContextOptions, Document, DocumentSpan, Occurrence, Source
+from attribot_rag.errors import (
+    AttributionError,
+    ContextTooLong,
+    DocumentsNotLocated,
+    InvalidInput,
+    SchemaError,
+    ScoringFailed,
+    ScoringOutOfMemory,
+    TokenizerMismatch,
+    UnsupportedModel,
+)
+from attribot_rag.generation import Generation
+from attribot_rag.language_model import LanguageModel
+from attribot_rag.models import load_model
+from attribot_rag.recording import GenerationRecorder
+from attribot_rag.scoring import ScoringOptions
+
+__all__ = [
+    "Attribution",
+    "AttributionError",
+    "Attributor",
+    "ContextOptions",
+    "ContextTooLong",
+    "Document",
+    "DocumentSpan",
+    "DocumentsNotLocated",
+    "Generation",
+    "GenerationRecorder",
+    "InvalidInput",
+    "LanguageModel",
+    "Occurrence",
+    "Provenance",
+    "RankedSource",
+    "SchemaError",
+    "ScoringFailed",
+    "ScoringOptions",
+    "ScoringOutOfMemory",
+    "Source",
+    "TokenizerMismatch",
+    "UnsupportedModel",
+    "cite",
+    "load_model",
+]

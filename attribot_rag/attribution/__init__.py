@@ -1,0 +1,15 @@
+"""The result: scores, spans, citations, provenance, and its serialized form."""
+
+from attribot_rag.attribution.citations import Citations, CitedSentence, cite
+from attribot_rag.attribution.result import Attribution, Provenance, RankedSource
+from attribot_rag.attribution.serialization import SCHEMA_VERSION
+
+__all__ = [
+    "SCHEMA_VERSION",
+    "Attribution",
+    "Citations",
+    "CitedSentence",
+    "Provenance",
+    "RankedSource",
+    "cite",
+]

@@ -1,0 +1,148 @@
+"""What the user gets: how much each source supports each token of the answer."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from attribot_rag.context import Document, Source
+from attribot_rag.errors import InvalidInput
+
+Interval = tuple[int, int]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Provenance:
+    """How the scores came about.
+
+    `implementation` is the scoring implementation that was used, `prefilled_tokens` what it
+    encoded to begin with (0 if generation's cache was taken over), `scored_tokens` what all
+    ablations took after that. `retokenized` says that the ids were made from text and need not be
+    those that the model saw. `self_check` is the largest difference to the reference in nats, if
+    that was asked for. `options` are those of the context and the scorer.
+    """
+
+    method: str
+    model: str
+    dtype: str
+    device: str
+    implementation: str
+    retokenized: bool
+    prompt_tokens: int
+    prefilled_tokens: int
+    scored_tokens: int
+    forward_passes: int
+    seconds: float
+    self_check: float | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
+    versions: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class RankedSource:
+    """A source with its score in nats for the span that was asked about."""
+
+    source: Source
+    score: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Attribution:
+    """Scores of sources for one response, in nats (positive: the source supports it).
+
+    `token_spans` [num_response_tokens] are the characters of `response` that each token stands
+    for. `token_scores` [num_sources][num_response_tokens] hold None for a source that was not
+    scored. `exact` says of each source whether its text was removed exactly. Documents that do
+    not stand in the prompt are in `not_located`, by index: they have no sources and no score.
+    `notes` tell the reader what to know before trusting the scores.
+    """
+
+    response: str
+    token_spans: tuple[Interval, ...]
+    token_log_likelihoods: tuple[float, ...]
+    documents: tuple[Document, ...]
+    not_located: tuple[int, ...]
+    sources: tuple[Source, ...]
+    token_scores: tuple[tuple[float, ...] | None, ...]
+    exact: tuple[bool, ...]
+    notes: tuple[str, ...]
+    provenance: Provenance
+
+    @cached_property
+    def matrix(self) -> np.ma.MaskedArray[Any, Any]:
+        """Scores as [num_sources, num_response_tokens]; sources not scored are masked."""
+        width = len(self.token_spans)
+        rows = [row if row is not None else (0.0,) * width for row in self.token_scores]
+        mask = [[row is None] * width for row in self.token_scores]
+        shape = (len(rows), width)
+        return np.ma.masked_array(np.reshape(rows, shape), np.reshape(mask, shape))
+
+    def tokens_in(self, start: int, end: int) -> range:
+        """Indices of the response tokens whose first non-space character is in [start, end).
+
+        Raises InvalidInput for characters outside the response.
+        """
+        if not 0 <= start <= end <= len(self.response):
+            raise InvalidInput(
+                f"characters {start} to {end} are not in the response of {len(self.response)}"
+            )
+        chosen = [
+            index
+            for index, (first, last) in enumerate(self.token_spans)
+            if start <= self._anchor(first, last) < end
+        ]
+        return range(chosen[0], chosen[-1] + 1) if chosen else range(0)
+
+    def _anchor(self, first: int, last: int) -> int:
+        piece = self.response[first:last]
+        return first + len(piece) - len(piece.lstrip()) if piece.strip() else first
+
+    def score(self, source_id: int, start: int = 0, end: int | None = None) -> float | None:
+        """Score in nats of a source for the characters [start, end) of the response.
+
+        The sum over the span's tokens; None if the source was not scored.
+        """
+        if not 0 <= source_id < len(self.sources):
+            raise InvalidInput(f"source {source_id} is none of the {len(self.sources)} sources")
+        tokens = self.tokens_in(start, len(self.response) if end is None else end)
+        row = self.token_scores[source_id]
+        return None if row is None else sum(row[index] for index in tokens)
+
+    def top(self, k: int = 5, start: int = 0, end: int | None = None) -> tuple[RankedSource, ...]:
+        """The k sources with the highest scores for a span of the response, best first."""
+        ranked = [
+            RankedSource(source, score)
+            for source in self.sources
+            if (score := self.score(source.id, start, end)) is not None
+        ]
+        ranked.sort(key=lambda one: (-one.score, one.source.id))
+        return tuple(ranked[:k])
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data after the schema (attribot_rag/attribution/schema.json)."""
+        from attribot_rag.attribution.serialization import to_dict
+
+        return to_dict(self)
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Attribution:
+        """The attribution that `to_dict` wrote; raises SchemaError for anything else."""
+        from attribot_rag.attribution.serialization import from_dict
+
+        return from_dict(data)
+
+    def to_json(self, *, indent: int | None = None) -> str:
+        """JSON text of `to_dict`; metadata that JSON does not know is written as text."""
+        return json.dumps(self.to_dict(), ensure_ascii=False, indent=indent, default=str)
+
+    @classmethod
+    def from_json(cls, text: str) -> Attribution:
+        """The attribution that `to_json` wrote; raises SchemaError for anything else."""
+        from attribot_rag.attribution.serialization import from_json
+
+        return from_json(text)

@@ -1,0 +1,268 @@
+"""The facade: a model, a prompt, a response and documents in; an Attribution out."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
+from importlib.metadata import version
+from typing import Any, cast
+
+import torch
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+from attribot_rag.attribution import Attribution, Provenance
+from attribot_rag.context import Context, ContextOptions, Document, TokenizedText, locate_context
+from attribot_rag.errors import ContextTooLong, InvalidInput
+from attribot_rag.generation import Generation
+from attribot_rag.language_model import LanguageModel, Message, Prompt
+from attribot_rag.methods import SourceScores, leave_one_out
+from attribot_rag.recording import GenerationRecorder
+from attribot_rag.scoring import Scorer, ScoringModels, ScoringOptions
+
+Documents = Sequence[str | Document | Mapping[str, Any]]
+
+_UNLIKELY = -6.0
+_GENERATION_WAIT = 0.5
+_RESPONSE_WAIT = 30.0
+
+
+class Attributor:
+    """Attributes the answers of one model to the documents in its prompts.
+
+        attributor = Attributor(model, tokenizer)
+        with attributor.recorder:
+            ...                                   # the model answers, in your own code
+        attribution = attributor.attribute(prompt, response, documents)
+
+    What was answered while the recorder was attached is scored with the token ids and the KV cache
+    of that generation. Without a recording, prompt and response are tokenized again, which the
+    result says.
+    """
+
+    def __init__(
+        self,
+        model: PreTrainedModel,
+        tokenizer: PreTrainedTokenizerBase,
+        *,
+        context: ContextOptions | None = None,
+        scoring: ScoringOptions | None = None,
+        progress: bool = True,
+    ) -> None:
+        self.language_model = LanguageModel(model, tokenizer)
+        self.recorder = GenerationRecorder(self.language_model)
+        self.context_options = context or ContextOptions()
+        self.scoring_options = scoring or ScoringOptions()
+        self.progress = progress
+        self._scoring_models = ScoringModels(model)
+
+    def attribute(
+        self,
+        prompt: Prompt,
+        response: str | Sequence[int],
+        documents: Documents,
+    ) -> Attribution:
+        """Attribute a response to the documents in its prompt.
+
+        `prompt` is the rendered text, the chat messages or the token ids that the model was given;
+        `response` what it answered, as text or ids, or the beginning of that. Raises InvalidInput
+        or one of its kinds for what cannot be attributed.
+        """
+        generation = self._recorded(prompt, response)
+        if generation is None:
+            generation = self._tokenized(prompt, response)
+        shown = response if isinstance(response, str) else None
+        return self.attribute_generation(generation, documents, response=shown)
+
+    def attribute_generation(
+        self, generation: Generation, documents: Documents, *, response: str | None = None
+    ) -> Attribution:
+        """Attribute a generation that was recorded (`recorder.find`) or put together by hand.
+
+        `response` is the text that was shown for it, if it differs by white space around it.
+        """
+        self._check_length(generation)
+        language_model = self.language_model
+        prompt = TokenizedText.of(language_model.check_ids(generation.prompt_ids), language_model)
+        language_model.check_ids(generation.response_ids)
+        context = locate_context(prompt, documents, self.context_options)
+        scorer = Scorer(
+            language_model=language_model,
+            generation=generation,
+            context=context,
+            models=self._scoring_models,
+            options=self.scoring_options,
+            before_batch=lambda: self.recorder.wait_until_idle(_GENERATION_WAIT),
+        )
+        scores = leave_one_out(scorer, progress=self.progress)
+        self.recorder.release(generation)
+        return self._attribution(scorer, scores, response)
+
+    def ask(
+        self,
+        question: str,
+        documents: Documents,
+        *,
+        max_new_tokens: int = 128,
+        **generate: Any,
+    ) -> Attribution:
+        """Answer a question from the documents, greedily by default, and attribute the answer.
+
+        `generate` goes to the model's own `generate`. The result's `response` is the answer.
+        """
+        if not question.strip():
+            raise InvalidInput(f"the question is empty: {question!r}")
+        known = [Document.of(document) for document in documents]
+        prompt_ids = self.language_model.encode_prompt(rag_prompt(question, known, self._chats))
+        options = {"do_sample": False, "max_new_tokens": max_new_tokens, **generate}
+        inputs = torch.tensor([prompt_ids], device=self.language_model.device)
+        with self.recorder, torch.inference_mode():
+            answer = cast(Callable[..., Any], self.language_model.model.generate)
+            answer(inputs, attention_mask=torch.ones_like(inputs), **options)
+        recorded = self.recorder.generations
+        if not recorded or recorded[-1].prompt_ids != prompt_ids:
+            raise InvalidInput(
+                f"the model answered {question!r} with nothing; ask in other words, or set "
+                "min_new_tokens"
+            )
+        return self.attribute_generation(recorded[-1], known)
+
+    @property
+    def _chats(self) -> bool:
+        return bool(self.language_model.tokenizer.chat_template)
+
+    def _recorded(self, prompt: Prompt, response: str | Sequence[int]) -> Generation | None:
+        language_model = self.language_model
+        if isinstance(response, str):
+            prompt_text = prompt if isinstance(prompt, str) else None
+            if prompt_text is None:
+                prompt_text = language_model.decode(language_model.encode_prompt(prompt))
+            return self.recorder.find(response, prompt=prompt_text, timeout=_RESPONSE_WAIT)
+        for generation in reversed(self.recorder.generations):
+            same_response = generation.response_ids[: len(response)] == tuple(response)
+            if same_response and generation.prompt_ids == language_model.encode_prompt(prompt):
+                return generation.shortened(len(response))
+        return None
+
+    def _tokenized(self, prompt: Prompt, response: str | Sequence[int]) -> Generation:
+        """A generation from text; what was given as ids is taken as it is."""
+        language_model = self.language_model
+        prompt_ids = language_model.encode_prompt(prompt)
+        if not isinstance(response, str):
+            response_ids = tuple(int(token_id) for token_id in response)
+            retokenized = isinstance(prompt, str) or isinstance(prompt[0], Mapping)
+            if response_ids[: len(prompt_ids)] == prompt_ids:
+                return Generation.from_sequence(response_ids, prompt_ids, retokenized=retokenized)
+            return Generation(prompt_ids, response_ids, retokenized=retokenized)
+        if not response.strip():
+            raise InvalidInput(f"the response is empty: {response!r}, nothing can be attributed")
+        if isinstance(prompt, str) and response.startswith(prompt):
+            response = response[len(prompt) :]
+            if not response.strip():
+                raise InvalidInput("the response is the prompt and nothing after it")
+        return Generation(prompt_ids, language_model.encode(response), retokenized=True)
+
+    def _check_length(self, generation: Generation) -> None:
+        limit = self.language_model.max_positions
+        length = len(generation.prompt_ids) + len(generation.response_ids)
+        if limit is not None and length > limit and not self.language_model.is_encoder_decoder:
+            raise ContextTooLong(
+                f"prompt and response are {length} tokens, {self.language_model.name!r} has "
+                f"{limit} positions; retrieve fewer or shorter documents"
+            )
+
+    def _attribution(
+        self, scorer: Scorer, scores: SourceScores, response: str | None
+    ) -> Attribution:
+        generation, context = scorer.generation, scorer.context
+        decoded = TokenizedText.of(
+            generation.response_ids, self.language_model, skip_special_tokens=True
+        )
+        text, spans = _aligned(decoded, response)
+        return Attribution(
+            response=text,
+            token_spans=spans,
+            token_log_likelihoods=scores.token_log_likelihoods,
+            documents=context.documents,
+            not_located=context.not_located,
+            sources=context.sources,
+            token_scores=scores.token_scores,
+            exact=scores.exact,
+            notes=tuple(_notes(scorer, scores)),
+            provenance=self._provenance(scorer, scores),
+        )
+
+    def _provenance(self, scorer: Scorer, scores: SourceScores) -> Provenance:
+        return Provenance(
+            method=scores.method,
+            model=self.language_model.name,
+            dtype=str(self.language_model.dtype).removeprefix("torch."),
+            device=str(self.language_model.device),
+            implementation=scorer.implementation,
+            retokenized=scorer.generation.retokenized,
+            prompt_tokens=len(scorer.generation.prompt_ids),
+            prefilled_tokens=scorer.usage.prefilled_tokens,
+            scored_tokens=scorer.usage.scored_tokens,
+            forward_passes=scorer.usage.forward_passes,
+            seconds=round(scorer.usage.seconds, 6),
+            self_check=scorer.usage.self_check,
+            options=_described(self.context_options) | _described(self.scoring_options),
+            versions={
+                "python": platform.python_version(),
+                **{name: version(name) for name in ("attribot-rag", "torch", "transformers")},
+            },
+        )
+
+
+def rag_prompt(question: str, documents: Sequence[Document], chat: bool) -> str | list[Message]:
+    """The prompt of `ask`: the documents, then the question; chat messages if the model chats."""
+    passages = "\n\n".join(document.text.strip() for document in documents)
+    text = (
+        "Answer the question with one short sentence, using only the passages below.\n\n"
+        f"{passages}\n\nQuestion: {question.strip()}"
+    )
+    return [{"role": "user", "content": text}] if chat else f"{text}\nAnswer:"
+
+
+def _aligned(
+    decoded: TokenizedText, response: str | None
+) -> tuple[str, tuple[tuple[int, int], ...]]:
+    """The text as it was shown, and the tokens' characters in it."""
+    text = decoded.text.strip() if response is None else response
+    offset = decoded.text.find(text.strip()) - (len(text) - len(text.lstrip()))
+    if text.strip() not in decoded.text:
+        return decoded.text, decoded.spans
+
+    def place(index: int) -> int:
+        return min(max(index - offset, 0), len(text))
+
+    return text, tuple((place(start), place(end)) for start, end in decoded.spans)
+
+
+def _notes(scorer: Scorer, scores: SourceScores) -> list[str]:
+    notes = []
+    context: Context = scorer.context
+    if scorer.generation.retokenized:
+        notes.append(
+            "Prompt or response was tokenized again; the ids need not be those of the generation."
+        )
+    if context.not_located:
+        missing = ", ".join(str(index) for index in context.not_located)
+        notes.append(f"Documents not found in the prompt, and not scored: {missing}.")
+    if not all(scores.exact):
+        count = scores.exact.count(False)
+        notes.append(f"{count} sources were removed as whole tokens, not to the character.")
+    log_likelihoods = scores.token_log_likelihoods
+    if sum(log_likelihoods) / len(log_likelihoods) < _UNLIKELY:
+        notes.append(
+            "The response is very unlikely for this model after this prompt; "
+            "another model or prompt may have given it."
+        )
+    return notes
+
+
+def _described(options: ContextOptions | ScoringOptions) -> dict[str, Any]:
+    return {
+        name: value if isinstance(value, str | int | float | None) else repr(value)
+        for name, value in asdict(options).items()
+    }

@@ -1,0 +1,61 @@
+"""Cutting a document into the pieces that are scored."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+
+import sentencex
+
+from attribot_rag.errors import InvalidInput
+
+Splitter = Callable[[str], Sequence[str]]
+
+_PARAGRAPH = re.compile(r".+?(?:\n[ \t\r]*\n\s*|\Z)", re.DOTALL)
+
+
+def sentences(text: str, language: str = "en") -> list[str]:
+    """Sentences by sentencex, which knows the abbreviations of many languages."""
+    return list(sentencex.segment(language, text))
+
+
+def paragraphs(text: str) -> list[str]:
+    """Blocks of text between blank lines."""
+    return _PARAGRAPH.findall(text)
+
+
+def make_splitter(unit: str | Splitter, language: str) -> Splitter:
+    """The splitter for 'sentence', 'paragraph' or 'document', or the caller's own."""
+    if callable(unit):
+        return unit
+    known: dict[str, Splitter] = {
+        "sentence": lambda text: sentences(text, language),
+        "paragraph": paragraphs,
+        "document": lambda text: [text],
+    }
+    if unit not in known:
+        raise InvalidInput(f"unknown source unit {unit!r}; choose one of {', '.join(known)}")
+    return known[unit]
+
+
+def split_spans(text: str, splitter: Splitter) -> list[tuple[int, int]]:
+    """Character spans of the pieces, which joined give the text back.
+
+    Blank pieces go to the one before them. Raises InvalidInput if the splitter lost text.
+    """
+    pieces = list(splitter(text))
+    if "".join(pieces) != text:
+        raise InvalidInput(
+            f"the pieces of the splitter do not join to the text that begins {text[:40]!r}; a "
+            "splitter must keep every character, spaces between sentences included"
+        )
+    spans: list[tuple[int, int]] = []
+    start = 0
+    for piece in pieces:
+        end = start + len(piece)
+        if spans and not (piece.strip() and text[slice(*spans[-1])].strip()):
+            spans[-1] = (spans[-1][0], end)
+        elif piece:
+            spans.append((start, end))
+        start = end
+    return spans

@@ -1,0 +1,37 @@
+"""Everything that attribot-rag raises on purpose."""
+
+
+class AttributionError(Exception):
+    """Base of all errors of this package; its message names the value and how to mend it."""
+
+
+class InvalidInput(AttributionError, ValueError):
+    """A prompt, response, document or option that cannot be attributed."""
+
+
+class DocumentsNotLocated(InvalidInput):
+    """None of the documents stands in the prompt that the model saw."""
+
+
+class ContextTooLong(InvalidInput):
+    """Prompt and response together exceed the model's positions."""
+
+
+class TokenizerMismatch(InvalidInput):
+    """The tokenizer does not belong to the model."""
+
+
+class UnsupportedModel(AttributionError):
+    """The model's architecture does not allow what was asked for."""
+
+
+class ScoringFailed(AttributionError):
+    """The model gave numbers that no score can be made of."""
+
+
+class ScoringOutOfMemory(AttributionError, MemoryError):
+    """Even a single ablation does not fit into memory."""
+
+
+class SchemaError(AttributionError, ValueError):
+    """A serialized attribution that does not follow the schema."""

@@ -1,0 +1,73 @@
+"""What really happened when the model answered: the ids it saw, the ids it gave, its KV cache."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+import torch
+
+from attribot_rag.errors import InvalidInput
+
+
+class LayerCache(NamedTuple):
+    """One attention layer's keys and values: [1, num_key_value_heads, positions, head_dim]."""
+
+    keys: torch.Tensor
+    values: torch.Tensor
+
+    @property
+    def num_positions(self) -> int:
+        return self.keys.shape[-2]
+
+
+PromptCache = tuple[LayerCache, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Generation:
+    """One prompt and the response that a model gave to it, in token ids.
+
+    `response_ids` hold neither the end-of-sequence token nor anything after it. `cache`, if there
+    is one, covers at least the prompt less its last token. `retokenized` says that the ids were
+    made from text afterwards and need not be those that the model saw or gave.
+    """
+
+    prompt_ids: tuple[int, ...]
+    response_ids: tuple[int, ...]
+    cache: PromptCache | None = field(default=None, repr=False)
+    retokenized: bool = False
+
+    def __post_init__(self) -> None:
+        if not self.prompt_ids:
+            raise InvalidInput("the prompt has no tokens; pass what the model was given")
+        if not self.response_ids:
+            raise InvalidInput("the response has no tokens, so there is nothing to attribute")
+
+    @classmethod
+    def from_sequence(
+        cls, sequence: tuple[int, ...], prompt_ids: tuple[int, ...], *, retokenized: bool = False
+    ) -> Generation:
+        """Split a full output sequence of `generate` after its prompt.
+
+        Raises InvalidInput if the sequence does not begin with the prompt.
+        """
+        if sequence[: len(prompt_ids)] != prompt_ids:
+            raise InvalidInput(
+                f"the sequence of {len(sequence)} tokens does not follow the prompt of "
+                f"{len(prompt_ids)} tokens; pass the prompt that this output was generated from"
+            )
+        return cls(prompt_ids, sequence[len(prompt_ids) :], retokenized=retokenized)
+
+    def without_cache(self) -> Generation:
+        return replace(self, cache=None)
+
+    def shortened(self, num_response_tokens: int) -> Generation:
+        """The same generation with the first tokens of its response only."""
+        return replace(self, response_ids=self.response_ids[:num_response_tokens])
+
+    @property
+    def cache_bytes(self) -> int:
+        """Bytes of memory that the cache keeps alive."""
+        layers = self.cache or ()
+        return sum(tensor.untyped_storage().nbytes() for layer in layers for tensor in layer)

@@ -1,0 +1,48 @@
+"""Loading a model with its tokenizer by name."""
+
+from __future__ import annotations
+
+import os
+
+import torch
+from transformers import (
+    AutoConfig,
+    AutoModelForCausalLM,
+    AutoModelForSeq2SeqLM,
+    AutoTokenizer,
+    PreTrainedModel,
+)
+
+from attribot_rag.errors import InvalidInput
+from attribot_rag.language_model import LanguageModel
+from attribot_rag.models.smollm2 import smollm2_folder
+
+DEFAULT_MODEL = "smollm2-135m"
+
+
+def load_model(
+    name: str = DEFAULT_MODEL, *, device: str | None = None, dtype: torch.dtype | None = None
+) -> LanguageModel:
+    """Load 'smollm2-135m' (embedded, offline), a path, or any Hugging Face model id.
+
+    `device` is 'cpu', 'cuda', 'cuda:1', ... (default: CUDA if there is one); `dtype` defaults to
+    float32 on the CPU and to the checkpoint's own elsewhere. Raises InvalidInput if it cannot be
+    loaded.
+    """
+    device = device or ("cuda" if torch.cuda.is_available() else "cpu")
+    location = str(smollm2_folder()) if name == DEFAULT_MODEL else os.path.expanduser(name)
+    if dtype is None and torch.device(device).type == "cpu":
+        dtype = torch.float32
+    try:
+        config = AutoConfig.from_pretrained(location)
+        kind = AutoModelForSeq2SeqLM if config.is_encoder_decoder else AutoModelForCausalLM
+        model: PreTrainedModel = kind.from_pretrained(location, dtype=dtype or "auto")
+        torch.nn.Module.to(model, device)
+        model.train(False)
+        tokenizer = AutoTokenizer.from_pretrained(location)
+    except (OSError, ValueError, RuntimeError) as error:
+        raise InvalidInput(
+            f"the model {name!r} cannot be loaded on {device!r}: {error}; pass "
+            f"{DEFAULT_MODEL!r}, the path of a folder with a model, or a Hugging Face id"
+        ) from error
+    return LanguageModel(model, tokenizer)

@@ -1,0 +1,75 @@
+"""The contract of the scoring implementations."""
+
+from __future__ import annotations
+
+import inspect
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import torch
+from transformers import PreTrainedModel
+
+from attribot_rag.generation import Generation
+from attribot_rag.scoring.row import Row
+
+_SOFTMAX_ELEMENTS = 1 << 22
+
+
+class Unsupported(Exception):
+    """An implementation cannot serve this model; the message says why."""
+
+
+class Implementation(ABC):
+    """Log-likelihoods of one response under rows, by one way of running the model.
+
+    `prepare` is called once before the first row. `prefilled_tokens` and `scored_tokens` count
+    the tokens that went through the model.
+    """
+
+    name: ClassVar[str]
+    attention: ClassVar[str | None] = None
+
+    def __init__(self, twin: PreTrainedModel, generation: Generation) -> None:
+        self.twin = twin
+        self.generation = generation
+        self.device = twin.device
+        self.prefilled_tokens = 0
+        self.scored_tokens = 0
+        self._targets = torch.tensor(generation.response_ids, device=self.device)
+        self._forward_parameters = frozenset(inspect.signature(twin.forward).parameters)
+
+    @classmethod
+    def refusal(cls, model: PreTrainedModel, num_tokens: int) -> str | None:
+        """Why the architecture rules this implementation out for so long a row, if it does."""
+        return None
+
+    def prepare(self, native: PreTrainedModel) -> None:
+        """Make ready what all rows share; `native` is a twin with the model's own attention."""
+
+    def num_tokens(self, row: Row) -> int:
+        """Tokens of the row that have to go through the model."""
+        return len(row.token_ids)
+
+    @abstractmethod
+    def log_likelihoods(self, rows: Sequence[Row]) -> torch.Tensor:
+        """Log-probabilities in nats, float32 on the CPU: [num_rows, num_response_tokens]."""
+
+    def _logits(self, positions: torch.Tensor, **inputs: Any) -> torch.Tensor:
+        """The model's own logits at these positions of a batch of one: [num_positions, vocab]."""
+        inputs = {name: value for name, value in inputs.items() if name in self._forward_parameters}
+        if "logits_to_keep" in self._forward_parameters:
+            logits = self.twin(**inputs, logits_to_keep=positions, return_dict=True).logits[0]
+            return torch.as_tensor(logits)
+        return torch.as_tensor(self.twin(**inputs, return_dict=True).logits[0, positions])
+
+    def _target_log_probabilities(self, logits: torch.Tensor) -> torch.Tensor:
+        """From [rows * response tokens, vocab] to float32 [rows, response tokens]."""
+        targets = self._targets.to(logits.device).repeat(len(logits) // len(self._targets))
+        step = max(1, _SOFTMAX_ELEMENTS // logits.shape[-1])
+        parts = []
+        for part, target in zip(torch.split(logits, step), torch.split(targets, step), strict=True):
+            scores = part.float()
+            chosen = scores.gather(-1, target[:, None])[:, 0]
+            parts.append(chosen - scores.logsumexp(-1))
+        return torch.cat(parts).view(-1, len(self._targets)).cpu()

@@ -1,0 +1,65 @@
+"""Score many rows in one forward pass that shares the prompt's cache."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import accumulate, pairwise
+from typing import ClassVar
+
+import torch
+from transformers import PreTrainedModel
+
+from attribot_rag.scoring.attention import PACKED_ATTENTION, PackedLayout, packed_layout
+from attribot_rag.scoring.base import Unsupported
+from attribot_rag.scoring.cropped import CachedImplementation
+from attribot_rag.scoring.row import Row
+
+
+class Packed(CachedImplementation):
+    """Rows end to end in one sequence: one large matrix for the linear layers, no padding."""
+
+    name: ClassVar[str] = "packed"
+    attention: ClassVar[str | None] = PACKED_ATTENTION
+
+    @classmethod
+    def refusal(cls, model: PreTrainedModel, num_tokens: int) -> str | None:
+        config = model.config.get_text_config(decoder=True)
+        if not getattr(model, "_supports_attention_backend", False):
+            return "its attention cannot be replaced through transformers' AttentionInterface"
+        layer_types = set(getattr(config, "layer_types", None) or ("full_attention",))
+        if layer_types != {"full_attention"}:
+            return f"it has layers of the types {', '.join(sorted(layer_types))}"
+        for name in ("attention_chunk_size", "num_kv_shared_layers"):
+            if getattr(config, name, None):
+                return f"its configuration has {name}={getattr(config, name)!r}"
+        return super().refusal(model, num_tokens)
+
+    def log_likelihoods(self, rows: Sequence[Row]) -> torch.Tensor:
+        ends = [0, *accumulate(len(row.token_ids) for row in rows)]
+        layout = PackedLayout(
+            cache=self.prompt_cache,
+            spans=tuple(pairwise(ends)),
+            segments=tuple(row.segments for row in rows),
+        )
+        num_scored = len(self._targets)
+        scored = torch.arange(-num_scored, 0) + torch.tensor(ends[1:])[:, None]
+        positions = [
+            torch.arange(row.first_position, row.first_position + len(row.token_ids))
+            for row in rows
+        ]
+        ids = torch.tensor([token_id for row in rows for token_id in row.token_ids])
+        with packed_layout(layout):
+            logits = self._logits(
+                scored.flatten().to(self.device),
+                input_ids=ids[None].to(self.device),
+                position_ids=torch.cat(positions)[None].to(self.device),
+                use_cache=False,
+            )
+        num_layers = self.twin.config.get_text_config(decoder=True).num_hidden_layers
+        if len(layout.layers_seen) != num_layers:
+            raise Unsupported(
+                f"{len(layout.layers_seen)} of its {num_layers} layers attend through "
+                "transformers' AttentionInterface"
+            )
+        self.scored_tokens += len(ids)
+        return self._target_log_probabilities(logits)

@@ -1,0 +1,55 @@
+"""Score by encoding everything again: the truth that the other implementations must meet."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+import torch
+
+from attribot_rag.scoring.base import Implementation
+from attribot_rag.scoring.rope import length_dependent_rope
+from attribot_rag.scoring.row import Row
+
+
+class Reference(Implementation):
+    """One plain forward pass over each row, without a cache; any causal or encoder-decoder model.
+
+    For an encoder-decoder the prompt is the encoder's input and the response the decoder's.
+    """
+
+    name: ClassVar[str] = "reference"
+
+    def num_tokens(self, row: Row) -> int:
+        return sum(end - start for start, end in row.segments) + len(row.token_ids)
+
+    def log_likelihoods(self, rows: Sequence[Row]) -> torch.Tensor:
+        score = self._decode if self.twin.config.is_encoder_decoder else self._continue
+        self.scored_tokens += sum(map(self.num_tokens, rows))
+        return torch.cat([score(row) for row in rows])
+
+    def _continue(self, row: Row) -> torch.Tensor:
+        if length_dependent_rope(self.twin) is not None:
+            self._reset_rope()
+        ids = torch.tensor([row.full_ids(self.generation)], device=self.device)
+        last = ids.shape[1]
+        positions = torch.arange(last - len(self._targets), last, device=self.device)
+        logits = self._logits(positions, input_ids=ids, use_cache=False)
+        return self._target_log_probabilities(logits)
+
+    def _reset_rope(self) -> None:
+        """Forget the frequencies that a longer row left behind; one short pass does it."""
+        self.twin(input_ids=torch.zeros(1, 1, dtype=torch.long, device=self.device))
+
+    def _decode(self, row: Row) -> torch.Tensor:
+        response = self.generation.response_ids
+        ids = row.full_ids(self.generation)
+        prompt_ids = ids[: len(ids) - len(response) + 1]
+        start = self.twin.config.decoder_start_token_id
+        logits = self._logits(
+            torch.arange(len(response), device=self.device),
+            input_ids=torch.tensor([prompt_ids], device=self.device),
+            decoder_input_ids=torch.tensor([(start, *response[:-1])], device=self.device),
+            use_cache=False,
+        )
+        return self._target_log_probabilities(logits)

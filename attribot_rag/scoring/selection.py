@@ -1,0 +1,143 @@
+"""Which implementation a model gets: the fastest that is right for it."""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Sequence
+
+import torch
+from transformers import PreTrainedModel
+
+from attribot_rag.errors import InvalidInput, UnsupportedModel
+from attribot_rag.generation import Generation
+from attribot_rag.scoring.base import Implementation, Unsupported
+from attribot_rag.scoring.cropped import Cropped
+from attribot_rag.scoring.packed import Packed
+from attribot_rag.scoring.reference import Reference
+from attribot_rag.scoring.row import Row
+from attribot_rag.scoring.twin import fingerprint, make_twin
+
+IMPLEMENTATIONS: tuple[type[Implementation], ...] = (Packed, Cropped, Reference)
+
+_PROBE_PROMPT_TOKENS = 24
+_PROBE_RESPONSE_TOKENS = 4
+
+
+def tolerance(dtype: torch.dtype) -> float:
+    """Nats per response token by which two implementations may differ for rounding alone."""
+    return 1e-3 if dtype in (torch.float32, torch.float64) else 0.25
+
+
+class ScoringModels:
+    """The twins of one model, and which implementations it was seen to allow.
+
+    An implementation is allowed if the configuration does not rule it out and a small probe gives
+    the numbers of `Reference`. Thread-safe; made anew when the model's weights were moved.
+    """
+
+    def __init__(self, model: PreTrainedModel) -> None:
+        self._model = weakref.ref(model)
+        self._lock = threading.RLock()
+        self._fingerprint = 0
+        self._twins: dict[str | None, PreTrainedModel] = {}
+        self._probed: dict[type[Implementation], str | None] = {}
+
+    def make(self, kind: type[Implementation], generation: Generation) -> Implementation:
+        """The implementation for one generation, prepared; raises Unsupported if it cannot be."""
+        implementation = kind(self._twin(kind.attention), generation)
+        with torch.inference_mode():
+            implementation.prepare(self._twin(None))
+        return implementation
+
+    def select(self, requested: str, generation: Generation) -> Implementation:
+        """The requested implementation, or with 'auto' the first that is right for the model.
+
+        Raises InvalidInput for an unknown name, UnsupportedModel if the requested one is refused.
+        """
+        names = [kind.name for kind in IMPLEMENTATIONS]
+        if requested not in ("auto", *names):
+            raise InvalidInput(
+                f"unknown implementation {requested!r}; choose one of auto, {', '.join(names)}"
+            )
+        num_tokens = len(generation.prompt_ids) + len(generation.response_ids)
+        for kind in IMPLEMENTATIONS:
+            if requested not in ("auto", kind.name):
+                continue
+            reason = self.refusal(kind, num_tokens)
+            if reason is None:
+                try:
+                    return self.make(kind, generation)
+                except Unsupported as error:
+                    reason = str(error)
+            if requested == kind.name:
+                raise UnsupportedModel(
+                    f"{kind.name!r} is not right for this model: {reason}; use 'auto'"
+                )
+        raise AssertionError("Reference refuses nothing")
+
+    def refusal(self, kind: type[Implementation], num_tokens: int) -> str | None:
+        """Why this implementation is not right for rows of this length, or None if it is."""
+        model = self._current_model()
+        reason = kind.refusal(model, num_tokens)
+        if reason is not None or kind is Reference:
+            return reason
+        with self._lock:
+            self._refresh()
+            if kind not in self._probed:
+                self._probed[kind] = self._probe(kind)
+            return self._probed[kind]
+
+    def _probe(self, kind: type[Implementation]) -> str | None:
+        prompt, response = _probe_ids(self._current_model())
+        generation = Generation(prompt, response)
+        rows = [
+            Row.exact(prompt, len(prompt), generation),
+            Row.exact((*prompt[:10], *prompt[15:]), 10, generation),
+            Row.exact(prompt[1:], 0, generation),
+        ]
+        try:
+            found = self._score(kind, generation, rows)
+        except Unsupported as error:
+            return str(error)
+        difference = float((found - self._score(Reference, generation, rows)).abs().max())
+        limit = tolerance(self._current_model().dtype)
+        if difference <= limit:
+            return None
+        return f"a probe of it differs from the reference by {difference:.2g} nats"
+
+    def _score(
+        self, kind: type[Implementation], generation: Generation, rows: Sequence[Row]
+    ) -> torch.Tensor:
+        implementation = self.make(kind, generation)
+        with torch.inference_mode():
+            return implementation.log_likelihoods(rows)
+
+    def _twin(self, attention: str | None) -> PreTrainedModel:
+        with self._lock:
+            self._refresh()
+            if attention not in self._twins:
+                self._twins[attention] = make_twin(self._current_model(), attention)
+            return self._twins[attention]
+
+    def _refresh(self) -> None:
+        current = fingerprint(self._current_model())
+        if current != self._fingerprint:
+            self._fingerprint = current
+            self._twins.clear()
+            self._probed.clear()
+
+    def _current_model(self) -> PreTrainedModel:
+        model = self._model()
+        if model is None:
+            raise UnsupportedModel("the model is gone; keep a reference to it while scoring")
+        return model
+
+
+def _probe_ids(model: PreTrainedModel) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Random token ids, the same for every run."""
+    vocabulary = int(model.config.get_text_config(decoder=True).vocab_size)
+    generator = torch.Generator().manual_seed(0)
+    count = _PROBE_PROMPT_TOKENS + _PROBE_RESPONSE_TOKENS
+    ids = tuple(torch.randint(vocabulary, (count,), generator=generator).tolist())
+    return ids[:_PROBE_PROMPT_TOKENS], ids[_PROBE_PROMPT_TOKENS:]

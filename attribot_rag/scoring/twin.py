@@ -1,0 +1,43 @@
+"""A structural copy of a model that shares its weights, to score on without touching it."""
+
+from __future__ import annotations
+
+import copy
+from itertools import chain
+
+from transformers import PreTrainedModel
+
+from attribot_rag.errors import UnsupportedModel
+
+
+def make_twin(model: PreTrainedModel, attention: str | None = None) -> PreTrainedModel:
+    """Copy the modules and the configuration; every weight stays the same tensor.
+
+    The twin is in evaluation mode and may run another attention implementation while the model
+    generates in another thread: nothing that is set on the one is seen by the other. Buffers that
+    a checkpoint does not hold are copied, because rotary embeddings write theirs while they run.
+    Raises UnsupportedModel if weights are offloaded, since sharing them would load them all.
+    """
+    if any(parameter.is_meta for parameter in model.parameters()):
+        raise UnsupportedModel(
+            "some weights of the model are offloaded to the CPU or to disk; load it with a "
+            "device_map that keeps every layer on a device"
+        )
+    persistent = (
+        buffer
+        for module in model.modules()
+        for name, buffer in module.named_buffers(recurse=False)
+        if name not in module._non_persistent_buffers_set
+    )
+    shared = {id(tensor): tensor for tensor in chain(model.parameters(), persistent)}
+    twin: PreTrainedModel = copy.deepcopy(model, dict(shared))
+    if attention is not None:
+        twin.config._attn_implementation = attention
+    twin.train(False)
+    return twin
+
+
+def fingerprint(model: PreTrainedModel) -> int:
+    """Changes when the model's tensors are replaced (moved, adapted), so that a twin is stale."""
+    tensors = chain(model.parameters(), model.buffers())
+    return hash(tuple((id(tensor), tensor.device, tensor.data_ptr()) for tensor in tensors))
