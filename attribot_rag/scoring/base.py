@@ -44,7 +44,7 @@ class Implementation(ABC):
         """Why the architecture rules this implementation out for so long a row, if it does."""
         return None
 
-    def prepare(self, native: PreTrainedModel) -> None:
+    def prepare(self, native: PreTrainedModel) -> None:  # noqa: B027
         """Make ready what all rows share; `native` is a twin with the model's own attention."""
 
     def num_tokens(self, row: Row) -> int:

@@ -1,0 +1,5 @@
+"""Recording what a loaded model generates, without changing what its callers get."""
+
+from attribot_rag.recording.recorder import GenerationRecorder
+
+__all__ = ["GenerationRecorder"]
