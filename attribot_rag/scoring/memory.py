@@ -2,49 +2,71 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 import torch
 from transformers import PreTrainedModel
 
+from attribot_rag.errors import ScoringOutOfMemory
 from attribot_rag.scoring.base import Implementation
 from attribot_rag.scoring.row import Row
 
-_CPU_TOKENS = 4096
+_CPU_TOKENS = 1536
 _MAX_CUDA_TOKENS = 1 << 16
 _MEMORY_SHARE = 0.5
 
 
-@dataclass(frozen=True)
-class MemoryCost:
-    """Bytes that a forward pass holds per new token, and per position whose logits are taken."""
+class Batching:
+    """How many rows go through the model at once: a token budget, halved when memory runs out.
 
-    token_bytes: int
-    logit_bytes: int
+    A position whose logits are taken counts as several tokens, by the memory that they need.
+    Without a budget, takes what the free memory of a GPU allows, and on a CPU, where larger
+    batches are no faster, a fixed number.
+    """
 
-    @classmethod
-    def of(cls, model: PreTrainedModel) -> MemoryCost:
-        """An estimate: the residual stream, attention and feed-forward states of one layer."""
+    def __init__(
+        self, model: PreTrainedModel, implementation: Implementation, token_budget: int | None
+    ) -> None:
         config = model.config.get_text_config(decoder=True)
         hidden = int(config.hidden_size)
         inner = max(getattr(config, "intermediate_size", None) or 0, 4 * hidden)
-        vocabulary = int(config.vocab_size)
-        itemsize = model.dtype.itemsize
-        return cls((12 * hidden + 4 * inner) * itemsize, vocabulary * (itemsize + 4))
-
-    def tokens(self, row: Row, implementation: Implementation) -> int:
-        """What a row takes of a token budget, its logits counted in tokens."""
+        # the residual stream, attention and feed-forward states of one layer
+        token_bytes = (12 * hidden + 4 * inner) * model.dtype.itemsize
+        logit_bytes = int(config.vocab_size) * (model.dtype.itemsize + 4)
         num_logits = len(implementation.generation.response_ids)
-        return implementation.num_tokens(row) + num_logits * self.logit_bytes // self.token_bytes
+        self._head_tokens = num_logits * logit_bytes // token_bytes
+        self._implementation = implementation
+        self.token_budget = token_budget or _default_budget(model.device, token_bytes)
+
+    def next_batch(self, rows: Sequence[Row]) -> Sequence[Row]:
+        """As many of the first rows as the budget allows, at least one."""
+        used = 0
+        for count, row in enumerate(rows):
+            used += self._num_tokens(row)
+            if used > self.token_budget and count:
+                return rows[:count]
+        return rows
+
+    def halve(self, batch: Sequence[Row]) -> None:
+        """Make room after this batch did not fit; raises ScoringOutOfMemory for a single row."""
+        if len(batch) == 1:
+            raise ScoringOutOfMemory(
+                f"one ablation of {self._implementation.num_tokens(batch[0])} tokens does not fit "
+                "into memory; use a shorter context, a smaller dtype, or another device"
+            )
+        self.token_budget = min(self.token_budget, sum(map(self._num_tokens, batch))) // 2
+        if self._implementation.device.type == "cuda":
+            torch.cuda.empty_cache()
+
+    def _num_tokens(self, row: Row) -> int:
+        return self._implementation.num_tokens(row) + self._head_tokens
 
 
-def default_token_budget(model: PreTrainedModel, device: torch.device) -> int:
-    """Tokens that fit into half of the free memory of a GPU; elsewhere a fixed number."""
+def _default_budget(device: torch.device, token_bytes: int) -> int:
     if device.type != "cuda":
         return _CPU_TOKENS
     free, _ = torch.cuda.mem_get_info(device)
-    tokens = int(free * _MEMORY_SHARE) // MemoryCost.of(model).token_bytes
-    return max(1, min(tokens, _MAX_CUDA_TOKENS))
+    return max(1, min(int(free * _MEMORY_SHARE) // token_bytes, _MAX_CUDA_TOKENS))
 
 
 def is_out_of_memory(error: BaseException) -> bool:

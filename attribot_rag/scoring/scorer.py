@@ -11,11 +11,11 @@ import numpy.typing as npt
 import torch
 
 from attribot_rag.context import Context
-from attribot_rag.errors import InvalidInput, ScoringFailed, ScoringOutOfMemory
+from attribot_rag.errors import InvalidInput, ScoringFailed
 from attribot_rag.generation import Generation
 from attribot_rag.language_model import LanguageModel
 from attribot_rag.scoring.base import Implementation
-from attribot_rag.scoring.memory import MemoryCost, default_token_budget, is_out_of_memory
+from attribot_rag.scoring.memory import Batching, is_out_of_memory
 from attribot_rag.scoring.reference import Reference
 from attribot_rag.scoring.row import Row
 from attribot_rag.scoring.selection import ScoringModels, tolerance
@@ -84,10 +84,8 @@ class Scorer:
     def __post_init__(self) -> None:
         started = time.perf_counter()
         self._implementation = self.models.select(self.options.implementation, self.generation)
-        model = self.language_model.model
-        self._cost = MemoryCost.of(model)
-        self._budget = self.options.token_budget or default_token_budget(
-            model, self.language_model.device
+        self._batching = Batching(
+            self.language_model.model, self._implementation, self.options.token_budget
         )
         self.usage.prefilled_tokens = self._implementation.prefilled_tokens
         self.usage.seconds += time.perf_counter() - started
@@ -129,10 +127,10 @@ class Scorer:
         done = 0
         while done < len(rows):
             self.before_batch()
-            batch = self._next_batch(rows[done:])
+            batch = self._batching.next_batch(rows[done:])
             part = self._score_batch(batch)
             if part is None:
-                self._halve_budget(batch)
+                self._batching.halve(batch)
                 continue
             parts.append(part)
             self.usage.forward_passes += 1 if self.implementation == "packed" else len(batch)
@@ -140,15 +138,6 @@ class Scorer:
             done += len(batch)
         self.usage.scored_tokens = self._implementation.scored_tokens
         return torch.cat(parts)
-
-    def _next_batch(self, rows: Sequence[Row]) -> Sequence[Row]:
-        """As many of the next rows as the budget allows, at least one."""
-        used = 0
-        for count, row in enumerate(rows):
-            used += self._cost.tokens(row, self._implementation)
-            if used > self._budget and count:
-                return rows[:count]
-        return rows
 
     def _score_batch(self, batch: Sequence[Row]) -> torch.Tensor | None:
         """The batch's log-likelihoods, or None if it was too large for the memory."""
@@ -159,18 +148,6 @@ class Scorer:
             if not is_out_of_memory(error):
                 raise
             return None
-
-    def _halve_budget(self, batch: Sequence[Row]) -> None:
-        """Make room after running out of memory; called when the failed tensors are gone."""
-        if len(batch) == 1:
-            raise ScoringOutOfMemory(
-                f"one ablation of {self._implementation.num_tokens(batch[0])} tokens does not fit "
-                "into memory; use a shorter context, a smaller dtype, or another device"
-            )
-        used = sum(self._cost.tokens(row, self._implementation) for row in batch)
-        self._budget = max(1, min(self._budget, used) // 2)
-        if self.language_model.device.type == "cuda":
-            torch.cuda.empty_cache()
 
     def _check_finite(self, scored: Matrix, ablations: Sequence[Ablation]) -> None:
         bad = np.argwhere(~np.isfinite(scored))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import weakref
 from collections.abc import Sequence
 
 import torch
@@ -37,7 +36,7 @@ class ScoringModels:
     """
 
     def __init__(self, model: PreTrainedModel) -> None:
-        self._model = weakref.ref(model)
+        self._model = model
         self._lock = threading.RLock()
         self._fingerprint = 0
         self._twins: dict[str | None, PreTrainedModel] = {}
@@ -78,8 +77,7 @@ class ScoringModels:
 
     def refusal(self, kind: type[Implementation], num_tokens: int) -> str | None:
         """Why this implementation is not right for rows of this length, or None if it is."""
-        model = self._current_model()
-        reason = kind.refusal(model, num_tokens)
+        reason = kind.refusal(self._model, num_tokens)
         if reason is not None or kind is Reference:
             return reason
         with self._lock:
@@ -89,7 +87,7 @@ class ScoringModels:
             return self._probed[kind]
 
     def _probe(self, kind: type[Implementation]) -> str | None:
-        prompt, response = _probe_ids(self._current_model())
+        prompt, response = _probe_ids(self._model)
         generation = Generation(prompt, response)
         rows = [
             Row.exact(prompt, len(prompt), generation),
@@ -101,7 +99,7 @@ class ScoringModels:
         except Unsupported as error:
             return str(error)
         difference = float((found - self._score(Reference, generation, rows)).abs().max())
-        limit = tolerance(self._current_model().dtype)
+        limit = tolerance(self._model.dtype)
         if difference <= limit:
             return None
         return f"a probe of it differs from the reference by {difference:.2g} nats"
@@ -117,21 +115,15 @@ class ScoringModels:
         with self._lock:
             self._refresh()
             if attention not in self._twins:
-                self._twins[attention] = make_twin(self._current_model(), attention)
+                self._twins[attention] = make_twin(self._model, attention)
             return self._twins[attention]
 
     def _refresh(self) -> None:
-        current = fingerprint(self._current_model())
+        current = fingerprint(self._model)
         if current != self._fingerprint:
             self._fingerprint = current
             self._twins.clear()
             self._probed.clear()
-
-    def _current_model(self) -> PreTrainedModel:
-        model = self._model()
-        if model is None:
-            raise UnsupportedModel("the model is gone; keep a reference to it while scoring")
-        return model
 
 
 def _probe_ids(model: PreTrainedModel) -> tuple[tuple[int, ...], tuple[int, ...]]:

@@ -1,0 +1,156 @@
+"""packed = cropped = reference, for every architecture; the backbone of everything else."""
+
+from collections.abc import Sequence
+from functools import cache
+
+import pytest
+import torch
+from architectures import ARCHITECTURES, VOCABULARY_SIZE, Architecture
+from transformers import PreTrainedModel
+
+from attribot_rag.generation import Generation
+from attribot_rag.scoring.base import Implementation
+from attribot_rag.scoring.cropped import Cropped
+from attribot_rag.scoring.packed import Packed
+from attribot_rag.scoring.reference import Reference
+from attribot_rag.scoring.row import Row
+from attribot_rag.scoring.selection import ScoringModels
+
+NATS = 1e-3
+RESPONSE_LENGTH = 6
+CUTS = ((0, 1), (0, 7), (1, 6), (5, 30), (17, 6), (30, 20), (45, 3), (52, 6), (54, 6))
+
+
+@cache
+def model_of(architecture: Architecture) -> PreTrainedModel:
+    return architecture.build()
+
+
+def generation_for(architecture: Architecture, *, seed: int = 0) -> Generation:
+    generator = torch.Generator().manual_seed(seed)
+    count = architecture.prompt_length + RESPONSE_LENGTH
+    ids = torch.randint(3, VOCABULARY_SIZE, (count,), generator=generator).tolist()
+    return Generation(tuple(ids[:-RESPONSE_LENGTH]), tuple(ids[-RESPONSE_LENGTH:]))
+
+
+def rows_for(generation: Generation) -> list[Row]:
+    """The full prompt, then prompts without the tokens of each cut."""
+    prompt = generation.prompt_ids
+    rows = [Row.exact(prompt, len(prompt), generation)]
+    return rows + [
+        Row.exact(prompt[:start] + prompt[start + width :], start, generation)
+        for start, width in CUTS
+    ]
+
+
+def score(
+    models: ScoringModels,
+    kind: type[Implementation],
+    generation: Generation,
+    rows: Sequence[Row],
+) -> torch.Tensor:
+    implementation = models.make(kind, generation)
+    with torch.inference_mode():
+        return implementation.log_likelihoods(rows)
+
+
+def plain_log_likelihoods(model: PreTrainedModel, generation: Generation, row: Row) -> torch.Tensor:
+    """From the model's own logits for the whole sequence, none of our code in between."""
+    response = torch.tensor([generation.response_ids])
+    ids = torch.tensor([row.full_ids(generation)])
+    with torch.no_grad():
+        if model.config.is_encoder_decoder:
+            prompt = ids[:, : ids.shape[1] - RESPONSE_LENGTH + 1]
+            logits = model(input_ids=prompt, labels=response).logits
+        else:
+            logits = model(input_ids=ids, use_cache=False).logits[:, -RESPONSE_LENGTH:]
+    return torch.log_softmax(logits.float(), -1).gather(-1, response[..., None])[0, :, 0]
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES, ids=lambda one: one.name)
+def test_each_architecture_gets_the_fastest_implementation_that_is_right(
+    architecture: Architecture,
+) -> None:
+    models = ScoringModels(model_of(architecture))
+    generation = generation_for(architecture)
+    assert models.select("auto", generation).name == architecture.expected
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES, ids=lambda one: one.name)
+def test_reference_is_what_the_model_computes(architecture: Architecture) -> None:
+    generation = generation_for(architecture)
+    rows = rows_for(generation)
+    found = score(ScoringModels(model_of(architecture)), Reference, generation, rows)
+    for row, log_likelihoods in zip(rows, found, strict=True):
+        fresh = architecture.build()
+        expected = plain_log_likelihoods(fresh, generation, row)
+        assert torch.allclose(log_likelihoods, expected, atol=1e-4)
+
+
+@pytest.mark.parametrize("kind", [Packed, Cropped])
+@pytest.mark.parametrize("architecture", ARCHITECTURES, ids=lambda one: one.name)
+def test_cached_implementations_equal_the_reference(
+    architecture: Architecture, kind: type[Implementation]
+) -> None:
+    models = ScoringModels(model_of(architecture))
+    generation = generation_for(architecture)
+    rows = rows_for(generation)
+    num_tokens = architecture.prompt_length + RESPONSE_LENGTH
+    if models.refusal(kind, num_tokens) is not None:
+        names = ["packed", "cropped", "reference"]
+        assert names.index(architecture.expected) > names.index(kind.name)
+        return
+    truth = score(models, Reference, generation, rows)
+    found = score(models, kind, generation, rows)
+    assert (truth - found).abs().max() <= NATS
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES, ids=lambda one: one.name)
+def test_the_comparison_is_not_blind(architecture: Architecture) -> None:
+    generation = generation_for(architecture)
+    rows = rows_for(generation)
+    found = score(ScoringModels(model_of(architecture)), Reference, generation, rows)
+    changes = (found[1:] - found[0]).abs().amax(dim=1)
+    assert changes.max() > 100 * NATS
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_half_precision_stays_close(dtype: torch.dtype) -> None:
+    llama = ARCHITECTURES[0]
+    model = llama.build()
+    torch.nn.Module.to(model, dtype)
+    models = ScoringModels(model)
+    generation = generation_for(llama)
+    rows = rows_for(generation)
+    truth = score(models, Reference, generation, rows)
+    for kind in (Packed, Cropped):
+        assert (truth - score(models, kind, generation, rows)).abs().max() < 0.25
+
+
+def test_generations_own_cache_gives_the_same_scores() -> None:
+    llama = ARCHITECTURES[0]
+    models = ScoringModels(model_of(llama))
+    generation = generation_for(llama)
+    prefilled = models.make(Cropped, generation)
+    assert isinstance(prefilled, Cropped)
+    assert prefilled.prefilled_tokens == llama.prompt_length - 1
+    adopted = Generation(
+        generation.prompt_ids, generation.response_ids, cache=prefilled.prompt_cache
+    )
+    rows = rows_for(generation)
+    truth = score(models, Reference, generation, rows)
+    for kind in (Packed, Cropped):
+        implementation = models.make(kind, adopted)
+        assert implementation.prefilled_tokens == 0
+        with torch.inference_mode():
+            assert (implementation.log_likelihoods(rows) - truth).abs().max() <= NATS
+
+
+def test_a_prompt_of_one_token_has_nothing_to_share() -> None:
+    llama = ARCHITECTURES[0]
+    models = ScoringModels(model_of(llama))
+    generation = Generation((5,), (6, 7))
+    rows = [Row.exact((5,), 1, generation)]
+    truth = score(models, Reference, generation, rows)
+    for kind in (Packed, Cropped):
+        assert (score(models, kind, generation, rows) - truth).abs().max() <= NATS

@@ -1,0 +1,74 @@
+"""Scoring takes less memory than the model itself."""
+
+import threading
+
+import psutil
+import pytest
+import torch
+from transformers import LlamaConfig, LlamaForCausalLM
+
+from attribot_rag.generation import Generation
+from attribot_rag.scoring.memory import Batching, is_out_of_memory
+from attribot_rag.scoring.packed import Packed
+from attribot_rag.scoring.row import Row
+from attribot_rag.scoring.selection import ScoringModels
+
+PROMPT, RESPONSE, SOURCES, WIDTH = 2000, 24, 50, 38
+
+
+@pytest.mark.slow
+def test_50_sources_of_2000_tokens_take_less_than_the_weights() -> None:
+    torch.manual_seed(0)
+    config = LlamaConfig(
+        vocab_size=32_000,
+        hidden_size=768,
+        intermediate_size=2048,
+        num_hidden_layers=4,
+        num_attention_heads=12,
+        num_key_value_heads=4,
+        tie_word_embeddings=True,
+    )
+    model = LlamaForCausalLM(config)
+    weights = sum(parameter.nbytes for parameter in model.parameters())
+    ids = tuple(torch.randint(3, 32_000, (PROMPT + RESPONSE,)).tolist())
+    generation = Generation(ids[:PROMPT], ids[PROMPT:])
+    prompt = generation.prompt_ids
+    rows = [
+        Row.exact(prompt[:start] + prompt[start + WIDTH :], start, generation)
+        for start in range(50, 50 + SOURCES * WIDTH, WIDTH)
+    ]
+    models = ScoringModels(model)
+    models.select("packed", Generation(ids[:50], ids[-4:]))
+
+    process = psutil.Process()
+    before = process.memory_info().rss
+    peak = before
+    done = threading.Event()
+
+    def watch() -> None:
+        nonlocal peak
+        while not done.wait(0.005):
+            peak = max(peak, process.memory_info().rss)
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    try:
+        implementation = models.make(Packed, generation)
+        batching = Batching(model, implementation, None)
+        with torch.inference_mode():
+            while rows:
+                batch = batching.next_batch(rows)
+                implementation.log_likelihoods(batch)
+                rows = rows[len(batch) :]
+    finally:
+        done.set()
+        watcher.join()
+    assert implementation.scored_tokens > PROMPT
+    assert peak - before < weights
+
+
+def test_what_counts_as_out_of_memory() -> None:
+    assert is_out_of_memory(torch.OutOfMemoryError("CUDA out of memory"))
+    assert is_out_of_memory(MemoryError())
+    assert is_out_of_memory(RuntimeError("DefaultCPUAllocator: not enough memory: you tried"))
+    assert not is_out_of_memory(RuntimeError("shape mismatch"))

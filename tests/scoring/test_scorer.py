@@ -1,0 +1,252 @@
+"""The ablate-and-score loop: budgets, order, duplicates, memory, self-check."""
+
+from collections.abc import Sequence
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tiny_tokenizers import byte_level
+
+from attribot_rag.context import ContextOptions, TokenizedText, locate_context
+from attribot_rag.errors import (
+    InvalidInput,
+    ScoringFailed,
+    ScoringOutOfMemory,
+)
+from attribot_rag.generation import Generation
+from attribot_rag.methods import leave_one_out
+from attribot_rag.scoring import LogLikelihoods, Scorer, ScoringModels, ScoringOptions
+from attribot_rag.scoring.packed import Packed
+from attribot_rag.scoring.row import Row
+
+LANGUAGE_MODEL = byte_level()
+MODELS = ScoringModels(LANGUAGE_MODEL.model)
+DOCUMENTS = (
+    "The treaty was signed in the town hall. The river was closed for two winters. "
+    "The merchants asked for one thing only.",
+    "The first ships came up the river with salt. The town hall burned down in 1683.",
+    "The river was closed for two winters. Today the room is a museum. Visitors can see the seals.",
+)
+SENTENCES = 7
+IMPLEMENTATIONS = ("packed", "cropped", "reference")
+
+
+def scorer(
+    documents: Sequence[str] = DOCUMENTS,
+    response: str = "The treaty was signed in the town hall.",
+    **options: Any,
+) -> Scorer:
+    prompt = [{"role": "user", "content": "\n\n".join(documents) + "\n\nQuestion: who?"}]
+    prompt_ids = LANGUAGE_MODEL.encode_prompt(prompt)
+    generation = Generation(prompt_ids, LANGUAGE_MODEL.encode(response))
+    tokens = TokenizedText.of(prompt_ids, LANGUAGE_MODEL)
+    return Scorer(
+        language_model=LANGUAGE_MODEL,
+        generation=generation,
+        context=locate_context(tokens, documents, ContextOptions()),
+        models=MODELS,
+        options=ScoringOptions(**options),
+    )
+
+
+def every_source(one: Scorer) -> LogLikelihoods:
+    return one.score([(source.id,) for source in one.context.sources])
+
+
+@pytest.fixture(scope="module")
+def truth() -> LogLikelihoods:
+    return every_source(scorer(implementation="reference"))
+
+
+def test_there_is_something_to_compare(truth: LogLikelihoods) -> None:
+    assert truth.ablated.shape == (SENTENCES, len(truth.full))
+    effects = np.abs(truth.full - truth.ablated).max(axis=1)
+    assert (effects > 1e-2).all()
+
+
+@given(budget=st.integers(1, 5000), implementation=st.sampled_from(IMPLEMENTATIONS))
+@settings(deadline=None, max_examples=25)
+def test_any_budget_gives_the_same_scores(
+    truth: LogLikelihoods, budget: int, implementation: str
+) -> None:
+    found = every_source(scorer(implementation=implementation, token_budget=budget))
+    assert np.allclose(found.full, truth.full, atol=1e-4)
+    assert np.allclose(found.ablated, truth.ablated, atol=1e-4)
+
+
+@given(
+    ablations=st.lists(
+        st.sets(st.integers(0, SENTENCES - 1), max_size=SENTENCES), min_size=1, max_size=6
+    ),
+    implementation=st.sampled_from(IMPLEMENTATIONS),
+)
+@settings(deadline=None, max_examples=25)
+def test_any_ablation_equals_scoring_the_prompt_without_that_text(
+    ablations: list[set[int]], implementation: str
+) -> None:
+    one = scorer(implementation=implementation)
+    found = one.score(ablations)
+    for ablation, log_likelihoods in zip(ablations, found.ablated, strict=True):
+        text = one.context.prompt.text
+        for source_id in ablation:
+            for occurrence in one.context.sources[source_id].occurrences:
+                gap = "\0" * (occurrence.end - occurrence.start)
+                text = text[: occurrence.start] + gap + text[occurrence.end :]
+        for start, end in one.context.regions:
+            kept = text[start:end].rstrip("\0")
+            if len(kept) < end - start:
+                kept = kept.rstrip(" \0")
+            text = text[:start] + kept + "\0" * (end - start - len(kept)) + text[end:]
+        ids = LANGUAGE_MODEL.encode(text.replace("\0", ""), special=True)
+        sequence = torch.tensor([[*ids, *one.generation.response_ids]])
+        with torch.no_grad():
+            logits = LANGUAGE_MODEL.model(sequence).logits[0, len(ids) - 1 : -1]
+        response = torch.tensor(one.generation.response_ids)[:, None]
+        expected = logits.log_softmax(-1).gather(-1, response)[:, 0].double().numpy()
+        assert np.allclose(log_likelihoods, expected, atol=1e-4)
+
+
+@given(order=st.permutations(range(SENTENCES)))
+@settings(deadline=None, max_examples=10)
+def test_the_order_of_ablations_does_not_matter(truth: LogLikelihoods, order: list[int]) -> None:
+    found = scorer().score([(index,) for index in order])
+    assert np.allclose(found.ablated, truth.ablated[list(order)], atol=1e-4)
+
+
+def test_a_duplicate_is_ablated_everywhere() -> None:
+    one = scorer()
+    twice = [source for source in one.context.sources if len(source.occurrences) == 2]
+    assert [source.text for source in twice] == ["The river was closed for two winters."]
+    assert twice[0].documents == (0, 2)
+    ablated = one.context.ablate([twice[0].id], LANGUAGE_MODEL)
+    assert "two winters" not in LANGUAGE_MODEL.decode(ablated.ids)
+
+
+def test_removing_every_source_leaves_the_rest_of_the_prompt() -> None:
+    one = scorer()
+    everything = one.context.ablate(range(SENTENCES), LANGUAGE_MODEL)
+    assert LANGUAGE_MODEL.decode(everything.ids) == (
+        "<|im_start|>user\n\n\n\n\n\n\nQuestion: who?<|im_end|>\n<|im_start|>assistant\n"
+    )
+
+
+def test_tokens_are_counted(truth: LogLikelihoods) -> None:
+    for implementation in IMPLEMENTATIONS:
+        one = scorer(implementation=implementation)
+        every_source(one)
+        prompt, response = one.generation.prompt_ids, one.generation.response_ids
+        ablated = [one.context.ablate([index], LANGUAGE_MODEL) for index in range(SENTENCES)]
+        shared = [one.num_shared for one in ablated]
+        lengths = [len(one.ids) for one in ablated]
+        if implementation == "reference":
+            expected = sum(lengths) + len(prompt) + (SENTENCES + 1) * (len(response) - 1)
+            assert one.usage.prefilled_tokens == 0
+        else:
+            new = [length - start for length, start in zip(lengths, shared, strict=True)]
+            expected = sum(new) + 1 + (SENTENCES + 1) * (len(response) - 1)
+            assert one.usage.prefilled_tokens == len(prompt) - 1
+        assert one.usage.scored_tokens == expected
+        assert one.usage.seconds > 0
+
+
+def test_progress_is_told_of_every_ablation() -> None:
+    finished: list[int] = []
+    one = scorer(token_budget=300)
+    one.score([(index,) for index in range(SENTENCES)], advance=finished.append)
+    assert sum(finished) == SENTENCES
+    assert len(finished) > 1
+
+
+class Scarce(Packed):
+    """Packed on a device that has room for few tokens."""
+
+    room = 0
+
+    def log_likelihoods(self, rows: Sequence[Row]) -> torch.Tensor:
+        if sum(len(row.token_ids) for row in rows) > self.room:
+            raise torch.OutOfMemoryError("injected")
+        return super().log_likelihoods(rows)
+
+
+def scarce_scorer(room: int) -> Scorer:
+    one = scorer(token_budget=100_000)
+    scarce = MODELS.make(Scarce, one.generation)
+    assert isinstance(scarce, Scarce)
+    scarce.room = room
+    one._implementation = scarce
+    one._batching._implementation = scarce
+    return one
+
+
+def test_running_out_of_memory_halves_the_budget_and_goes_on(truth: LogLikelihoods) -> None:
+    one = scarce_scorer(room=300)
+    finished: list[int] = []
+    found = one.score([(index,) for index in range(SENTENCES)], advance=finished.append)
+    assert np.allclose(found.ablated, truth.ablated, atol=1e-4)
+    assert sum(finished) == SENTENCES
+    assert one._batching.token_budget < 100_000
+    assert one.usage.forward_passes > 1
+
+
+def test_one_ablation_that_does_not_fit_says_what_to_do() -> None:
+    with pytest.raises(ScoringOutOfMemory, match="shorter context"):
+        every_source(scarce_scorer(room=3))
+
+
+def test_another_runtime_error_is_not_taken_for_memory() -> None:
+    one = scorer()
+
+    class Broken(Packed):
+        def log_likelihoods(self, rows: Sequence[Row]) -> torch.Tensor:
+            raise RuntimeError("shapes do not match")
+
+    one._implementation = MODELS.make(Broken, one.generation)
+    with pytest.raises(RuntimeError, match="shapes"):
+        every_source(one)
+
+
+def test_the_self_check_reports_how_far_the_reference_is() -> None:
+    one = scorer(self_check=True)
+    every_source(one)
+    assert one.usage.self_check is not None
+    assert one.usage.self_check < 1e-4
+
+
+def test_the_self_check_refuses_wrong_numbers() -> None:
+    one = scorer(self_check=True)
+
+    class Wrong(Packed):
+        def log_likelihoods(self, rows: Sequence[Row]) -> torch.Tensor:
+            return super().log_likelihoods(rows) * 1.01
+
+    one._implementation = MODELS.make(Wrong, one.generation)
+    with pytest.raises(ScoringFailed, match="reference"):
+        every_source(one)
+
+
+def test_unknown_options_name_the_valid_ones() -> None:
+    with pytest.raises(InvalidInput, match="auto, packed, cropped, reference"):
+        scorer(implementation="fastest")
+    with pytest.raises(InvalidInput, match="token_budget=0"):
+        scorer(token_budget=0)
+
+
+def test_leave_one_out_is_the_difference_to_the_full_prompt(truth: LogLikelihoods) -> None:
+    scores = leave_one_out(scorer())
+    assert scores.method == "leave_one_out"
+    assert None not in scores.token_scores
+    found = np.array(scores.token_scores, dtype=float)
+    assert np.allclose(found, truth.full - truth.ablated, atol=1e-4)
+    assert np.allclose(scores.token_log_likelihoods, truth.full, atol=1e-4)
+    assert all(scores.exact)
+
+
+def test_the_sources_of_a_prompt_do_not_depend_on_the_order_of_the_documents() -> None:
+    expected = {source.text for source in scorer().context.sources}
+    for first, second in combinations(range(3), 2):
+        documents = [DOCUMENTS[first], DOCUMENTS[second], DOCUMENTS[3 - first - second]]
+        assert {source.text for source in scorer(documents).context.sources} == expected

@@ -1,0 +1,149 @@
+"""An implementation is used only where it is right, and a refusal says why."""
+
+from typing import Any
+
+import pytest
+import torch
+from architectures import ARCHITECTURES
+from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedModel
+from transformers.models.llama.modeling_llama import LlamaAttention
+
+from attribot_rag.errors import UnsupportedModel
+from attribot_rag.generation import Generation
+from attribot_rag.scoring.cropped import Cropped
+from attribot_rag.scoring.packed import Packed
+from attribot_rag.scoring.reference import Reference
+from attribot_rag.scoring.row import Row
+from attribot_rag.scoring.selection import ScoringModels
+from attribot_rag.scoring.twin import make_twin
+
+BY_NAME = {architecture.name: architecture for architecture in ARCHITECTURES}
+GENERATION = Generation(tuple(range(3, 33)), (40, 41, 42))
+
+
+def build(name: str) -> PreTrainedModel:
+    return BY_NAME[name].build()
+
+
+def test_asking_for_an_implementation_that_is_not_right_says_why() -> None:
+    for name, reason in (
+        ("gemma2", "sliding_attention"),
+        ("mistral_sliding_window", "sliding_window=16"),
+        ("bloom", "AttentionInterface"),
+        ("t5", "AttentionInterface"),
+    ):
+        models = ScoringModels(build(name))
+        with pytest.raises(UnsupportedModel, match=reason):
+            models.select("packed", GENERATION)
+    models = ScoringModels(build("mamba"))
+    with pytest.raises(UnsupportedModel, match="keys and values"):
+        models.select("cropped", GENERATION)
+
+
+def test_longrope_depends_on_the_length_of_the_row() -> None:
+    model = build("phi3_longrope")
+    boundary = model.config.original_max_position_embeddings
+    models = ScoringModels(model)
+    assert models.refusal(Packed, boundary) is None
+    assert "rotary" in str(models.refusal(Packed, boundary + 1))
+    assert "rotary" in str(models.refusal(Cropped, boundary + 1))
+    assert models.refusal(Reference, boundary + 1) is None
+
+
+def test_the_reference_forgets_a_longer_row_where_frequencies_adapt() -> None:
+    config = LlamaConfig(
+        vocab_size=300,
+        hidden_size=32,
+        intermediate_size=64,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        max_position_embeddings=40,
+        initializer_range=0.25,
+        rope_parameters={"rope_type": "dynamic", "factor": 4.0, "rope_theta": 10_000.0},
+    )
+    torch.manual_seed(0)
+    model = LlamaForCausalLM(config)
+    generator = torch.Generator().manual_seed(1)
+    ids = tuple(torch.randint(3, 300, (93,), generator=generator).tolist())
+    generation = Generation(ids[:90], ids[90:])
+    models = ScoringModels(model)
+    assert models.select("auto", generation).name == "reference"
+    rows = [
+        Row.exact(generation.prompt_ids, 90, generation),
+        Row.exact(generation.prompt_ids[:50], 50, generation),
+    ]
+    with torch.inference_mode():
+        together = models.make(Reference, generation).log_likelihoods(rows)
+        apart = models.make(Reference, generation).log_likelihoods(rows[1:])
+    assert torch.allclose(together[1:], apart, atol=1e-5)
+
+
+class TwistedAttention(LlamaAttention):
+    """An architecture whose attention does more than the configuration tells."""
+
+    def forward(self, hidden_states: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
+        output, weights = super().forward(hidden_states, *args, **kwargs)
+        return output + hidden_states.mean(dim=1, keepdim=True), weights
+
+
+def test_a_probe_notices_what_the_configuration_does_not_tell() -> None:
+    model = build("llama")
+    for module in model.modules():
+        if type(module) is LlamaAttention:
+            module.__class__ = TwistedAttention
+    models = ScoringModels(model)
+    assert "probe" in str(models.refusal(Packed, 30))
+    assert models.select("auto", GENERATION).name == "reference"
+
+
+class OwnAttention(LlamaAttention):
+    """A layer that attends on its own, without transformers' interface."""
+
+    def forward(self, hidden_states: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
+        return hidden_states.cumsum(dim=1), None
+
+
+def test_a_layer_that_attends_on_its_own_is_noticed() -> None:
+    model = build("llama")
+    last = [module for module in model.modules() if type(module) is LlamaAttention][-1]
+    last.__class__ = OwnAttention
+    models = ScoringModels(model)
+    assert "2 of its 3 layers" in str(models.refusal(Packed, 30))
+
+
+def test_twins_are_made_anew_when_the_weights_were_replaced() -> None:
+    model = build("llama")
+    models = ScoringModels(model)
+    rows = [Row.exact(GENERATION.prompt_ids, len(GENERATION.prompt_ids), GENERATION)]
+
+    def score() -> torch.Tensor:
+        implementation = models.select("packed", GENERATION)
+        with torch.inference_mode():
+            return implementation.log_likelihoods(rows)
+
+    before = score()
+    with torch.no_grad():
+        model.lm_head.weight = torch.nn.Parameter(model.lm_head.weight.flip(0))
+    after = score()
+    assert not torch.allclose(before, after)
+    with torch.inference_mode():
+        truth = models.make(Reference, GENERATION).log_likelihoods(rows)
+    assert torch.allclose(after, truth, atol=1e-4)
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES, ids=lambda one: one.name)
+def test_a_twin_shares_the_weights_and_nothing_else(architecture: Any) -> None:
+    model = architecture.build()
+    twin = make_twin(model)
+    for name, parameter in model.named_parameters():
+        assert twin.get_parameter(name) is parameter
+    assert twin.config is not model.config
+    own = {id(module) for module in model.modules()}
+    assert not any(id(module) in own for module in twin.modules())
+
+
+def test_offloaded_weights_are_refused() -> None:
+    with torch.device("meta"):
+        model = LlamaForCausalLM(LlamaConfig(num_hidden_layers=1, vocab_size=300))
+    with pytest.raises(UnsupportedModel, match="offloaded"):
+        make_twin(model)
