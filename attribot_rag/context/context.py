@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from attribot_rag.context.ablating import AblatedPrompt, ablate
-from attribot_rag.context.document import Document, DocumentSpan, Occurrence, Source
+from attribot_rag.context.document import Document, Source
 from attribot_rag.context.duplicates import group_duplicates
-from attribot_rag.context.locating import Location, Locator
+from attribot_rag.context.locating import Locator
+from attribot_rag.context.places import Places, merge
 from attribot_rag.context.splitting import Splitter, make_splitter, split_spans
 from attribot_rag.context.tokens import Interval, TokenizedText
 from attribot_rag.errors import DocumentsNotLocated, InvalidInput
 from attribot_rag.language_model import LanguageModel
-
-_MIN_OUTSIDE_WORDS = 5
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,8 +35,10 @@ class ContextOptions:
     def __post_init__(self) -> None:
         for name in ("duplicate_threshold", "fuzzy_threshold"):
             value = getattr(self, name)
-            if not 0 < value <= 1:
+            if not isinstance(value, float | int) or not 0 < value <= 1:
                 raise InvalidInput(f"{name}={value!r} is no similarity; use a value in (0, 1]")
+        if not isinstance(self.language, str):
+            raise InvalidInput(f"language={self.language!r}; pass an ISO 639-1 code such as 'en'")
         make_splitter(self.source_unit, self.language)
 
 
@@ -64,7 +64,7 @@ class Context:
             for source_id in source_ids
             for occurrence in self.sources[source_id].occurrences
         )
-        removed = [self._with_space_before(interval) for interval in _merge(intervals)]
+        removed = merge(self._with_space_before(interval) for interval in merge(intervals))
         return ablate(self.prompt, removed, language_model)
 
     def _with_space_before(self, interval: Interval) -> Interval:
@@ -86,7 +86,7 @@ def locate_context(
 
     Raises InvalidInput without documents, DocumentsNotLocated if none is in the prompt.
     """
-    if isinstance(documents, str) or not documents:
+    if isinstance(documents, str | Mapping | Document) or not documents:
         raise InvalidInput(f"documents={documents!r}; pass a list of at least one document")
     known = tuple(Document.of(document) for document in documents)
     locator = Locator(prompt.text, threshold=options.fuzzy_threshold)
@@ -103,110 +103,36 @@ def locate_context(
             "was put into this prompt"
         )
     splitter = make_splitter(options.source_unit, options.language)
-    places = _Places(prompt.text)
+    cuts = {index: split_spans(known[index].text, splitter) for index in sorted(found)}
+    places = Places(prompt.text)
     for index, location in sorted(
-        located, key=lambda item: (item[1].start - item[1].end, item[1].start, item[0])
+        located,
+        key=lambda item: (item[1].start - item[1].end, item[1].start, known[item[0]].text, item[0]),
     ):
-        places.add(index, location, split_spans(known[index].text, splitter))
-    occurrences = places.occurrences()
+        places.add_document(index, location, cuts[index])
     return Context(
         documents=known,
         prompt=prompt,
-        sources=tuple(_sources(prompt.text, occurrences, options.duplicate_threshold)),
-        regions=tuple(_merge((location.start, location.end) for _, location in located)),
+        sources=tuple(_sources(prompt.text, places, options.duplicate_threshold)),
+        regions=tuple(merge((location.start, location.end) for _, location in located)),
         not_located=tuple(index for index in range(len(known)) if index not in found),
     )
 
 
-class _Places:
-    """Disjoint pieces of the prompt; the longest document that holds a piece decides its cuts."""
-
-    def __init__(self, prompt: str) -> None:
-        self._prompt = prompt
-        self._intervals: list[Interval] = []
-        self._spans: dict[Interval, list[DocumentSpan]] = {}
-
-    def add(self, document: int, location: Location, cuts: Sequence[Interval]) -> None:
-        """Credit a located document with the pieces it shares, and add those that are new."""
-        self._credit(document, location)
-        for start, end in cuts:
-            first, last = location.offsets[start], location.offsets[end]
-            for free in self._free(first, last):
-                if self._prompt[slice(*free)].strip():
-                    self._insert(free)
-                    self._spans[free].append(_document_span(document, location, free))
-
-    def occurrences(self) -> list[Occurrence]:
-        return [
-            Occurrence(start, end, tuple(self._spans[start, end])) for start, end in self._intervals
-        ]
-
-    def _credit(self, document: int, location: Location) -> None:
-        for interval in self._overlapping(location.start, location.end):
-            start, end = max(interval[0], location.start), min(interval[1], location.end)
-            held = len(self._prompt[start:end].strip())
-            if 2 * held >= len(self._prompt[slice(*interval)].strip()):
-                self._spans[interval].append(_document_span(document, location, (start, end)))
-
-    def _overlapping(self, start: int, end: int) -> list[Interval]:
-        first = bisect_left(self._intervals, (start, start))
-        if first and self._intervals[first - 1][1] > start:
-            first -= 1
-        last = bisect_left(self._intervals, (end, end))
-        return self._intervals[first:last]
-
-    def _free(self, start: int, end: int) -> Iterator[Interval]:
-        for first, last in self._overlapping(start, end):
-            if start < first:
-                yield start, first
-            start = max(start, last)
-        if start < end:
-            yield start, end
-
-    def _insert(self, interval: Interval) -> None:
-        self._intervals.insert(bisect_left(self._intervals, interval), interval)
-        self._spans[interval] = []
-
-
-def _document_span(document: int, location: Location, interval: Interval) -> DocumentSpan:
-    start, end = (location.document_offset(place) for place in interval)
-    return DocumentSpan(document, start, end)
-
-
-def _sources(
-    prompt: str, occurrences: Sequence[Occurrence], duplicate_threshold: float
-) -> Iterator[Source]:
+def _sources(prompt: str, places: Places, duplicate_threshold: float) -> list[Source]:
+    """Pieces of equal and near-equal text joined, with the copies outside of the documents."""
+    occurrences = places.occurrences()
     texts = [prompt[occurrence.start : occurrence.end].strip() for occurrence in occurrences]
-    claimed = _merge((occurrence.start, occurrence.end) for occurrence in occurrences)
     groups = group_duplicates(texts, threshold=duplicate_threshold)
-    for source_id, members in enumerate(groups):
-        text = texts[members[0]]
-        places = [occurrences[member] for member in members]
-        places += _outside(prompt, text, claimed)
-        yield Source(source_id, text, tuple(sorted(places, key=lambda place: place.start)))
-
-
-def _outside(prompt: str, text: str, claimed: Sequence[Interval]) -> Iterator[Occurrence]:
-    """Copies of a whole sentence outside of the documents (an earlier turn's context, say)."""
-    if len(text.split()) < _MIN_OUTSIDE_WORDS:
-        return
-    start = prompt.find(text)
-    while start >= 0:
-        end = start + len(text)
-        before = bisect_left(claimed, (end, end))
-        inside = before > 0 and claimed[before - 1][1] > start
-        within_word = prompt[start - 1 : start].isalnum() or prompt[end : end + 1].isalnum()
-        if not inside and not within_word:
-            yield Occurrence(start, end, ())
-        start = prompt.find(text, end)
-
-
-def _merge(intervals: Iterable[Interval]) -> list[Interval]:
-    """Sorted, with overlapping and touching intervals joined."""
-    merged: list[Interval] = []
-    for start, end in sorted(intervals):
-        if merged and start <= merged[-1][1]:
-            merged[-1] = merged[-1][0], max(end, merged[-1][1])
-        else:
-            merged.append((start, end))
-    return merged
+    found = [[occurrences[member] for member in members] for members in groups]
+    variants = {texts[member]: index for index, group in enumerate(groups) for member in group}
+    for text in sorted(variants, key=lambda text: (-len(text), text)):
+        found[variants[text]] += places.add_copies(text)
+    ordered = sorted(
+        (
+            (texts[group[0]], sorted(held, key=lambda occurrence: occurrence.start))
+            for group, held in zip(groups, found, strict=True)
+        ),
+        key=lambda source: source[1][0].start,
+    )
+    return [Source(index, text, tuple(held)) for index, (text, held) in enumerate(ordered)]

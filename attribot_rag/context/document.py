@@ -26,11 +26,15 @@ class Document:
             return cls(value)
         if isinstance(value, Mapping) and isinstance(value.get("text"), str):
             unknown = set(value) - {"text", "id", "metadata"}
-            if not unknown:
-                return cls(value["text"], value.get("id"), dict(value.get("metadata") or {}))
-            raise InvalidInput(
-                f"unknown document fields {sorted(unknown)}; a document has text, id and metadata"
-            )
+            if unknown:
+                raise InvalidInput(
+                    f"unknown document fields {sorted(map(str, unknown))}; a document has text, "
+                    "id and metadata"
+                )
+            metadata = value.get("metadata") or {}
+            if not isinstance(metadata, Mapping):
+                raise InvalidInput(f"metadata={metadata!r} of a document; pass a mapping")
+            return cls(value["text"], value.get("id"), dict(metadata))
         raise InvalidInput(
             f"a document of type {type(value).__name__} cannot be read; pass a str, a Document, or "
             "a mapping with a 'text'"

@@ -33,7 +33,7 @@ def make_splitter(unit: str | Splitter, language: str) -> Splitter:
         "paragraph": paragraphs,
         "document": lambda text: [text],
     }
-    if unit not in known:
+    if not isinstance(unit, str) or unit not in known:
         raise InvalidInput(f"unknown source unit {unit!r}; choose one of {', '.join(known)}")
     return known[unit]
 
@@ -44,7 +44,7 @@ def split_spans(text: str, splitter: Splitter) -> list[tuple[int, int]]:
     Blank pieces go to the one before them. Raises InvalidInput if the splitter lost text.
     """
     pieces = list(splitter(text))
-    if "".join(pieces) != text:
+    if not all(isinstance(piece, str) for piece in pieces) or "".join(pieces) != text:
         raise InvalidInput(
             f"the pieces of the splitter do not join to the text that begins {text[:40]!r}; a "
             "splitter must keep every character, spaces between sentences included"

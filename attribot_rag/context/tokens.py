@@ -46,7 +46,7 @@ class TokenizedText:
                 ids[window:end], skip_special_tokens=skip_special_tokens
             )
             unfinished = decoded.endswith("\ufffd") or len(decoded) <= len(known)
-            if unfinished and end < len(ids):
+            if unfinished and end < len(ids) and ids[end] not in language_model.boundary_ids:
                 continue
             piece = decoded[len(known) :]
             spans += [(len(text), len(text) + len(piece))] * (end - unread)

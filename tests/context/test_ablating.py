@@ -1,0 +1,203 @@
+from collections.abc import Callable
+
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from texts import removals, texts, without
+from tiny_tokenizers import CORPUS, TOKENIZERS, byte_level, metaspace
+
+from attribot_rag.context import TokenizedText
+from attribot_rag.context.ablating import ablate
+from attribot_rag.language_model import LanguageModel
+
+each_tokenizer = pytest.mark.parametrize("build", TOKENIZERS)
+LONG = CORPUS.split("Die Stadt")[0]
+
+
+def common_prefix(left: tuple[int, ...], right: tuple[int, ...]) -> int:
+    length = 0
+    while length < min(len(left), len(right)) and left[length] == right[length]:
+        length += 1
+    return length
+
+
+def is_subsequence(part: tuple[int, ...], whole: tuple[int, ...]) -> bool:
+    rest = iter(whole)
+    return all(token_id in rest for token_id in part)
+
+
+def num_boundaries(ids: tuple[int, ...], language_model: LanguageModel) -> int:
+    return sum(token_id in language_model.boundary_ids for token_id in ids)
+
+
+def seen(text: str, language_model: LanguageModel, *, special: bool = False) -> TokenizedText:
+    return TokenizedText.of(language_model.encode(text, special=special), language_model)
+
+
+def interval(text: str, part: str) -> tuple[int, int]:
+    start = text.index(part)
+    return start, start + len(part)
+
+
+@each_tokenizer
+@given(data=st.data(), special=st.booleans())
+@settings(deadline=None, max_examples=250)
+def test_what_is_left_is_the_text_without_the_removed_characters(
+    build: Callable[[], LanguageModel], data: st.DataObject, special: bool
+) -> None:
+    language_model = build()
+    prompt = seen(data.draw(texts(markers=True)), language_model, special=special)
+    removed = data.draw(removals(prompt.text))
+    ablated = ablate(prompt, removed, language_model)
+    if ablated.in_step:
+        assert language_model.decode(ablated.ids) == without(prompt.text, removed)
+    else:
+        assert is_subsequence(ablated.ids, prompt.ids)
+    assert ablated.num_shared == common_prefix(ablated.ids, prompt.ids)
+
+
+@given(data=st.data(), special=st.booleans())
+@settings(deadline=None, max_examples=400)
+def test_byte_level_ids_are_those_of_the_ablated_text(data: st.DataObject, special: bool) -> None:
+    language_model = byte_level()
+    prompt = seen(data.draw(texts(markers=True)), language_model, special=special)
+    removed = data.draw(removals(prompt.text))
+    ablated = ablate(prompt, removed, language_model)
+    afresh = language_model.encode(without(prompt.text, removed), special=special)
+    # A marker that only the removal put together is no special token: nobody wrote it.
+    assume(num_boundaries(afresh, language_model) <= num_boundaries(ablated.ids, language_model))
+    assert ablated.in_step
+    assert ablated.ids == afresh
+
+
+@each_tokenizer
+@pytest.mark.parametrize(
+    "parts",
+    [
+        pytest.param(["The treaty was signed in the old town hall "], id="start"),
+        pytest.param(["Question: who signed it? Answer from the context.\n"], id="end"),
+        pytest.param(["lived there ", "for one thing only"], id="near"),
+        pytest.param(["for two winters,", "Today the room is a museum, "], id="far"),
+        pytest.param(["ea", "gn", "ow"], id="inside words"),
+        pytest.param(["\n"], id="white space"),
+        pytest.param([LONG], id="all"),
+        pytest.param([], id="nothing"),
+    ],
+)
+def test_cuts_fall_in_step(build: Callable[[], LanguageModel], parts: list[str]) -> None:
+    language_model = build()
+    prompt = seen(LONG, language_model)
+    removed = [interval(LONG, part) for part in parts]
+    ablated = ablate(prompt, removed, language_model)
+    assert ablated.in_step
+    assert ablated.ids == language_model.encode(without(LONG, removed))
+    assert ablated.num_shared == common_prefix(ablated.ids, prompt.ids)
+
+
+@each_tokenizer
+@pytest.mark.parametrize("part", ["👩", "\u200d", "約は", "🙂" * 30, "\u0301"])
+def test_cuts_between_the_tokens_of_characters(
+    build: Callable[[], LanguageModel], part: str
+) -> None:
+    language_model = build()
+    text = "x👩\u200d👩\u200d👧条約は町で" + "𝛝" * 50 + "🙂" * 40 + "🦜" * 50 + "e\u0301y"
+    prompt = seen(text, language_model)
+    ablated = ablate(prompt, [interval(text, part)], language_model)
+    assert ablated.in_step
+    assert ablated.ids == language_model.encode(text.replace(part, "", 1))
+
+
+@each_tokenizer
+def test_a_chat_is_cut_between_its_special_tokens(build: Callable[[], LanguageModel]) -> None:
+    language_model = build()
+    end = str(language_model.tokenizer.eos_token)
+    first, second = "The ships came up.", "The river was open. The seals are lost."
+    turns = [language_model.encode(turn) for turn in (first, second)]
+    (end_id,) = language_model.encode(end, special=True)
+    prompt = TokenizedText.of([*turns[0], end_id, *turns[1], end_id], language_model)
+    removed = [
+        interval(prompt.text, "The ships came up."),
+        interval(prompt.text, "The seals are lost."),
+    ]
+    ablated = ablate(prompt, removed, language_model)
+    assert ablated.in_step
+    assert ablated.ids == (end_id, *language_model.encode("The river was open. "), end_id)
+
+
+@each_tokenizer
+@pytest.mark.parametrize("as_special", [True, False])
+def test_markers_in_a_document_stay_what_the_model_saw(
+    build: Callable[[], LanguageModel], as_special: bool
+) -> None:
+    language_model = build()
+    marker = str(language_model.tokenizer.eos_token)
+    text = f"The treaty was signed.{marker}The ships came up the river."
+    prompt = seen(text, language_model, special=as_special)
+    ablated = ablate(prompt, [interval(prompt.text, "The treaty ")], language_model)
+    assert ablated.in_step
+    assert num_boundaries(ablated.ids, language_model) == int(as_special)
+    assert marker in language_model.decode(ablated.ids)
+    through = interval(prompt.text, f"signed.{marker}")
+    assert marker not in language_model.decode(ablate(prompt, [through], language_model).ids)
+
+
+def test_a_marker_that_a_removal_puts_together_is_plain_text() -> None:
+    language_model = byte_level()
+    prompt = seen("The <|im_old end|> town", language_model, special=True)
+    ablated = ablate(prompt, [interval(prompt.text, "old ")], language_model)
+    assert ablated.in_step
+    assert language_model.decode(ablated.ids) == "The <|im_end|> town"
+    assert num_boundaries(ablated.ids, language_model) == 0
+
+
+def test_text_that_no_ids_stand_for_is_reported() -> None:
+    """This tokenizer cannot begin a text after a special token without a space."""
+    language_model = metaspace()
+    prompt = TokenizedText.of(
+        language_model.encode_prompt("The treaty was signed."), language_model
+    )
+    assert prompt.text == "<s> The treaty was signed."
+    ablated = ablate(prompt, [interval(prompt.text, " The ")], language_model)
+    assert not ablated.in_step
+    assert ablated.ids == (prompt.ids[0], *language_model.encode("treaty was signed."))
+
+
+def test_the_first_sentence_after_a_bos_falls_in_step() -> None:
+    language_model = metaspace()
+    prompt = TokenizedText.of(
+        language_model.encode_prompt("It burned down. Today it is a museum."), language_model
+    )
+    ablated = ablate(prompt, [interval(prompt.text, "It burned down. ")], language_model)
+    assert ablated.in_step
+    assert ablated.ids == language_model.encode_prompt("Today it is a museum.")
+
+
+def letter_by_letter(text: str, language_model: LanguageModel) -> tuple[int, ...]:
+    return tuple(token for letter in text for token in language_model.encode(letter))
+
+
+def test_ids_that_encoding_does_not_give_are_dropped_as_they_were_seen() -> None:
+    language_model = byte_level()
+    prompt = TokenizedText.of(letter_by_letter(LONG, language_model), language_model)
+    removed = [interval(LONG, "The harbour of the town had been closed")]
+    ablated = ablate(prompt, removed, language_model)
+    assert not ablated.in_step
+    assert ablated.ids == letter_by_letter(without(LONG, removed), language_model)
+
+
+def test_ids_far_from_a_cut_stay_as_they_were_seen() -> None:
+    language_model = byte_level()
+    odd = letter_by_letter("the merchants who lived there", language_model)
+    prompt = TokenizedText.of((*odd, *language_model.encode(LONG), *odd), language_model)
+    ablated = ablate(prompt, [interval(prompt.text, "Today the room is a museum,")], language_model)
+    assert ablated.in_step
+    assert ablated.ids[: len(odd)] == odd and ablated.ids[-len(odd) :] == odd
+    assert ablated.num_shared > len(odd)
+
+
+def test_long_prompts_share_all_that_stands_before_the_cut() -> None:
+    language_model = byte_level()
+    prompt = seen(LONG * 40, language_model)
+    start = prompt.text.rindex("The harbour")
+    ablated = ablate(prompt, [(start, start + 11)], language_model)
+    assert ablated.num_shared == common_prefix(ablated.ids, prompt.ids) > 4096

@@ -1,0 +1,395 @@
+import copy
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from texts import texts, unspaced
+from tiny_tokenizers import byte_level
+
+from attribot_rag.context import Context, ContextOptions, Document, TokenizedText, locate_context
+from attribot_rag.errors import DocumentsNotLocated, InvalidInput
+
+A = "The treaty was signed in the old town hall."
+B = "The harbour of the town had been closed for two winters."
+C = "In the spring the first ships came up the river."
+D = "Today the room is a museum."
+
+
+def prompt_of(text: str) -> TokenizedText:
+    language_model = byte_level()
+    return TokenizedText.of(language_model.encode(text), language_model)
+
+
+def context_of(text: str, documents: Any, **options: Any) -> Context:
+    return locate_context(prompt_of(text), documents, ContextOptions(**options))
+
+
+def rag_prompt(*documents: str, before: str = "Answer from the context.") -> str:
+    numbered = "\n\n".join(f"[{index}] {text}" for index, text in enumerate(documents))
+    return f"{before}\n\n{numbered}\n\nQuestion: who signed?"
+
+
+def ablated_text(context: Context, *source_ids: int) -> str:
+    ablated = context.ablate(source_ids, byte_level())
+    assert ablated.in_step
+    return byte_level().decode(ablated.ids)
+
+
+def source_texts(context: Context) -> list[str]:
+    return [source.text for source in context.sources]
+
+
+def places(context: Context, source_id: int) -> list[str]:
+    return [
+        context.prompt.text[place.start : place.end].strip()
+        for place in context.sources[source_id].occurrences
+    ]
+
+
+@st.composite
+def retrievals(draw: st.DrawFn) -> tuple[str, list[str]]:
+    """Documents of few sentences, so that they repeat and overlap, in a prompt that has most."""
+    sentences = [A, B, C, D, "Yes.", "Löwe 🦁 条約。", *draw(st.lists(texts(), max_size=2))]
+    chunks = st.lists(st.sampled_from(sentences), max_size=4).map(" ".join)
+    documents = draw(st.lists(chunks, min_size=1, max_size=5))
+    shown = [text for text in documents if draw(st.integers(0, 5))]
+    separator = draw(st.sampled_from(["\n\n", "\n", " ", "\n[1] "]))
+    if draw(st.booleans()):
+        shown = [" ".join(text.split()) for text in shown]
+    return f"Context:{separator}{separator.join(shown)}{separator}Question: {A} Yes?", documents
+
+
+def located(case: tuple[str, list[str]], fuzzy_threshold: float = 1) -> Context | None:
+    try:
+        return context_of(*case, fuzzy_threshold=fuzzy_threshold)
+    except DocumentsNotLocated:
+        return None
+
+
+@given(case=retrievals())
+@settings(deadline=None, max_examples=200)
+def test_every_located_character_belongs_to_one_source(case: tuple[str, list[str]]) -> None:
+    context = located(case)
+    if context is None:
+        return
+    text = context.prompt.text
+    owners = [0] * len(text)
+    for source in context.sources:
+        for place in source.occurrences:
+            assert text[place.start : place.end].strip()
+            for index in range(place.start, place.end):
+                owners[index] += 1
+    assert max(owners) == 1
+    for start, end in context.regions:
+        assert all(owners[index] for index in range(start, end) if not text[index].isspace())
+
+
+@given(case=retrievals())
+@settings(deadline=None, max_examples=200)
+def test_ids_are_in_order_of_the_first_place(case: tuple[str, list[str]]) -> None:
+    context = located(case)
+    if context is None:
+        return
+    firsts = [source.occurrences[0].start for source in context.sources]
+    assert [source.id for source in context.sources] == list(range(len(firsts)))
+    assert firsts == sorted(firsts)
+    for source in context.sources:
+        starts = [place.start for place in source.occurrences]
+        assert starts == sorted(starts)
+
+
+@given(case=retrievals())
+@settings(deadline=None, max_examples=200)
+def test_spans_point_at_the_same_text_in_the_documents(case: tuple[str, list[str]]) -> None:
+    context = located(case)
+    if context is None:
+        return
+    for source in context.sources:
+        for place in source.occurrences:
+            shown = unspaced(context.prompt.text[place.start : place.end])
+            for span in place.spans:
+                held = unspaced(context.documents[span.document].text[span.start : span.end])
+                assert held in shown
+                assert 2 * len(held) + 2 >= len(shown)
+
+
+@given(case=retrievals())
+@settings(deadline=None, max_examples=200)
+def test_documents_are_located_or_reported(case: tuple[str, list[str]]) -> None:
+    context = located(case)
+    if context is None:
+        return
+    credited = {index for source in context.sources for index in source.documents}
+    assert credited.isdisjoint(context.not_located)
+    for index, text in enumerate(case[1]):
+        if text.strip() and text in case[0]:
+            assert index not in context.not_located
+        if not text.strip() or unspaced(text) not in unspaced(case[0]):
+            assert index in context.not_located
+
+
+@given(case=retrievals(), data=st.data())
+@settings(deadline=None, max_examples=200)
+def test_the_order_of_the_documents_does_not_matter(
+    case: tuple[str, list[str]], data: st.DataObject
+) -> None:
+    context = located(case, fuzzy_threshold=0.9)
+    if context is None:
+        return
+    order = data.draw(st.permutations(range(len(case[1]))))
+    permuted = context_of(case[0], [case[1][index] for index in order])
+    assert source_texts(permuted) == source_texts(context)
+    assert permuted.regions == context.regions
+    assert sorted(order[index] for index in permuted.not_located) == list(context.not_located)
+    for source, other in zip(context.sources, permuted.sources, strict=True):
+        assert tuple(sorted(order[index] for index in other.documents)) == source.documents
+        assert [(place.start, place.end) for place in source.occurrences] == [
+            (place.start, place.end) for place in other.occurrences
+        ]
+
+
+@given(case=retrievals(), data=st.data())
+@settings(deadline=None, max_examples=200)
+def test_removed_sources_are_gone_and_the_others_stay(
+    case: tuple[str, list[str]], data: st.DataObject
+) -> None:
+    context = located(case)
+    if context is None:
+        return
+    chosen = data.draw(st.sets(st.sampled_from(range(len(context.sources)))))
+    removed = {
+        index
+        for source_id in chosen
+        for place in context.sources[source_id].occurrences
+        for index in range(place.start, place.end)
+    }
+    kept = "".join(
+        letter for index, letter in enumerate(context.prompt.text) if index not in removed
+    )
+    assert unspaced(ablated_text(context, *chosen)) == unspaced(kept)
+
+
+def test_sentences_of_documents_become_sources() -> None:
+    context = context_of(rag_prompt(f"{A} {B}", C), [f"{A} {B}", C])
+    assert source_texts(context) == [A, B, C]
+    assert [source.documents for source in context.sources] == [(0,), (0,), (1,)]
+    (place,) = context.sources[1].occurrences
+    (span,) = place.spans
+    assert context.prompt.text[place.start : place.end] == B
+    assert (span.document, span.start, span.end) == (0, len(A) + 1, len(A) + 1 + len(B))
+    assert context.not_located == ()
+
+
+def test_removing_takes_one_space_and_leaves_the_separators() -> None:
+    documents = [f"{A} {B} {C}", D]
+    context = context_of(rag_prompt(*documents), documents)
+    assert ablated_text(context, 0) == rag_prompt(f"{B} {C}", D)
+    assert ablated_text(context, 1) == rag_prompt(f"{A} {C}", D)
+    assert ablated_text(context, 2) == rag_prompt(f"{A} {B}", D)
+    assert ablated_text(context, 1, 2) == rag_prompt(A, D)
+    assert ablated_text(context, 0, 2) == rag_prompt(f"{B}", D)
+    assert ablated_text(context, 0, 1, 2) == rag_prompt("", D)
+    assert ablated_text(context, 3) == rag_prompt(documents[0], "")
+    assert ablated_text(context) == rag_prompt(*documents)
+
+
+def test_a_heading_goes_with_the_white_space_after_it() -> None:
+    document = f"# The treaty\n\n{A}\n\n- {B}"
+    context = context_of(rag_prompt(document), [document])
+    assert source_texts(context) == ["# The treaty", A, f"- {B}"]
+    assert ablated_text(context, 0) == rag_prompt(f"{A}\n\n- {B}")
+    assert ablated_text(context, 2) == rag_prompt(f"# The treaty\n\n{A}")
+
+
+@pytest.mark.parametrize("copied", [A, A.upper(), A.replace("treaty", "traety")])
+def test_equal_and_near_equal_sentences_are_one_source_removed_everywhere(copied: str) -> None:
+    documents = [f"{A} {B}", f"{C} {copied}", D]
+    context = context_of(rag_prompt(*documents), documents)
+    assert source_texts(context) == [A, B, C, D]
+    assert places(context, 0) == [A, copied]
+    assert context.sources[0].documents == (0, 1)
+    assert ablated_text(context, 0) == rag_prompt(B, C, D)
+    alone = context_of(rag_prompt(*documents), documents, duplicate_threshold=1)
+    assert len(alone.sources) == (5 if "odd" in copied else 4)
+
+
+def test_identical_documents_are_both_credited_with_every_place() -> None:
+    documents = [f"{A} {B}", C, f"{A} {B}"]
+    context = context_of(rag_prompt(*documents), documents)
+    assert [source.documents for source in context.sources] == [(0, 2), (0, 2), (1,)]
+    assert all(
+        [span.document for span in place.spans] == [0, 2]
+        for place in context.sources[0].occurrences
+    )
+    assert ablated_text(context, 0, 1) == rag_prompt("", C, "")
+
+
+def test_a_document_inside_another_is_credited_there() -> None:
+    documents = [f"{A} {B} {C}", B]
+    inside = context_of(rag_prompt(documents[0]), documents)
+    assert source_texts(inside) == [A, B, C]
+    assert inside.sources[1].documents == (0, 1)
+    both = context_of(rag_prompt(*documents), documents)
+    assert source_texts(both) == [A, B, C]
+    assert places(both, 1) == [B, B]
+    assert ablated_text(both, 1) == rag_prompt(f"{A} {C}", "")
+
+
+def test_overlapping_chunks_share_what_they_share() -> None:
+    documents = [f"{A} {B}", f"{B} {C}"]
+    apart = context_of(rag_prompt(*documents), documents)
+    assert [(s.text, s.documents) for s in apart.sources] == [(A, (0,)), (B, (0, 1)), (C, (1,))]
+    joined = context_of(rag_prompt(f"{A} {B} {C}"), documents)
+    assert [(s.text, s.documents) for s in joined.sources] == [(A, (0,)), (B, (0, 1)), (C, (1,))]
+    assert ablated_text(joined, 1) == rag_prompt(f"{A} {C}")
+
+
+def test_a_chunk_that_ends_inside_a_sentence() -> None:
+    half = B[: B.index("had")]
+    documents = [f"{A} {B}", f"{half}"]
+    context = context_of(rag_prompt(f"{A} {B}"), documents)
+    assert source_texts(context) == [A, B]
+    (place,) = context.sources[1].occurrences
+    assert [span.document for span in place.spans] == ([0, 1] if 2 * len(half) >= len(B) else [0])
+
+
+def test_copies_outside_of_documents_are_removed_too() -> None:
+    before = f"Earlier you wrote: {B} Is {D.lower()[:-1]}? Yes."
+    documents = [f"{A} {B}", "Yes."]
+    context = context_of(rag_prompt(*documents, before=before), documents)
+    assert source_texts(context) == [B, "Yes.", A]
+    copied = context.sources[0]
+    assert [bool(place.spans) for place in copied.occurrences] == [False, True]
+    assert copied.documents == (0,)
+    assert B not in ablated_text(context, copied.id)
+
+
+def test_short_texts_and_parts_of_words_outside_are_left_alone() -> None:
+    text = "The town is open for trade"
+    documents = [f"It is so. {text}"]
+    before = f"It is so. {text}rs. Over{text} and {text}."
+    context = context_of(rag_prompt(*documents, before=before), documents)
+    assert [len(source.occurrences) for source in context.sources] == [2, 1]
+    assert ablated_text(context, 0) == rag_prompt(
+        "It is so.", before=f"It is so. {text}rs. Over{text} and ."
+    )
+
+
+def test_a_copy_of_a_longer_source_is_not_also_one_of_a_shorter() -> None:
+    longer = f"He said: {B}"
+    documents = [f"{C} {B}", f"{A} {longer}"]
+    context = context_of(rag_prompt(*documents, before=f"Earlier: {longer}"), documents)
+    assert source_texts(context) == [longer, C, B, A]
+    assert places(context, 0) == [longer, longer]
+    assert places(context, 2) == [B]
+    intervals = sorted((p.start, p.end) for s in context.sources for p in s.occurrences)
+    assert all(left[1] <= right[0] for left, right in pairwise(intervals))
+
+
+def test_other_units_and_own_splitters() -> None:
+    document = f"{A} {B}\n\n{C}"
+    prompt = rag_prompt(document)
+    by_paragraph = context_of(prompt, [document], source_unit="paragraph")
+    assert source_texts(by_paragraph) == [f"{A} {B}", C]
+    assert source_texts(context_of(prompt, [document], source_unit="document")) == [document]
+    own = context_of(prompt, [document], source_unit=lambda text: text.splitlines(keepends=True))
+    assert source_texts(own) == [f"{A} {B}", C]
+
+
+def test_a_splitter_that_puts_spaces_first() -> None:
+    document = f"{A} {B} {C}"
+
+    def space_first(text: str) -> list[str]:
+        return [text[: len(A)], text[len(A) : len(A) + 1 + len(B)], text[len(A) + 1 + len(B) :]]
+
+    context = context_of(rag_prompt(document), [document], source_unit=space_first)
+    assert ablated_text(context, 1, 2) == rag_prompt(A)
+    assert ablated_text(context, 0, 2) == rag_prompt(f" {B}")
+
+
+def test_documents_and_their_metadata_are_not_touched() -> None:
+    metadata = {"page": 3, "tags": ["a"]}
+    given_documents = [Document(A, id="a", metadata=metadata), {"text": B, "id": "b"}, C]
+    before = copy.deepcopy(given_documents)
+    context = context_of(rag_prompt(A, B, C), given_documents)
+    assert given_documents == before
+    assert context.documents[0] is given_documents[0]
+    assert context.documents[0].metadata is metadata
+    assert context.documents[1:] == (Document(B, id="b"), Document(C))
+
+
+def test_what_is_not_in_the_prompt_is_listed() -> None:
+    context = context_of(rag_prompt(A, C), [B, A, "", D, " \n", C])
+    assert context.not_located == (0, 2, 3, 4)
+    assert [source.documents for source in context.sources] == [(1,), (5,)]
+
+
+@pytest.mark.parametrize("documents", [[B], [B, D], ["", " "]])
+def test_nothing_located_names_document_and_prompt(documents: list[str]) -> None:
+    with pytest.raises(DocumentsNotLocated) as raised:
+        context_of(rag_prompt(A), documents)
+    assert repr(documents[0][:60]) in str(raised.value)
+    assert f"none of the {len(documents)} documents" in str(raised.value)
+    assert "'Answer from the context." in str(raised.value)
+
+
+@pytest.mark.parametrize("documents", [[], (), None, A, {"text": A}, Document(A)])
+def test_documents_come_in_a_list(documents: Any) -> None:
+    with pytest.raises(InvalidInput, match="pass a list of at least one document"):
+        context_of(rag_prompt(A), documents)
+
+
+@pytest.mark.parametrize(
+    ("document", "message"),
+    [
+        ({"text": A, "title": "x", "page": 1}, r"\['page', 'title'\]; a document has text, id"),
+        ({"text": A, "metadata": "x"}, "metadata='x' of a document; pass a mapping"),
+        ({"page_content": A}, "type dict cannot be read; pass a str, a Document, or a mapping"),
+        ({"text": 3}, "pass a str, a Document, or a mapping with a 'text'"),
+        (3, "type int cannot be read"),
+        (None, "type NoneType cannot be read"),
+        (b"x", "type bytes cannot be read"),
+    ],
+)
+def test_what_is_no_document_is_named(document: Any, message: str) -> None:
+    with pytest.raises(InvalidInput, match=message):
+        context_of(rag_prompt(A), [A, document])
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"duplicate_threshold": 0}, r"duplicate_threshold=0 is no similarity; use .* \(0, 1\]"),
+        ({"duplicate_threshold": 95}, "duplicate_threshold=95"),
+        ({"fuzzy_threshold": -0.1}, "fuzzy_threshold=-0.1"),
+        ({"fuzzy_threshold": float("nan")}, "fuzzy_threshold=nan"),
+        ({"fuzzy_threshold": "0.9"}, "fuzzy_threshold='0.9'"),
+        ({"fuzzy_threshold": None}, "fuzzy_threshold=None"),
+        ({"source_unit": "word"}, "'word'; choose one of sentence, paragraph, document"),
+        ({"source_unit": None}, "None; choose one of"),
+        ({"language": None}, "language=None; pass an ISO 639-1 code"),
+    ],
+)
+def test_bad_options_name_the_value_and_the_mend(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(InvalidInput, match=message):
+        ContextOptions(**options)
+
+
+def test_unknown_options_are_refused() -> None:
+    with pytest.raises(TypeError, match="unit"):
+        ContextOptions(unit="sentence")  # type: ignore[call-arg]
+
+
+def test_two_thousand_sources() -> None:
+    documents = [
+        f"{A} Clause {n} of it. Item {n} was lost. And {n} ships came." for n in range(667)
+    ]
+    context = context_of(rag_prompt(*documents), documents)
+    assert context.not_located == ()
+    assert len(context.sources) == 1 + 3 * 667
+    assert context.sources[0].documents == tuple(range(667))
+    assert [source.documents for source in context.sources[1:]] == [
+        (number,) for number in range(667) for _ in range(3)
+    ]

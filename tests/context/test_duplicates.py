@@ -1,0 +1,108 @@
+import random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tiny_tokenizers import CORPUS
+
+from attribot_rag.context.duplicates import _candidates, group_duplicates, words
+
+SENTENCE = "The treaty was signed in the old town hall in October of 1648 by both envoys."
+
+
+@pytest.mark.parametrize("threshold", [0.95, 1])
+def test_case_and_white_space_do_not_matter(threshold: float) -> None:
+    texts = [SENTENCE, "Other.", SENTENCE.upper(), f"  {SENTENCE.replace(' ', '  ')}\n", "other."]
+    assert group_duplicates(texts, threshold=threshold) == [[0, 2, 3], [1, 4]]
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        SENTENCE.replace("signed", "singed"),
+        SENTENCE.replace("October", "Octobre"),
+        SENTENCE[:-1],
+        SENTENCE.replace(" in October", ", in October"),
+    ],
+)
+def test_near_equal_texts_are_merged_from_the_threshold_on(other: str) -> None:
+    assert group_duplicates([SENTENCE, other], threshold=0.95) == [[0, 1]]
+    assert group_duplicates([SENTENCE, other], threshold=1) == [[0], [1]]
+    assert group_duplicates([SENTENCE, other], threshold=0.9999) == [[0], [1]]
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        SENTENCE.replace("1648", "1649"),
+        SENTENCE.replace("1648", ""),
+        SENTENCE.replace("old", "2 old"),
+        SENTENCE.replace("signed", "planned").replace("old town hall", "new castle"),
+        SENTENCE.replace("was", "was not"),
+        SENTENCE.replace("signed", "unsigned"),
+        SENTENCE.replace("both", "no"),
+        SENTENCE.replace("October", "November"),
+    ],
+)
+def test_different_facts_are_not_merged(other: str) -> None:
+    assert group_duplicates([SENTENCE, other], threshold=0.95) == [[0], [1]]
+    assert group_duplicates([SENTENCE, other, SENTENCE], threshold=0.95) == [[0, 2], [1]]
+
+
+def test_different_numbers_are_not_merged_at_any_threshold() -> None:
+    texts = [f"{SENTENCE} Page {page} of 40." for page in range(40)]
+    assert group_duplicates(texts, threshold=0.01) == [[page] for page in range(40)]
+
+
+def test_near_equality_is_passed_on() -> None:
+    steps = [SENTENCE, SENTENCE.replace("October", "Octobre")]
+    steps.append(steps[-1].replace("envoys", "envois").replace("signed", "singed"))
+    assert group_duplicates(steps[::2], threshold=0.97) == [[0], [1]]
+    assert group_duplicates(steps, threshold=0.97) == [[0, 1, 2]]
+
+
+def test_scripts_without_spaces_are_compared_too() -> None:
+    sentence = (
+        "条約は千六百四十八年の十月に古い町役場で皇帝と女王と自由都市の使節によって署名された。"
+    )
+    assert group_duplicates([sentence, sentence.replace("。", "")], threshold=0.95) == [[0, 1]]
+    assert group_duplicates([sentence, sentence.replace("千", "二千")], threshold=0.9) == [[0], [1]]
+    assert words("条約 was 署名 1648") == ["条", "約", "was", "署", "名", "1648"]
+
+
+@pytest.mark.parametrize("texts", [[], [""], ["", " "], ["...", "🙂", "..."]])
+def test_texts_without_words(texts: list[str]) -> None:
+    groups = group_duplicates(texts, threshold=0.9)
+    assert sorted(index for group in groups for index in group) == list(range(len(texts)))
+    assert len(groups) == len({text.strip() for text in texts})
+
+
+VARIANTS = st.sampled_from(
+    [
+        *(SENTENCE, SENTENCE.upper(), SENTENCE[:-1], SENTENCE.replace("both", "the")),
+        *(SENTENCE.replace("8", "9"), SENTENCE.replace("old", "very old"), "Yes.", "yes. ", "Yes!"),
+        *(sentence.strip() for sentence in CORPUS.split(".")),
+    ]
+)
+
+
+@given(data=st.data(), texts=st.lists(VARIANTS, max_size=12), threshold=st.floats(0.5, 1))
+@settings(deadline=None, max_examples=200)
+def test_order_does_not_matter(data: st.DataObject, texts: list[str], threshold: float) -> None:
+    order = data.draw(st.permutations(range(len(texts))))
+    groups = group_duplicates(texts, threshold=threshold)
+    permuted = group_duplicates([texts[index] for index in order], threshold=threshold)
+    assert sorted(index for group in groups for index in group) == list(range(len(texts)))
+    assert groups == sorted(sorted(order[index] for index in group) for group in permuted)
+
+
+def test_the_work_does_not_grow_with_the_square() -> None:
+    generator = random.Random(0)
+    vocabulary = CORPUS.split()
+    texts = [
+        " ".join(["According to the report of", *generator.choices(vocabulary, k=12)])
+        for _ in range(2000)
+    ]
+    pages = [f"{SENTENCE} Page {number} of 2000." for number in range(2000)]
+    assert 0 < len(_candidates(texts)) < 2000 * 10
+    assert len(_candidates(pages)) == 0

@@ -1,0 +1,177 @@
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from texts import SPACES, texts, unspaced
+from tiny_tokenizers import CORPUS
+
+from attribot_rag.context.locating import Location, Locator
+
+DOCUMENT = "The treaty was signed in 1648. The harbour had been closed\nfor two winters."
+
+
+def locate(document: str, prompt: str, threshold: float = 0.9) -> list[Location]:
+    return Locator(prompt, threshold=threshold).locate(document)
+
+
+def located_text(document: str, prompt: str) -> list[str]:
+    return [prompt[place.start : place.end] for place in locate(document, prompt)]
+
+
+def assert_maps(place: Location, document: str, prompt: str) -> None:
+    """Every character that is no space maps onto an equal one, offsets ascend and fit the ends."""
+    assert len(place.offsets) == len(document) + 1
+    assert list(place.offsets) == sorted(place.offsets)
+    assert place.offsets[0] == place.start and place.offsets[-1] == place.end
+    for index, character in enumerate(document):
+        if not character.isspace():
+            assert prompt[place.offsets[index]] == character
+            assert not document[place.document_offset(place.offsets[index]) : index].strip()
+
+
+@given(document=texts(min_fragments=1), before=texts(), after=texts())
+@settings(deadline=None, max_examples=300)
+def test_a_document_is_found_character_by_character(document: str, before: str, after: str) -> None:
+    prompt = f"{before}\n{document}\n{after}"
+    places = locate(document, prompt)
+    assert bool(places) == bool(document.strip())
+    for place in places:
+        assert place.method == "exact"
+        assert prompt[place.start : place.end] == document.strip()
+        assert_maps(place, document, prompt)
+
+
+@given(
+    words=st.lists(texts(min_fragments=1).map(unspaced).filter(bool), min_size=2, max_size=12),
+    spaces=st.lists(st.tuples(*[st.sampled_from(SPACES)] * 2), min_size=13, max_size=13),
+    before=texts(),
+)
+@settings(deadline=None, max_examples=300)
+def test_white_space_may_differ(
+    words: list[str], spaces: list[tuple[str, str]], before: str
+) -> None:
+    document, prompt = (
+        "".join(space[side] + word for word, space in zip(words, spaces, strict=False))
+        for side in (0, 1)
+    )
+    prompt = before + prompt + spaces[-1][1]
+    places = locate(document, prompt)
+    assert places
+    for place in places:
+        assert place.method in ("exact", "whitespace")
+        assert unspaced(prompt[place.start : place.end]) == unspaced(document)
+        assert_maps(place, document, prompt)
+
+
+@pytest.mark.parametrize(
+    ("document", "seen"),
+    [
+        ("\n  The treaty was signed. \n", "The treaty was signed."),
+        ("The treaty\r\nwas signed.\r\n", "The treaty\nwas signed."),
+        ("The  treaty\n\n was\tsigned.", "The treaty was signed."),
+        ("The treaty\nwas signed.", "The treaty\n    was signed."),
+        ("The treaty\u00a0was signed.", "The treaty was signed."),
+    ],
+    ids=["stripped", "line ends", "collapsed", "indented", "no-break space"],
+)
+def test_what_templates_do_to_white_space(document: str, seen: str) -> None:
+    assert located_text(document, f"Context:\n{seen}\n\nQuestion: who?") == [seen]
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        DOCUMENT.replace("signed", "singed"),
+        DOCUMENT.replace(". The", ". the"),
+        DOCUMENT.replace("harbour", "harbor"),
+        DOCUMENT.replace("harbour", "<b>harbour</b>"),
+        DOCUMENT[:-3],
+        DOCUMENT[3:],
+    ],
+)
+def test_a_few_changed_characters_are_bridged(changed: str) -> None:
+    prompt = (
+        f"Answer from the context.\n\n[7] {changed}\n\n[8] Nothing else.\n\nQuestion: who signed?"
+    )
+    (place,) = locate(DOCUMENT, prompt)
+    assert place.method == "fuzzy"
+    assert prompt[place.start : place.end] == changed
+    assert len(place.offsets) == len(DOCUMENT) + 1
+    assert list(place.offsets) == sorted(place.offsets)
+    winters = DOCUMENT.index("two winters")
+    assert prompt[place.offsets[winters] :].startswith("two wint")
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        "The treaty was lost in the fire. Merchants had been leaving for many years.",
+        DOCUMENT.replace("1648", "1649"),
+        DOCUMENT[:-12],
+        DOCUMENT.upper(),
+    ],
+)
+def test_another_text_is_not_the_document(other: str) -> None:
+    assert locate(DOCUMENT, f"Context:\n{other}\n\nQuestion: who signed?") == []
+
+
+def test_the_threshold_decides() -> None:
+    prompt = "Context: " + DOCUMENT.replace("signed", "sealed").replace("\nfor", " in")
+    assert locate(DOCUMENT, prompt, threshold=0.9)
+    assert locate(DOCUMENT, prompt, threshold=0.99) == []
+
+
+@pytest.mark.parametrize(
+    "seen", [DOCUMENT, DOCUMENT.replace(" ", "  "), DOCUMENT.replace("harbour", "harbor")]
+)
+def test_all_places_are_found(seen: str) -> None:
+    prompt = f"{seen}\n\nYes.\n\n{seen}\n{seen}"
+    places = locate(DOCUMENT, prompt)
+    assert [prompt[place.start : place.end] for place in places] == [seen] * 3
+    assert [place.start for place in places] == sorted({place.start for place in places})
+
+
+def test_a_document_longer_than_the_prompt_is_not_in_it() -> None:
+    assert locate(DOCUMENT, DOCUMENT[:-1]) == []
+    assert locate(DOCUMENT, "") == []
+
+
+@pytest.mark.parametrize("blank", ["", " ", "\n\t\r\n"])
+def test_blank_documents_are_nowhere(blank: str) -> None:
+    assert locate(blank, "a b \n\t\r\n") == []
+
+
+def test_a_short_document_is_no_part_of_a_word_if_it_stands_alone() -> None:
+    assert [place.start for place in locate("art", "party art, starting. art")] == [6, 21]
+    assert located_text("約は", "条約は町で") == ["約は"]
+
+
+def test_a_long_document_in_a_long_prompt() -> None:
+    filler = "".join(f"Ship {number} came up the river with salt.\n" for number in range(1000))
+    document = CORPUS[:800].replace("the", "teh", 3)
+    prompt = f"{filler}{CORPUS[:800]}\n{filler}"
+    (place,) = locate(document, prompt)
+    assert prompt[place.start : place.end] == CORPUS[:800]
+
+
+@given(
+    data=st.data(),
+    edits=st.lists(st.tuples(st.integers(0, 300), st.sampled_from("xyz")), max_size=10),
+)
+@settings(deadline=None, max_examples=100)
+def test_fuzzy_offsets_point_at_the_same_words(
+    data: st.DataObject, edits: list[tuple[int, str]]
+) -> None:
+    document = CORPUS[:300]
+    changed = list(document)
+    for index, letter in edits:
+        if not document[index : index + 1].isdigit():
+            changed[index : index + 1] = letter
+    prompt = "Context:\n\n" + "".join(changed) + "\n\nQuestion: who signed it?"
+    (place,) = locate(document, prompt)
+    same = [
+        index
+        for index in range(1, 299)
+        if document[index - 1 : index + 2] == "".join(changed[index - 1 : index + 2])
+    ]
+    index = data.draw(st.sampled_from(same))
+    assert abs(place.offsets[index] - (10 + index)) <= 1

@@ -1,0 +1,125 @@
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from texts import texts
+from tiny_tokenizers import TOKENIZERS, byt5, byte_level, metaspace
+
+from attribot_rag.context import TokenizedText
+from attribot_rag.language_model import LanguageModel
+
+each_tokenizer = pytest.mark.parametrize("build", TOKENIZERS)
+
+
+def assert_spans_cover(text: TokenizedText) -> None:
+    assert len(text.spans) == len(text.ids)
+    reached, previous = 0, (0, 0)
+    for start, end in text.spans:
+        assert start <= end
+        assert start == reached or (start, end) == previous
+        reached, previous = end, (start, end)
+    assert reached == len(text.text)
+
+
+@each_tokenizer
+@given(data=st.data(), special=st.booleans())
+@settings(deadline=None, max_examples=150)
+def test_spans_cover_the_decoded_text(
+    build: Callable[[], LanguageModel], data: st.DataObject, special: bool
+) -> None:
+    language_model = build()
+    ids = language_model.encode(data.draw(texts(markers=True)), special=special)
+    seen = TokenizedText.of(ids, language_model)
+    assert seen.ids == ids
+    assert seen.text == language_model.decode(ids)
+    assert_spans_cover(seen)
+
+
+@pytest.mark.parametrize("build", [byte_level, byt5])
+@given(data=st.data())
+@settings(deadline=None, max_examples=150)
+def test_any_ids_at_all_are_decoded_as_a_whole_would_be(
+    build: Callable[[], LanguageModel], data: st.DataObject
+) -> None:
+    language_model = build()
+    ordinary = sorted(set(range(language_model.vocabulary_size)) - language_model.boundary_ids)
+    ids = data.draw(st.lists(st.sampled_from(ordinary), max_size=60))
+    seen = TokenizedText.of(ids, language_model)
+    assert seen.text == language_model.decode(ids)
+    assert_spans_cover(seen)
+
+
+@given(ids=st.lists(st.integers(0, 300), max_size=60))
+@settings(deadline=None, max_examples=150)
+def test_byte_fallback_ids_that_no_text_encodes_to_still_have_spans(ids: list[int]) -> None:
+    """A stray byte spoils the characters before it when decoded as a whole, so text may differ."""
+    assert_spans_cover(TokenizedText.of(ids, metaspace()))
+
+
+@each_tokenizer
+@given(data=st.data())
+@settings(deadline=None, max_examples=100)
+def test_parts_of_the_text_share_out_its_tokens(
+    build: Callable[[], LanguageModel], data: st.DataObject
+) -> None:
+    seen = TokenizedText.of(build().encode(data.draw(texts(min_fragments=2))), build())
+    middle = data.draw(st.integers(0, len(seen.text)))
+    first, second = seen.tokens_in((0, middle)), seen.tokens_in((middle, len(seen.text)))
+    assert [*first, *second] == list(range(len(seen.ids)))
+
+
+@each_tokenizer
+@given(data=st.data())
+@settings(deadline=None, max_examples=100)
+def test_touching_tokens_hold_a_character_of_the_interval(
+    build: Callable[[], LanguageModel], data: st.DataObject
+) -> None:
+    seen = TokenizedText.of(build().encode(data.draw(texts(min_fragments=2))), build())
+    start, end = sorted(data.draw(st.tuples(*[st.integers(0, len(seen.text))] * 2)))
+    touching = [
+        index for index, (a, b) in enumerate(seen.spans) if max(a, start) < min(b, end) or a == b
+    ]
+    if start < end:
+        assert list(seen.tokens_touching((start, end))) == touching
+
+
+def test_a_token_belongs_to_its_first_character_that_is_no_space() -> None:
+    language_model = byte_level()
+    seen = TokenizedText.of(language_model.encode("signed. The treaty"), language_model)
+    place = seen.text.index("The")
+    assert language_model.decode([seen.ids[i] for i in seen.tokens_in((0, place))]) == "signed."
+    second = [seen.ids[index] for index in seen.tokens_in((place, len(seen.text)))]
+    assert language_model.decode(second) == " The treaty"
+
+
+@each_tokenizer
+def test_the_bytes_of_a_character_share_its_span(build: Callable[[], LanguageModel]) -> None:
+    language_model = build()
+    seen = TokenizedText.of(language_model.encode("x𝛝y"), language_model)
+    assert seen.text == "x𝛝y"
+    assert seen.spans.count((1, 2)) == 4
+
+
+def test_a_broken_character_does_not_swallow_the_boundary_token_after_it() -> None:
+    language_model = byte_level()
+    (end_id,) = language_model.encode("<|im_end|>", special=True)
+    ids = (*language_model.encode("𝛝")[:2], end_id)
+    seen = TokenizedText.of(ids, language_model)
+    assert seen.text == "\ufffd<|im_end|>"
+    assert seen.spans == ((0, 1), (0, 1), (1, 11))
+
+
+@each_tokenizer
+def test_special_tokens_can_be_left_out(build: Callable[[], LanguageModel]) -> None:
+    language_model = build()
+    end = language_model.tokenizer.eos_token
+    ids = language_model.encode(f"open{end}", special=True)
+    seen = TokenizedText.of(ids, language_model, skip_special_tokens=True)
+    assert seen.text == "open"
+    assert seen.spans[-1] == (4, 4)
+    assert TokenizedText.of(ids, language_model).text == f"open{end}"
+
+
+def test_no_tokens_are_no_text() -> None:
+    assert TokenizedText.of((), byte_level()).text == ""

@@ -1,0 +1,143 @@
+"""Small real tokenizers, one for each way of making tokens, each with a tiny random model."""
+
+import json
+from functools import cache
+
+import torch
+from tokenizers import (
+    Tokenizer,
+    decoders,
+    models,
+    normalizers,
+    pre_tokenizers,
+    processors,
+    trainers,
+)
+from transformers import (
+    ByT5Tokenizer,
+    LlamaConfig,
+    LlamaForCausalLM,
+    PreTrainedTokenizerBase,
+    PreTrainedTokenizerFast,
+)
+
+from attribot_rag.language_model import LanguageModel
+
+CORPUS = """\
+The treaty was signed in the old town hall in October of 1648, after five years of talks between
+the envoys of the emperor, the queen and the free cities. The harbour of the town had been closed
+for two winters, and the merchants who lived there asked for one thing only: that the river should
+be open again. In the spring the first ships came up the river with salt, wool and timber. What was
+not written in the treaty was settled in letters; many of them are lost. The town hall burned down
+in 1683 and was built again with a higher tower. Today the room is a museum, and visitors can see
+the table, the seals and a copy of the treaty. Question: who signed it? Answer from the context.
+Die Stadt am Fluss war lange geschlossen. Café, naïve, déjà vu. 条約は町で署名された。 🙂🙂
+"""
+
+CHAT_TEMPLATE = (
+    "{% for message in messages %}<|im_start|>{{ message['role'] }}\n{{ message['content'] }}"
+    "<|im_end|>\n{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+)
+
+
+@cache
+def byte_level() -> LanguageModel:
+    """Byte-level BPE with single digits and chat markers, like SmolLM2."""
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
+        [
+            pre_tokenizers.Digits(individual_digits=True),
+            pre_tokenizers.ByteLevel(add_prefix_space=False),
+        ]
+    )
+    tokenizer.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=600,
+        special_tokens=["<|endoftext|>", "<|im_start|>", "<|im_end|>"],
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    tokenizer.train_from_iterator([CORPUS], trainer)
+    return _with_model(
+        PreTrainedTokenizerFast(  # type: ignore[no-untyped-call]
+            tokenizer_object=tokenizer,
+            bos_token="<|im_start|>",
+            eos_token="<|im_end|>",
+            pad_token="<|endoftext|>",
+            chat_template=CHAT_TEMPLATE,
+        )
+    )
+
+
+@cache
+def metaspace() -> LanguageModel:
+    """SentencePiece-like BPE over whole texts, like Llama 2.
+
+    A space is put before a text and before what follows a special token, a BOS is added, and
+    characters that are not in the vocabulary become bytes.
+    """
+    trained = Tokenizer(models.BPE())
+    trained.pre_tokenizer = pre_tokenizers.Metaspace()
+    trained.train_from_iterator(
+        [CORPUS.replace("条約は町で署名された。 🙂🙂", "")],
+        trainers.BpeTrainer(vocab_size=300, show_progress=False),
+    )
+    learned = json.loads(trained.to_str())["model"]
+    pieces = ["<unk>", "<s>", "</s>", *(f"<0x{byte:02X}>" for byte in range(256))]
+    pieces += sorted(learned["vocab"], key=learned["vocab"].__getitem__)
+    tokenizer = Tokenizer(
+        models.BPE(
+            vocab={piece: index for index, piece in enumerate(pieces)},
+            merges=[tuple(merge) for merge in learned["merges"]],
+            unk_token="<unk>",
+            fuse_unk=True,
+            byte_fallback=True,
+        )
+    )
+    tokenizer.normalizer = normalizers.Sequence(
+        [normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")]
+    )
+    tokenizer.decoder = decoders.Sequence(
+        [
+            decoders.Replace("▁", " "),
+            decoders.ByteFallback(),
+            decoders.Fuse(),
+            decoders.Strip(content=" ", left=1),
+        ]
+    )
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="<s> $A", special_tokens=[("<s>", 1)]
+    )
+    return _with_model(
+        PreTrainedTokenizerFast(  # type: ignore[no-untyped-call]
+            tokenizer_object=tokenizer, unk_token="<unk>", bos_token="<s>", eos_token="</s>"
+        )
+    )
+
+
+@cache
+def byt5() -> LanguageModel:
+    """A slow tokenizer without offsets, whose tokens are bytes."""
+    return _with_model(ByT5Tokenizer())
+
+
+TOKENIZERS = (byte_level, metaspace, byt5)
+
+
+def _with_model(tokenizer: PreTrainedTokenizerBase) -> LanguageModel:
+    torch.manual_seed(0)
+    config = LlamaConfig(
+        vocab_size=len(tokenizer),
+        hidden_size=16,
+        intermediate_size=32,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        max_position_embeddings=4096,
+        initializer_range=0.25,
+        bos_token_id=tokenizer.bos_token_id,
+        eos_token_id=tokenizer.eos_token_id,
+        pad_token_id=tokenizer.pad_token_id,
+    )
+    model = LlamaForCausalLM(config)
+    model.train(False)
+    return LanguageModel(model, tokenizer)
