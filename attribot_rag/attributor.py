@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
 from importlib.metadata import version
 from typing import Any, cast
 
 import torch
+from rapidfuzz.distance import Indel
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from attribot_rag.attribution import Attribution, Provenance
 from attribot_rag.context import Context, ContextOptions, Document, TokenizedText, locate_context
 from attribot_rag.errors import ContextTooLong, InvalidInput
 from attribot_rag.generation import Generation
-from attribot_rag.language_model import LanguageModel, Message, Prompt
+from attribot_rag.language_model import LanguageModel, Message, Prompt, is_chat, plain_ids
 from attribot_rag.methods import SourceScores, leave_one_out
 from attribot_rag.recording import GenerationRecorder
 from attribot_rag.scoring import Scorer, ScoringModels, ScoringOptions
@@ -68,11 +68,15 @@ class Attributor:
         `response` what it answered, as text or ids, or the beginning of that. Raises InvalidInput
         or one of its kinds for what cannot be attributed.
         """
-        generation = self._recorded(prompt, response)
-        if generation is None:
-            generation = self._tokenized(prompt, response)
-        shown = response if isinstance(response, str) else None
-        return self.attribute_generation(generation, documents, response=shown)
+        prompt_ids = self.language_model.encode_prompt(prompt)
+        if isinstance(response, str):
+            shown = self._answer(prompt, prompt_ids, response)
+            generation = self._find_text(prompt_ids, shown)
+            return self.attribute_generation(generation, documents, response=shown)
+        response_ids = self._answer_ids(prompt_ids, plain_ids(response))
+        retokenized = isinstance(prompt, str) or is_chat(prompt)
+        given = Generation(prompt_ids, response_ids, retokenized=retokenized)
+        return self.attribute_generation(self._find_ids(given), documents)
 
     def attribute_generation(
         self, generation: Generation, documents: Documents, *, response: str | None = None
@@ -112,63 +116,84 @@ class Attributor:
         """
         if not question.strip():
             raise InvalidInput(f"the question is empty: {question!r}")
+        if isinstance(documents, str) or not documents:
+            raise InvalidInput(f"documents={documents!r}; pass a list of at least one document")
         known = [Document.of(document) for document in documents]
         prompt_ids = self.language_model.encode_prompt(rag_prompt(question, known, self._chats))
         options = {"do_sample": False, "max_new_tokens": max_new_tokens, **generate}
         inputs = torch.tensor([prompt_ids], device=self.language_model.device)
-        with self.recorder, torch.inference_mode():
+        with GenerationRecorder(self.language_model) as recorder, torch.inference_mode():
             answer = cast(Callable[..., Any], self.language_model.model.generate)
             answer(inputs, attention_mask=torch.ones_like(inputs), **options)
-        recorded = self.recorder.generations
-        if not recorded or recorded[-1].prompt_ids != prompt_ids:
-            raise InvalidInput(
-                f"the model answered {question!r} with nothing; ask in other words, or set "
-                "min_new_tokens"
-            )
-        return self.attribute_generation(recorded[-1], known)
+        for generation in reversed(recorder.generations):
+            if generation.prompt_ids == prompt_ids:
+                return self.attribute_generation(generation, known)
+        raise InvalidInput(
+            f"the model answered {question!r} with nothing; ask in other words, or set "
+            "min_new_tokens"
+        )
 
     @property
     def _chats(self) -> bool:
         return bool(self.language_model.tokenizer.chat_template)
 
-    def _recorded(self, prompt: Prompt, response: str | Sequence[int]) -> Generation | None:
-        language_model = self.language_model
-        if isinstance(response, str):
-            prompt_text = prompt if isinstance(prompt, str) else None
-            if prompt_text is None:
-                prompt_text = language_model.decode(language_model.encode_prompt(prompt))
-            return self.recorder.find(response, prompt=prompt_text, timeout=_RESPONSE_WAIT)
-        for generation in reversed(self.recorder.generations):
-            same_response = generation.response_ids[: len(response)] == tuple(response)
-            if same_response and generation.prompt_ids == language_model.encode_prompt(prompt):
-                return generation.shortened(len(response))
-        return None
-
-    def _tokenized(self, prompt: Prompt, response: str | Sequence[int]) -> Generation:
-        """A generation from text; what was given as ids is taken as it is."""
-        language_model = self.language_model
-        prompt_ids = language_model.encode_prompt(prompt)
-        if not isinstance(response, str):
-            response_ids = tuple(int(token_id) for token_id in response)
-            retokenized = isinstance(prompt, str) or isinstance(prompt[0], Mapping)
-            if response_ids[: len(prompt_ids)] == prompt_ids:
-                return Generation.from_sequence(response_ids, prompt_ids, retokenized=retokenized)
-            return Generation(prompt_ids, response_ids, retokenized=retokenized)
+    def _answer(self, prompt: Prompt, prompt_ids: tuple[int, ...], response: str) -> str:
+        """What was answered, without the prompt before it and the special tokens after it."""
+        decode = self.language_model.decode
+        before = [decode(prompt_ids), decode(prompt_ids, skip_special_tokens=True)]
+        for text in [prompt, *before] if isinstance(prompt, str) else before:
+            if text.strip() and response.startswith(text):
+                response = response[len(text) :]
+                break
+        special_tokens = tuple(self.language_model.tokenizer.all_special_tokens)
+        while special_tokens and response.endswith(special_tokens):
+            response = response.removesuffix(
+                next(token for token in special_tokens if response.endswith(token))
+            )
         if not response.strip():
-            raise InvalidInput(f"the response is empty: {response!r}, nothing can be attributed")
-        if isinstance(prompt, str) and response.startswith(prompt):
-            response = response[len(prompt) :]
-            if not response.strip():
-                raise InvalidInput("the response is the prompt and nothing after it")
+            raise InvalidInput(f"the response {response!r} is empty, nothing can be attributed")
+        return response
+
+    def _answer_ids(
+        self, prompt_ids: tuple[int, ...], response_ids: tuple[int, ...]
+    ) -> tuple[int, ...]:
+        """What was answered, without the prompt before it and the end of sequence after it."""
+        language_model = self.language_model
+        if response_ids[: len(prompt_ids)] == prompt_ids:
+            response_ids = response_ids[len(prompt_ids) :]
+        if language_model.is_encoder_decoder:
+            start = language_model.model.config.decoder_start_token_id
+            response_ids = response_ids[response_ids[:1] == (start,) :]
+        ends = (i for i, one in enumerate(response_ids) if one in language_model.eos_ids)
+        return response_ids[: next(ends, None)]
+
+    def _find_text(self, prompt_ids: tuple[int, ...], response: str) -> Generation:
+        """The recorded generation that gave this response, or else one from its text."""
+        language_model = self.language_model
+        recorded = self.recorder.find(
+            response, prompt=language_model.decode(prompt_ids), timeout=_RESPONSE_WAIT
+        )
+        if recorded is not None:
+            return recorded
         return Generation(prompt_ids, language_model.encode(response), retokenized=True)
+
+    def _find_ids(self, given: Generation) -> Generation:
+        """The recorded generation with these ids, or else the one that was given."""
+        length = len(given.response_ids)
+        for recorded in reversed(self.recorder.generations):
+            cut = recorded.shortened(length)
+            if (cut.prompt_ids, cut.response_ids) == (given.prompt_ids, given.response_ids):
+                return cut
+        return given
 
     def _check_length(self, generation: Generation) -> None:
         limit = self.language_model.max_positions
-        length = len(generation.prompt_ids) + len(generation.response_ids)
-        if limit is not None and length > limit and not self.language_model.is_encoder_decoder:
+        lengths = (len(generation.prompt_ids), len(generation.response_ids) - 1)
+        length = max(lengths) if self.language_model.is_encoder_decoder else sum(lengths)
+        if limit is not None and length > limit:
             raise ContextTooLong(
-                f"prompt and response are {length} tokens, {self.language_model.name!r} has "
-                f"{limit} positions; retrieve fewer or shorter documents"
+                f"prompt and response take {length} positions, {self.language_model.name!r} has "
+                f"{limit}; retrieve fewer or shorter documents"
             )
 
     def _attribution(
@@ -229,14 +254,22 @@ def _aligned(
 ) -> tuple[str, tuple[tuple[int, int], ...]]:
     """The text as it was shown, and the tokens' characters in it."""
     text = decoded.text.strip() if response is None else response
-    offset = decoded.text.find(text.strip()) - (len(text) - len(text.lstrip()))
-    if text.strip() not in decoded.text:
-        return decoded.text, decoded.spans
+    start = decoded.text.find(text.strip())
+    if start >= 0:
+        start -= len(text) - len(text.lstrip())
+        places = [min(max(index - start, 0), len(text)) for index in range(len(decoded.text) + 1)]
+    else:
+        places = _matched(decoded.text, text)
+    return text, tuple((places[first], places[last]) for first, last in decoded.spans)
 
-    def place(index: int) -> int:
-        return min(max(index - offset, 0), len(text))
 
-    return text, tuple((place(start), place(end)) for start, end in decoded.spans)
+def _matched(decoded: str, shown: str) -> list[int]:
+    """For each character that was decoded its place in what was shown, which differs a little."""
+    places = [len(shown)] * (len(decoded) + 1)
+    for step in Indel.opcodes(decoded, shown):
+        for index in range(step.src_start, step.src_end):
+            places[index] = min(step.dest_start + index - step.src_start, step.dest_end)
+    return places
 
 
 def _notes(scorer: Scorer, scores: SourceScores) -> list[str]:
@@ -264,5 +297,5 @@ def _notes(scorer: Scorer, scores: SourceScores) -> list[str]:
 def _described(options: ContextOptions | ScoringOptions) -> dict[str, Any]:
     return {
         name: value if isinstance(value, str | int | float | None) else repr(value)
-        for name, value in asdict(options).items()
+        for name, value in vars(options).items()
     }

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import copy
+import operator
+import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, cast
 
 import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from attribot_rag.errors import InvalidInput, TokenizerMismatch
+
+# A fast tokenizer is set up anew for each way of encoding: one thread at a time.
+_encoding = threading.Lock()
 
 Message = Mapping[str, Any]
 Prompt = str | Sequence[Message] | Sequence[int]
@@ -68,22 +74,36 @@ class LanguageModel:
         """Ids of added tokens (special ones included): tokenizers never merge across them."""
         return frozenset(self.tokenizer.added_tokens_decoder)
 
+    @property
+    def eos_ids(self) -> frozenset[int]:
+        """Ids that end a response: the generation configuration's and the tokenizer's."""
+        configured = getattr(self.model.generation_config, "eos_token_id", None)
+        ids = configured if isinstance(configured, list) else [configured]
+        return frozenset(i for i in (*ids, self.tokenizer.eos_token_id) if i is not None)
+
+    @cached_property
+    def _own_tokenizer(self) -> PreTrainedTokenizerBase:
+        """A copy, because the caller's tokenizer may be encoding a prompt in another thread."""
+        return copy.deepcopy(self.tokenizer)
+
     def encode(self, text: str, *, special: bool = False) -> tuple[int, ...]:
         """The ids of a piece of text, nothing added; `special` also parses special-token strings.
 
         Without `special`, a string such as `<|im_end|>` becomes ordinary text tokens.
         """
-        encoded = self.tokenizer(
-            text, add_special_tokens=False, split_special_tokens=not special, verbose=False
-        )
-        return tuple(encoded["input_ids"])
+        return self._encode(text, add_special_tokens=False, split_special_tokens=not special)
+
+    def _encode(self, text: str, **settings: bool) -> tuple[int, ...]:
+        with _encoding:
+            return tuple(self._own_tokenizer(text, verbose=False, **settings)["input_ids"])
 
     def decode(self, ids: Sequence[int], *, skip_special_tokens: bool = False) -> str:
-        text = self.tokenizer.decode(
-            list(ids),
-            skip_special_tokens=skip_special_tokens,
-            clean_up_tokenization_spaces=False,
-        )
+        with _encoding:
+            text = self._own_tokenizer.decode(
+                list(ids),
+                skip_special_tokens=skip_special_tokens,
+                clean_up_tokenization_spaces=False,
+            )
         return str(text)
 
     def encode_prompt(self, prompt: Prompt) -> tuple[int, ...]:
@@ -93,17 +113,12 @@ class LanguageModel:
         starts with. Raises InvalidInput for an empty prompt or ids outside the vocabulary.
         """
         if isinstance(prompt, str):
-            ids = self._encode_rendered(prompt)
-        elif prompt and isinstance(prompt[0], Mapping):
-            rendered = self.tokenizer.apply_chat_template(
-                [dict(message) for message in prompt if isinstance(message, Mapping)],
-                tokenize=False,
-                add_generation_prompt=True,
-            )
-            ids = self.encode(str(rendered), special=True)
+            ids = self._encode_rendered(prompt) if prompt.strip() else ()
+        elif is_chat(prompt):
+            ids = self.encode(self._render(cast(Sequence[Message], prompt)), special=True)
         else:
-            ids = self.check_ids(tuple(int(i) for i in prompt if not isinstance(i, Mapping)))
-        if not ids or (isinstance(prompt, str) and not prompt.strip()):
+            ids = self.check_ids(plain_ids(cast(Sequence[int], prompt)))
+        if not ids:
             raise InvalidInput(f"the prompt is empty: {prompt!r}; pass what the model was given")
         return ids
 
@@ -116,11 +131,21 @@ class LanguageModel:
                 )
         return ids
 
+    def _render(self, messages: Sequence[Message]) -> str:
+        try:
+            rendered = self.tokenizer.apply_chat_template(
+                [dict(message) for message in messages], tokenize=False, add_generation_prompt=True
+            )
+        except ValueError as error:
+            raise InvalidInput(
+                f"the chat messages cannot be rendered: {error}; pass the prompt as text or ids"
+            ) from error
+        return str(rendered)
+
     def _encode_rendered(self, prompt: str) -> tuple[int, ...]:
         bos = self.tokenizer.bos_token
         rendered_with_bos = bool(bos) and prompt.startswith(str(bos))
-        encoded = self.tokenizer(prompt, add_special_tokens=not rendered_with_bos, verbose=False)
-        ids = tuple(encoded["input_ids"])
+        ids = self._encode(prompt, add_special_tokens=not rendered_with_bos)
         ends_with_added_eos = (
             not self.is_encoder_decoder
             and len(ids) > 1
@@ -128,3 +153,20 @@ class LanguageModel:
             and not prompt.endswith(str(self.tokenizer.eos_token))
         )
         return ids[:-1] if ends_with_added_eos else ids
+
+
+def is_chat(prompt: Prompt) -> bool:
+    return isinstance(next(iter(prompt), None), Mapping)
+
+
+def plain_ids(ids: Sequence[int]) -> tuple[int, ...]:
+    """Token ids as plain integers, from a list, a tuple, or one row of a tensor or array.
+
+    Raises InvalidInput for anything else.
+    """
+    try:
+        return tuple(map(operator.index, ids.tolist() if hasattr(ids, "tolist") else ids))
+    except TypeError as error:
+        raise InvalidInput(
+            f"{ids!r:.80} are no token ids; pass the integers of one prompt, a tensor's row say"
+        ) from error

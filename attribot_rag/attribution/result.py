@@ -59,7 +59,8 @@ class Attribution:
     for. `token_scores` [num_sources][num_response_tokens] hold None for a source that was not
     scored. `exact` says of each source whether its text was removed exactly. Documents that do
     not stand in the prompt are in `not_located`, by index: they have no sources and no score.
-    `notes` tell the reader what to know before trusting the scores.
+    `notes` tell the reader what to know before trusting the scores. Raises InvalidInput if the
+    parts do not fit together.
     """
 
     response: str
@@ -73,6 +74,23 @@ class Attribution:
     notes: tuple[str, ...]
     provenance: Provenance
 
+    def __post_init__(self) -> None:
+        num_tokens, num_sources = len(self.token_spans), len(self.sources)
+        widths = {len(row) for row in self.token_scores if row is not None}
+        documents = {index for source in self.sources for index in source.documents}
+        checks = {
+            "response": bool(self.response),
+            "token_spans": all(0 <= a <= b <= len(self.response) for a, b in self.token_spans),
+            "token_log_likelihoods": len(self.token_log_likelihoods) == num_tokens,
+            "token_scores": len(self.token_scores) == num_sources and widths <= {num_tokens},
+            "exact": len(self.exact) == num_sources,
+            "sources": [source.id for source in self.sources] == list(range(num_sources)),
+            "documents": documents.union(self.not_located) <= set(range(len(self.documents))),
+        }
+        wrong = [name for name, holds in checks.items() if not holds]
+        if wrong:
+            raise InvalidInput(f"{', '.join(wrong)} of the attribution do not fit the other fields")
+
     @cached_property
     def matrix(self) -> np.ma.MaskedArray[Any, Any]:
         """Scores as [num_sources, num_response_tokens]; sources not scored are masked."""
@@ -85,7 +103,8 @@ class Attribution:
     def tokens_in(self, start: int, end: int) -> range:
         """Indices of the response tokens whose first non-space character is in [start, end).
 
-        Raises InvalidInput for characters outside the response.
+        Tokens without any text at the end belong to the last character. Raises InvalidInput for
+        characters outside the response.
         """
         if not 0 <= start <= end <= len(self.response):
             raise InvalidInput(
@@ -100,7 +119,8 @@ class Attribution:
 
     def _anchor(self, first: int, last: int) -> int:
         piece = self.response[first:last]
-        return first + len(piece) - len(piece.lstrip()) if piece.strip() else first
+        anchor = first + len(piece) - len(piece.lstrip()) if piece.strip() else first
+        return min(anchor, len(self.response) - 1)
 
     def score(self, source_id: int, start: int = 0, end: int | None = None) -> float | None:
         """Score in nats of a source for the characters [start, end) of the response.
@@ -124,7 +144,10 @@ class Attribution:
         return tuple(ranked[:k])
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data after the schema (attribot_rag/attribution/schema.json)."""
+        """Plain data after the schema (attribot_rag/attribution/schema.json).
+
+        Metadata that JSON does not know is written as text.
+        """
         from attribot_rag.attribution.serialization import to_dict
 
         return to_dict(self)
@@ -137,8 +160,8 @@ class Attribution:
         return from_dict(data)
 
     def to_json(self, *, indent: int | None = None) -> str:
-        """JSON text of `to_dict`; metadata that JSON does not know is written as text."""
-        return json.dumps(self.to_dict(), ensure_ascii=False, indent=indent, default=str)
+        """JSON text of `to_dict`."""
+        return json.dumps(self.to_dict(), ensure_ascii=False, indent=indent, allow_nan=False)
 
     @classmethod
     def from_json(cls, text: str) -> Attribution:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
-from dataclasses import asdict, fields
+from dataclasses import fields, is_dataclass
+from numbers import Integral, Real
 from typing import Any
 
 from attribot_rag.attribution.result import Attribution, Provenance
@@ -15,22 +17,9 @@ SCHEMA_VERSION = "1.0"
 
 
 def to_dict(attribution: Attribution) -> dict[str, Any]:
-    """Plain dicts, lists, strings and numbers, but for what the documents' metadata hold."""
-    data = {
-        field.name: getattr(attribution, field.name)
-        for field in fields(attribution)
-        if field.name not in ("documents", "sources", "provenance")
-    }
-    return {
-        "schema_version": SCHEMA_VERSION,
-        **_as_lists(data),
-        "documents": [
-            {"id": one.id, "text": one.text, "metadata": dict(one.metadata)}
-            for one in attribution.documents
-        ],
-        "sources": [_as_lists(asdict(source)) for source in attribution.sources],
-        "provenance": _as_lists(asdict(attribution.provenance)),
-    }
+    """Dicts, lists, strings, finite numbers, booleans and None; nothing shared with the input."""
+    data: dict[str, Any] = _plain(attribution)
+    return {"schema_version": SCHEMA_VERSION, **data}
 
 
 def from_json(text: str) -> Attribution:
@@ -55,18 +44,20 @@ def from_dict(data: Mapping[str, Any]) -> Attribution:
         return Attribution(
             response=data["response"],
             token_spans=tuple((start, end) for start, end in data["token_spans"]),
-            token_log_likelihoods=tuple(data["token_log_likelihoods"]),
+            token_log_likelihoods=tuple(map(float, data["token_log_likelihoods"])),
             documents=tuple(Document(**document) for document in data["documents"]),
             not_located=tuple(data["not_located"]),
             sources=tuple(map(_source, data["sources"])),
-            token_scores=tuple(None if row is None else tuple(row) for row in data["token_scores"]),
+            token_scores=tuple(
+                None if row is None else tuple(map(float, row)) for row in data["token_scores"]
+            ),
             exact=tuple(data["exact"]),
             notes=tuple(data["notes"]),
             provenance=Provenance(**data["provenance"]),
         )
     except KeyError as error:
         raise SchemaError(f"the field {error} is missing") from error
-    except (TypeError, ValueError) as error:
+    except (AttributeError, TypeError, ValueError) as error:
         raise SchemaError(f"a field is not as the schema has it: {error}") from error
 
 
@@ -80,9 +71,18 @@ def _source(data: Mapping[str, Any]) -> Source:
     return Source(data["id"], data["text"], tuple(occurrences))
 
 
-def _as_lists(value: Any) -> Any:
-    if isinstance(value, list | tuple):
-        return [_as_lists(item) for item in value]
+def _plain(value: Any) -> Any:
+    """What JSON knows: dataclasses as objects, any other unknown value as text."""
+    if value is None or isinstance(value, bool | str):
+        return value
+    if isinstance(value, Integral):
+        return int(value)
+    if isinstance(value, Real) and math.isfinite(value):
+        return float(value)
+    if is_dataclass(value) and not isinstance(value, type):
+        return {one.name: _plain(getattr(value, one.name)) for one in fields(value)}
     if isinstance(value, Mapping):
-        return {key: _as_lists(item) for key, item in value.items()}
-    return value
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    return str(value)

@@ -31,16 +31,17 @@ def load_model(
     """
     device = device or ("cuda" if torch.cuda.is_available() else "cpu")
     location = str(smollm2_folder()) if name == DEFAULT_MODEL else os.path.expanduser(name)
-    if dtype is None and torch.device(device).type == "cpu":
-        dtype = torch.float32
     try:
+        if dtype is None and torch.device(device).type == "cpu":
+            dtype = torch.float32
         config = AutoConfig.from_pretrained(location)
         kind = AutoModelForSeq2SeqLM if config.is_encoder_decoder else AutoModelForCausalLM
         model: PreTrainedModel = kind.from_pretrained(location, dtype=dtype or "auto")
         torch.nn.Module.to(model, device)
         model.train(False)
         tokenizer = AutoTokenizer.from_pretrained(location)
-    except (OSError, ValueError, RuntimeError) as error:
+    # A PyTorch that was built without CUDA raises AssertionError.
+    except (OSError, ValueError, RuntimeError, AssertionError) as error:
         raise InvalidInput(
             f"the model {name!r} cannot be loaded on {device!r}: {error}; pass "
             f"{DEFAULT_MODEL!r}, the path of a folder with a model, or a Hugging Face id"

@@ -9,97 +9,115 @@ import logging
 import threading
 import weakref
 from collections.abc import Callable
-from types import MethodType
 from typing import Any, cast
 
-from transformers import PreTrainedModel
+import torch
+from transformers import GenerationMixin, PreTrainedModel
 from transformers.utils.generic import ModelOutput
 
 from attribot_rag.generation import Generation
-from attribot_rag.recording.reading import read_generations
+from attribot_rag.recording.reading import generation_setting, read_generations
 
 logger = logging.getLogger(__name__)
 
 Listener = Callable[[list[Generation]], None]
+
+_PARAMETERS = tuple(inspect.signature(GenerationMixin.generate).parameters)[1:]
+_installing = threading.RLock()
 
 
 class GenerateHook:
     """Stands in for `model.generate` and tells its listeners what was generated.
 
     One hook serves all recorders of a model; the last one to leave puts the model's own method
-    back. Callers get exactly what they asked for.
+    back. Callers get exactly what they asked for. A `generate` of the caller's own making is called
+    as it is, so its caches are read only if it returns a dict. Listeners, bound methods, are not
+    kept alive.
     """
 
     def __init__(self, model: PreTrainedModel) -> None:
         self._model = weakref.ref(model)
-        self._shadowed = model.__dict__.get("generate")
+        self._was_shadowed = "generate" in model.__dict__
         self.original = cast(Callable[..., Any], model.generate)
-        self.listeners: list[Listener] = []
+        self.listeners: list[weakref.WeakMethod[Listener]] = []
         self.idle = threading.Condition()
-        self.in_flight = 0
+        self.in_flight: set[object] = set()
         functools.update_wrapper(self, self.original)
 
     @classmethod
-    def of(cls, model: PreTrainedModel) -> GenerateHook:
-        hook = model.__dict__.get("generate")
-        if not isinstance(hook, cls):
-            hook = cls(model)
+    def attach(cls, model: PreTrainedModel, listener: Listener) -> GenerateHook:
+        """Have the listener told of every generation of the model."""
+        with _installing:
+            hook = model.__dict__.get("generate")
+            if not isinstance(hook, cls):
+                hook = cls(model)
+            hook.listeners.append(weakref.WeakMethod(listener, hook._remove))
             model.__dict__["generate"] = hook
-        return hook
+            return hook
 
-    def remove(self, listener: Listener) -> None:
-        self.listeners.remove(listener)
-        model = self._model()
-        if self.listeners or model is None or model.__dict__.get("generate") is not self:
-            return
-        if self._shadowed is None:
-            del model.__dict__["generate"]
-        else:
-            model.__dict__["generate"] = self._shadowed
+    def detach(self, listener: Listener) -> None:
+        self._remove(weakref.WeakMethod(listener))
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
-        """A copied model generates with its own weights, unrecorded."""
-        twin = memo.get(id(self._model()))
-        return MethodType(cast(Any, type(twin)).generate, twin)
+    def _remove(self, listener: weakref.WeakMethod[Listener]) -> None:
+        with _installing:
+            if listener in self.listeners:  # else it left before, while a generation told it
+                self.listeners.remove(listener)
+            model = self._model()
+            if self.listeners or model is None or model.__dict__.get("generate") is not self:
+                return
+            if self._was_shadowed:
+                model.__dict__["generate"] = self.original
+            else:
+                del model.__dict__["generate"]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """A copied or unpickled model generates with its own weights, unrecorded."""
+        return _unhooked, (self.original,)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        call = inspect.signature(self.original).bind_partial(*args, **kwargs)
-        call.arguments.update(call.arguments.pop("kwargs", {}))
-        wants_dict = self._ask_for_dict(call.arguments)
+        arguments = dict(zip(_PARAMETERS, args, strict=False)) | kwargs
+        model = self._model()
+        assert model is not None
+        wants_dict = self._was_shadowed or generation_setting(
+            model, arguments, "return_dict_in_generate"
+        )
+        call = object()
         with self.idle:
-            self.in_flight += 1
+            self.in_flight.add(call)
         try:
-            output = self.original(**call.arguments)
-            if not isinstance(output, ModelOutput):
+            output = (self.original if wants_dict else self._generate_dict)(*args, **kwargs)
+            if isinstance(output, ModelOutput | torch.Tensor):
+                self._tell(model, arguments, output)
+            if wants_dict or not isinstance(output, ModelOutput):
                 return output
-            self._tell(call.arguments, output)
-            return output if wants_dict else output["sequences"]
+            return output["sequences"]
         finally:
             with self.idle:
-                self.in_flight -= 1
+                self.in_flight.remove(call)
                 self.idle.notify_all()
 
-    def _ask_for_dict(self, arguments: dict[str, Any]) -> bool:
-        """Make the call return a dict, and say whether the caller wanted one."""
-        given = arguments.get("generation_config")
-        wanted = arguments.get("return_dict_in_generate")
-        for config in (given, getattr(self._model(), "generation_config", None)):
-            if wanted is None:
-                wanted = getattr(config, "return_dict_in_generate", None)
-        if given is None or "return_dict_in_generate" in arguments:
-            arguments["return_dict_in_generate"] = True
-        else:
-            arguments["generation_config"] = copy.deepcopy(given)
-            arguments["generation_config"].return_dict_in_generate = True
-        return bool(wanted)
+    def _generate_dict(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the model's own method so that it returns a dict, and warns of nothing new."""
+        index = _PARAMETERS.index("generation_config")
+        given = args[index] if len(args) > index else kwargs.get("generation_config")
+        if given is None or "return_dict_in_generate" in kwargs:
+            return self.original(*args, **{**kwargs, "return_dict_in_generate": True})
+        config = copy.deepcopy(given)
+        config.return_dict_in_generate = True
+        if len(args) > index:
+            return self.original(*args[:index], config, *args[index + 1 :], **kwargs)
+        return self.original(*args, **{**kwargs, "generation_config": config})
 
-    def _tell(self, arguments: dict[str, Any], output: ModelOutput) -> None:
-        model = self._model()
-        if model is None:
-            return
+    def _tell(self, model: PreTrainedModel, arguments: dict[str, Any], output: Any) -> None:
         try:
             generations = read_generations(model, arguments, output)
-            for listener in tuple(self.listeners):
-                listener(generations)
+            for reference in tuple(self.listeners):
+                listener = reference()
+                if listener is not None:
+                    listener(generations)
         except Exception:  # the caller's answer must not be lost to its recording
             logger.exception("this generation could not be recorded")
+
+
+def _unhooked(generate: Callable[..., Any]) -> Callable[..., Any]:
+    return generate

@@ -2,36 +2,44 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import torch
 from transformers import DynamicCache, PreTrainedModel
 from transformers.cache_utils import DynamicLayer
 from transformers.generation.utils import GenerateDecoderOnlyOutput
-from transformers.utils.generic import ModelOutput
 
 from attribot_rag.generation import Generation, LayerCache, PromptCache
 
 
 def read_generations(
-    model: PreTrainedModel, arguments: dict[str, Any], output: ModelOutput
+    model: PreTrainedModel, arguments: dict[str, Any], output: Mapping[str, Any] | torch.Tensor
 ) -> list[Generation]:
     """One Generation per row of a finished `generate` call; none where the prompt had no ids."""
-    prompts = arguments.get("inputs", arguments.get("input_ids"))
-    if prompts is None or prompts.dtype.is_floating_point:
+    if isinstance(output, torch.Tensor):
+        output = {"sequences": output}
+    prompts = arguments.get("inputs")
+    if prompts is None:
+        prompts = arguments.get("input_ids")
+    embedded = arguments.get("inputs_embeds") is not None
+    if prompts is None or prompts.dtype.is_floating_point or embedded:
         return []
     sequences: torch.Tensor = output["sequences"]
     mask = _attention_mask(model, arguments, prompts)
     eos_ids = _eos_ids(model, arguments)
     rows_per_prompt = sequences.shape[0] // prompts.shape[0]
     response_start = 1 if model.config.is_encoder_decoder else prompts.shape[1]
-    cached = None if "past_key_values" in arguments else _plain_cache(output)
+    pad_id = _pad_id(model, arguments) if len(sequences) > 1 else None
+    cached = _plain_cache(model, arguments, output)
     generations = []
     for row, sequence in enumerate(sequences):
+        prompt = prompts[row // rows_per_prompt]
         visible = mask[row // rows_per_prompt].bool()
-        prompt_ids = tuple(prompts[row // rows_per_prompt][visible].tolist())
-        response_ids = _until_eos(sequence[response_start:].tolist(), eos_ids)
-        if not prompt_ids or not response_ids:
+        prompt_ids = tuple(prompt[visible].tolist())
+        response_ids = _until_eos(sequence[response_start:].tolist(), eos_ids, pad_id)
+        follows = sequence[:response_start].tolist() == prompt.tolist()
+        if not (prompt_ids and response_ids and (follows or model.config.is_encoder_decoder)):
             continue
         cache = None
         padding = int(visible.numel() - visible.sum())
@@ -48,38 +56,54 @@ def _attention_mask(
     mask = arguments.get("attention_mask")
     if mask is not None:
         return torch.as_tensor(mask)
-    pad = _generation_setting(model, arguments, "pad_token_id")
-    if pad is None or pad in _eos_ids(model, arguments):
+    pad_id = _pad_id(model, arguments)
+    if pad_id is None or pad_id in _eos_ids(model, arguments):
         return torch.ones_like(prompts)
-    return torch.ne(prompts, pad).long()
+    return torch.ne(prompts, pad_id).long()
 
 
-def _generation_setting(model: PreTrainedModel, arguments: dict[str, Any], name: str) -> Any:
-    for value in (
-        arguments.get(name),
-        getattr(arguments.get("generation_config"), name, None),
-        getattr(model.generation_config, name, None),
-    ):
-        if value is not None:
-            return value
-    return None
+def generation_setting(model: PreTrainedModel, arguments: dict[str, Any], name: str) -> Any:
+    """What `generate` goes by: its own argument (even None), the given config, the model's."""
+    if name in arguments:
+        return arguments[name]
+    given = getattr(arguments.get("generation_config"), name, None)
+    return getattr(model.generation_config, name, None) if given is None else given
+
+
+def _pad_id(model: PreTrainedModel, arguments: dict[str, Any]) -> int | None:
+    pad_id = generation_setting(model, arguments, "pad_token_id")
+    return None if pad_id is None else int(pad_id)
 
 
 def _eos_ids(model: PreTrainedModel, arguments: dict[str, Any]) -> frozenset[int]:
-    eos = _generation_setting(model, arguments, "eos_token_id")
+    eos = generation_setting(model, arguments, "eos_token_id")
     if eos is None:
         return frozenset()
     return frozenset(int(i) for i in torch.as_tensor(eos).flatten())
 
 
-def _until_eos(ids: list[int], eos_ids: frozenset[int]) -> tuple[int, ...]:
-    end = next((i for i, token_id in enumerate(ids) if token_id in eos_ids), len(ids))
+def _until_eos(ids: list[int], eos_ids: frozenset[int], pad_id: int | None) -> tuple[int, ...]:
+    """Up to the first EOS; a row that a stop string ended is filled with padding instead."""
+    end = next((i for i, token_id in enumerate(ids) if token_id in eos_ids), None)
+    if end is None:
+        end = len(ids)
+        while end and ids[end - 1] == pad_id:
+            end -= 1
     return tuple(ids[:end])
 
 
-def _plain_cache(output: ModelOutput) -> list[DynamicLayer] | None:
-    """The layers of the cache if all are plain tensors that still hold every position."""
+def _plain_cache(
+    model: PreTrainedModel, arguments: dict[str, Any], output: Mapping[str, Any]
+) -> list[DynamicLayer] | None:
+    """The layers of the cache if all are plain tensors that still hold every position.
+
+    None too if the caller set where it begins or its positions, and in training mode or autocast,
+    where its numbers are not those of the scored model.
+    """
+    given = [arguments.get(name) is not None for name in ("past_key_values", "position_ids")]
     cache = output.get("past_key_values")
+    if any(given) or model.training or torch.is_autocast_enabled(model.device.type):
+        return None
     if not isinstance(output, GenerateDecoderOnlyOutput) or type(cache) is not DynamicCache:
         return None
     num_cached = output["sequences"].shape[1] - 1

@@ -38,14 +38,13 @@ class GenerationRecorder:
     def attach(self) -> GenerationRecorder:
         """Start recording; nothing happens if it has already started."""
         if self._hook is None:
-            self._hook = GenerateHook.of(self._language_model.model)
-            self._hook.listeners.append(self._keep)
+            self._hook = GenerateHook.attach(self._language_model.model, self._keep)
         return self
 
     def detach(self) -> None:
         """Stop recording and give the model its own `generate` back; what was kept stays."""
         if self._hook is not None:
-            self._hook.remove(self._keep)
+            self._hook.detach(self._keep)
             self._hook = None
 
     def __enter__(self) -> GenerationRecorder:
@@ -77,25 +76,29 @@ class GenerationRecorder:
 
         `response` may be the beginning of what was generated (a stopped answer, a stop string).
         `prompt`, with or without special tokens, must be the whole prompt; each text in
-        `contains` must stand in it. While a generation is under way, waits up to `timeout`
-        seconds for it: a streamed answer is seen before `generate` returns.
+        `contains` must stand in it. Waits up to `timeout` seconds for generations that are under
+        way when it is called: a streamed answer is seen before `generate` returns.
         """
+        hook = self._hook
+        awaited = set(hook.in_flight) if hook is not None else set()
         deadline = time.monotonic() + timeout
         while True:
             found = self._search(response, prompt, contains)
-            if found is not None or self._hook is None:
+            if found is not None or hook is None:
                 return found
-            with self._hook.idle:
+            with hook.idle:
+                awaited &= hook.in_flight
                 remaining = deadline - time.monotonic()
-                if not self._hook.in_flight or remaining <= 0:
-                    return self._search(response, prompt, contains)
-                self._hook.idle.wait(remaining)
+                if awaited and remaining > 0:
+                    hook.idle.wait(remaining)
+                    continue
+            return self._search(response, prompt, contains)
 
     def release(self, generation: Generation) -> None:
         """Let go of a generation's cache once it is attributed; its ids stay."""
         with self._lock:
             self._generations = [
-                kept.without_cache() if kept.prompt_ids == generation.prompt_ids else kept
+                kept.without_cache() if kept.cache is generation.cache else kept
                 for kept in self._generations
             ]
 
@@ -119,17 +122,26 @@ class GenerationRecorder:
     def _search(
         self, response: str, prompt: str | None, contains: Sequence[str]
     ) -> Generation | None:
+        wanted = None if prompt is None else self._bare(prompt)
         for generation in reversed(self.generations):
-            texts = [
-                self._language_model.decode(generation.prompt_ids, skip_special_tokens=skip).strip()
+            seen, read = (
+                self._language_model.decode(generation.prompt_ids, skip_special_tokens=skip)
                 for skip in (False, True)
-            ]
-            if prompt is not None and prompt.strip() not in texts:
+            )
+            if wanted is not None and wanted not in (self._bare(seen), self._bare(read)):
                 continue
-            if all(text in texts[0] for text in contains):
+            if all(text.strip() in seen for text in contains):
                 with suppress(InvalidInput):
                     return shown_part(self._language_model, generation, response)
         return None
+
+    def _bare(self, prompt: str) -> str:
+        """A prompt without the BOS before it, which is there once, twice or not at all."""
+        bos = self._language_model.tokenizer.bos_token
+        prompt = prompt.strip()
+        while bos and prompt.startswith(bos):
+            prompt = prompt[len(bos) :].strip()
+        return prompt
 
 
 def shown_part(language_model: LanguageModel, generation: Generation, response: str) -> Generation:
@@ -149,7 +161,7 @@ def shown_part(language_model: LanguageModel, generation: Generation, response: 
     low, high = 1, num_tokens
     while low < high:
         middle = (low + high) // 2
-        if len(text_of(middle)) >= len(shown):
+        if text_of(middle).startswith(shown):
             high = middle
         else:
             low = middle + 1

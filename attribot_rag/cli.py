@@ -1,0 +1,156 @@
+"""The command `attribot-rag`: ask a question about files, see what made the model answer so."""
+
+from __future__ import annotations
+
+import argparse
+import io
+import os
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext, redirect_stderr, redirect_stdout
+from importlib.metadata import version
+from pathlib import Path
+
+from rich.console import Console
+from transformers.utils import logging as transformers_logging
+
+from attribot_rag.attribution import Attribution
+from attribot_rag.attributor import Attributor
+from attribot_rag.display import print_table
+from attribot_rag.display.escaping import on_one_line
+from attribot_rag.errors import AttributionError
+from attribot_rag.models import DEFAULT_MODEL, load_model
+from attribot_rag.retrieval import read_chunks, retrieve
+
+FAILED = 2
+INTERRUPTED = 130
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command; the exit status is 0, 2 after an error, 130 after Ctrl-C.
+
+    Only the result goes to stdout. Progress, and the one line that an error takes, go to stderr.
+    """
+    options = _parser().parse_args(arguments)
+    try:
+        _ask(options)
+        sys.stdout.flush()
+    except AttributionError as error:
+        return _failed(str(error))
+    except ImportError as error:
+        missing = str(error).rstrip(".")
+        return _failed(f"{missing}: pip install 'attribot-rag[cli,embedded]'")
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except BrokenPipeError:
+        # The reader (head, less) has gone; Python would write to it once more when it exits.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return 0
+
+
+def _ask(options: argparse.Namespace) -> None:
+    seconds: dict[str, float] = {}
+    with redirect_stdout(sys.stderr), _quiet_transformers():
+        attribution = _attributed(options, seconds)
+    if options.json:
+        _encode_stdout(encoding="utf-8")
+        sys.stdout.write(attribution.to_json(indent=2) + "\n")
+        return
+    _encode_stdout(errors="replace")
+    sys.stdout.write("\n")
+    print_table(attribution, top=options.top)
+    took = ", ".join(f"{name} {value:.2f} s" for name, value in seconds.items())
+    Console(highlight=False).print(f" {took}", style="dim")
+    sys.stdout.write("\n")
+
+
+def _attributed(options: argparse.Namespace, seconds: dict[str, float]) -> Attribution:
+    progress = options.progress and sys.stderr.isatty()
+    with _timed(seconds, "retrieval"):
+        documents = retrieve(options.question, read_chunks(options.files), options.chunks)
+    if progress:
+        sys.stderr.write(f"Loading {on_one_line(options.model)} ...\n")
+    # The bar of the first conversion is written by tqdm, whatever transformers was told.
+    loading = nullcontext() if progress else redirect_stderr(io.StringIO())
+    with _timed(seconds, "loading the model"), loading:
+        language_model = load_model(options.model, device=options.device)
+    model, tokenizer = language_model.model, language_model.tokenizer
+    with _timed(seconds, "answer and attribution"):
+        return Attributor(model, tokenizer, progress=progress).ask(
+            options.question, documents, max_new_tokens=options.max_new_tokens
+        )
+
+
+@contextmanager
+def _timed(seconds: dict[str, float], name: str) -> Iterator[None]:
+    started = time.perf_counter()
+    yield
+    seconds[name] = time.perf_counter() - started
+
+
+@contextmanager
+def _quiet_transformers() -> Iterator[None]:
+    """Loading bars and advice about the model's file are of no use to who asked a question."""
+    verbosity = transformers_logging.get_verbosity()
+    had_bars = transformers_logging.is_progress_bar_enabled()
+    transformers_logging.set_verbosity_error()  # type: ignore[no-untyped-call]
+    transformers_logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+    try:
+        yield
+    finally:
+        transformers_logging.set_verbosity(verbosity)
+        if had_bars:
+            transformers_logging.enable_progress_bar()  # type: ignore[no-untyped-call]
+
+
+def _encode_stdout(*, encoding: str | None = None, errors: str | None = None) -> None:
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(encoding=encoding, errors=errors)
+
+
+def _failed(message: str) -> int:
+    sys.stderr.write(f"attribot-rag: {on_one_line(message)}\n")
+    return FAILED
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="attribot-rag",
+        description="Which sentences of your files made a local model give its answer.",
+    )
+    parser.add_argument("--version", action="version", version=version("attribot-rag"))
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    ask = commands.add_parser(
+        "ask",
+        help="answer a question from files, and show what caused the answer",
+        description="Retrieve chunks of the files that fit the question, let a local model answer "
+        "from them, and measure which of their sentences caused the answer.",
+    )
+    add = ask.add_argument
+    add("question", help="what to ask")
+    add("files", nargs="+", type=Path, metavar="FILES", help=".md and .txt files, or folders")
+    add("--top", type=_positive, default=5, metavar="N", help="sources to show (default: 5)")
+    add("--chunks", type=_positive, default=4, metavar="K", help="chunks to retrieve (default: 4)")
+    add(
+        "--model",
+        default=DEFAULT_MODEL,
+        help="a folder with a model, a Hugging Face id, or the embedded default: %(default)s",
+    )
+    add("--device", help="cpu, cuda, cuda:1, ... (default: CUDA if there is one)")
+    add(
+        "--max-new-tokens",
+        type=_positive,
+        default=128,
+        metavar="N",
+        help="tokens of the answer at most (default: 128)",
+    )
+    add("--json", action="store_true", help="print the attribution as JSON and nothing else")
+    add("--no-progress", dest="progress", action="store_false", help="show no progress on stderr")
+    return parser
+
+
+def _positive(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 1")
+    return int(text)

@@ -1,0 +1,61 @@
+"""An attribution as Markdown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from attribot_rag.attribution import Attribution
+from attribot_rag.display.bars import bar
+from attribot_rag.display.escaping import escape_markdown, on_one_line
+from attribot_rag.display.report import Report, report_on, shortened
+
+_BAR_WIDTH = 10
+_SOURCE_LENGTH = 200
+
+
+def render_markdown(attribution: Attribution, *, top: int = 5) -> str:
+    """The same as `render_table` shows, with a table after GitHub's manner.
+
+    Nothing in a document or an answer takes effect as Markdown or HTML.
+    """
+    report = report_on(attribution, top=top)
+    blocks = [_answer(report), escape_markdown(report.verdict), *_citations(report)]
+    if report.sources:
+        blocks += [f"**{report.heading}**", _sources(report), escape_markdown(report.legend)]
+    blocks.append("\n".join(f"- {_inline(remark)}" for remark in report.remarks))
+    blocks.append(f"*{_inline(report.provenance)}*")
+    return "\n\n".join(filter(None, blocks)) + "\n"
+
+
+def _answer(report: Report) -> str:
+    answer = ""
+    for passage in report.passages:
+        markers = "".join(f" {_marked(marker)}" for marker in passage.markers)
+        answer += escape_markdown(passage.text) + markers + passage.space
+    return answer.strip().replace("\n", "  \n")
+
+
+def _citations(report: Report) -> Iterable[str]:
+    for document in report.documents:
+        quotes = "\n>\n".join(f"> {_inline(quote)}" for quote in document.quotes)
+        yield f"{_marked(str(document.number))} **{_inline(document.label)}**\n{quotes}"
+
+
+def _sources(report: Report) -> str:
+    rows = ["| Score | | Source | Document |", "|---:|:---|:---|:---|"]
+    for source in report.sources:
+        text = _inline(shortened(on_one_line(source.text), _SOURCE_LENGTH))
+        where = f"{_marked(source.marker)} {_inline(source.label)}" if source.marker else ""
+        rows.append(
+            f"| {_inline(source.score_text)} | {bar(source.share, _BAR_WIDTH)} | {text} "
+            f"| {where or _inline(source.label)} |"
+        )
+    return "\n".join(rows)
+
+
+def _marked(numbers: str) -> str:
+    return f"\\[{numbers}\\]"
+
+
+def _inline(text: str) -> str:
+    return escape_markdown(on_one_line(text))

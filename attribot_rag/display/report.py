@@ -1,0 +1,203 @@
+"""What every way of showing an attribution shows, in the same order and with the same numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import PurePath
+
+from attribot_rag.attribution import Attribution, Citations, Provenance, cite
+from attribot_rag.context import Document, Source
+
+NOTHING_CITED = "No source stands out: without any single one, the answer stays about as likely."
+NOTHING_SCORED = "No source was scored, so none is cited."
+_QUOTE_LENGTH = 400
+_TITLES = ("title", "source", "file")
+
+
+@dataclass(frozen=True)
+class CitedPassage:
+    """A piece of the answer with its markers: '1', or '1 or 2' where several documents hold a
+    source. `space` is what parts it from the next piece: line feeds or a space."""
+
+    text: str
+    markers: tuple[str, ...]
+    space: str
+
+
+@dataclass(frozen=True)
+class CitedDocument:
+    """A document under its number, with the sentences of it that caused the answer, best first."""
+
+    number: int
+    label: str
+    quotes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class ListedSource:
+    """A source with its score in nats; `share` is the score by the largest one listed, -1 to 1.
+
+    `marker` is as in CitedPassage, '' for a source that is not cited; `label` names its documents.
+    """
+
+    text: str
+    label: str
+    marker: str
+    score: float
+    share: float
+    exact: bool
+
+    @property
+    def score_text(self) -> str:
+        """Two decimals, with a ~ before a score that is not exact."""
+        rounded = round(self.score, 2) or 0.0
+        return f"{'' if self.exact else '~'}{rounded:.2f}"
+
+
+@dataclass(frozen=True)
+class Report:
+    """All texts are as they were given: whoever shows them escapes them.
+
+    `verdict` says why there are no citations, and is '' if there are. `legend` explains what is
+    unusual about the scores that are listed. `remarks` are what to know before trusting them;
+    `provenance` is how they came about.
+    """
+
+    passages: tuple[CitedPassage, ...]
+    documents: tuple[CitedDocument, ...]
+    verdict: str
+    sources: tuple[ListedSource, ...]
+    heading: str
+    legend: str
+    remarks: tuple[str, ...]
+    provenance: str
+
+
+def report_on(attribution: Attribution, *, top: int) -> Report:
+    """Citations of the whole answer and its `top` sources."""
+    citations = cite(attribution)
+    sources = tuple(_listed(attribution, citations, top))
+    num_sources = len(attribution.sources)
+    num_scored = num_sources - attribution.token_scores.count(None)
+    verdict = NOTHING_CITED if num_scored else NOTHING_SCORED
+    return Report(
+        passages=tuple(_passages(attribution, citations)),
+        documents=tuple(_cited(attribution, citations)),
+        verdict="" if citations.numbers else verdict,
+        sources=sources,
+        heading=f"Top {len(sources)} of {_count(num_sources, 'source')}, in nats",
+        legend=" ".join(_legend(sources)),
+        remarks=tuple(_remarks(attribution, num_sources - num_scored)),
+        provenance=_described(attribution.provenance),
+    )
+
+
+def label_of(document: Document, index: int) -> str:
+    """A document's title (or where it is from) and its id; its place if it has neither."""
+    given = (document.metadata.get(key) for key in _TITLES)
+    title = next((value for value in given if isinstance(value, str) and value.strip()), "")
+    identifier = str(document.id) if document.id is not None else ""
+    if title and title not in identifier:
+        return f"{title} ({identifier})" if identifier else title
+    return identifier or f"document {index + 1}"
+
+
+def shortened(text: str, length: int) -> str:
+    """The text, or its beginning of at most `length` characters with an ellipsis for the rest."""
+    return text if len(text) <= length else text[: length - 1].rstrip() + "…"
+
+
+def _marker(source: Source, citations: Citations) -> str:
+    numbers = sorted(
+        citations.numbers[document]
+        for document in source.documents
+        if document in citations.numbers
+    )
+    return " or ".join(map(str, numbers))
+
+
+def _passages(attribution: Attribution, citations: Citations) -> Iterable[CitedPassage]:
+    for sentence in citations.sentences:
+        markers = (
+            _marker(attribution.sources[source_id], citations) for source_id in sentence.source_ids
+        )
+        text = attribution.response[sentence.start : sentence.end]
+        words = text.rstrip()
+        space = "\n" * text.count("\n", len(words)) or " "
+        yield CitedPassage(words, tuple(dict.fromkeys(filter(None, markers))), space)
+
+
+def _cited(attribution: Attribution, citations: Citations) -> Iterable[CitedDocument]:
+    source_ids = dict.fromkeys(
+        source_id for sentence in citations.sentences for source_id in sentence.source_ids
+    )
+    for document, number in sorted(citations.numbers.items(), key=lambda item: item[1]):
+        quotes = (
+            _quote(attribution, attribution.sources[source_id], document)
+            for source_id in source_ids
+            if document in attribution.sources[source_id].documents
+        )
+        label = label_of(attribution.documents[document], document)
+        yield CitedDocument(number, label, tuple(dict.fromkeys(quotes)))
+
+
+def _quote(attribution: Attribution, source: Source, document: int) -> str:
+    """The source as this document has it, which may differ a little from the others."""
+    span = next(
+        span
+        for occurrence in source.occurrences
+        for span in occurrence.spans
+        if span.document == document
+    )
+    text = attribution.documents[document].text[span.start : span.end].strip()
+    return shortened(text or source.text, _QUOTE_LENGTH)
+
+
+def _listed(attribution: Attribution, citations: Citations, top: int) -> Iterable[ListedSource]:
+    ranked = attribution.top(top)
+    largest = max((abs(one.score) for one in ranked), default=0.0)
+    cited = {source for sentence in citations.sentences for source in sentence.source_ids}
+    for one in ranked:
+        labels = (label_of(attribution.documents[index], index) for index in one.source.documents)
+        yield ListedSource(
+            text=one.source.text,
+            label=" or ".join(labels),
+            marker=_marker(one.source, citations) if one.source.id in cited else "",
+            score=one.score,
+            share=max(-1.0, min(1.0, one.score / largest)) if largest else 0.0,
+            exact=attribution.exact[one.source.id],
+        )
+
+
+def _legend(sources: Sequence[ListedSource]) -> Iterable[str]:
+    if any(one.score < 0 for one in sources):
+        yield "Negative: without that source, the answer is more likely."
+    if not all(one.exact for one in sources):
+        yield "With ~: approximate."
+
+
+def _remarks(attribution: Attribution, num_unscored: int) -> Iterable[str]:
+    yield from attribution.notes
+    if attribution.not_located:
+        labels = (label_of(attribution.documents[i], i) for i in attribution.not_located)
+        yield f"Not found in the prompt: {', '.join(labels)}."
+    if num_unscored:
+        were = "was" if num_unscored == 1 else "were"
+        yield f"{_count(num_unscored, 'source')} {were} not scored."
+
+
+def _described(provenance: Provenance) -> str:
+    path = PurePath(provenance.model)
+    model = path.name if path.is_absolute() else provenance.model
+    return (
+        f"{provenance.method.replace('_', '-')} in {provenance.seconds:.2f} s on {model} "
+        f"({provenance.implementation}, {provenance.dtype}, {provenance.device}), "
+        f"{_count(provenance.prompt_tokens, 'prompt token')}, "
+        f"{_count(provenance.scored_tokens, 'token')} scored in "
+        f"{_count(provenance.forward_passes, 'pass', 'passes')}"
+    )
+
+
+def _count(number: int, noun: str, plural: str | None = None) -> str:
+    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"

@@ -1,0 +1,126 @@
+"""An attribution in a terminal."""
+
+from __future__ import annotations
+
+import io
+import shutil
+from collections.abc import Iterable
+from typing import TextIO
+
+from rich.console import Console, Group, RenderableType
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from attribot_rag.attribution import Attribution
+from attribot_rag.display.bars import bar
+from attribot_rag.display.escaping import on_one_line, visible
+from attribot_rag.display.report import ListedSource, Report, report_on, shortened
+
+_BAR_WIDTH = 16
+_MIN_WIDTH = 40
+_SOURCE_LENGTH = 200
+_LABEL_LENGTH = 100
+
+
+def render_table(
+    attribution: Attribution, *, top: int = 5, width: int | None = None, color: bool = False
+) -> str:
+    """The answer with numbered citations, what it cites, and its `top` sources with their scores.
+
+    `width` in columns, from 40, defaults to the terminal's. With `color` the text holds ANSI
+    colours; it never holds a control character of a document or an answer.
+    """
+    columns = max(width or shutil.get_terminal_size().columns, _MIN_WIDTH)
+    console = Console(
+        file=io.StringIO(),
+        width=columns,
+        force_terminal=color,
+        color_system="standard" if color else None,
+        no_color=not color,
+        legacy_windows=False,
+    )
+    with console.capture() as capture:
+        for block in _blocks(report_on(attribution, top=top), min(_BAR_WIDTH, columns // 6)):
+            console.print(Padding(block, (1, 1, 0, 1)))
+    return "\n".join(line.rstrip() for line in capture.get().split("\n")).lstrip("\n")
+
+
+def print_table(attribution: Attribution, *, top: int = 5, file: TextIO | None = None) -> None:
+    """Write what `render_table` gives, in colour if `file` (default: stdout) is a terminal."""
+    console = Console(file=file)
+    color = bool(console.color_system) and not console.no_color and not console.legacy_windows
+    text = render_table(attribution, top=top, width=console.width, color=color)
+    console.file.write(text)
+
+
+def _blocks(report: Report, bar_width: int) -> Iterable[RenderableType]:
+    yield _answer(report)
+    yield _citations(report)
+    if report.sources:
+        heading, legend = Text(report.heading, style="bold"), Text(report.legend, style="dim")
+        sources = _sources(report.sources, bar_width)
+        yield Group(heading, sources, legend) if report.legend else Group(heading, sources)
+    if report.remarks:
+        yield _remarks(report.remarks)
+    yield Text(on_one_line(report.provenance), style="dim")
+
+
+def _answer(report: Report) -> RenderableType:
+    answer = Text(overflow="fold")
+    for passage in report.passages:
+        answer.append(visible(passage.text), style="bold")
+        for marker in passage.markers:
+            answer.append(f" [{marker}]", style="cyan")
+        answer.append(passage.space)
+    answer.rstrip()
+    return answer
+
+
+def _citations(report: Report) -> RenderableType:
+    if report.verdict:
+        return Text(report.verdict, style="yellow")
+    grid = _grid("right", "left")
+    for document in report.documents:
+        cell = Text(_label(document.label), style="dim", overflow="fold")
+        quotes = (Text(f"“{on_one_line(quote)}”", overflow="fold") for quote in document.quotes)
+        grid.add_row(Text(f"[{document.number}]", style="cyan"), Group(cell, *quotes))
+    return grid
+
+
+def _sources(sources: Iterable[ListedSource], bar_width: int) -> RenderableType:
+    grid = _grid("right", "left", "left")
+    for source in sources:
+        style = "green" if source.score >= 0 else "red"
+        text = Text(shortened(on_one_line(source.text), _SOURCE_LENGTH), overflow="fold")
+        grid.add_row(
+            Text(source.score_text, style=style),
+            Text(bar(source.share, bar_width).ljust(bar_width), style=style),
+            Group(text, _where(source)),
+        )
+    return grid
+
+
+def _where(source: ListedSource) -> Text:
+    where = Text(overflow="fold")
+    if source.marker:
+        where.append(f"[{source.marker}] ", style="cyan")
+    return where.append(_label(source.label), style="dim")
+
+
+def _remarks(remarks: Iterable[str]) -> RenderableType:
+    grid = _grid("left", "left")
+    for remark in remarks:
+        grid.add_row(Text("!", style="yellow"), Text(on_one_line(remark), overflow="fold"))
+    return grid
+
+
+def _label(label: str) -> str:
+    return shortened(on_one_line(label), _LABEL_LENGTH)
+
+
+def _grid(*justify: str) -> Table:
+    grid = Table.grid(padding=(0, 2, 0, 0))
+    for last, side in enumerate(justify, start=1 - len(justify)):
+        grid.add_column(justify="right" if side == "right" else "left", no_wrap=bool(last))
+    return grid

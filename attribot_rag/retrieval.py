@@ -1,0 +1,110 @@
+"""Retrieval for the command line: files cut into chunks, found by BM25. Needs the extra `cli`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+from attribot_rag.context import Document
+from attribot_rag.errors import InvalidInput
+
+SUFFIXES = (".md", ".txt")
+CHUNK_CHARACTERS = (400, 700)
+INSTALL = "pip install 'attribot-rag[cli]'"
+
+
+def read_chunks(paths: Sequence[Path]) -> list[Document]:
+    """Cut files, and all .md and .txt files in folders, into chunks that do not overlap.
+
+    A chunk's id is the file's name and the chunk's number ('ferry.txt#3'), its metadata the
+    `title`, the `file` and the `start` in characters. Raises InvalidInput naming the path that
+    cannot be read.
+    """
+    try:
+        files = {file.resolve(): file for path in paths for file in _files(path)}
+        texts = {file: _text(file) for file in files.values()}
+    except OSError as error:
+        raise InvalidInput(f"{error.filename} cannot be read: {error.strerror}") from error
+    names = [file.name for file in texts]
+    return [
+        chunk
+        for file, text in texts.items()
+        for chunk in _chunks(
+            file, text, file.name if names.count(file.name) == 1 else file.as_posix()
+        )
+    ]
+
+
+def retrieve(question: str, chunks: Sequence[Document], count: int) -> list[Document]:
+    """The `count` chunks that fit the question best by BM25, best first.
+
+    Chunks without any word of the question are left out, unless there are so few that all can be
+    had. Raises InvalidInput if no chunk has one.
+    """
+    try:
+        import bm25s
+    except ImportError as error:
+        raise InvalidInput(f"retrieval needs the package bm25s: {INSTALL}") from error
+    index = bm25s.BM25()
+    texts = [chunk.text for chunk in chunks]
+    index.index(bm25s.tokenize(texts, stopwords="en", show_progress=False), show_progress=False)
+    words = bm25s.tokenize([question], stopwords="en", return_ids=False, show_progress=False)[0]
+    scores = index.get_scores(words).tolist() if words else [0.0] * len(chunks)
+    ranked = sorted(range(len(chunks)), key=lambda number: (-scores[number], number))[:count]
+    if len(chunks) > count:
+        ranked = [number for number in ranked if scores[number] > 0]
+    if not ranked:
+        raise InvalidInput(
+            f"none of the {len(chunks)} chunks has a word of the question {question!r}; ask with "
+            "words that stand in the files"
+        )
+    return [chunks[number] for number in ranked]
+
+
+def _files(path: Path) -> Iterator[Path]:
+    """The file itself, or the readable files of a folder that are neither hidden nor empty."""
+    if path.is_dir():
+        found = [
+            file
+            for file in sorted(path.rglob("*"))
+            if file.suffix.lower() in SUFFIXES and file.is_file() and not _is_hidden(file, path)
+        ]
+        filled = [file for file in found if file.stat().st_size]
+        if not filled:
+            raise InvalidInput(f"no {' or '.join(SUFFIXES)} file with text is in the folder {path}")
+        yield from filled
+    elif not path.exists():
+        raise InvalidInput(f"there is no file {path}")
+    elif path.suffix.lower() not in SUFFIXES:
+        raise InvalidInput(
+            f"{path} is no {' or '.join(SUFFIXES)} file; convert it to text first, or leave it out"
+        )
+    else:
+        yield path
+
+
+def _is_hidden(file: Path, folder: Path) -> bool:
+    return any(part.startswith(".") for part in file.relative_to(folder).parts)
+
+
+def _chunks(file: Path, text: str, name: str) -> Iterable[Document]:
+    try:
+        from semantic_text_splitter import MarkdownSplitter, TextSplitter
+    except ImportError as error:
+        raise InvalidInput(f"chunks need the package semantic-text-splitter: {INSTALL}") from error
+    kind = MarkdownSplitter if file.suffix.lower() == ".md" else TextSplitter
+    for number, (start, chunk) in enumerate(kind(CHUNK_CHARACTERS).chunk_indices(text), start=1):
+        metadata = {"title": file.name, "file": str(file), "start": start}
+        yield Document(chunk, f"{name}#{number}", metadata)
+
+
+def _text(file: Path) -> str:
+    try:
+        text = file.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise InvalidInput(
+            f"{file} is not UTF-8 text (byte {error.start}); save it as UTF-8"
+        ) from error
+    if not text.strip():
+        raise InvalidInput(f"{file} is empty; there is nothing to retrieve from it")
+    return text

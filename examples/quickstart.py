@@ -1,0 +1,24 @@
+"""Which sentence made the model say that? Your own `generate`, recorded and attributed."""
+
+from attribot_rag import Attributor, load_model
+
+documents = [
+    "The ferry Kittiwake carries up to 84 passengers. A single ticket costs 18 crowns.",
+    "The lighthouse is 38 metres high. Its lamp was lit for the first time in 1844.",
+]
+question = "Answer with one short sentence, using the passages above: how high is the lighthouse?"
+messages = [{"role": "user", "content": "\n\n".join([*documents, question])}]
+
+language_model = load_model()  # the embedded one; any loaded model with its tokenizer will do
+model, tokenizer = language_model.model, language_model.tokenizer
+inputs = tokenizer.apply_chat_template(messages, add_generation_prompt=True, return_tensors="pt")
+
+attributor = Attributor(model, tokenizer)
+with attributor.recorder:  # keeps the ids that the model really saw, and its KV cache
+    output = model.generate(**inputs, max_new_tokens=40, do_sample=False)
+answer = tokenizer.decode(output[0, inputs["input_ids"].shape[1] :], skip_special_tokens=True)
+
+attribution = attributor.attribute(messages, answer, documents)
+print(attribution.response)
+for ranked in attribution.top(3):
+    print(f"{ranked.score:6.2f} nats  {ranked.source.text}")

@@ -1,0 +1,56 @@
+from hypothesis import given
+from made_up import attribution, attributions
+
+from attribot_rag import cite
+from attribot_rag.attribution import Attribution
+
+RESPONSE = "One fact. Two facts."
+FIRST, SECOND = [1.0] * 10 + [0.0] * 10, [0.0] * 10 + [1.0] * 10
+NOTHING = [0.0] * 20
+
+
+def test_each_sentence_cites_what_supports_it() -> None:
+    found = cite(attribution(RESPONSE, [SECOND, NOTHING, FIRST]))
+    assert [(one.start, one.end) for one in found.sentences] == [(0, 10), (10, 20)]
+    assert [one.source_ids for one in found.sentences] == [(2,), (0,)]
+    assert found.numbers == {2: 1, 0: 2}
+
+
+def test_weak_sources_are_not_cited() -> None:
+    small = [0.09] * 20
+    found = cite(attribution(RESPONSE, [small, NOTHING]))
+    assert [one.source_ids for one in found.sentences] == [(), ()]
+    assert found.numbers == {}
+    generous = cite(attribution(RESPONSE, [small, NOTHING]), min_score=0.5)
+    assert [one.source_ids for one in generous.sentences] == [(0,), (0,)]
+
+
+def test_only_sources_near_the_best_are_cited() -> None:
+    scores: list[list[float] | None] = [[1.0] * 20, [0.6] * 20, [0.4] * 20]
+    found = cite(attribution(RESPONSE, scores))
+    assert [one.source_ids for one in found.sentences] == [(0, 1), (0, 1)]
+    assert found.numbers == {0: 1, 1: 2}
+    everything = cite(attribution(RESPONSE, scores), min_share=0.3)
+    assert everything.sentences[0].source_ids == (0, 1, 2)
+
+
+def test_all_documents_that_hold_a_source_get_a_number() -> None:
+    found = cite(attribution(RESPONSE, [FIRST, SECOND], holders=[(2, 1), (0,)]))
+    assert found.numbers == {1: 1, 2: 2, 0: 3}
+
+
+def test_sources_that_speak_against_it_or_were_not_scored() -> None:
+    against = [-3.0] * 20
+    found = cite(attribution(RESPONSE, [against, None]))
+    assert [one.source_ids for one in found.sentences] == [(), ()]
+
+
+@given(attributions())
+def test_sentences_cover_the_response_and_cite_by_number(found: Attribution) -> None:
+    citations = cite(found)
+    edges = [(one.start, one.end) for one in citations.sentences]
+    assert "".join(found.response[start:end] for start, end in edges) == found.response
+    cited = {source for one in citations.sentences for source in one.source_ids}
+    held = {document for source in cited for document in found.sources[source].documents}
+    assert set(citations.numbers) == held
+    assert sorted(citations.numbers.values()) == list(range(1, len(held) + 1))

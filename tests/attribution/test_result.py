@@ -1,0 +1,101 @@
+import dataclasses
+import itertools
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from made_up import attribution, attributions
+
+from attribot_rag.attribution import Attribution
+from attribot_rag.errors import InvalidInput
+
+
+def test_scores_are_sums_over_the_span_s_tokens() -> None:
+    found = attribution("abcd", [[1, 2, 4, 8], [-1, 0, 0, 0], None])
+    assert found.score(0) == 15
+    assert found.score(0, 1, 3) == 6
+    assert found.score(1, 0, 1) == -1
+    assert found.score(0, 2, 2) == 0
+    assert found.score(2) is None
+    assert found.score(2, 0, 1) is None
+
+
+def test_a_token_belongs_to_its_first_character_that_is_no_space() -> None:
+    found = attribution(
+        "a b c",
+        [[1, 2, 4]],
+        token_spans=((0, 1), (1, 3), (3, 5)),
+        token_log_likelihoods=(-1.0, -1.0, -1.0),
+    )
+    assert found.tokens_in(0, 2) == range(1)
+    assert found.tokens_in(2, 3) == range(1, 2)
+    assert found.tokens_in(1, 2) == range(0)
+    assert found.tokens_in(2, 5) == range(1, 3)
+
+
+def test_ranking() -> None:
+    found = attribution("ab", [[1, 0], [3, 0], None, [1, 0], [-2, 9]], documents=5)
+    assert [one.source.id for one in found.top(10)] == [4, 1, 0, 3]
+    assert [one.score for one in found.top(2)] == [7, 3]
+    assert [one.source.id for one in found.top(10, 0, 1)] == [1, 0, 3, 4]
+    assert found.top(0) == ()
+
+
+def test_the_matrix_masks_what_was_not_scored() -> None:
+    matrix = attribution("ab", [[1, 2], None]).matrix
+    assert matrix.shape == (2, 2)
+    assert matrix[0].tolist() == [1, 2]
+    assert np.ma.getmaskarray(matrix).tolist() == [[False, False], [True, True]]
+    assert matrix.sum() == 3
+    assert attribution("ab", []).matrix.shape == (0, 2)
+
+
+@pytest.mark.parametrize(("start", "end"), [(-1, 2), (0, 5), (3, 2)])
+def test_characters_outside_the_response(start: int, end: int) -> None:
+    found = attribution("abcd", [[1, 2, 4, 8]])
+    with pytest.raises(InvalidInput, match=f"{start} to {end} are not in the response of 4"):
+        found.score(0, start, end)
+
+
+@pytest.mark.parametrize("source_id", [-1, 1])
+def test_an_unknown_source(source_id: int) -> None:
+    with pytest.raises(InvalidInput, match=f"source {source_id} is none of the 1 sources"):
+        attribution("ab", [[1, 2]]).score(source_id)
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("response", ""),
+        ("token_spans", ((0, 1), (1, 3))),
+        ("token_spans", ((0, 1), (2, 1))),
+        ("token_spans", ((0, 1),)),
+        ("token_log_likelihoods", (-1.0,)),
+        ("token_scores", ()),
+        ("token_scores", ((1.0, 2.0, 3.0),)),
+        ("exact", ()),
+        ("sources", ()),
+        ("documents", ()),
+        ("not_located", (3,)),
+    ],
+)
+def test_parts_that_do_not_fit_together(field: str, value: Any) -> None:
+    with pytest.raises(InvalidInput, match="of the attribution do not fit"):
+        dataclasses.replace(attribution("ab", [[1, 2]]), **{field: value})
+
+
+@given(found=attributions(), data=st.data())
+def test_disjoint_spans_sum_to_the_whole(found: Attribution, data: st.DataObject) -> None:
+    length = len(found.response)
+    cuts = data.draw(st.lists(st.integers(0, length), max_size=5))
+    places = sorted({0, *cuts, length})
+    spans = list(itertools.pairwise(places))
+    taken = [index for span in spans for index in found.tokens_in(*span)]
+    assert taken == list(range(len(found.token_spans)))
+    for source in found.sources:
+        row = found.token_scores[source.id]
+        assert (found.score(source.id) is None) == (row is None)
+        if row is not None:
+            assert found.score(source.id) == sum(row)

@@ -1,0 +1,169 @@
+import datetime
+import decimal
+import json
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import numpy as np
+import pytest
+from hypothesis import given
+from made_up import attribution, attributions
+from speaking import ANSWER, DOCUMENTS, rendered
+from tiny_tokenizers import byte_level
+
+import attribot_rag.attribution
+from attribot_rag import Attribution, Attributor, Document
+from attribot_rag.attribution import SCHEMA_VERSION
+from attribot_rag.errors import SchemaError
+
+SCHEMA = json.loads(
+    (Path(attribot_rag.attribution.__file__).parent / "schema.json").read_text("utf-8")
+)
+VALIDATOR = jsonschema.Draft202012Validator(SCHEMA)
+
+
+def test_the_schema_is_one() -> None:
+    jsonschema.Draft202012Validator.check_schema(SCHEMA)
+    assert SCHEMA["$schema"] == "https://json-schema.org/draft/2020-12/schema"
+
+
+@given(attributions())
+def test_round_trip(found: Attribution) -> None:
+    data = found.to_dict()
+    VALIDATOR.validate(data)
+    assert Attribution.from_dict(data) == found
+    assert Attribution.from_json(found.to_json()) == found
+    assert Attribution.from_json(found.to_json(indent=2)) == found
+    assert json.loads(found.to_json()) == data
+
+
+def test_a_real_attribution_follows_the_schema() -> None:
+    model = byte_level()
+    documents: list[str | Document] = [
+        Document(DOCUMENTS[0], "a", {"page": 3}),
+        *DOCUMENTS[1:],
+        "Penguins swim.",
+    ]
+    attributor = Attributor(model.model, model.tokenizer, progress=False)
+    found = attributor.attribute(rendered(model), ANSWER, documents)
+    VALIDATOR.validate(found.to_dict())
+    VALIDATOR.validate(json.loads(found.to_json()))
+    assert Attribution.from_json(found.to_json()) == found
+    assert found.to_dict()["schema_version"] == SCHEMA_VERSION
+    assert found.to_dict()["not_located"] == [3]
+
+
+def test_unscored_is_null_and_never_zero() -> None:
+    data = attribution("ab", [[0.0, 1.0], None]).to_dict()
+    assert data["token_scores"] == [[0.0, 1.0], None]
+    VALIDATOR.validate(data)
+
+
+def test_metadata_that_json_does_not_know() -> None:
+    class Loader:
+        def __str__(self) -> str:
+            return "the loader"
+
+    metadata: dict[Any, Any] = {
+        "score": np.float32(0.5),
+        "page": np.int64(7),
+        "seen": datetime.date(1648, 10, 24),
+        "price": decimal.Decimal("1.10"),
+        "missing": float("nan"),
+        "far": float("inf"),
+        "where": Path("a") / "b",
+        "by": Loader(),
+        "tags": ("x", "y"),
+        "nested": {"vector": [np.float64(1.5)], ("a", 1): True},
+        3: None,
+    }
+    found = attribution("ab", [[1, 2]], documents=1)
+    found = Attribution(**{**vars(found), "documents": (Document("A fact.", "a", metadata),)})
+    data = found.to_dict()
+    VALIDATOR.validate(data)
+    assert data["documents"][0]["metadata"] == {
+        "score": 0.5,
+        "page": 7,
+        "seen": "1648-10-24",
+        "price": "1.10",
+        "missing": "nan",
+        "far": "inf",
+        "where": "a/b",
+        "by": "the loader",
+        "tags": ["x", "y"],
+        "nested": {"vector": [1.5], "('a', 1)": True},
+        "3": None,
+    }
+    assert json.loads(found.to_json()) == data
+    assert Attribution.from_dict(data).to_dict() == data
+
+
+def changed(**fields: Any) -> dict[str, Any]:
+    return {**attribution("ab", [[1, 2]]).to_dict(), **fields}
+
+
+@pytest.mark.parametrize("version", ["2.0", "0.9", "", "one"])
+def test_another_major_version(version: str) -> None:
+    with pytest.raises(SchemaError, match=f"schema_version is '{version}'; this release reads 1.x"):
+        Attribution.from_dict(changed(schema_version=version))
+
+
+def test_a_later_minor_version() -> None:
+    assert Attribution.from_dict(changed(schema_version="1.7")) == attribution("ab", [[1, 2]])
+
+
+@pytest.mark.parametrize("name", [name for name in SCHEMA["required"] if name != "schema_version"])
+def test_a_missing_field_is_named(name: str) -> None:
+    data = changed()
+    del data[name]
+    with pytest.raises(jsonschema.ValidationError):
+        VALIDATOR.validate(data)
+    with pytest.raises(SchemaError, match=f"'{name}' is missing"):
+        Attribution.from_dict(data)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"response": 3},
+        {"response": None},
+        {"token_spans": 5},
+        {"token_spans": [[0]]},
+        {"token_spans": [["a", "b"]]},
+        {"token_log_likelihoods": ["a", "b"]},
+        {"documents": [{"id": "a"}]},
+        {"documents": ["text"]},
+        {"sources": "abc"},
+        {"sources": [{"id": 0, "text": "a"}]},
+        {"token_scores": [["a", "b"]]},
+        {"provenance": {}},
+        {"provenance": {**changed()["provenance"], "speed": 3}},
+    ],
+)
+def test_a_field_of_a_wrong_kind(fields: dict[str, Any]) -> None:
+    data = changed(**fields)
+    with pytest.raises(jsonschema.ValidationError):
+        VALIDATOR.validate(data)
+    with pytest.raises(SchemaError):
+        Attribution.from_dict(data)
+
+
+@pytest.mark.parametrize("fields", [{"exact": []}, {"token_scores": [[1.0]]}, {"not_located": [9]}])
+def test_fields_that_do_not_fit_together(fields: dict[str, Any]) -> None:
+    with pytest.raises(SchemaError, match="do not fit the other fields"):
+        Attribution.from_dict(changed(**fields))
+
+
+@pytest.mark.parametrize("text", ["", "{", "not json"])
+def test_text_that_is_no_json(text: str) -> None:
+    with pytest.raises(SchemaError, match="this is no JSON"):
+        Attribution.from_json(text)
+
+
+@pytest.mark.parametrize("data", [[], "a", 3, None])
+def test_data_that_is_no_object(data: Any) -> None:
+    with pytest.raises(SchemaError, match="an attribution is an object"):
+        Attribution.from_dict(data)
+    with pytest.raises(SchemaError, match="an attribution is an object"):
+        Attribution.from_json(json.dumps(data))

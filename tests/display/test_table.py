@@ -1,0 +1,139 @@
+import io
+import re
+
+import pytest
+from handmade import FERRY, ISLAND, NOTHING_SCORED, NOTHING_STANDS_OUT, handmade
+from hostile import HALF_OF_A_PAIR, HOSTILE, MARKUP
+from hypothesis import given
+from hypothesis import strategies as st
+from made_up import attributions
+from rich.cells import cell_len
+
+from attribot_rag import Attribution, Document
+from attribot_rag.display import print_table, render_table
+
+EXPECTED = """\
+ The ferry carries 84 people. [1 or 2] A ticket costs 18 crowns. [1] It is a
+ fine trip.
+
+ [1]  ferry.txt#2
+      “The ferry carries 84 passengers.”
+      “A single ticket costs 18 crowns.”
+ [2]  Lamp Night (festival.md#3)
+      “The ferry carries 84 passengers.”
+
+ Top 4 of 4 sources, in nats
+ 12.64  █████████████  The ferry carries 84 passengers.
+                       [1 or 2] ferry.txt#2 or Lamp Night (festival.md#3)
+  8.50  ████████▊      A single ticket costs 18 crowns.
+                       [1] ferry.txt#2
+  0.00  ▏              The museum is open on Saturdays only.
+                       document 3
+ -0.45  ░              Book early.
+                       Lamp Night (festival.md#3)
+ Negative: without that source, the answer is more likely.
+
+ leave-one-out in 3.21 s on smollm2 (packed, float32, cpu), 635 prompt tokens,
+ 11,794 tokens scored in 14 passes
+"""
+COLORS = re.compile(r"\x1b\[[0-9;]*m")
+
+
+def test_answer_citations_sources_and_provenance() -> None:
+    assert render_table(ISLAND, width=80) == EXPECTED
+
+
+def test_only_the_best_sources_are_listed() -> None:
+    table = render_table(ISLAND, top=1, width=80)
+    assert "Top 1 of 4 sources" in table
+    assert "Book early." not in table
+    assert "Negative" not in table
+
+
+def test_colors_change_nothing_but_colors() -> None:
+    colored = render_table(ISLAND, width=80, color=True)
+    assert COLORS.search(colored)
+    plain = "\n".join(line.rstrip() for line in COLORS.sub("", colored).split("\n"))
+    assert plain == EXPECTED
+
+
+def test_print_table_has_no_colors_in_a_file() -> None:
+    file = io.StringIO()
+    print_table(ISLAND, file=file)
+    assert "[1 or 2]" in file.getvalue()
+    assert "\x1b" not in file.getvalue()
+
+
+def test_no_source_stands_out() -> None:
+    table = render_table(NOTHING_STANDS_OUT, width=80)
+    assert "No source stands out" in table
+    assert "[1]" not in table
+    assert "0.40" in table
+
+
+def test_sources_that_were_not_scored_are_no_zeros() -> None:
+    table = render_table(NOTHING_SCORED, width=80)
+    assert "No source was scored" in table
+    assert "2 sources were not scored." in table
+    assert "Top" not in table
+    assert "0.00" not in table
+
+
+def test_notes_documents_not_found_and_approximate_scores() -> None:
+    attribution = handmade(
+        "Yes.",
+        ["One. Two.", Document("Three.", "c#3")],
+        {"One.": (2.0,), "Two.": None},
+        exact=(False, True),
+        not_located=(1,),
+        notes=("Prompt or response was tokenized again.",),
+    )
+    table = render_table(attribution, width=80)
+    assert "~2.00" in table
+    assert "With ~: approximate." in table
+    assert "!  Prompt or response was tokenized again." in table
+    assert "!  Not found in the prompt: c#3." in table
+    assert "!  1 source was not scored." in table
+
+
+def test_long_sources_are_cut() -> None:
+    long = "word " * 300 + "end."
+    table = render_table(handmade("Yes.", [long], {long: (3.0,)}), width=120)
+    assert "…" in table
+    assert "end." not in table
+
+
+@pytest.mark.parametrize("text", MARKUP)
+def test_markup_is_text(text: str) -> None:
+    table = render_table(handmade(f"It is {text}", [text], {text: (5.0,)}), width=120)
+    assert f"It is {text}" in table
+    assert f"“{text}”" in table
+
+
+@given(attributions())
+def test_any_attribution_can_be_shown(attribution: Attribution) -> None:
+    assert render_table(attribution, width=80).endswith("\n")
+
+
+@given(
+    response=st.one_of(st.sampled_from(HOSTILE), st.text()),
+    text=st.one_of(st.sampled_from((*HOSTILE, HALF_OF_A_PAIR)), st.text()),
+    identifier=st.one_of(st.sampled_from((*HOSTILE, HALF_OF_A_PAIR)), st.text()),
+    width=st.integers(40, 120),
+)
+def test_hostile_texts_neither_act_nor_overflow(
+    response: str, text: str, identifier: str, width: int
+) -> None:
+    attribution = handmade(
+        f"Answer {response}",
+        [Document(f"Source {text}", identifier, {"title": text})],
+        {f"Source {text}": (5.0,), FERRY: None},
+        notes=(text,),
+    )
+    plain = render_table(attribution, width=width)
+    assert not re.search(
+        "[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]", plain
+    )
+    assert max(map(cell_len, plain.split("\n"))) <= width
+    colored = COLORS.sub("", render_table(attribution, width=width, color=True))
+    assert "\x1b" not in colored

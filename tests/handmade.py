@@ -1,0 +1,93 @@
+"""Attributions put together by hand: answers, documents and scores that no model has to give."""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from attribot_rag import Attribution, Document, DocumentSpan, Occurrence, Provenance, Source
+from attribot_rag.context.splitting import sentences, split_spans
+
+PROVENANCE = Provenance(
+    method="leave_one_out",
+    model="/models/smollm2",
+    dtype="float32",
+    device="cpu",
+    implementation="packed",
+    retokenized=False,
+    prompt_tokens=635,
+    prefilled_tokens=0,
+    scored_tokens=11_794,
+    forward_passes=14,
+    seconds=3.209,
+)
+
+
+def handmade(
+    response: str,
+    documents: Sequence[str | Document],
+    scores: Mapping[str, Sequence[float] | None],
+    **fields: Any,
+) -> Attribution:
+    """`scores` gives each source, by its text, a score for each sentence of the response.
+
+    A source stands in every document that holds its text. The tokens are words; a sentence's
+    first token carries its score.
+    """
+    known = tuple(map(Document.of, documents))
+    token_spans = tuple(match.span() for match in re.finditer(r"\S+\s*|\s+", response))
+    starts = [start for start, _ in split_spans(response, sentences)]
+    first_tokens = [
+        next((index for index, (first, _) in enumerate(token_spans) if first >= start), 0)
+        for start in starts
+    ]
+    rows = []
+    for given in scores.values():
+        row = [0.0] * len(token_spans)
+        for token, score in zip(first_tokens, given or (), strict=False):
+            row[token] = score
+        rows.append(None if given is None else tuple(row))
+    sources = tuple(_source(index, text, known) for index, text in enumerate(scores))
+    standard: dict[str, Any] = {
+        "not_located": (),
+        "exact": (True,) * len(sources),
+        "notes": (),
+        "provenance": PROVENANCE,
+    }
+    return Attribution(
+        response=response,
+        token_spans=token_spans,
+        token_log_likelihoods=(-1.0,) * len(token_spans),
+        documents=known,
+        sources=sources,
+        token_scores=tuple(rows),
+        **{**standard, **fields},
+    )
+
+
+def _source(source_id: int, text: str, documents: Sequence[Document]) -> Source:
+    spans = (
+        DocumentSpan(index, start, start + len(text))
+        for index, document in enumerate(documents)
+        if (start := document.text.find(text)) >= 0
+    )
+    places = (Occurrence(100 * i, 100 * i + len(text), (span,)) for i, span in enumerate(spans))
+    return Source(source_id, text, tuple(places))
+
+
+FERRY = "The ferry carries 84 passengers."
+ISLAND = handmade(
+    "The ferry carries 84 people. A ticket costs 18 crowns. It is a fine trip.",
+    [
+        Document(f"{FERRY} A single ticket costs 18 crowns.", "ferry.txt#2"),
+        Document(f"{FERRY} Book early.", "festival.md#3", {"title": "Lamp Night"}),
+        "The museum is open on Saturdays only.",
+    ],
+    {
+        FERRY: (12.345, 0.1, 0.2),
+        "A single ticket costs 18 crowns.": (0.2, 8.0, 0.3),
+        "Book early.": (-0.3, -0.25, 0.1),
+        "The museum is open on Saturdays only.": (0.0, 0.0, 0.004),
+    },
+)
+NOTHING_STANDS_OUT = handmade("Perhaps.", ["One. Two."], {"One.": (0.4,), "Two.": (-0.2,)})
+NOTHING_SCORED = handmade("Perhaps.", ["One. Two."], {"One.": None, "Two.": None})

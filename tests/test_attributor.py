@@ -1,0 +1,457 @@
+import copy
+import dataclasses
+import itertools
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from speaking import ANSWER, DOCUMENTS, QUESTION, generate, messages, rendered, say
+from tiny_models import byt5_encoder_decoder
+from tiny_tokenizers import byt5, byte_level, metaspace
+from transformers import TextIteratorStreamer
+
+from attribot_rag import Attribution, Attributor, Document, Generation, LanguageModel
+from attribot_rag.recording import GenerationRecorder
+
+
+def attributor_of(model: LanguageModel) -> Attributor:
+    return Attributor(model.model, model.tokenizer, progress=False)
+
+
+@pytest.fixture(scope="module")
+def model() -> LanguageModel:
+    return byte_level()
+
+
+@pytest.fixture
+def attributor(model: LanguageModel) -> Attributor:
+    return attributor_of(model)
+
+
+@pytest.fixture(scope="module")
+def recorded(model: LanguageModel) -> Attribution:
+    """What the model's own generation gives; every other way in must agree with it."""
+    attributor = attributor_of(model)
+    with attributor.recorder:
+        say(model, [rendered(model)], [ANSWER])
+    return attributor.attribute(rendered(model), ANSWER, DOCUMENTS)
+
+
+def true_log_likelihoods(
+    model: LanguageModel, prompt_ids: tuple[int, ...], response_ids: tuple[int, ...]
+) -> torch.Tensor:
+    ids = torch.tensor([[*prompt_ids, *response_ids]])
+    with torch.no_grad():
+        logits: torch.Tensor = model.model(input_ids=ids).logits[0, len(prompt_ids) - 1 : -1]
+    return logits.log_softmax(-1).gather(-1, torch.tensor(response_ids)[:, None])[:, 0]
+
+
+def assert_scores_are(found: Attribution, expected: Attribution, tolerance: float = 1e-3) -> None:
+    assert [one.text for one in found.sources] == [one.text for one in expected.sources]
+    assert abs(found.matrix - expected.matrix).max() <= tolerance
+    assert found.token_log_likelihoods == pytest.approx(
+        expected.token_log_likelihoods, abs=tolerance
+    )
+
+
+def assert_spans_are_in_order(attribution: Attribution) -> None:
+    starts, ends = zip(*attribution.token_spans, strict=True)
+    assert starts == tuple(sorted(starts))
+    assert ends == tuple(sorted(ends))
+    assert starts[0] >= 0
+    assert ends[-1] <= len(attribution.response)
+
+
+class TestRecorded:
+    def test_no_token_is_encoded_again(self, recorded: Attribution) -> None:
+        assert not recorded.provenance.retokenized
+        assert recorded.provenance.prefilled_tokens == 0
+        assert recorded.provenance.implementation == "packed"
+        assert recorded.notes == () or "tokenized" not in " ".join(recorded.notes)
+
+    def test_the_ids_scored_are_those_of_generate(
+        self, model: LanguageModel, recorded: Attribution
+    ) -> None:
+        prompt_ids, response_ids = model.encode_prompt(rendered(model)), model.encode(ANSWER)
+        assert recorded.provenance.prompt_tokens == len(prompt_ids)
+        truth = true_log_likelihoods(model, prompt_ids, response_ids)
+        assert recorded.token_log_likelihoods == pytest.approx(truth.tolist(), abs=1e-4)
+
+    def test_sampled_ids_that_text_would_not_give_back(self, model: LanguageModel) -> None:
+        """Sampled bytes are no clean text; their ids are scored nevertheless."""
+        attributor = attributor_of(model)
+        inputs = torch.tensor([model.encode_prompt(rendered(model))])
+        torch.manual_seed(4)
+        with attributor.recorder:
+            sequences = generate(model, inputs, do_sample=True, max_new_tokens=12)
+        given = sequences[0, inputs.shape[1] :]
+        shown = model.decode(given.tolist(), skip_special_tokens=True)
+        response_ids = attributor.recorder.generations[0].response_ids
+        assert response_ids == tuple(given[: len(response_ids)].tolist())
+        assert model.encode(shown) != response_ids
+        found = attributor.attribute(rendered(model), shown, DOCUMENTS)
+        truth = true_log_likelihoods(model, tuple(inputs[0].tolist()), response_ids)
+        assert not found.provenance.retokenized
+        assert found.token_log_likelihoods == pytest.approx(truth.tolist(), abs=1e-4)
+
+    @pytest.mark.parametrize("ask_with", ["text", "messages", "ids", "tensor", "full text", "eos"])
+    def test_is_found_however_it_is_asked_for(
+        self, model: LanguageModel, recorded: Attribution, ask_with: str
+    ) -> None:
+        attributor = attributor_of(model)
+        with attributor.recorder:
+            sequence = say(model, [rendered(model)], [ANSWER])[0]
+        prompt_length = recorded.provenance.prompt_tokens
+        prompt: Any
+        response: Any
+        prompt, response = {
+            "text": (rendered(model), ANSWER),
+            "messages": (messages(), ANSWER),
+            "ids": (sequence[:prompt_length].tolist(), sequence[prompt_length:].tolist()),
+            "tensor": (sequence[:prompt_length], sequence),
+            "full text": (rendered(model), rendered(model) + ANSWER),
+            "eos": (rendered(model), model.decode(sequence.tolist())),
+        }[ask_with]
+        found = attributor.attribute(prompt, response, DOCUMENTS)
+        assert not found.provenance.retokenized
+        assert found.provenance.prefilled_tokens == 0
+        assert found.response == ANSWER
+        assert_scores_are(found, recorded, 1e-6)
+
+    def test_the_cache_is_released_once_it_was_used(self, model: LanguageModel) -> None:
+        attributor = attributor_of(model)
+        with attributor.recorder:
+            say(model, [rendered(model)] * 2, [ANSWER, "In the museum."])
+        attributor.attribute(rendered(model), ANSWER, DOCUMENTS)
+        assert [one.cache is None for one in attributor.recorder.generations] == [True, False]
+        again = attributor.attribute(rendered(model), ANSWER, DOCUMENTS)
+        assert not again.provenance.retokenized
+        assert again.provenance.prefilled_tokens > 0
+
+    def test_a_streamed_answer(self, model: LanguageModel, recorded: Attribution) -> None:
+        attributor = attributor_of(model)
+        streamer = TextIteratorStreamer(model.tokenizer, skip_prompt=True, skip_special_tokens=True)
+        with attributor.recorder:
+            thread = threading.Thread(
+                target=say,
+                args=(model, [rendered(model)], [ANSWER]),
+                kwargs={"streamer": streamer},
+            )
+            thread.start()
+            text = "".join(streamer)
+            found = attributor.attribute(rendered(model), text, DOCUMENTS)
+            thread.join()
+        assert not found.provenance.retokenized
+        assert_scores_are(found, recorded, 1e-6)
+
+    def test_a_stopped_answer_is_attributed_as_far_as_it_was_shown(
+        self, model: LanguageModel, recorded: Attribution
+    ) -> None:
+        attributor = attributor_of(model)
+        with attributor.recorder:
+            say(model, [rendered(model)], [ANSWER])
+        found = attributor.attribute(rendered(model), "In the old", DOCUMENTS)
+        num_tokens = len(found.token_spans)
+        assert found.response == "In the old"
+        assert num_tokens < len(recorded.token_spans)
+        assert abs(found.matrix - recorded.matrix[:, :num_tokens]).max() < 1e-4
+
+    def test_rows_of_a_left_padded_batch_score_as_if_alone(self, model: LanguageModel) -> None:
+        prompts = [rendered(model, DOCUMENTS[:count]) for count in (3, 1, 2)]
+        answers = ["In the old town hall.", "In October.", "By the river. It is a museum today."]
+        batched = attributor_of(model)
+        with batched.recorder:
+            say(model, prompts, answers)
+        for count, prompt, answer in zip((3, 1, 2), prompts, answers, strict=True):
+            alone = attributor_of(model)
+            with alone.recorder:
+                say(model, [prompt], [answer])
+            found = batched.attribute(prompt, answer, DOCUMENTS[:count])
+            assert found.provenance.prefilled_tokens == 0
+            assert_scores_are(found, alone.attribute(prompt, answer, DOCUMENTS[:count]))
+
+    def test_an_answer_to_another_prompt_is_not_taken(self, model: LanguageModel) -> None:
+        attributor = attributor_of(model)
+        with attributor.recorder:
+            say(model, [rendered(model)], [ANSWER])
+        prompt = rendered(model, question="Another question?")
+        found = attributor.attribute(prompt, ANSWER, DOCUMENTS)
+        assert found.provenance.retokenized
+
+
+class TestGivenAsText:
+    @pytest.mark.parametrize("response", [ANSWER, f" {ANSWER}", f"\n{ANSWER} \n"])
+    def test_is_said_to_be_tokenized_again(
+        self, attributor: Attributor, model: LanguageModel, response: str
+    ) -> None:
+        found = attributor.attribute(rendered(model), response, DOCUMENTS)
+        assert found.provenance.retokenized
+        assert found.provenance.prefilled_tokens == found.provenance.prompt_tokens - 1
+        assert any("tokenized again" in note for note in found.notes)
+        assert found.response == response
+        assert len(found.token_spans) == len(model.encode(response))
+        pieces = [response[start:end] for start, end in found.token_spans]
+        assert "".join(pieces) == response
+
+    def test_gives_the_scores_of_the_recording(
+        self, attributor: Attributor, model: LanguageModel, recorded: Attribution
+    ) -> None:
+        for prompt in (rendered(model), messages()):
+            assert_scores_are(attributor.attribute(prompt, ANSWER, DOCUMENTS), recorded)
+
+    def test_a_response_with_the_prompt_before_it(
+        self, attributor: Attributor, model: LanguageModel, recorded: Attribution
+    ) -> None:
+        prompt = rendered(model)
+        bare = model.decode(model.encode_prompt(prompt), skip_special_tokens=True)
+        for full in (prompt + ANSWER, bare + ANSWER):
+            found = attributor.attribute(prompt, full, DOCUMENTS)
+            assert found.response == ANSWER
+            assert_scores_are(found, recorded)
+
+    def test_special_tokens_at_the_end_are_no_columns(
+        self, attributor: Attributor, model: LanguageModel, recorded: Attribution
+    ) -> None:
+        response = f"{ANSWER}<|im_end|><|endoftext|><|endoftext|>"
+        found = attributor.attribute(rendered(model), response, DOCUMENTS)
+        assert found.response == ANSWER
+        assert_scores_are(found, recorded)
+
+    @pytest.mark.parametrize("before", ["", "<s>"])
+    def test_bos_is_not_doubled(self, before: str) -> None:
+        model = metaspace()
+        found = attributor_of(model).attribute(before + rendered(model), ANSWER, DOCUMENTS)
+        ids = model.tokenizer(rendered(model))["input_ids"]
+        assert ids.count(1) == 1
+        assert found.provenance.prompt_tokens == len(ids)
+        truth = true_log_likelihoods(model, tuple(ids), model.encode(ANSWER))
+        assert found.token_log_likelihoods == pytest.approx(truth.tolist(), abs=1e-4)
+
+    def test_ids_are_taken_as_they_are(
+        self, attributor: Attributor, model: LanguageModel, recorded: Attribution
+    ) -> None:
+        prompt_ids, response_ids = model.encode_prompt(rendered(model)), model.encode(ANSWER)
+        eos_id = model.tokenizer.eos_token_id
+        for response in (response_ids, (*response_ids, eos_id, eos_id), prompt_ids + response_ids):
+            found = attributor.attribute(prompt_ids, response, DOCUMENTS)
+            assert not found.provenance.retokenized
+            assert found.response == ANSWER
+            assert_scores_are(found, recorded)
+        mixed = attributor.attribute(rendered(model), response_ids, DOCUMENTS)
+        assert mixed.provenance.retokenized
+
+    @pytest.mark.parametrize("build", [metaspace, byt5, byt5_encoder_decoder])
+    @pytest.mark.parametrize("response", [ANSWER, "Ja 🙂 e\u0301, 条約\r\nשלום.", " A  b.\n"])
+    def test_the_response_stays_the_caller_s_text(self, build: Any, response: str) -> None:
+        model: LanguageModel = build()
+        found = attributor_of(model).attribute(rendered(model), response, DOCUMENTS)
+        assert found.response == response
+        assert_spans_are_in_order(found)
+        covered = "".join(response[slice(*span)] for span in dict.fromkeys(found.token_spans))
+        assert covered.split() == response.split()
+
+
+def test_text_that_the_tokenizer_changes_is_still_aligned() -> None:
+    """A tokenizer that folds case and space gives other characters back than it was given."""
+    from tokenizers import Regex, normalizers
+
+    model = byte_level()
+    tokenizer = copy.deepcopy(model.tokenizer)
+    backend: Any = getattr(tokenizer, "_tokenizer")  # noqa: B009
+    backend.normalizer = normalizers.Sequence(
+        [normalizers.Lowercase(), normalizers.Replace(Regex(r"\s+"), " ")]
+    )
+    attributor = Attributor(model.model, tokenizer, progress=False)
+    response = "In the  OLD town\n\nhall."
+    found = attributor.attribute(rendered(model).lower(), response, [DOCUMENTS[0].lower()])
+    assert found.response == response
+    assert_spans_are_in_order(found)
+    word = response.index("hall")
+    tokens = found.tokens_in(word, word + 4)
+    start, end = found.token_spans[tokens.start][0], found.token_spans[tokens.stop - 1][1]
+    assert response[start:end].strip(" .\n") == "hall"
+
+
+class TestAsking:
+    def test_the_answer_is_the_model_s_own(
+        self, attributor: Attributor, model: LanguageModel
+    ) -> None:
+        found = attributor.ask(QUESTION, DOCUMENTS, max_new_tokens=6, eos_token_id=None)
+        assert not found.provenance.retokenized
+        assert found.provenance.prefilled_tokens == 0
+        assert len(found.token_log_likelihoods) == 6
+        assert found.not_located == ()
+        again = attributor.ask(QUESTION, DOCUMENTS, max_new_tokens=6, eos_token_id=None)
+        assert dataclasses.replace(again, provenance=found.provenance) == found
+
+    def test_recording_goes_on_afterwards(
+        self, attributor: Attributor, model: LanguageModel
+    ) -> None:
+        with attributor.recorder as recorder:
+            attributor.ask(QUESTION, DOCUMENTS, max_new_tokens=4)
+            say(model, [rendered(model)], [ANSWER])
+            assert recorder.find(ANSWER) is not None
+        assert "generate" not in vars(model.model)
+
+    def test_without_a_chat_template(self) -> None:
+        found = attributor_of(metaspace()).ask(QUESTION, DOCUMENTS, max_new_tokens=4)
+        assert found.not_located == ()
+
+    def test_many_threads_ask_at_once(self, attributor: Attributor, model: LanguageModel) -> None:
+        questions = [f"{QUESTION} {index}" for index in range(4)]
+        options: dict[str, Any] = {"max_new_tokens": 5, "eos_token_id": None}
+        expected = [attributor.ask(one, DOCUMENTS, **options) for one in questions]
+        found: dict[int, Attribution] = {}
+
+        def ask(index: int) -> None:
+            for _ in range(3):
+                found[index] = attributor.ask(questions[index], DOCUMENTS, **options)
+
+        threads = [threading.Thread(target=ask, args=(index,)) for index in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        for index, one in enumerate(expected):
+            assert found[index].response == one.response
+            assert_scores_are(found[index], one)
+        assert "generate" not in vars(model.model)
+
+
+@given(cuts=st.lists(st.integers(0, len(ANSWER)), max_size=6))
+def test_disjoint_spans_sum_to_the_whole(recorded: Attribution, cuts: list[int]) -> None:
+    places = sorted({0, *cuts, len(ANSWER)})
+    for source in recorded.sources:
+        parts = [recorded.score(source.id, start, end) for start, end in itertools.pairwise(places)]
+        whole = recorded.score(source.id)
+        assert sum(part or 0.0 for part in parts) == pytest.approx(whole, abs=1e-9)
+        assert whole == pytest.approx(recorded.matrix[source.id].sum(), abs=1e-9)
+
+
+def test_columns_without_text_belong_to_the_last_character(model: LanguageModel) -> None:
+    """Trailing space was generated, but is not shown: the whole still is the sum of all columns."""
+    prompt_ids = model.encode_prompt(rendered(model))
+    generation = Generation(prompt_ids, model.encode(f"{ANSWER} \n\n"))
+    found = attributor_of(model).attribute_generation(generation, DOCUMENTS)
+    assert found.response == ANSWER
+    assert len(found.token_spans) > len(model.encode(ANSWER))
+    for source in found.sources:
+        assert found.score(source.id) == pytest.approx(found.matrix[source.id].sum())
+    assert found.tokens_in(len(ANSWER) - 1, len(ANSWER)).stop == len(found.token_spans)
+
+
+def test_documents_and_their_metadata_are_left_alone(
+    attributor: Attributor, model: LanguageModel
+) -> None:
+    documents: list[Any] = [
+        Document(DOCUMENTS[0], id="a", metadata={"tags": ["x"], "page": 3}),
+        {"text": DOCUMENTS[1], "id": "b", "metadata": {"nested": {"k": [1]}}},
+        DOCUMENTS[2],
+    ]
+    before = copy.deepcopy(documents)
+    found = attributor.attribute(rendered(model), ANSWER, documents)
+    data = found.to_dict()
+    data["documents"][0]["metadata"]["tags"].append("y")
+    data["documents"][1]["metadata"]["nested"]["k"].append(2)
+    assert documents == before
+    assert [one.id for one in found.documents] == ["a", "b", None]
+    assert found.documents[0].metadata == {"tags": ["x"], "page": 3}
+
+
+class TestProgress:
+    @pytest.fixture
+    def output(self, model: LanguageModel, capfd: pytest.CaptureFixture[str]) -> Iterator[Any]:
+        def attribute(progress: bool) -> str:
+            capfd.readouterr()
+            attributor = Attributor(model.model, model.tokenizer, progress=progress)
+            attributor.attribute(rendered(model), ANSWER, DOCUMENTS)
+            captured = capfd.readouterr()
+            assert captured.out == ""
+            return captured.err
+
+        return attribute  # type: ignore[return-value]
+
+    def test_one_bar(self, output: Any) -> None:
+        bars = {line.split(":")[0].strip() for line in output(True).split("\r") if line.strip()}
+        assert bars == {"attributing"}
+
+    def test_none(self, output: Any) -> None:
+        assert output(False) == ""
+
+
+def test_provenance_names_what_was_used(recorded: Attribution) -> None:
+    provenance = recorded.provenance
+    assert provenance.method == "leave_one_out"
+    assert (provenance.dtype, provenance.device) == ("float32", "cpu")
+    assert provenance.forward_passes >= 1
+    assert provenance.scored_tokens > 0
+    assert provenance.seconds > 0
+    assert provenance.options["source_unit"] == "sentence"
+    assert set(provenance.versions) == {"python", "attribot-rag", "torch", "transformers"}
+
+
+def test_a_generation_found_by_the_documents_in_its_prompt(model: LanguageModel) -> None:
+    attributor = attributor_of(model)
+    with GenerationRecorder(model) as recorder:
+        for document in DOCUMENTS:
+            say(model, [rendered(model, [document])], [ANSWER])
+    for document in DOCUMENTS:
+        generation = recorder.find(ANSWER, contains=[document])
+        assert generation is not None
+        found = attributor.attribute_generation(generation, [document], response=ANSWER)
+        assert {one.text for one in found.sources} <= set(document.split(". ")) | {
+            sentence.strip() for sentence in document.replace(". ", ".|").split("|")
+        }
+
+
+@pytest.mark.slow
+class TestRealModel:
+    def test_sampled_answers_are_scored_as_generated(self, smollm2: LanguageModel) -> None:
+        """Some sampled answers re-tokenize to other ids; recorded ones never do."""
+        attributor = attributor_of(smollm2)
+        inputs = torch.tensor([smollm2.encode_prompt(messages())])
+        differing = 0
+        for seed in range(4):
+            torch.manual_seed(seed)
+            with attributor.recorder:
+                sequences = generate(
+                    smollm2,
+                    inputs,
+                    attention_mask=torch.ones_like(inputs),
+                    do_sample=True,
+                    temperature=1.0,
+                    top_k=0,
+                    max_new_tokens=24,
+                )
+            given = sequences[0, inputs.shape[1] :].tolist()
+            shown = smollm2.decode(given, skip_special_tokens=True).strip()
+            found = attributor.attribute(messages(), shown, DOCUMENTS)
+            response_ids = tuple(one for one in given if one not in smollm2.eos_ids)
+            truth = true_log_likelihoods(smollm2, tuple(inputs[0].tolist()), response_ids)
+            num_shown = len(found.token_log_likelihoods)
+            assert not found.provenance.retokenized
+            assert found.provenance.prefilled_tokens == 0
+            assert found.response == shown
+            assert found.token_log_likelihoods == pytest.approx(
+                truth[:num_shown].tolist(), abs=1e-3
+            )
+            differing += smollm2.encode(shown) != response_ids[:num_shown]
+        assert differing > 0
+
+    def test_the_answer_comes_from_the_sentence_that_states_it(
+        self, smollm2: LanguageModel
+    ) -> None:
+        documents = [
+            "The River Ansel rises in the hills. It is 80 kilometres long.",
+            "The Tallisk Bridge was designed by Henrike Vossamer. It was opened in October 1895.",
+            "The engineer Paul Redgrave inspected the bridge. He found cracks in two arches.",
+        ]
+        found = attributor_of(smollm2).ask("Who designed the Tallisk Bridge?", documents)
+        assert "Vossamer" in found.response
+        best = found.top(1)[0]
+        assert "designed by Henrike Vossamer" in best.source.text
+        assert best.score > 3

@@ -1,0 +1,330 @@
+"""Whatever comes in: the right numbers, or an error that names the value and the mend."""
+
+import copy
+from typing import Any
+
+import pytest
+import torch
+from speaking import ANSWER, DOCUMENTS, messages, rendered
+from tiny_models import build, byt5_encoder_decoder, byte_tokenizer
+from tiny_tokenizers import byt5, byte_level, metaspace
+from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedModel
+
+from attribot_rag import (
+    Attributor,
+    ContextOptions,
+    ContextTooLong,
+    DocumentsNotLocated,
+    InvalidInput,
+    LanguageModel,
+    ScoringFailed,
+    ScoringOptions,
+    TokenizerMismatch,
+)
+
+
+def attributor_of(model: LanguageModel, **options: Any) -> Attributor:
+    return Attributor(model.model, model.tokenizer, progress=False, **options)
+
+
+def head_weights(model: PreTrainedModel) -> torch.Tensor:
+    return model.get_parameter("lm_head.weight").data
+
+
+@pytest.fixture(scope="module")
+def model() -> LanguageModel:
+    return byte_level()
+
+
+@pytest.fixture
+def attributor(model: LanguageModel) -> Attributor:
+    return attributor_of(model)
+
+
+class TestNothing:
+    @pytest.mark.parametrize("prompt", ["", " \n\t", [], ()])
+    def test_no_prompt(self, attributor: Attributor, prompt: Any) -> None:
+        with pytest.raises(
+            InvalidInput, match=r"the prompt is empty.*pass what the model was given"
+        ):
+            attributor.attribute(prompt, ANSWER, DOCUMENTS)
+
+    @pytest.mark.parametrize("response", ["", " \n\t", "<|im_end|>", " <|im_end|><|endoftext|>"])
+    def test_no_response(self, attributor: Attributor, model: LanguageModel, response: str) -> None:
+        with pytest.raises(InvalidInput, match=r"the response .* is empty"):
+            attributor.attribute(rendered(model), response, DOCUMENTS)
+        with pytest.raises(InvalidInput, match=r"the response .* is empty"):
+            attributor.attribute(rendered(model), rendered(model) + response, DOCUMENTS)
+
+    def test_no_response_ids(self, attributor: Attributor, model: LanguageModel) -> None:
+        prompt_ids = model.encode_prompt(rendered(model))
+        eos_id = model.tokenizer.eos_token_id
+        for response in ((), (eos_id,), prompt_ids, (*prompt_ids, eos_id)):
+            with pytest.raises(InvalidInput, match="the response has no tokens"):
+                attributor.attribute(prompt_ids, response, DOCUMENTS)
+
+    @pytest.mark.parametrize("documents", [[], (), "one text", ""])
+    def test_no_documents(
+        self, attributor: Attributor, model: LanguageModel, documents: Any
+    ) -> None:
+        with pytest.raises(InvalidInput, match=r"documents=.*pass a list of at least one"):
+            attributor.attribute(rendered(model), ANSWER, documents)
+        with pytest.raises(InvalidInput, match=r"documents=.*pass a list of at least one"):
+            attributor.ask("Where?", documents)
+
+    @pytest.mark.parametrize("document", ["", "  \n"])
+    def test_blank_documents(
+        self, attributor: Attributor, model: LanguageModel, document: str
+    ) -> None:
+        with pytest.raises(DocumentsNotLocated):
+            attributor.attribute(rendered(model), ANSWER, [document])
+        found = attributor.attribute(rendered(model), ANSWER, [*DOCUMENTS, document])
+        assert found.not_located == (len(DOCUMENTS),)
+
+    @pytest.mark.parametrize("document", [3, None, {"content": "a"}, {"text": None}, ["a"]])
+    def test_what_is_no_document(
+        self, attributor: Attributor, model: LanguageModel, document: Any
+    ) -> None:
+        with pytest.raises(InvalidInput, match="a document"):
+            attributor.attribute(rendered(model), ANSWER, [document])
+
+    @pytest.mark.parametrize("question", ["", " \n"])
+    def test_no_question(self, attributor: Attributor, question: str) -> None:
+        with pytest.raises(InvalidInput, match="the question is empty"):
+            attributor.ask(question, DOCUMENTS)
+
+    def test_the_model_answers_with_nothing(self) -> None:
+        silent = build("llama")
+        head_weights(silent.model).zero_()
+        attributor = attributor_of(silent)
+        with pytest.raises(InvalidInput, match="answered 'Where\\?' with nothing; ask in other"):
+            attributor.ask("Where?", ["The treaty."], max_new_tokens=3, eos_token_id=0)
+
+
+class TestNotThePrompt:
+    def test_no_document_stands_in_it(self, attributor: Attributor, model: LanguageModel) -> None:
+        with pytest.raises(DocumentsNotLocated, match=r"none of the 1 documents .* 'Penguins"):
+            attributor.attribute(
+                rendered(model), ANSWER, ["Penguins cannot fly at all, they swim."]
+            )
+
+    def test_some_documents_do_not(self, attributor: Attributor, model: LanguageModel) -> None:
+        documents = ["Penguins cannot fly at all, they swim.", *DOCUMENTS]
+        found = attributor.attribute(rendered(model), ANSWER, documents)
+        assert found.not_located == (0,)
+        assert any("not scored: 0" in note for note in found.notes)
+        assert all(0 not in source.documents for source in found.sources)
+
+    def test_an_unlikely_answer_is_noted(self) -> None:
+        certain = copy.deepcopy(byte_level().model)
+        head_weights(certain).mul_(30)
+        attributor = Attributor(certain, byte_level().tokenizer, progress=False)
+        found = attributor.attribute(messages(), ANSWER, DOCUMENTS)
+        assert sum(found.token_log_likelihoods) / len(found.token_log_likelihoods) < -6
+        assert any("very unlikely" in note for note in found.notes)
+
+    def test_a_likely_answer_is_not(self, attributor: Attributor) -> None:
+        found = attributor.ask("Where?", DOCUMENTS, max_new_tokens=5, min_new_tokens=5)
+        assert not any("very unlikely" in note for note in found.notes)
+
+
+class TestTooLong:
+    def test_for_the_model(self) -> None:
+        model = build("llama")
+        prompt, document = "x" * 200 + " The treaty. ", "The treaty."
+        with pytest.raises(ContextTooLong, match=r"take 257 positions, .* has 256; retrieve fewer"):
+            attributor_of(model).attribute(prompt, "y" * (258 - len(prompt)), [document])
+
+    @pytest.mark.parametrize("name", ["llama", "gpt2"])
+    def test_the_last_token_needs_no_position(self, name: str) -> None:
+        model = build(name)
+        prompt = "x" * 200 + " The treaty. "
+        found = attributor_of(model).attribute(prompt, "y" * (257 - len(prompt)), ["The treaty."])
+        assert len(found.token_spans) + found.provenance.prompt_tokens == 257
+
+    def test_an_encoder_s_prompt_and_answer_have_positions_of_their_own(self) -> None:
+        model = byt5_encoder_decoder()
+        attributor = attributor_of(model)
+        model.model.config.max_position_embeddings = 150
+        prompt = "x" * 130 + " The treaty."
+        assert len(prompt) + 1 <= 150 < len(prompt) + 40
+        attributor.attribute(prompt, "y" * 40, ["The treaty."])
+        with pytest.raises(ContextTooLong):
+            attributor.attribute("x" * 20 + prompt, "y" * 40, ["The treaty."])
+
+
+class TestWrongTokenizer:
+    def test_too_large_or_far_too_small(self, model: LanguageModel) -> None:
+        with pytest.raises(TokenizerMismatch, match="load both from the same checkpoint"):
+            Attributor(build("llama").model, model.tokenizer)
+        with pytest.raises(TokenizerMismatch, match="load both from the same checkpoint"):
+            Attributor(model.model, byte_tokenizer())
+
+    def test_ids_out_of_range(self, attributor: Attributor, model: LanguageModel) -> None:
+        prompt_ids = model.encode_prompt(rendered(model))
+        with pytest.raises(TokenizerMismatch, match="token id 99999 is outside"):
+            attributor.attribute([*prompt_ids, 99999], [5], DOCUMENTS)
+        with pytest.raises(TokenizerMismatch, match="token id -1 is outside"):
+            attributor.attribute(prompt_ids, [5, -1], DOCUMENTS)
+
+
+class TestNotFinite:
+    @pytest.mark.parametrize("value", [float("nan"), float("inf")])
+    @pytest.mark.parametrize("implementation", ["auto", "reference"])
+    def test_weights(self, model: LanguageModel, value: float, implementation: str) -> None:
+        broken = copy.deepcopy(model.model)
+        head_weights(broken)[7, 3] = value
+        attributor = Attributor(
+            broken,
+            model.tokenizer,
+            progress=False,
+            scoring=ScoringOptions(implementation=implementation),
+        )
+        with pytest.raises(ScoringFailed, match=r"of the full prompt is (nan|-inf) at response"):
+            attributor.attribute(rendered(model), ANSWER, DOCUMENTS)
+
+    def test_one_token_of_a_document(self, model: LanguageModel) -> None:
+        """Without the source that breaks them the numbers are fine, but not with it."""
+        broken = copy.deepcopy(model.model)
+        token_id = model.encode(" harbour")[0]
+        broken.get_parameter("model.embed_tokens.weight").data[token_id] = float("nan")
+        attributor = Attributor(broken, model.tokenizer, progress=False)
+        with pytest.raises(ScoringFailed, match="try float32 or bfloat16"):
+            attributor.attribute(rendered(model), "In the hall.", DOCUMENTS)
+
+
+class TestSpecialTokensInDocuments:
+    DOCUMENT = "The markers <|im_start|> and <|im_end|> begin and end a turn. They are tokens."
+
+    def test_parsed_as_special_ids(self, attributor: Attributor, model: LanguageModel) -> None:
+        """The chat template puts the text in, and the tokenizer makes special ids of it."""
+        prompt = rendered(model, [self.DOCUMENT, *DOCUMENTS])
+        prompt_ids = model.encode_prompt(prompt)
+        end_id = model.tokenizer.convert_tokens_to_ids("<|im_end|>")
+        assert prompt_ids.count(end_id) == 2
+        self.check(attributor, prompt_ids, model)
+
+    def test_written_out_as_text(self, attributor: Attributor, model: LanguageModel) -> None:
+        """A careful application encodes documents so that they cannot end the turn."""
+        before, after = rendered(model, ["|"]).split("|", 1)
+        start, _, rest = rendered(model, ["THE DOCUMENTS"]).partition("THE DOCUMENTS")
+        assert before
+        assert after
+        prompt_ids = (
+            *model.encode(start, special=True),
+            *model.encode("\n".join([self.DOCUMENT, *DOCUMENTS])),
+            *model.encode(rest, special=True),
+        )
+        end_id = model.tokenizer.convert_tokens_to_ids("<|im_end|>")
+        assert prompt_ids.count(end_id) == 1
+        self.check(attributor, prompt_ids, model)
+
+    def check(
+        self, attributor: Attributor, prompt_ids: tuple[int, ...], model: LanguageModel
+    ) -> None:
+        response_ids = model.encode(ANSWER)
+        found = attributor.attribute(prompt_ids, response_ids, [self.DOCUMENT, *DOCUMENTS])
+        assert found.not_located == ()
+        assert found.provenance.prompt_tokens == len(prompt_ids)
+        ids = torch.tensor([[*prompt_ids, *response_ids]])
+        with torch.no_grad():
+            logits = model.model(input_ids=ids).logits[0, len(prompt_ids) - 1 : -1]
+        truth = logits.log_softmax(-1).gather(-1, torch.tensor(response_ids)[:, None])[:, 0]
+        assert found.token_log_likelihoods == pytest.approx(truth.tolist(), abs=1e-4)
+        texts = [source.text.strip() for source in found.sources]
+        assert "The markers <|im_start|> and <|im_end|> begin and end a turn." in texts
+        assert all(found.exact)
+
+    def test_in_the_answer(self, attributor: Attributor, model: LanguageModel) -> None:
+        response = "It is <|im_end|> here"
+        found = attributor.attribute(rendered(model), response, DOCUMENTS)
+        assert found.response == response
+
+
+def test_a_single_source(attributor: Attributor, model: LanguageModel) -> None:
+    found = attributor.attribute(rendered(model, ["The treaty."]), ANSWER, ["The treaty."])
+    assert len(found.sources) == 1
+    assert len(found.top()) == 1
+    assert found.top()[0].score != 0
+
+
+def test_a_prompt_that_is_one_document(attributor: Attributor, model: LanguageModel) -> None:
+    """Nothing is left of the prompt without it, and a model cannot begin from nothing."""
+    found = attributor.attribute(
+        "The treaty. It was signed.", ANSWER, ["The treaty. It was signed."]
+    )
+    assert len(found.sources) == 2
+
+
+def test_a_document_that_is_part_of_another(attributor: Attributor, model: LanguageModel) -> None:
+    whole = DOCUMENTS[0]
+    part = "The treaty was signed in the old town hall."
+    found = attributor.attribute(rendered(model, [whole]), ANSWER, [part, whole])
+    assert found.not_located == ()
+    first = next(source for source in found.sources if part in source.text)
+    assert first.documents == (0, 1)
+
+
+UNICODE = (
+    "Ein Emoji 🙂 und eine Familie 👩‍👩‍👧 stehen hier. Danach kommt nichts.",
+    "Kombiniert: cafe\u0301, n\u0303, a\u0300\u0323. Noch ein Satz.",
+    "האמנה נחתמה בעיר. השער היה סגור.",
+    "条約は町で署名された。港は閉鎖されていた。",
+    "Zeilen\r\nmit CRLF. Und\r\n\r\nnoch eine.",
+)
+
+
+@pytest.mark.parametrize("make", [byte_level, metaspace, byt5, byt5_encoder_decoder])
+def test_unicode(make: Any) -> None:
+    model: LanguageModel = make()
+    response = "🙂 cafe\u0301 האמנה 条約\r\n."
+    found = attributor_of(model).attribute(rendered(model, UNICODE), response, UNICODE)
+    assert found.not_located == ()
+    assert found.response == response
+    assert len(found.sources) >= 9
+    assert all(row is not None for row in found.token_scores)
+    assert all(any(row or ()) for row in found.token_scores)
+    held = "".join(source.text for source in found.sources)
+    assert all(character in held for text in UNICODE for character in text.replace("\n", ""))
+
+
+@pytest.mark.slow
+def test_two_thousand_sources(smollm2: LanguageModel) -> None:
+    """A tiny model with the real tokenizer, so that each source is a word of one token."""
+    torch.manual_seed(0)
+    tiny = LlamaForCausalLM(
+        LlamaConfig(
+            vocab_size=smollm2.vocabulary_size,
+            hidden_size=16,
+            intermediate_size=16,
+            num_hidden_layers=1,
+            num_attention_heads=1,
+            max_position_embeddings=4096,
+            initializer_range=0.25,
+        )
+    )
+    tiny.train(False)
+    words: dict[str, str] = {}
+    for token_id in range(1000, smollm2.vocabulary_size):
+        word = smollm2.decode([token_id])
+        if word[:1] == " " and word.strip().isalpha() and word.isascii():
+            words.setdefault(word.strip().casefold(), word)
+        if len(words) == 2000:
+            break
+    document = "".join(words.values()).strip()
+    attributor = Attributor(
+        tiny,
+        smollm2.tokenizer,
+        progress=False,
+        context=ContextOptions(
+            source_unit=lambda text: (
+                [f"{word} " for word in text.split(" ")[:-1]] + [text.split(" ")[-1]]
+            ),
+            duplicate_threshold=1,
+        ),
+    )
+    found = attributor.attribute(f"{document}\nAnswer:", " Yes.", [document])
+    assert len(found.sources) == 2000
+    assert found.matrix.shape == (2000, len(found.token_spans))
+    assert all(found.exact)
+    assert len(found.top(5)) == 5

@@ -1,0 +1,179 @@
+import io
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from importlib.metadata import version
+from pathlib import Path
+
+import pytest
+from tiny_tokenizers import byte_level
+
+from attribot_rag import Attribution
+from attribot_rag.cli import main
+
+CORPUS = Path(__file__).parent.parent / "examples" / "corpus"
+COMMAND = (sys.executable, "-m", "attribot_rag")
+QUESTION = "How many passengers does the ferry Kittiwake carry?"
+
+
+@pytest.fixture(scope="module")
+def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A folder with a model that babbles until it is stopped."""
+    folder = tmp_path_factory.mktemp("tiny")
+    language_model = byte_level()
+    assert language_model.model.generation_config is not None
+    language_model.model.generation_config.eos_token_id = None
+    language_model.model.save_pretrained(folder)
+    language_model.tokenizer.save_pretrained(folder)
+    return str(folder)
+
+
+@pytest.fixture
+def notes(tmp_path: Path) -> str:
+    file = tmp_path / "notes.md"
+    file.write_text("# Ferry\n\nThe ship is \x1b[31mred. It carries [bold]84[/bold] people.")
+    return str(file)
+
+
+def ask(notes: str, tiny_model: str, *more: str) -> list[str]:
+    return ["ask", QUESTION, notes, "--model", tiny_model, "--max-new-tokens", "6", *more]
+
+
+def test_answer_sources_and_times(
+    notes: str, tiny_model: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(ask(notes, tiny_model, "--top", "2")) == 0
+    shown = capsys.readouterr()
+    assert "Top 2 of 2 sources, in nats" in shown.out
+    assert "notes.md#1" in shown.out
+    assert re.search(
+        r"retrieval \d+\.\d\d s, loading the model \d+\.\d\d s, answer and attribution \d",
+        shown.out,
+    )
+    assert "\x1b" not in shown.out
+    assert "␛[31mred" in shown.out
+    assert "[bold]84[/bold]" in shown.out
+    assert shown.err == ""
+
+
+def test_json_stands_alone_on_stdout(
+    notes: str, tiny_model: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(ask(notes, tiny_model, "--json")) == 0
+    shown = capsys.readouterr()
+    attribution = Attribution.from_json(shown.out)
+    assert json.loads(shown.out)["schema_version"] == "1.0"
+    assert [document.id for document in attribution.documents] == ["notes.md#1"]
+    assert len(attribution.token_spans) == 6
+    assert attribution.provenance.retokenized is False
+    assert shown.err == ""
+
+
+def test_what_the_output_cannot_encode_is_replaced(
+    notes: str, tiny_model: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
+    monkeypatch.setattr(sys, "stdout", out)
+    assert main(ask(notes, tiny_model)) == 0
+    out.seek(0)
+    assert "?" in out.read()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["ask", QUESTION, "nowhere.txt"], "there is no file nowhere.txt"),
+        (["ask", QUESTION, "paper.pdf", "\x1b[2J"], "there is no file paper.pdf"),
+        (["ask", "zebra?", str(CORPUS)], "none of the 20 chunks has a word of the question"),
+        (["ask", QUESTION, str(CORPUS), "--model", "./nowhere"], "the model './nowhere' cannot"),
+    ],
+)
+def test_an_error_is_one_line_and_status_2(
+    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(arguments) == 2
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert shown.err.startswith(f"attribot-rag: {message}")
+    assert shown.err.count("\n") == 1
+
+
+def test_an_unknown_device_is_an_error(
+    notes: str, tiny_model: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(ask(notes, tiny_model, "--device", "toaster")) == 2
+    assert "toaster" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("option", ["--top", "--chunks", "--max-new-tokens"])
+@pytest.mark.parametrize("value", ["0", "-1", "many", "1.5"])
+def test_counts_are_whole_numbers_from_1(
+    option: str, value: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as raised:
+        main(["ask", QUESTION, str(CORPUS), f"{option}={value}"])
+    assert raised.value.code == 2
+    assert f"'{value}' is not a whole number from 1" in capsys.readouterr().err
+
+
+def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as raised:
+        main(["--version"])
+    assert raised.value.code == 0
+    assert capsys.readouterr().out == f"{version('attribot-rag')}\n"
+
+
+def test_a_missing_package_is_named_with_its_command(
+    notes: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "bm25s", None)
+    assert main(["ask", QUESTION, notes]) == 2
+    assert "pip install 'attribot-rag[cli]'" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_interrupt_ends_quietly_with_status_130(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe.txt"
+    os.mkfifo(pipe)
+    with (
+        subprocess.Popen(
+            [*COMMAND, "ask", QUESTION, str(pipe)], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        ) as process,
+        pipe.open("w"),
+    ):  # opens once the command reads, and keeps it waiting
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=60)
+    assert (process.returncode, out, err) == (130, b"", b"")
+
+
+@pytest.mark.slow
+def test_a_reader_that_leaves_early_is_no_error(notes: str, tiny_model: str) -> None:
+    with subprocess.Popen(
+        [*COMMAND, *ask(notes, tiny_model)], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        assert process.stdout is not None and process.stderr is not None
+        process.stdout.close()
+        assert process.stderr.read() == b""
+    assert process.returncode == 0
+
+
+@pytest.mark.slow
+def test_the_embedded_model_cites_both_files_that_say_it(tmp_path: Path) -> None:
+    said = "The ferry Kittiwake carries up to 84 passengers."
+    (tmp_path / "ferry.txt").write_text(f"{said} A bicycle costs 3 crowns. Dogs stay on deck.")
+    (tmp_path / "festival.md").write_text(f"# Lamp Night\n\nBook early, for places are few. {said}")
+    process = subprocess.run(
+        [*COMMAND, "ask", QUESTION, str(tmp_path)],
+        capture_output=True,
+        encoding="utf-8",
+        env={**os.environ, "COLUMNS": "100", "PYTHONIOENCODING": "utf-8"},
+        check=True,
+    )
+    first_line = next(line for line in process.stdout.split("\n") if line)
+    assert "84 passengers" in first_line
+    assert "[1 or 2]" in first_line
+    assert "ferry.txt#1 or festival.md#1" in process.stdout
+    assert process.stderr == ""

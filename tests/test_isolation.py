@@ -1,0 +1,209 @@
+"""Scoring and generating at once on one model: neither may notice the other."""
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from speaking import ANSWER, DOCUMENTS, generate, messages, rendered
+from tiny_models import build
+from tiny_tokenizers import byte_level
+from transformers import PreTrainedModel
+
+from attribot_rag import Attribution, Attributor, LanguageModel
+
+
+class Repeating:
+    """Calls a function without pause in another thread, and keeps every result."""
+
+    def __init__(self, function: Callable[[], Any]) -> None:
+        self.function = function
+        self.results: list[Any] = []
+        self._stop = threading.Event()
+        self._started = threading.Event()
+        self._thread = threading.Thread(target=self._run)
+
+    def _run(self) -> None:
+        while not self._stop.is_set():
+            self._started.set()
+            try:
+                self.results.append(self.function())
+            except BaseException as error:
+                self.results.append(error)
+                raise
+
+    def __enter__(self) -> "Repeating":
+        self._thread.start()
+        assert self._started.wait(60)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._thread.join()
+
+
+def run_at_once(model: LanguageModel, *, times: int, max_new_tokens: int, record: bool) -> None:
+    attributor = Attributor(model.model, model.tokenizer, progress=False)
+    documents = DOCUMENTS[:2]
+    prompt = messages(documents) if model.tokenizer.chat_template else rendered(model, documents)
+    inputs = torch.tensor([model.encode_prompt(prompt)])
+
+    def answer() -> list[int]:
+        sequences = generate(
+            model,
+            inputs,
+            attention_mask=torch.ones_like(inputs),
+            do_sample=False,
+            max_new_tokens=max_new_tokens,
+        )
+        return [int(one) for one in sequences[0]]
+
+    def score() -> Attribution:
+        return attributor.attribute(prompt, ANSWER[:21], documents)
+
+    alone, scores_alone = answer(), score()
+    if record:
+        attributor.recorder.attach()
+    try:
+        with Repeating(score) as scoring:
+            answers = [answer() for _ in range(times)]
+    finally:
+        attributor.recorder.detach()
+    assert answers == [alone] * times
+    assert scoring.results
+    for found in scoring.results:
+        assert isinstance(found, Attribution)
+        assert abs(found.matrix - scores_alone.matrix).max() < 1e-3
+        assert found.provenance.implementation == scores_alone.provenance.implementation
+
+
+@pytest.mark.parametrize("record", [False, True])
+def test_a_tiny_model_generates_and_is_scored(record: bool) -> None:
+    run_at_once(byte_level(), times=40, max_new_tokens=20, record=record)
+
+
+@pytest.mark.parametrize("name", ["mistral_sliding_window", "gemma2", "bloom"])
+def test_other_architectures(name: str) -> None:
+    run_at_once(build(name), times=15, max_new_tokens=10, record=False)
+
+
+@pytest.mark.slow
+def test_the_real_model_generates_and_is_scored(smollm2: LanguageModel) -> None:
+    run_at_once(smollm2, times=4, max_new_tokens=12, record=False)
+
+
+def test_scoring_with_two_attributors_at_once() -> None:
+    model = byte_level()
+    attributors = [Attributor(model.model, model.tokenizer, progress=False) for _ in range(2)]
+    alone = attributors[0].attribute(messages(), ANSWER, DOCUMENTS)
+
+    def score() -> Attribution:
+        return attributors[0].attribute(messages(), ANSWER, DOCUMENTS)
+
+    with Repeating(score) as other:
+        mine = [attributors[1].attribute(messages(), ANSWER, DOCUMENTS) for _ in range(10)]
+    for found in (*mine, *other.results):
+        assert abs(found.matrix - alone.matrix).max() < 1e-3
+
+
+def test_the_caller_s_tokenizer_may_be_in_use() -> None:
+    """Encoding text with its special tokens split up must not reach the caller's own encoding."""
+    model = byte_level()
+    text = rendered(model) * 5
+    expected = model.tokenizer(text)["input_ids"]
+    with Repeating(lambda: model.encode("<|im_start|> is text " * 40)) as scoring:
+        found = [model.tokenizer(text)["input_ids"] for _ in range(1500)]
+    assert all(ids == expected for ids in found)
+    assert len(set(scoring.results)) == 1
+
+
+def state_of(model: PreTrainedModel) -> dict[str, Any]:
+    """What scoring or recording might change, of the model and all its modules."""
+    modules = dict(model.named_modules())
+    hooks = [name for name in vars(model) if name.endswith(("_hooks", "_hooks_with_kwargs"))]
+    assert "_forward_hooks" in hooks
+    assert "_forward_pre_hooks" in hooks
+    return {
+        "attributes": {name: sorted(vars(module)) for name, module in modules.items()},
+        "attention": {
+            name: module.config._attn_implementation
+            for name, module in modules.items()
+            if hasattr(module, "config")
+        },
+        "configuration": model.config.to_json_string(use_diff=False),
+        "generation": model.generation_config.to_json_string()
+        if model.generation_config is not None
+        else None,
+        "own methods": {
+            name: {key: id(value) for key, value in vars(module).items() if callable(value)}
+            for name, module in modules.items()
+        },
+        "hooks": {
+            (name, hook): list(getattr(module, hook))
+            for name, module in modules.items()
+            for hook in hooks
+        },
+        "training": {name: module.training for name, module in modules.items()},
+        "gradients": {
+            name: (one.requires_grad, one.grad is None) for name, one in model.named_parameters()
+        },
+        "tensors": {
+            name: (id(one), one.data_ptr(), one._version)
+            for name, one in (*model.named_parameters(), *model.named_buffers())
+        },
+    }
+
+
+@pytest.mark.parametrize("name", ["llama", "gemma2", "phi3_longrope", "bloom", "t5", "mixtral"])
+@pytest.mark.parametrize("training", [False, True])
+@pytest.mark.parametrize("attention", [None, "eager"])
+def test_the_model_is_left_as_it_was(name: str, training: bool, attention: str | None) -> None:
+    model = build(name)
+    if attention is not None:
+        model.model.set_attn_implementation(attention)
+    model.model.train(training)
+    frozen, *_ = model.model.parameters()
+    frozen.requires_grad_(False)
+    attributor = Attributor(model.model, model.tokenizer, progress=False)
+    document = "The treaty was signed. It was old."
+    inputs = torch.tensor([model.encode(f"{document} Where?")])
+    # The first call of some models makes attributes and buffers of their own.
+    generate(model, inputs, max_new_tokens=3, do_sample=False, eos_token_id=None)
+    before = state_of(model.model)
+    attributor.attribute(f"{document} Where?", "In town.", [document])
+    assert state_of(model.model) == before
+    with attributor.recorder as recorder:
+        generate(model, inputs, max_new_tokens=3, do_sample=False, eos_token_id=None)
+    after_recording = state_of(model.model)
+    buffers = {name for name, _ in model.model.named_buffers()}
+    for key, state in after_recording.items():
+        if key == "tensors":  # rotary embeddings write their buffers whenever they generate
+            assert {name: state[name] for name in state.keys() - buffers} == {
+                name: before[key][name] for name in before[key].keys() - buffers
+            }
+        else:
+            assert state == before[key]
+    attributor.attribute_generation(recorder.generations[-1], [document])
+    assert state_of(model.model) == after_recording
+
+
+def test_scores_of_a_model_in_training_are_those_in_evaluation() -> None:
+    model = build("gpt2")
+    document = "The treaty was signed. It was old."
+    expected = Attributor(model.model, model.tokenizer, progress=False).attribute(
+        f"{document} Where?", "In town.", [document]
+    )
+    assert model.model.config.resid_pdrop > 0
+    model.model.train()
+    attributor = Attributor(model.model, model.tokenizer, progress=False)
+    with attributor.recorder:
+        inputs = torch.tensor([model.encode(f"{document} Where?")])
+        torch.manual_seed(0)
+        generate(model, inputs, max_new_tokens=4, do_sample=False)
+    found = attributor.attribute(f"{document} Where?", "In town.", [document])
+    assert abs(found.matrix - expected.matrix).max() < 1e-4
+    recorded = attributor.recorder.generations[0]
+    again = attributor.attribute_generation(recorded, [document])
+    truth = attributor.attribute_generation(recorded.without_cache(), [document])
+    assert abs(again.matrix - truth.matrix).max() < 1e-4

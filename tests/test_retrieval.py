@@ -1,0 +1,119 @@
+from pathlib import Path
+
+import pytest
+
+from attribot_rag import Document, InvalidInput
+from attribot_rag.retrieval import CHUNK_CHARACTERS, read_chunks, retrieve
+
+CORPUS = Path(__file__).parent.parent / "examples" / "corpus"
+
+
+def test_chunks_cover_every_file_in_order_and_do_not_overlap() -> None:
+    chunks = read_chunks([CORPUS])
+    files = sorted(CORPUS.iterdir())
+    assert list(dict.fromkeys(chunk.metadata["file"] for chunk in chunks)) == list(map(str, files))
+    for file in files:
+        text = file.read_text(encoding="utf-8")
+        own = [chunk for chunk in chunks if chunk.metadata["file"] == str(file)]
+        assert [chunk.id for chunk in own] == [f"{file.name}#{n + 1}" for n in range(len(own))]
+        end = 0
+        for chunk in own:
+            start = chunk.metadata["start"]
+            assert text[start : start + len(chunk.text)] == chunk.text
+            assert not text[end:start].strip()
+            end = start + len(chunk.text)
+            assert len(chunk.text) <= CHUNK_CHARACTERS[1]
+        assert not text[end:].strip()
+
+
+def test_markdown_is_cut_at_its_headings() -> None:
+    chunks = read_chunks([CORPUS / "festival.md"])
+    assert [chunk.text.split("\n")[0] for chunk in chunks] == [
+        "# Lamp Night",
+        "## The programme",
+        "## Food and drink",
+    ]
+
+
+def test_a_file_counts_once_and_equal_names_are_told_apart(tmp_path: Path) -> None:
+    for folder in ("a", "b"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "notes.txt").write_text(f"Notes of {folder}.")
+    chunks = read_chunks([tmp_path, tmp_path / "a" / "notes.txt"])
+    assert [chunk.text for chunk in chunks] == ["Notes of a.", "Notes of b."]
+    assert [chunk.id for chunk in chunks] == [
+        f"{tmp_path.as_posix()}/{folder}/notes.txt#1" for folder in ("a", "b")
+    ]
+
+
+def test_folders_are_searched_through_but_for_hidden_and_other_files(tmp_path: Path) -> None:
+    (tmp_path / "deep" / ".hidden").mkdir(parents=True)
+    (tmp_path / "deep" / "READ.MD").write_text("# Read me")
+    (tmp_path / "deep" / ".hidden" / "secret.md").write_text("# Secret")
+    (tmp_path / "table.csv").write_text("a,b")
+    (tmp_path / "empty.txt").write_text("")
+    assert [chunk.id for chunk in read_chunks([tmp_path])] == ["READ.MD#1"]
+
+
+def test_byte_order_mark_and_other_line_ends(tmp_path: Path) -> None:
+    file = tmp_path / "windows.txt"
+    file.write_bytes("\ufeffOne.\r\nTwö.\r\n".encode())
+    assert [chunk.text for chunk in read_chunks([file])] == ["One.\nTwö."]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("missing.txt", None, "there is no file"),
+        ("latin.txt", "na\xefve".encode("latin-1"), "is not UTF-8 text"),
+        ("empty.txt", b"", "is empty"),
+        ("blank.md", b" \n\n", "is empty"),
+        ("paper.pdf", b"%PDF", "is no .md or .txt file"),
+    ],
+)
+def test_errors_name_the_file(
+    tmp_path: Path, name: str, content: bytes | None, message: str
+) -> None:
+    file = tmp_path / name
+    if content is not None:
+        file.write_bytes(content)
+    with pytest.raises(InvalidInput, match=message) as raised:
+        read_chunks([file])
+    assert str(file) in str(raised.value)
+
+
+def test_a_folder_without_text_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "empty.txt").write_text("")
+    with pytest.raises(InvalidInput, match="file with text is in the folder") as raised:
+        read_chunks([tmp_path])
+    assert str(tmp_path) in str(raised.value)
+
+
+def test_what_the_system_refuses_is_an_error(tmp_path: Path) -> None:
+    file = tmp_path / f"{'long' * 100}.txt"
+    with pytest.raises(InvalidInput, match=r"long\.txt cannot be read: "):
+        read_chunks([file])
+
+
+def test_the_best_chunks_come_first() -> None:
+    chunks = read_chunks([CORPUS])
+    found = retrieve("When was Lamp Night first held?", chunks, 3)
+    assert [chunk.id for chunk in found] == ["festival.md#1", "festival.md#3", "festival.md#2"]
+
+
+def test_chunks_without_a_word_of_the_question_are_left_out() -> None:
+    chunks = [Document(text) for text in ("Seals sleep.", "Puffins nest.", "Puffins fly away.")]
+    assert retrieve("Where do puffins live?", chunks, 2) == [chunks[1], chunks[2]]
+    assert retrieve("Where do seals live?", chunks, 2) == [chunks[0]]
+
+
+def test_few_chunks_are_all_retrieved() -> None:
+    chunks = [Document("Seals sleep."), Document("Puffins nest.")]
+    assert retrieve("What is it?", chunks, 4) == chunks
+
+
+@pytest.mark.parametrize("question", ["Zebras?", "Is it?", "?"])
+def test_a_question_without_a_known_word_is_an_error(question: str) -> None:
+    chunks = [Document(f"Puffins nest in {year}.") for year in range(1990, 2000)]
+    with pytest.raises(InvalidInput, match="none of the 10 chunks has a word of the question"):
+        retrieve(question, chunks, 4)
