@@ -1,6 +1,6 @@
 """Draw the README's picture: a real answer of the embedded model, as the terminal shows it.
 
-    python docs/make_picture.py
+python docs/make_picture.py
 """
 
 from __future__ import annotations

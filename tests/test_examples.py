@@ -1,16 +1,36 @@
-"""What the examples show is what they print."""
+"""The examples print what the README shows."""
 
 import runpy
 from pathlib import Path
 
 import pytest
 
-EXAMPLES = Path(__file__).parent.parent / "examples"
+ROOT = Path(__file__).parents[1]
+
+
+def printed(example: str, capsys: pytest.CaptureFixture[str]) -> list[str]:
+    runpy.run_path(str(ROOT / "examples" / example))
+    return capsys.readouterr().out.splitlines()
 
 
 @pytest.mark.slow
-def test_quickstart(capsys: pytest.CaptureFixture[str]) -> None:
-    names = runpy.run_path(str(EXAMPLES / "quickstart.py"))
+def test_the_readme_shows_an_example_and_what_it_prints(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    code = (ROOT / "examples" / "ask.py").read_text(encoding="utf-8")
+    assert f"```python\n{code}```" in readme
+    assert len(code.splitlines()) <= 12
+    shown = readme.split("prints\n\n```\n")[1].split("```")[0].splitlines()
+    found = printed("ask.py", capsys)
+    assert [line.split("nats")[-1] for line in found] == [line.split("nats")[-1] for line in shown]
+    for line, expected in zip(found[1:], shown[1:], strict=True):
+        assert float(line.split()[0]) == pytest.approx(float(expected.split()[0]), abs=0.05)
+
+
+@pytest.mark.slow
+def test_quickstart_scores_what_generate_really_saw(capsys: pytest.CaptureFixture[str]) -> None:
+    names = runpy.run_path(str(ROOT / "examples" / "quickstart.py"))
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "The lighthouse is 38 metres high."
     assert lines[1].endswith("nats  The lighthouse is 38 metres high.")

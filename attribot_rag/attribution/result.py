@@ -169,3 +169,15 @@ class Attribution:
         from attribot_rag.attribution.serialization import from_json
 
         return from_json(text)
+
+    def to_table(self, *, top: int = 5, width: int | None = None, color: bool = False) -> str:
+        """The answer with citations and its `top` sources, for a terminal of `width` columns."""
+        from attribot_rag.display import render_table
+
+        return render_table(self, top=top, width=width, color=color)
+
+    def to_markdown(self, *, top: int = 5) -> str:
+        """The same as Markdown with numbered citations; nothing in foreign text takes effect."""
+        from attribot_rag.display import render_markdown
+
+        return render_markdown(self, top=top)

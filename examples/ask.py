@@ -1,0 +1,12 @@
+from attribot_rag import Attributor, load_model
+
+documents = [
+    "The ferry Kittiwake carries up to 84 passengers. A single ticket costs 18 crowns.",
+    "The lighthouse is 38 metres high. Its lamp was lit for the first time in 1844.",
+]
+language_model = load_model()  # the embedded one; any loaded model with its tokenizer will do
+attributor = Attributor(language_model.model, language_model.tokenizer)
+attribution = attributor.ask("How high is the lighthouse?", documents)
+print(attribution.response)
+for ranked in attribution.top(3):
+    print(f"{ranked.score:6.2f} nats  {ranked.source.text}")
