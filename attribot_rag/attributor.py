@@ -8,15 +8,16 @@ from importlib.metadata import version
 from typing import Any, cast
 
 import torch
-from rapidfuzz.distance import Indel
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from attribot_rag.attribution import Attribution, Provenance
+from attribot_rag.attribution.alignment import align
 from attribot_rag.context import Context, ContextOptions, Document, TokenizedText, locate_context
 from attribot_rag.errors import ContextTooLong, InvalidInput
 from attribot_rag.generation import Generation
-from attribot_rag.language_model import LanguageModel, Message, Prompt, is_chat, plain_ids
+from attribot_rag.language_model import LanguageModel, Prompt, is_chat, plain_ids
 from attribot_rag.methods import SourceScores, leave_one_out
+from attribot_rag.prompting import rag_prompt
 from attribot_rag.recording import GenerationRecorder
 from attribot_rag.scoring import Scorer, ScoringModels, ScoringOptions
 
@@ -203,7 +204,7 @@ class Attributor:
         decoded = TokenizedText.of(
             generation.response_ids, self.language_model, skip_special_tokens=True
         )
-        text, spans = _aligned(decoded, response)
+        text, spans = align(decoded, response)
         return Attribution(
             response=text,
             token_spans=spans,
@@ -237,39 +238,6 @@ class Attributor:
                 **{name: version(name) for name in ("attribot-rag", "torch", "transformers")},
             },
         )
-
-
-def rag_prompt(question: str, documents: Sequence[Document], chat: bool) -> str | list[Message]:
-    """The prompt of `ask`: the documents, then the question; chat messages if the model chats."""
-    passages = "\n\n".join(document.text.strip() for document in documents)
-    text = (
-        "Answer the question with one short sentence, using only the passages below.\n\n"
-        f"{passages}\n\nQuestion: {question.strip()}"
-    )
-    return [{"role": "user", "content": text}] if chat else f"{text}\nAnswer:"
-
-
-def _aligned(
-    decoded: TokenizedText, response: str | None
-) -> tuple[str, tuple[tuple[int, int], ...]]:
-    """The text as it was shown, and the tokens' characters in it."""
-    text = decoded.text.strip() if response is None else response
-    start = decoded.text.find(text.strip())
-    if start >= 0:
-        start -= len(text) - len(text.lstrip())
-        places = [min(max(index - start, 0), len(text)) for index in range(len(decoded.text) + 1)]
-    else:
-        places = _matched(decoded.text, text)
-    return text, tuple((places[first], places[last]) for first, last in decoded.spans)
-
-
-def _matched(decoded: str, shown: str) -> list[int]:
-    """For each character that was decoded its place in what was shown, which differs a little."""
-    places = [len(shown)] * (len(decoded) + 1)
-    for step in Indel.opcodes(decoded, shown):
-        for index in range(step.src_start, step.src_end):
-            places[index] = min(step.dest_start + index - step.src_start, step.dest_end)
-    return places
 
 
 def _notes(scorer: Scorer, scores: SourceScores) -> list[str]:

@@ -12,7 +12,6 @@ from contextlib import contextmanager, nullcontext, redirect_stderr, redirect_st
 from importlib.metadata import version
 from pathlib import Path
 
-from rich.console import Console
 from transformers.utils import logging as transformers_logging
 
 from attribot_rag.attribution import Attribution
@@ -61,8 +60,7 @@ def _ask(options: argparse.Namespace) -> None:
     sys.stdout.write("\n")
     print_table(attribution, top=options.top)
     took = ", ".join(f"{name} {value:.2f} s" for name, value in seconds.items())
-    Console(highlight=False).print(f" {took}", style="dim")
-    sys.stdout.write("\n")
+    sys.stdout.write(f" {took}\n\n")
 
 
 def _attributed(options: argparse.Namespace, seconds: dict[str, float]) -> Attribution:

@@ -150,9 +150,15 @@ def test_interrupt_ends_quietly_with_status_130(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_reader_that_leaves_early_is_no_error(notes: str, tiny_model: str) -> None:
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_a_reader_that_leaves_early_is_no_error(
+    notes: str, tiny_model: str, unbuffered: str
+) -> None:
     with subprocess.Popen(
-        [*COMMAND, *ask(notes, tiny_model)], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        [*COMMAND, *ask(notes, tiny_model)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env={**os.environ, "PYTHONUNBUFFERED": unbuffered},
     ) as process:
         assert process.stdout is not None and process.stderr is not None
         process.stdout.close()
