@@ -30,7 +30,9 @@ def make_twin(model: PreTrainedModel, attention: str | None = None) -> PreTraine
         if name not in module._non_persistent_buffers_set
     )
     shared = {id(tensor): tensor for tensor in chain(model.parameters(), persistent)}
-    twin: PreTrainedModel = copy.deepcopy(model, dict(shared))
+    shell = copy.copy(model)  # another thread may start or stop recording the model meanwhile
+    shell.__dict__.pop("generate", None)
+    twin: PreTrainedModel = copy.deepcopy(shell, dict(shared))
     if attention is not None:
         twin.config._attn_implementation = attention
     twin.train(False)

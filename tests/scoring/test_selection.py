@@ -1,15 +1,19 @@
 """An implementation is used only where it is right, and a refusal says why."""
 
+import sys
+import threading
 from typing import Any
 
 import pytest
 import torch
 from architectures import ARCHITECTURES
+from tiny_tokenizers import byte_level
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedModel
 from transformers.models.llama.modeling_llama import LlamaAttention
 
 from attribot_rag.errors import UnsupportedModel
 from attribot_rag.generation import Generation
+from attribot_rag.recording import GenerationRecorder
 from attribot_rag.scoring.cropped import Cropped
 from attribot_rag.scoring.packed import Packed
 from attribot_rag.scoring.reference import Reference
@@ -140,6 +144,28 @@ def test_a_twin_shares_the_weights_and_nothing_else(architecture: Any) -> None:
     assert twin.config is not model.config
     own = {id(module) for module in model.modules()}
     assert not any(id(module) in own for module in twin.modules())
+
+
+def test_a_twin_can_be_made_while_recording_starts_and_stops() -> None:
+    language_model = byte_level()
+    stopped = threading.Event()
+
+    def record() -> None:
+        while not stopped.is_set():
+            with GenerationRecorder(language_model):
+                pass
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    thread = threading.Thread(target=record)
+    thread.start()
+    try:
+        twins = [make_twin(language_model.model) for _ in range(200)]
+    finally:
+        stopped.set()
+        thread.join()
+        sys.setswitchinterval(interval)
+    assert not any("generate" in twin.__dict__ for twin in twins)
 
 
 def test_offloaded_weights_are_refused() -> None:
