@@ -5,9 +5,9 @@
     python benchmarks/speed.py --random 8b --dtype bfloat16         # random weights, random text
 
 Prompts are HotpotQA's (ten titled paragraphs, a question) with the model's own greedy answer, or
-random ids where the weights are random. Every implementation scores the same ablations, prompt by
-prompt and in turn, with the head on the response's positions only; the two loops at the end take
-the logits of every token, one ablation at a time, as the AttriBoT paper's code does.
+random ids where the weights are random. Every implementation scores the full prompt and the same
+ablations of it, prompt by prompt and in turn, with the head on the response's positions only. The
+loop at the end takes the logits of every token, as the AttriBoT paper's code does.
 """
 
 from __future__ import annotations
@@ -68,22 +68,7 @@ class ReferenceAllLogits(Reference):
         return cast(torch.Tensor, self.twin(**inputs).logits[0, positions])
 
 
-class CroppedAllLogits(Cropped):
-    """Cropped with the logits of every token that it reads."""
-
-    name = "cached loop, all logits"
-
-    def _logits(self, positions: torch.Tensor, **inputs: Any) -> torch.Tensor:
-        return cast(torch.Tensor, self.twin(**inputs).logits[0, positions])
-
-
-KINDS: tuple[type[Implementation], ...] = (
-    Reference,
-    Cropped,
-    Packed,
-    ReferenceAllLogits,
-    CroppedAllLogits,
-)
+KINDS: tuple[type[Implementation], ...] = (Reference, Cropped, Packed, ReferenceAllLogits)
 
 
 @dataclass(frozen=True)
@@ -152,9 +137,11 @@ def hotpotqa_tasks(
         context = locate_context(
             TokenizedText.of(prompt_ids, language_model), documents, ContextOptions()
         )
-        chosen = range(0, len(context.sources), max(1, len(context.sources) // sources))
-        ablated = [context.ablate([index], language_model) for index in chosen]
-        rows = [Row.exact(one.ids, one.num_shared, generation) for one in ablated]
+        count = len(context.sources)
+        chosen = {int((number + 0.5) * count / sources) for number in range(sources)}
+        ablated = [context.ablate([index], language_model) for index in sorted(chosen)]
+        rows = [Row.exact(prompt_ids, len(prompt_ids), generation)]
+        rows += [Row.exact(one.ids, one.num_shared, generation) for one in ablated]
         tasks.append(Task(generation, rows))
     return tasks
 
@@ -169,7 +156,8 @@ def random_tasks(
         ids = [generator.randrange(vocabulary) for _ in range(prompt_tokens + response_tokens)]
         generation = Generation(tuple(ids[:prompt_tokens]), tuple(ids[prompt_tokens:]))
         width = (prompt_tokens - 64) // sources
-        rows = [
+        rows = [Row.exact(generation.prompt_ids, prompt_tokens, generation)]
+        rows += [
             Row.exact((*ids[:start], *ids[start + width : prompt_tokens]), start, generation)
             for start in range(16, 16 + width * sources, width)
         ]
@@ -264,7 +252,12 @@ def main() -> None:
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--dtype", default="float32", choices=["float32", "bfloat16", "float16"])
     parser.add_argument("--prompts", type=int, default=8)
-    parser.add_argument("--sources", type=int, default=12, help="ablations per prompt, evenly")
+    parser.add_argument(
+        "--sources",
+        type=int,
+        default=12,
+        help="ablations per prompt, spread evenly over its sources",
+    )
     parser.add_argument("--prompt-tokens", type=int, default=1400, help="of random prompts")
     arguments = parser.parse_args()
     dtype = getattr(torch, arguments.dtype)

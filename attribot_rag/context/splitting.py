@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from itertools import accumulate, pairwise
 
 import sentencex
 
@@ -11,12 +12,16 @@ from attribot_rag.errors import InvalidInput
 
 Splitter = Callable[[str], Sequence[str]]
 
+# Halves of pairs, which a broken text may hold and which sentencex cannot take.
+_SURROGATE = re.compile("[\ud800-\udfff]")
 _PARAGRAPH = re.compile(r".+?(?:\n[ \t\r]*\n\s*|\Z)", re.DOTALL)
 
 
 def sentences(text: str, language: str = "en") -> list[str]:
     """Sentences by sentencex, which knows the abbreviations of many languages."""
-    return list(sentencex.segment(language, text))
+    pieces = sentencex.segment(language, _SURROGATE.sub("?", text))
+    ends = [0, *accumulate(map(len, pieces))]
+    return [text[start:end] for start, end in pairwise(ends)]
 
 
 def paragraphs(text: str) -> list[str]:

@@ -28,6 +28,10 @@ def test_sentences_know_abbreviations_and_keep_the_space_after_them() -> None:
     assert sentences("Dr. Braun came. He left.") == ["Dr. Braun came. ", "He left."]
 
 
+def test_half_of_a_surrogate_pair_is_a_character_like_others() -> None:
+    assert sentences("One \ud83d. Two.") == ["One \ud83d. ", "Two."]
+
+
 @pytest.mark.parametrize("blank", ["\n\n", "\r\n\r\n", "\n \t\n", "\n\n\n\n"])
 def test_paragraphs_end_after_blank_lines(blank: str) -> None:
     assert paragraphs(f"One\nline.{blank}Two.") == [f"One\nline.{blank}", "Two."]
