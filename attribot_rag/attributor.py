@@ -12,6 +12,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from attribot_rag.attribution import Attribution, Provenance
 from attribot_rag.attribution.alignment import align
+from attribot_rag.attribution.notes import not_found_note
 from attribot_rag.context import Context, ContextOptions, Document, TokenizedText, locate_context
 from attribot_rag.errors import ContextTooLong, InvalidInput
 from attribot_rag.generation import Generation
@@ -248,8 +249,7 @@ def _notes(scorer: Scorer, scores: SourceScores) -> list[str]:
             "Prompt or response was tokenized again; the ids need not be those of the generation."
         )
     if context.not_located:
-        missing = ", ".join(str(index) for index in context.not_located)
-        notes.append(f"Documents not found in the prompt, and not scored: {missing}.")
+        notes.append(not_found_note(context.not_located))
     if not all(scores.exact):
         count = scores.exact.count(False)
         notes.append(f"{count} sources were removed as whole tokens, not to the character.")

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import PurePath
 
 from attribot_rag.attribution import Attribution, Citations, Provenance, cite
+from attribot_rag.attribution.notes import not_found_note
 from attribot_rag.context import Document, Source
 
 NOTHING_CITED = "No source stands out: without any single one, the answer stays about as likely."
@@ -178,7 +179,9 @@ def _legend(sources: Sequence[ListedSource]) -> Iterable[str]:
 
 
 def _remarks(attribution: Attribution, num_unscored: int) -> Iterable[str]:
-    yield from attribution.notes
+    # Readers know documents by their labels, so those stand for the indices of the note.
+    indices = not_found_note(attribution.not_located)
+    yield from (note for note in attribution.notes if note != indices)
     if attribution.not_located:
         labels = (label_of(attribution.documents[i], i) for i in attribution.not_located)
         yield f"Not found in the prompt: {', '.join(labels)}."
