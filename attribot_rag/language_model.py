@@ -26,14 +26,16 @@ Prompt = str | Sequence[Message] | Sequence[int]
 class LanguageModel:
     """A loaded Hugging Face model with the tokenizer it was trained with.
 
-    Raises TokenizerMismatch if the tokenizer knows ids that the model has no embedding for, or
-    covers less than half of the model's vocabulary.
+    Raises InvalidInput for a name instead of what it names, TokenizerMismatch if the tokenizer
+    knows ids that the model has no embedding for, or covers less than half of its vocabulary.
     """
 
     model: PreTrainedModel
     tokenizer: PreTrainedTokenizerBase
 
     def __post_init__(self) -> None:
+        _check_loaded("model", self.model, torch.nn.Module)
+        _check_loaded("tokenizer", self.tokenizer, PreTrainedTokenizerBase)
         tokenizer_size, model_size = len(self.tokenizer), self.vocabulary_size
         if tokenizer_size > model_size or tokenizer_size < model_size / 2:
             raise TokenizerMismatch(
@@ -153,6 +155,16 @@ class LanguageModel:
             and not prompt.endswith(str(self.tokenizer.eos_token))
         )
         return ids[:-1] if ends_with_added_eos else ids
+
+
+def _check_loaded(field: str, value: object, kind: type) -> None:
+    if not isinstance(value, kind):
+        name = value if isinstance(value, str) else "gpt2"
+        given = repr(value) if isinstance(value, str | None) else f"a {type(value).__name__}"
+        raise InvalidInput(
+            f"{given} is no loaded {field}; pass load_model({name!r}).{field}, or one that "
+            "transformers loaded"
+        )
 
 
 def is_chat(prompt: Prompt) -> bool:

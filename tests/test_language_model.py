@@ -10,6 +10,7 @@ from tiny_models import architecture, byt5_encoder_decoder, byte_tokenizer
 from tiny_tokenizers import byt5, byte_level, metaspace
 from transformers import LlamaConfig, LlamaForCausalLM
 
+from attribot_rag import Attributor
 from attribot_rag.errors import InvalidInput, TokenizerMismatch
 from attribot_rag.language_model import LanguageModel, plain_ids
 
@@ -43,6 +44,24 @@ class TestTokenizerOfAnotherModel:
 
     def test_padded_vocabularies_are_allowed(self) -> None:
         assert LanguageModel(sized(259 * 2), byte_tokenizer()).vocabulary_size == 518
+
+
+@pytest.mark.parametrize(
+    ("model", "tokenizer", "message"),
+    [
+        ("tiny", byte_tokenizer(), r"'tiny' is no loaded model; pass load_model\('tiny'\)\.model"),
+        (None, byte_tokenizer(), r"None is no loaded model; pass load_model\('gpt2'\)\.model"),
+        (BYTE_LEVEL, byte_tokenizer(), "a LanguageModel is no loaded model"),
+        (sized(259), "tiny", r"'tiny' is no loaded tokenizer; .*\('tiny'\)\.tokenizer"),
+        (sized(259), None, "None is no loaded tokenizer"),
+        (sized(259), sized(259), "a LlamaForCausalLM is no loaded tokenizer"),
+    ],
+)
+def test_what_is_not_loaded(model: Any, tokenizer: Any, message: str) -> None:
+    with pytest.raises(InvalidInput, match=message):
+        LanguageModel(model, tokenizer)
+    with pytest.raises(InvalidInput, match=message):
+        Attributor(model, tokenizer)
 
 
 @ALL

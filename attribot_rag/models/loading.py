@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 import torch
 from transformers import (
@@ -31,6 +32,11 @@ def load_model(
     """
     device = device or ("cuda" if torch.cuda.is_available() else "cpu")
     location = str(smollm2_folder()) if name == DEFAULT_MODEL else os.path.expanduser(name)
+    if _is_path(location) and not Path(location).is_dir():
+        raise InvalidInput(
+            f"the model {name!r} cannot be loaded: there is no such folder; pass "
+            f"{DEFAULT_MODEL!r}, the path of a folder with a model, or a Hugging Face id"
+        )
     try:
         if dtype is None and torch.device(device).type == "cpu":
             dtype = torch.float32
@@ -47,3 +53,9 @@ def load_model(
             f"{DEFAULT_MODEL!r}, the path of a folder with a model, or a Hugging Face id"
         ) from error
     return LanguageModel(model, tokenizer)
+
+
+def _is_path(location: str) -> bool:
+    """Whether this cannot be a Hugging Face id, which is a name or an owner and a name."""
+    parts = location.replace(os.sep, "/")
+    return parts.startswith((".", "/", "~")) or Path(location).is_absolute() or parts.count("/") > 1

@@ -56,9 +56,20 @@ def test_an_empty_folder(tmp_path: Path) -> None:
         load_model(str(tmp_path), device="cpu")
 
 
-def test_a_folder_that_does_not_exist(tmp_path: Path) -> None:
-    with pytest.raises(InvalidInput, match="cannot be loaded"):
-        load_model(str(tmp_path / "nowhere"), device="cpu")
+@pytest.mark.parametrize("name", ["./nowhere", "../nowhere", "~/nowhere", "a/b/c", "nowhere/x/"])
+def test_a_folder_that_does_not_exist(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for path in (name, str(tmp_path / name)):
+        with pytest.raises(InvalidInput, match="cannot be loaded: there is no such folder; pass"):
+            load_model(path, device="cpu")
+
+
+def test_a_folder_may_look_like_an_id(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(folder.parent)
+    assert load_model(folder.name, device="cpu").vocabulary_size == 300
 
 
 @pytest.mark.parametrize("device", ["toaster", "cuda:99"])
