@@ -22,7 +22,8 @@ from attribot_rag.prompting import rag_prompt
 from attribot_rag.recording import GenerationRecorder
 from attribot_rag.scoring import Scorer, ScoringModels, ScoringOptions
 
-Documents = Sequence[str | Document | Mapping[str, Any]]
+# Any: the documents of frameworks, as Document.of reads them.
+Documents = Sequence[str | Document | Mapping[str, Any] | Any]
 
 _UNLIKELY = -6.0
 _GENERATION_WAIT = 0.5

@@ -8,6 +8,10 @@ from typing import Any
 
 from attribot_rag.errors import InvalidInput
 
+# What holds a document's text, with the fields that stand beside it and say nothing: LangChain
+# writes the name of the class.
+_TEXT_FIELDS: Mapping[str, tuple[str, ...]] = {"text": (), "page_content": ("type",)}
+
 
 @dataclass(frozen=True)
 class Document:
@@ -18,27 +22,45 @@ class Document:
     metadata: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, value: str | Document | Mapping[str, Any]) -> Document:
-        """A document from a plain text, a mapping with the same fields, or a Document itself."""
+    def of(cls, value: str | Document | Mapping[str, Any] | Any) -> Document:
+        """A document from a plain text, a Document, or what a framework calls one.
+
+        That is a mapping or an object with its text under `text` or `page_content`, and perhaps
+        `id` and `metadata`. Raises InvalidInput for anything else.
+        """
         if isinstance(value, Document):
             return value
         if isinstance(value, str):
             return cls(value)
-        if isinstance(value, Mapping) and isinstance(value.get("text"), str):
-            unknown = set(value) - {"text", "id", "metadata"}
-            if unknown:
-                raise InvalidInput(
-                    f"unknown document fields {sorted(map(str, unknown))}; a document has text, "
-                    "id and metadata"
-                )
-            metadata = value.get("metadata") or {}
-            if not isinstance(metadata, Mapping):
-                raise InvalidInput(f"metadata={metadata!r} of a document; pass a mapping")
-            return cls(value["text"], value.get("id"), dict(metadata))
+        if isinstance(value, Mapping):
+            return cls._of_fields(value)
+        for name in _TEXT_FIELDS:
+            if isinstance(getattr(value, name, None), str):
+                fields = {key: getattr(value, key, None) for key in (name, "id", "metadata")}
+                return cls._of_fields(fields)
         raise InvalidInput(
             f"a document of type {type(value).__name__} cannot be read; pass a str, a Document, or "
-            "a mapping with a 'text'"
+            "a mapping or object with a 'text' or 'page_content'"
         )
+
+    @classmethod
+    def _of_fields(cls, fields: Mapping[str, Any]) -> Document:
+        name = next((name for name in _TEXT_FIELDS if isinstance(fields.get(name), str)), None)
+        if name is None:
+            raise InvalidInput(
+                f"a document with the fields {sorted(map(str, fields))} has no text; pass it as a "
+                "str under 'text' or 'page_content'"
+            )
+        unknown = set(fields) - {name, "id", "metadata", *_TEXT_FIELDS[name]}
+        if unknown:
+            raise InvalidInput(
+                f"unknown document fields {sorted(map(str, unknown))}; a document has {name}, "
+                "id and metadata"
+            )
+        metadata = fields.get("metadata") or {}
+        if not isinstance(metadata, Mapping):
+            raise InvalidInput(f"metadata={metadata!r} of a document; pass a mapping")
+        return cls(fields[name], fields.get("id"), dict(metadata))
 
 
 @dataclass(frozen=True)
@@ -52,9 +74,11 @@ class DocumentSpan:
 
 @dataclass(frozen=True)
 class Occurrence:
-    """One place where a source's text stands in the prompt: characters [start, end).
+    """One place where a source's text stands in the prompt.
 
-    `spans` name the documents that hold this very place; none for a copy outside of them.
+    `start` and `end` are characters [start, end) of the decoded prompt, which a result does not
+    hold: decode the prompt's ids, special tokens included, to look there. `spans` name the
+    documents that hold this very place, in their characters; none for a copy outside of them.
     """
 
     start: int

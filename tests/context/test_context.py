@@ -1,5 +1,6 @@
 import copy
 from itertools import pairwise
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -346,8 +347,13 @@ def test_documents_come_in_a_list(documents: Any) -> None:
     [
         ({"text": A, "title": "x", "page": 1}, r"\['page', 'title'\]; a document has text, id"),
         ({"text": A, "metadata": "x"}, "metadata='x' of a document; pass a mapping"),
-        ({"page_content": A}, "type dict cannot be read; pass a str, a Document, or a mapping"),
-        ({"text": 3}, "pass a str, a Document, or a mapping with a 'text'"),
+        ({"content": A, "page": 1}, r"fields \['content', 'page'\] has no text; pass it as a str"),
+        ({"page_content": A, "title": "x"}, r"\['title'\]; a document has page_content, id"),
+        ({"text": A, "type": "Document"}, r"\['type'\]; a document has text, id"),
+        ({"text": 3}, r"fields \['text'\] has no text"),
+        ({}, r"fields \[\] has no text"),
+        (SimpleNamespace(text=3), "type SimpleNamespace cannot be read; .* 'page_content'"),
+        (SimpleNamespace(text=A, metadata=["x"]), r"metadata=\['x'\] of a document"),
         (3, "type int cannot be read"),
         (None, "type NoneType cannot be read"),
         (b"x", "type bytes cannot be read"),
@@ -356,6 +362,24 @@ def test_documents_come_in_a_list(documents: Any) -> None:
 def test_what_is_no_document_is_named(document: Any, message: str) -> None:
     with pytest.raises(InvalidInput, match=message):
         context_of(rag_prompt(A), [A, document])
+
+
+@pytest.mark.parametrize(
+    ("document", "expected"),
+    [
+        ({"page_content": A}, Document(A)),
+        (
+            {"id": "a", "metadata": {"page": 1}, "page_content": A, "type": "Document"},
+            Document(A, "a", {"page": 1}),
+        ),
+        (SimpleNamespace(page_content=A, metadata={}, id=None, type="Document"), Document(A)),
+        (SimpleNamespace(page_content=A, metadata={"page": 1}), Document(A, None, {"page": 1})),
+        (SimpleNamespace(text=A), Document(A)),
+        (SimpleNamespace(text=A, metadata={"page": 1}, id="a"), Document(A, "a", {"page": 1})),
+    ],
+)
+def test_documents_of_frameworks(document: Any, expected: Document) -> None:
+    assert context_of(rag_prompt(A), [document]).documents == (expected,)
 
 
 @pytest.mark.parametrize(
