@@ -1,6 +1,13 @@
 """attribot-rag: which retrieved text caused the answer of a retrieval-augmented chatbot."""
 
-from attribot_rag.attribution import Attribution, Provenance, RankedSource, cite
+from attribot_rag.attribution import (
+    Attribution,
+    Citations,
+    CitedSentence,
+    Provenance,
+    RankedSource,
+    cite,
+)
 from attribot_rag.attributor import Attributor
 from attribot_rag.context import ContextOptions, Document, DocumentSpan, Occurrence, Source
 from attribot_rag.errors import (
@@ -24,6 +31,8 @@ __all__ = [
     "Attribution",
     "AttributionError",
     "Attributor",
+    "Citations",
+    "CitedSentence",
     "ContextOptions",
     "ContextTooLong",
     "Document",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import torch
@@ -24,7 +24,7 @@ class LayerCache(NamedTuple):
 PromptCache = tuple[LayerCache, ...]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Generation:
     """One prompt and the response that a model gave to it, in token ids.
 
@@ -35,7 +35,7 @@ class Generation:
 
     prompt_ids: tuple[int, ...]
     response_ids: tuple[int, ...]
-    cache: PromptCache | None = field(default=None, repr=False)
+    cache: PromptCache | None = None
     retokenized: bool = False
 
     def __post_init__(self) -> None:
@@ -43,6 +43,13 @@ class Generation:
             raise InvalidInput("the prompt has no tokens; pass what the model was given")
         if not self.response_ids:
             raise InvalidInput("the response has no tokens, so there is nothing to attribute")
+
+    def __repr__(self) -> str:
+        return (
+            f"Generation({len(self.prompt_ids)} prompt tokens, {len(self.response_ids)} response "
+            f"tokens, {'not cached' if self.cache is None else 'cached'}, "
+            f"{'retokenized' if self.retokenized else 'not retokenized'})"
+        )
 
     @classmethod
     def from_sequence(

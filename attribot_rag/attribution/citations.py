@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from attribot_rag.attribution.result import Attribution
@@ -29,6 +30,12 @@ class Citations:
 
     sentences: tuple[CitedSentence, ...]
     numbers: dict[int, int]
+
+    def __iter__(self) -> Iterator[CitedSentence]:
+        return iter(self.sentences)
+
+    def __len__(self) -> int:
+        return len(self.sentences)
 
 
 def cite(

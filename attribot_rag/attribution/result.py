@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -14,6 +13,8 @@ from attribot_rag.context import Document, Source
 from attribot_rag.errors import InvalidInput
 
 Interval = tuple[int, int]
+
+_SHOWN_LENGTH = 60
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,7 +52,7 @@ class RankedSource:
     score: float
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Attribution:
     """Scores of sources for one response, in nats (positive: the source supports it).
 
@@ -91,6 +92,14 @@ class Attribution:
         if wrong:
             raise InvalidInput(f"{', '.join(wrong)} of the attribution do not fit the other fields")
 
+    def __repr__(self) -> str:
+        best = self.top(1)
+        return (
+            f"Attribution({_beginning(self.response)!r}, {len(self.sources)} sources, "
+            f"{len(self.documents)} documents, {self.provenance.method}, "
+            f"{f'best score {best[0].score:.2f} nats' if best else 'nothing scored'})"
+        )
+
     @cached_property
     def matrix(self) -> np.ma.MaskedArray[Any, Any]:
         """Scores as [num_sources, num_response_tokens]; sources not scored are masked."""
@@ -99,6 +108,17 @@ class Attribution:
         mask = [[row is None] * width for row in self.token_scores]
         shape = (len(rows), width)
         return np.ma.masked_array(np.reshape(rows, shape), np.reshape(mask, shape))
+
+    def find(self, text: str) -> tuple[int, int]:
+        """Characters [start, end) of the first place of a text in the response.
+
+        For the methods that take a span: `top(3, *attribution.find("84 people"))`. Raises
+        InvalidInput if the response does not hold it.
+        """
+        start = self.response.find(text)
+        if start < 0 or not text:
+            raise InvalidInput(f"{text!r} is not in the response {_beginning(self.response)!r}")
+        return start, start + len(text)
 
     def tokens_in(self, start: int, end: int) -> range:
         """Indices of the response tokens whose first non-space character is in [start, end).
@@ -134,7 +154,12 @@ class Attribution:
         return None if row is None else sum(row[index] for index in tokens)
 
     def top(self, k: int = 5, start: int = 0, end: int | None = None) -> tuple[RankedSource, ...]:
-        """The k sources with the highest scores for a span of the response, best first."""
+        """The k sources with the highest scores for a span of the response, best first.
+
+        Raises InvalidInput for a negative k or characters outside the response.
+        """
+        if k < 0:
+            raise InvalidInput(f"k={k}; ask for at least 0 sources")
         ranked = [
             RankedSource(source, score)
             for source in self.sources
@@ -160,8 +185,10 @@ class Attribution:
         return from_dict(data)
 
     def to_json(self, *, indent: int | None = None) -> str:
-        """JSON text of `to_dict`."""
-        return json.dumps(self.to_dict(), ensure_ascii=False, indent=indent, allow_nan=False)
+        """JSON text of `to_dict`; with `indent` on many lines, but each row of numbers on one."""
+        from attribot_rag.attribution.serialization import to_json
+
+        return to_json(self, indent)
 
     @classmethod
     def from_json(cls, text: str) -> Attribution:
@@ -181,3 +208,7 @@ class Attribution:
         from attribot_rag.display import render_markdown
 
         return render_markdown(self, top=top)
+
+
+def _beginning(text: str) -> str:
+    return text if len(text) <= _SHOWN_LENGTH else text[: _SHOWN_LENGTH - 1] + "…"

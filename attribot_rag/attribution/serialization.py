@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from numbers import Integral, Real
@@ -15,11 +16,22 @@ from attribot_rag.errors import SchemaError
 
 SCHEMA_VERSION = "1.0"
 
+# An innermost array without strings. A line feed within a string is written as \n, so that what
+# follows a real one is never part of a text.
+_BROKEN_ROW = re.compile(r"\[\n([^\[\]{}\"]*)\]")
+
 
 def to_dict(attribution: Attribution) -> dict[str, Any]:
     """Dicts, lists, strings, finite numbers, booleans and None; nothing shared with the input."""
     data: dict[str, Any] = _plain(attribution)
     return {"schema_version": SCHEMA_VERSION, **data}
+
+
+def to_json(attribution: Attribution, indent: int | None) -> str:
+    """JSON text of `to_dict`, on one line without `indent`."""
+    data = to_dict(attribution)
+    text = json.dumps(data, ensure_ascii=False, indent=indent, allow_nan=False)
+    return _BROKEN_ROW.sub(lambda row: f"[{' '.join(row[1].split())}]", text)
 
 
 def from_json(text: str) -> Attribution:

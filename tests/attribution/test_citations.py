@@ -1,7 +1,7 @@
 from hypothesis import given
 from made_up import attribution, attributions
 
-from attribot_rag import cite
+from attribot_rag import Citations, CitedSentence, cite
 from attribot_rag.attribution import Attribution
 
 RESPONSE = "One fact. Two facts."
@@ -14,6 +14,10 @@ def test_each_sentence_cites_what_supports_it() -> None:
     assert [(one.start, one.end) for one in found.sentences] == [(0, 10), (10, 20)]
     assert [one.source_ids for one in found.sentences] == [(2,), (0,)]
     assert found.numbers == {2: 1, 0: 2}
+    assert isinstance(found, Citations)
+    assert tuple(found) == found.sentences
+    assert all(isinstance(one, CitedSentence) for one in found)
+    assert len(found) == 2
 
 
 def test_weak_sources_are_not_cited() -> None:

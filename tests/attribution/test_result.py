@@ -43,6 +43,31 @@ def test_ranking() -> None:
     assert found.top(0) == ()
 
 
+def test_fewer_than_no_sources() -> None:
+    with pytest.raises(InvalidInput, match="k=-1; ask for at least 0 sources"):
+        attribution("ab", [[1, 0]]).top(-1)
+
+
+def test_a_piece_of_the_answer_is_found_by_its_text() -> None:
+    found = attribution("ab ab", [[1, 2, 4, 8, 16]])
+    assert found.find("ab") == (0, 2)
+    assert found.find("b a") == (1, 4)
+    assert found.top(1, *found.find("b"))[0].score == 2
+    for text in ("abc", "AB", ""):
+        with pytest.raises(InvalidInput, match=f"'{text}' is not in the response 'ab ab'"):
+            found.find(text)
+
+
+def test_its_repr_is_short() -> None:
+    assert repr(attribution("ab", [[1, 0], [3, 0.5]])) == (
+        "Attribution('ab', 2 sources, 3 documents, leave_one_out, best score 3.50 nats)"
+    )
+    assert repr(attribution("ab", [None])).endswith("leave_one_out, nothing scored)")
+    long = repr(attribution("a" * 1000, [[1.0] * 1000]))
+    assert "aaa…'" in long
+    assert len(long) < 150
+
+
 def test_the_matrix_masks_what_was_not_scored() -> None:
     matrix = attribution("ab", [[1, 2], None]).matrix
     assert matrix.shape == (2, 2)

@@ -1,3 +1,4 @@
+import dataclasses
 import datetime
 import decimal
 import json
@@ -52,6 +53,22 @@ def test_a_real_attribution_follows_the_schema() -> None:
     assert Attribution.from_json(found.to_json()) == found
     assert found.to_dict()["schema_version"] == SCHEMA_VERSION
     assert found.to_dict()["not_located"] == [3]
+
+
+def test_indented_json_has_each_row_of_numbers_on_one_line() -> None:
+    documents = (Document("[\n 1,\n 2\n]", "[ 1, 2 ]"),)
+    found = attribution("ab", [[0.0, -1.5], None], holders=[(0,), (0,)])
+    found = dataclasses.replace(found, documents=documents)
+    lines = found.to_json(indent=2).splitlines()
+    assert '  "token_log_likelihoods": [-1.0, -1.0],' in lines
+    assert lines[lines.index('  "token_scores": [') :][1:4] == [
+        "    [0.0, -1.5],",
+        "    null",
+        "  ],",
+    ]
+    assert lines[lines.index('  "token_spans": [') :][1:4] == ["    [0, 1],", "    [1, 2]", "  ],"]
+    assert Attribution.from_json(found.to_json(indent=2)) == found
+    assert "\n" not in found.to_json()
 
 
 def test_unscored_is_null_and_never_zero() -> None:
