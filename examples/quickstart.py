@@ -20,5 +20,5 @@ answer = tokenizer.decode(output[0, inputs["input_ids"].shape[1] :], skip_specia
 
 attribution = attributor.attribute(messages, answer, documents)
 print(attribution.response)
-for ranked in attribution.top(3):
+for ranked in attribution.top(2, *attribution.find("38 metres")):  # of these words alone
     print(f"{ranked.score:6.2f} nats  {ranked.source.text}")

@@ -14,15 +14,19 @@ def printed(example: str, capsys: pytest.CaptureFixture[str]) -> list[str]:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(
+    ("place", "example", "whole"), [(0, "ask.py", True), (1, "quickstart.py", False)]
+)
 def test_the_readme_shows_an_example_and_what_it_prints(
-    capsys: pytest.CaptureFixture[str],
+    place: int, example: str, whole: bool, capsys: pytest.CaptureFixture[str]
 ) -> None:
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    code = (ROOT / "examples" / "ask.py").read_text(encoding="utf-8")
-    assert f"```python\n{code}```" in readme
-    assert len(code.splitlines()) <= 12
-    shown = readme.split("prints\n\n```\n")[1].split("```")[0].splitlines()
-    found = printed("ask.py", capsys)
+    block = readme.split("```python\n")[1 + place].split("```")[0]
+    code = (ROOT / "examples" / example).read_text(encoding="utf-8")
+    assert code == block if whole else code.endswith(f"\n{block}")
+    assert len(block.splitlines()) <= 12
+    shown = readme.split("prints\n\n```\n")[1 + place].split("```")[0].splitlines()
+    found = printed(example, capsys)
     assert [line.split("nats")[-1] for line in found] == [line.split("nats")[-1] for line in shown]
     for line, expected in zip(found[1:], shown[1:], strict=True):
         assert float(line.split()[0]) == pytest.approx(float(expected.split()[0]), abs=0.05)
@@ -31,9 +35,6 @@ def test_the_readme_shows_an_example_and_what_it_prints(
 @pytest.mark.slow
 def test_quickstart_scores_what_generate_really_saw(capsys: pytest.CaptureFixture[str]) -> None:
     names = runpy.run_path(str(ROOT / "examples" / "quickstart.py"))
-    lines = capsys.readouterr().out.splitlines()
-    assert lines[0] == "The lighthouse is 38 metres high."
-    assert lines[1].endswith("nats  The lighthouse is 38 metres high.")
-    assert len(lines) == 4
+    capsys.readouterr()
     assert names["attribution"].provenance.retokenized is False
     assert names["attribution"].provenance.prefilled_tokens == 0
