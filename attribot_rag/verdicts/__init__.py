@@ -1,0 +1,1 @@
+"""What the scores allow to be said: which sources stand out."""
