@@ -2,30 +2,28 @@
 
 from __future__ import annotations
 
-import platform
 from collections.abc import Callable, Mapping, Sequence
-from importlib.metadata import version
 from typing import Any, cast
 
 import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from attribot_rag.attribution import Attribution, Provenance
-from attribot_rag.attribution.alignment import align
-from attribot_rag.attribution.notes import not_found_note
-from attribot_rag.context import Context, ContextOptions, Document, TokenizedText, locate_context
+from attribot_rag.assembling import assemble
+from attribot_rag.attribution import Attribution
+from attribot_rag.context import ContextOptions, Document, TokenizedText, locate_context
 from attribot_rag.errors import ContextTooLong, InvalidInput
+from attribot_rag.exchange import Exchange
 from attribot_rag.generation import Generation
-from attribot_rag.language_model import LanguageModel, Prompt, is_chat, plain_ids
-from attribot_rag.methods import SourceScores, leave_one_out
+from attribot_rag.language_model import LanguageModel, Message, Prompt, is_chat, plain_ids
+from attribot_rag.methods import Method, choose
+from attribot_rag.methods.progress import ablation_progress
 from attribot_rag.prompting import rag_prompt
 from attribot_rag.recording import GenerationRecorder
-from attribot_rag.scoring import Scorer, ScoringModels, ScoringOptions
+from attribot_rag.scoring import Budget, Meter, Scorer, ScoringModels, ScoringOptions, Session
 
 # Any: the documents of frameworks, as Document.of reads them.
 Documents = Sequence[str | Document | Mapping[str, Any] | Any]
 
-_UNLIKELY = -6.0
 _GENERATION_WAIT = 0.5
 _RESPONSE_WAIT = 30.0
 
@@ -41,6 +39,12 @@ class Attributor:
     What was answered while the recorder was attached is scored with the token ids and the KV cache
     of that generation. Without a recording, prompt and response are tokenized again, which the
     result says.
+
+    `method` is 'auto', 'leave_one_out', 'hierarchical', 'masked', 'masked_hierarchical' or a method
+    of `attribot_rag.methods`. A `proxy`, a smaller model with its tokenizer, finds candidates for
+    'auto' where that pays and runs any other method; with `keep` (a number of sources, or a
+    fraction) it only decides which sources the target scores: proxy pruning. `budget` bounds what
+    one attribution may cost. `verdicts` says of each sentence of the answer what carries it.
     """
 
     def __init__(
@@ -48,6 +52,11 @@ class Attributor:
         model: PreTrainedModel,
         tokenizer: PreTrainedTokenizerBase,
         *,
+        method: str | Method = "auto",
+        proxy: LanguageModel | None = None,
+        keep: int | float | None = None,
+        budget: Budget | None = None,
+        verdicts: bool = True,
         context: ContextOptions | None = None,
         scoring: ScoringOptions | None = None,
         progress: bool = True,
@@ -56,6 +65,9 @@ class Attributor:
         self.recorder = GenerationRecorder(self.language_model)
         self.context_options = context or ContextOptions()
         self.scoring_options = scoring or ScoringOptions()
+        self.method = choose(method, proxy, keep)
+        self.budget = budget
+        self.verdicts = verdicts
         self.progress = progress
         self._scoring_models = ScoringModels(model)
 
@@ -75,35 +87,49 @@ class Attributor:
         if isinstance(response, str):
             shown = self._answer(prompt, prompt_ids, response)
             generation = self._find_text(prompt_ids, shown)
-            return self.attribute_generation(generation, documents, response=shown)
+            return self.attribute_generation(generation, documents, prompt, response=shown)
         response_ids = self._answer_ids(prompt_ids, plain_ids(response))
         retokenized = isinstance(prompt, str) or is_chat(prompt)
         given = Generation(prompt_ids, response_ids, retokenized=retokenized)
-        return self.attribute_generation(self._find_ids(given), documents)
+        return self.attribute_generation(self._find_ids(given), documents, prompt)
 
     def attribute_generation(
-        self, generation: Generation, documents: Documents, *, response: str | None = None
+        self,
+        generation: Generation,
+        documents: Documents,
+        prompt: Prompt | None = None,
+        *,
+        response: str | None = None,
     ) -> Attribution:
         """Attribute a generation that was recorded (`recorder.find`) or put together by hand.
 
-        `response` is the text that was shown for it, if it differs by white space around it.
+        `prompt` as chat messages tells earlier turns from the documents; `response` is the text
+        that was shown, if it differs from the generation's by white space around it.
         """
+        meter = Meter(self.budget)
         self._check_length(generation)
         language_model = self.language_model
-        prompt = TokenizedText.of(language_model.check_ids(generation.prompt_ids), language_model)
+        tokens = TokenizedText.of(language_model.check_ids(generation.prompt_ids), language_model)
         language_model.check_ids(generation.response_ids)
-        context = locate_context(prompt, documents, self.context_options)
-        scorer = Scorer(
-            language_model=language_model,
-            generation=generation,
-            context=context,
-            models=self._scoring_models,
-            options=self.scoring_options,
-            before_batch=lambda: self.recorder.wait_until_idle(_GENERATION_WAIT),
-        )
-        scores = leave_one_out(scorer, progress=self.progress)
+        turns = _earlier_turns(prompt) if prompt is not None else ()
+        context = locate_context(tokens, documents, self.context_options, earlier_turns=turns)
+        given = generation.prompt_ids if prompt is None else prompt
+        with ablation_progress(shown=self.progress) as progress:
+            scorer = Scorer(
+                language_model=language_model,
+                generation=generation,
+                context=context,
+                models=self._scoring_models,
+                options=self.scoring_options,
+                session=Session(
+                    meter, progress, lambda: self.recorder.wait_until_idle(_GENERATION_WAIT)
+                ),
+                exchange=Exchange(given, context, self.context_options),
+            )
+            scores = self.method.run(scorer)
         self.recorder.release(generation)
-        return self._attribution(scorer, scores, response)
+        options = (self.context_options, self.scoring_options, self.budget or Budget())
+        return assemble(scorer, self.method, scores, response, *options)
 
     def ask(
         self,
@@ -122,7 +148,8 @@ class Attributor:
         if isinstance(documents, str) or not documents:
             raise InvalidInput(f"documents={documents!r}; pass a list of at least one document")
         known = [Document.of(document) for document in documents]
-        prompt_ids = self.language_model.encode_prompt(rag_prompt(question, known, self._chats))
+        prompt = rag_prompt(question, known, self._chats)
+        prompt_ids = self.language_model.encode_prompt(prompt)
         options = {"do_sample": False, "max_new_tokens": max_new_tokens, **generate}
         inputs = torch.tensor([prompt_ids], device=self.language_model.device)
         with GenerationRecorder(self.language_model) as recorder, torch.inference_mode():
@@ -130,7 +157,7 @@ class Attributor:
             answer(inputs, attention_mask=torch.ones_like(inputs), **options)
         for generation in reversed(recorder.generations):
             if generation.prompt_ids == prompt_ids:
-                return self.attribute_generation(generation, known)
+                return self.attribute_generation(generation, known, prompt)
         raise InvalidInput(
             f"the model answered {question!r} with nothing; ask in other words, or set "
             "min_new_tokens"
@@ -199,72 +226,11 @@ class Attributor:
                 f"{limit}; retrieve fewer or shorter documents"
             )
 
-    def _attribution(
-        self, scorer: Scorer, scores: SourceScores, response: str | None
-    ) -> Attribution:
-        generation, context = scorer.generation, scorer.context
-        decoded = TokenizedText.of(
-            generation.response_ids, self.language_model, skip_special_tokens=True
-        )
-        text, spans = align(decoded, response)
-        return Attribution(
-            response=text,
-            token_spans=spans,
-            token_log_likelihoods=scores.token_log_likelihoods,
-            documents=context.documents,
-            not_located=context.not_located,
-            sources=context.sources,
-            token_scores=scores.token_scores,
-            exact=scores.exact,
-            notes=tuple(_notes(scorer, scores)),
-            provenance=self._provenance(scorer, scores),
-        )
 
-    def _provenance(self, scorer: Scorer, scores: SourceScores) -> Provenance:
-        return Provenance(
-            method=scores.method,
-            model=self.language_model.name,
-            dtype=str(self.language_model.dtype).removeprefix("torch."),
-            device=str(self.language_model.device),
-            implementation=scorer.implementation,
-            retokenized=scorer.generation.retokenized,
-            prompt_tokens=len(scorer.generation.prompt_ids),
-            prefilled_tokens=scorer.usage.prefilled_tokens,
-            scored_tokens=scorer.usage.scored_tokens,
-            forward_passes=scorer.usage.forward_passes,
-            seconds=round(scorer.usage.seconds, 6),
-            self_check=scorer.usage.self_check,
-            options=_described(self.context_options) | _described(self.scoring_options),
-            versions={
-                "python": platform.python_version(),
-                **{name: version(name) for name in ("attribot-rag", "torch", "transformers")},
-            },
-        )
-
-
-def _notes(scorer: Scorer, scores: SourceScores) -> list[str]:
-    notes = []
-    context: Context = scorer.context
-    if scorer.generation.retokenized:
-        notes.append(
-            "Prompt or response was tokenized again; the ids need not be those of the generation."
-        )
-    if context.not_located:
-        notes.append(not_found_note(context.not_located))
-    if not all(scores.exact):
-        count = scores.exact.count(False)
-        notes.append(f"{count} sources were removed as whole tokens, not to the character.")
-    log_likelihoods = scores.token_log_likelihoods
-    if sum(log_likelihoods) / len(log_likelihoods) < _UNLIKELY:
-        notes.append(
-            "The response is very unlikely for this model after this prompt; "
-            "another model or prompt may have given it."
-        )
-    return notes
-
-
-def _described(options: ContextOptions | ScoringOptions) -> dict[str, Any]:
-    return {
-        name: value if isinstance(value, str | int | float | None) else repr(value)
-        for name, value in vars(options).items()
-    }
+def _earlier_turns(prompt: Prompt) -> tuple[str, ...]:
+    """What user and assistant said before the last message of the user."""
+    if not is_chat(prompt):
+        return ()
+    said = [m for m in cast(Sequence[Message], prompt) if m.get("role") in ("user", "assistant")]
+    last = max((i for i, message in enumerate(said) if message["role"] == "user"), default=0)
+    return tuple(str(message.get("content") or "") for message in said[:last])

@@ -64,6 +64,10 @@ class LanguageModel:
         return int(self.model.config.get_text_config(decoder=True).vocab_size)
 
     @property
+    def num_parameters(self) -> int:
+        return int(self.model.num_parameters())
+
+    @property
     def max_positions(self) -> int | None:
         """The longest sequence in tokens, or None where the architecture has no limit."""
         positions = getattr(

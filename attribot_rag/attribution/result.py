@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from attribot_rag.attribution.verdict import Marker, Verdict
 from attribot_rag.context import Document, Source
 from attribot_rag.errors import InvalidInput
 
@@ -23,9 +24,11 @@ class Provenance:
 
     `implementation` is the scoring implementation that was used, `prefilled_tokens` what it
     encoded to begin with (0 if generation's cache was taken over), `scored_tokens` what all
-    ablations took after that. `retokenized` says that the ids were made from text and need not be
-    those that the model saw. `self_check` is the largest difference to the reference in nats, if
-    that was asked for. `options` are those of the context and the scorer.
+    ablations took after that, `proxy_tokens` what went through a proxy. `flops` counts 2 per
+    parameter and token; `naive_tokens` is what leave-one-out without a cache would have taken.
+    `retokenized` says that the ids were made from text and need not be those that the model saw.
+    `self_check` is the largest difference to the reference in nats, if
+    that was asked for. `options` are those of the context, the scorer and the budget.
     """
 
     method: str
@@ -39,6 +42,9 @@ class Provenance:
     scored_tokens: int
     forward_passes: int
     seconds: float
+    proxy_tokens: int = 0
+    flops: float = 0.0
+    naive_tokens: int = 0
     self_check: float | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
     versions: Mapping[str, str] = field(default_factory=dict)
@@ -52,14 +58,29 @@ class RankedSource:
     score: float
 
 
+@dataclass(frozen=True)
+class SourceGroup:
+    """Sources that were taken out together, with their joint score per response token in nats."""
+
+    source_ids: tuple[int, ...]
+    token_scores: tuple[float, ...]
+    exact: bool
+
+
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Attribution:
     """Scores of sources for one response, in nats (positive: the source supports it).
 
     `token_spans` [num_response_tokens] are the characters of `response` that each token stands
     for. `token_scores` [num_sources][num_response_tokens] hold None for a source that was not
-    scored. `exact` says of each source whether its text was removed exactly. Documents that do
-    not stand in the prompt are in `not_located`, by index: they have no sources and no score.
+    scored. `exact` says of each source whether its text was removed exactly and everything after
+    it encoded again; other scores are approximate. Documents that do not stand in the prompt are
+    in `not_located`, by index: they have no sources and no score.
+
+    `groups` are sources that were scored together, `context_reliance` the score of the whole
+    context per response token, None if it was not measured, and `agreement`, from 0 to 1, how well
+    approximate scores met exact ones of the same sources. `partial` says that a budget ran out.
+    `verdicts` are given sentence by sentence, `markers` are citations that the model wrote.
     `notes` tell the reader what to know before trusting the scores. Raises InvalidInput if the
     parts do not fit together.
     """
@@ -74,17 +95,31 @@ class Attribution:
     exact: tuple[bool, ...]
     notes: tuple[str, ...]
     provenance: Provenance
+    groups: tuple[SourceGroup, ...] = ()
+    context_reliance: tuple[float, ...] | None = None
+    agreement: float | None = None
+    partial: bool = False
+    verdicts: tuple[Verdict, ...] = ()
+    markers: tuple[Marker, ...] = ()
 
     def __post_init__(self) -> None:
         num_tokens, num_sources = len(self.token_spans), len(self.sources)
         widths = {len(row) for row in self.token_scores if row is not None}
         documents = {index for source in self.sources for index in source.documents}
+        known = {one for group in self.groups for one in group.source_ids}
+        known |= {one for verdict in self.verdicts for one in verdict.source_ids}
+        group_widths = {len(group.token_scores) for group in self.groups}
         checks = {
             "response": bool(self.response),
             "token_spans": all(0 <= a <= b <= len(self.response) for a, b in self.token_spans),
             "token_log_likelihoods": len(self.token_log_likelihoods) == num_tokens,
             "token_scores": len(self.token_scores) == num_sources and widths <= {num_tokens},
             "exact": len(self.exact) == num_sources,
+            "groups": group_widths <= {num_tokens} and known <= set(range(num_sources)),
+            "context_reliance": len(self.context_reliance or self.token_spans) == num_tokens,
+            "verdicts": all(
+                0 <= one.start <= one.end <= len(self.response) for one in self.verdicts
+            ),
             "sources": [source.id for source in self.sources] == list(range(num_sources)),
             "documents": documents.union(self.not_located) <= set(range(len(self.documents))),
         }

@@ -10,11 +10,12 @@ from dataclasses import fields, is_dataclass
 from numbers import Integral, Real
 from typing import Any
 
-from attribot_rag.attribution.result import Attribution, Provenance
+from attribot_rag.attribution.result import Attribution, Provenance, SourceGroup
+from attribot_rag.attribution.verdict import Marker, Verdict
 from attribot_rag.context import Document, DocumentSpan, Occurrence, Source
 from attribot_rag.errors import SchemaError
 
-SCHEMA_VERSION = "1.0"
+SCHEMA_VERSION = "1.1"
 
 # An innermost array without strings. A line feed within a string is written as \n, so that what
 # follows a real one is never part of a text.
@@ -66,6 +67,12 @@ def from_dict(data: Mapping[str, Any]) -> Attribution:
             exact=tuple(data["exact"]),
             notes=tuple(data["notes"]),
             provenance=Provenance(**data["provenance"]),
+            groups=tuple(map(_group, data.get("groups", ()))),
+            context_reliance=_numbers(data.get("context_reliance")),
+            agreement=data.get("agreement"),
+            partial=data.get("partial", False),
+            verdicts=tuple(map(_verdict, data.get("verdicts", ()))),
+            markers=tuple(Marker(**marker) for marker in data.get("markers", ())),
         )
     except KeyError as error:
         raise SchemaError(f"the field {error} is missing") from error
@@ -81,6 +88,19 @@ def _source(data: Mapping[str, Any]) -> Source:
         for place in data["occurrences"]
     )
     return Source(data["id"], data["text"], tuple(occurrences))
+
+
+def _group(data: Mapping[str, Any]) -> SourceGroup:
+    scores = tuple(map(float, data["token_scores"]))
+    return SourceGroup(tuple(data["source_ids"]), scores, data["exact"])
+
+
+def _verdict(data: Mapping[str, Any]) -> Verdict:
+    return Verdict(**{**data, "source_ids": tuple(data["source_ids"])})
+
+
+def _numbers(row: list[float] | None) -> tuple[float, ...] | None:
+    return None if row is None else tuple(map(float, row))
 
 
 def _plain(value: Any) -> Any:

@@ -1,12 +1,14 @@
 """Documents, the sources in them, and where they stand in the prompt that the model saw."""
 
 from attribot_rag.context.ablating import AblatedPrompt
+from attribot_rag.context.ablation import Ablation
 from attribot_rag.context.context import Context, ContextOptions, locate_context
 from attribot_rag.context.document import Document, DocumentSpan, Occurrence, Source
 from attribot_rag.context.tokens import TokenizedText
 
 __all__ = [
     "AblatedPrompt",
+    "Ablation",
     "Context",
     "ContextOptions",
     "Document",

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from attribot_rag.context.ablating import AblatedPrompt, ablate
+from attribot_rag.context.ablation import Ablation
 from attribot_rag.context.document import Document, Source
 from attribot_rag.context.duplicates import group_duplicates
 from attribot_rag.context.locating import Locator
 from attribot_rag.context.places import Places, merge
+from attribot_rag.context.retrieved import find_turns, whole_context
 from attribot_rag.context.splitting import Splitter, make_splitter, split_spans
 from attribot_rag.context.tokens import Interval, TokenizedText
 from attribot_rag.errors import DocumentsNotLocated, InvalidInput
@@ -47,8 +50,8 @@ class Context:
     """Documents located in one prompt.
 
     `sources` are in the order of their first place, each with its index as id. `regions` are the
-    characters of the prompt that documents take up; `not_located` the indices of the documents
-    that were not found in it.
+    characters of the prompt that documents take up, `conversation` those of earlier turns;
+    `not_located` the indices of the documents that were not found in the prompt.
     """
 
     documents: tuple[Document, ...]
@@ -56,16 +59,53 @@ class Context:
     sources: tuple[Source, ...]
     regions: tuple[Interval, ...]
     not_located: tuple[int, ...]
+    conversation: tuple[Interval, ...] = ()
 
-    def ablate(self, source_ids: Collection[int], language_model: LanguageModel) -> AblatedPrompt:
-        """The prompt without these sources, removed from every place where they stand."""
-        intervals = (
-            (occurrence.start, occurrence.end)
-            for source_id in source_ids
-            for occurrence in self.sources[source_id].occurrences
+    @property
+    def present(self) -> tuple[int, ...]:
+        """Ids of the sources that stand in the prompt: all, unless some were taken out."""
+        return tuple(source.id for source in self.sources if source.occurrences)
+
+    @cached_property
+    def whole(self) -> Ablation:
+        """All that was retrieved: the documents, and what stands between them (titles, say)."""
+        return Ablation(characters=whole_context(self.prompt.text, self.regions))
+
+    @cached_property
+    def end(self) -> int:
+        """Index of the first token after the last document."""
+        last = max((end for _, end in self.regions), default=0)
+        return self.prompt.tokens_in((0, last)).stop
+
+    def ablate(self, ablation: Ablation, language_model: LanguageModel) -> AblatedPrompt:
+        """The prompt without all this; sources are removed from every place where they stand."""
+        return ablate(self.prompt, self.removed(ablation), language_model)
+
+    def removed(self, ablation: Ablation) -> tuple[Interval, ...]:
+        """The characters that the ablation takes out of the prompt, disjoint and ascending."""
+        intervals = merge(self._places(ablation))
+        removed = merge(self._with_space_before(interval) for interval in intervals)
+        return tuple(merge([*removed, *ablation.characters]))
+
+    def hidden_tokens(self, ablation: Ablation) -> list[int]:
+        """Positions of the tokens that belong to what the ablation names."""
+        places = merge([*self._places(ablation), *ablation.characters])
+        return [position for place in places for position in self.prompt.tokens_in(place)]
+
+    def following_tokens(self, ablation: Ablation) -> list[int]:
+        """Positions of the tokens after the ablated sources in the same stretch of documents."""
+        stretches = (
+            (end, last)
+            for _, end in self._places(ablation)
+            for first, last in self.regions
+            if first < end <= last
         )
-        removed = merge(self._with_space_before(interval) for interval in merge(intervals))
-        return ablate(self.prompt, removed, language_model)
+        return [i for stretch in merge(stretches) for i in self.prompt.tokens_in(stretch)]
+
+    def _places(self, ablation: Ablation) -> Iterator[Interval]:
+        for source_id in sorted(ablation.source_ids):
+            for occurrence in self.sources[source_id].occurrences:
+                yield occurrence.start, occurrence.end
 
     def _with_space_before(self, interval: Interval) -> Interval:
         """A removal at the end of a document also takes the space that parted it from the rest."""
@@ -81,8 +121,10 @@ def locate_context(
     prompt: TokenizedText,
     documents: Sequence[str | Document | Mapping[str, Any]],
     options: ContextOptions,
+    *,
+    earlier_turns: Sequence[str] = (),
 ) -> Context:
-    """Find the documents in the prompt and cut them into sources.
+    """Find the documents and the earlier turns in the prompt, and cut documents into sources.
 
     Raises InvalidInput without documents, DocumentsNotLocated if none is in the prompt.
     """
@@ -116,6 +158,7 @@ def locate_context(
         sources=tuple(_sources(prompt.text, places, options.duplicate_threshold)),
         regions=tuple(merge((location.start, location.end) for _, location in located)),
         not_located=tuple(index for index in range(len(known)) if index not in found),
+        conversation=find_turns(prompt.text, earlier_turns),
     )
 
 

@@ -1,6 +1,23 @@
 """Methods decide which ablations to ask a scorer for; they never touch the model."""
 
-from attribot_rag.methods.base import SourceScores
-from attribot_rag.methods.leave_one_out import leave_one_out
+from attribot_rag.methods.auto import Auto
+from attribot_rag.methods.base import GroupScore, Method, Scores
+from attribot_rag.methods.choice import choose
+from attribot_rag.methods.hierarchical import Hierarchical
+from attribot_rag.methods.leave_one_out import LeaveOneOut
+from attribot_rag.methods.masked import Masked
+from attribot_rag.methods.proxy import Proxy
+from attribot_rag.methods.pruning import Pruned
 
-__all__ = ["SourceScores", "leave_one_out"]
+__all__ = [
+    "Auto",
+    "GroupScore",
+    "Hierarchical",
+    "LeaveOneOut",
+    "Masked",
+    "Method",
+    "Proxy",
+    "Pruned",
+    "Scores",
+    "choose",
+]

@@ -1,24 +1,31 @@
-"""Leave-one-out: each source is removed exactly, once."""
+"""Leave-one-out: each unit is removed exactly, once."""
 
 from __future__ import annotations
 
-from attribot_rag.methods.base import SourceScores
-from attribot_rag.methods.progress import ablation_progress
-from attribot_rag.scoring import Scorer
+from dataclasses import dataclass, replace
+
+from attribot_rag.context import Ablation
+from attribot_rag.methods.base import Scores
+from attribot_rag.scoring import LogLikelihoods, Scorer
 
 
-def leave_one_out(scorer: Scorer, *, progress: bool = False) -> SourceScores:
-    """LOO errors of every source (AttriBoT, section 2.1), one ablation each.
+@dataclass(frozen=True)
+class LeaveOneOut:
+    """LOO errors of every unit (AttriBoT, section 2.1), one ablation each.
 
     tau_i = log p(R | Q, C) - log p(R | Q, C without s_i), per response token; positive where the
     source supports the response.
     """
-    source_ids = [source.id for source in scorer.context.sources]
-    with ablation_progress(len(source_ids), shown=progress) as advance:
-        found = scorer.score([(source_id,) for source_id in source_ids], advance=advance)
-    return SourceScores(
-        method="leave_one_out",
-        token_log_likelihoods=tuple(found.full.tolist()),
-        token_scores=tuple(map(tuple, (found.full - found.ablated).tolist())),
-        exact=found.in_step,
-    )
+
+    name = "leave_one_out"
+
+    def run(self, scorer: Scorer) -> Scores:
+        scores = scores_of(scorer.score([Ablation.of(*unit) for unit in scorer.units]))
+        return replace(scores, num_dropped=scores.num_approximate)
+
+
+def scores_of(found: LogLikelihoods) -> Scores:
+    """One ablation for each unit."""
+    full = tuple(found.full.tolist())
+    exact = tuple(bool(a and b) for a, b in zip(found.in_step, found.scored, strict=True))
+    return Scores(None if full[0] != full[0] else full, tuple(found.changes), exact)

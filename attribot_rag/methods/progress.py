@@ -2,16 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from tqdm.auto import tqdm
 
+from attribot_rag.scoring import Progress
+
+
+class ProgressBar(Progress):
+    """A bar over ablations that grows as a method asks for more."""
+
+    def __init__(self, bar: tqdm[Any]) -> None:
+        self._bar = bar
+
+    def expect(self, count: int) -> None:
+        self._bar.total = (self._bar.total or 0) + count
+        self._bar.refresh()
+
+    def advance(self, count: int) -> None:
+        self._bar.update(count)
+
 
 @contextmanager
-def ablation_progress(total: int, *, shown: bool) -> Iterator[Callable[[int], object]]:
-    """A bar over ablations; yields the function that moves it."""
-    with tqdm(
-        total=total, desc="attributing", unit="source", leave=False, disable=not shown
-    ) as progress_bar:
-        yield progress_bar.update
+def ablation_progress(*, shown: bool) -> Iterator[Progress]:
+    """A bar while the block runs, or nothing."""
+    with tqdm(total=0, desc="attributing", unit="source", leave=False, disable=not shown) as bar:
+        yield ProgressBar(bar)

@@ -1,6 +1,19 @@
 """Log-likelihoods of a response under ablations: three implementations of one contract."""
 
-from attribot_rag.scoring.scorer import LogLikelihoods, Scorer, ScoringOptions, Usage
+from attribot_rag.scoring.budget import Budget, Meter
+from attribot_rag.scoring.scorer import LogLikelihoods, Recompute, Scorer, ScoringOptions
 from attribot_rag.scoring.selection import ScoringModels
+from attribot_rag.scoring.session import Progress, Session, Usage
 
-__all__ = ["LogLikelihoods", "Scorer", "ScoringModels", "ScoringOptions", "Usage"]
+__all__ = [
+    "Budget",
+    "LogLikelihoods",
+    "Meter",
+    "Progress",
+    "Recompute",
+    "Scorer",
+    "ScoringModels",
+    "ScoringOptions",
+    "Session",
+    "Usage",
+]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -14,6 +14,7 @@ from transformers import AttentionInterface
 from attribot_rag.context.tokens import Interval
 from attribot_rag.generation import PromptCache
 from attribot_rag.scoring.base import Unsupported
+from attribot_rag.scoring.row import Row
 
 PACKED_ATTENTION = "attribot_packed"
 
@@ -24,15 +25,30 @@ _HARMLESS = frozenset(
 
 @dataclass(frozen=True, eq=False)
 class PackedLayout:
-    """Rows in one sequence: row i has the tokens `spans[i]` and sees `segments[i]` of the cache.
+    """Rows in one sequence, piece by piece.
 
-    `layers_seen` collects the layers that attended, so that a layer of another kind is noticed.
+    Piece i has the tokens `spans[i]`, whose row begins at the token `starts[i]`, and sees
+    `segments[i]` of the cache. `layers_seen` collects the layers that attended, so that a layer
+    of another kind is noticed.
     """
 
     cache: PromptCache
     spans: tuple[Interval, ...]
+    starts: tuple[int, ...]
     segments: tuple[tuple[Interval, ...], ...]
     layers_seen: set[int] = field(default_factory=set)
+
+    @classmethod
+    def of(cls, rows: Sequence[Row], cache: PromptCache) -> PackedLayout:
+        spans, starts, end = [], [], 0
+        for row in rows:
+            start = end
+            for piece in row.pieces:
+                spans.append((end, end + len(piece.token_ids)))
+                starts.append(start)
+                end += len(piece.token_ids)
+        segments = tuple(piece.segments for row in rows for piece in row.pieces)
+        return cls(cache, tuple(spans), tuple(starts), segments)
 
 
 _layout: ContextVar[PackedLayout] = ContextVar("attribot_packed_layout")
@@ -80,18 +96,23 @@ def packed_attention(
 
     num_groups = query.shape[1] // key.shape[1]
     output = query.new_empty(1, query.shape[2], query.shape[1], value.shape[-1])
-    for (start, end), segments in zip(layout.spans, layout.segments, strict=True):
-        row = query[:, :, start:end]
+    for (start, end), row_start, segments in zip(
+        layout.spans, layout.starts, layout.segments, strict=True
+    ):
+        piece = query[:, :, start:end]
         own_key, own_value = (
             tensor[:, :, start:end].repeat_interleave(num_groups, dim=1) for tensor in (key, value)
         )
-        part, log_sum = attend(row, own_key, own_value, causal=True, scaling=scaling)
-        for first, last in segments:
+        part, log_sum = attend(piece, own_key, own_value, causal=True, scaling=scaling)
+        seen = [(key, value, (row_start, start))] if row_start < start else []
+        if segments:
             assert cached is not None
-            seen, seen_log_sum = _attend_grouped(
-                row, cached.keys[:, :, first:last], cached.values[:, :, first:last], scaling
+            seen += [(cached.keys, cached.values, segment) for segment in segments]
+        for keys, values, (first, last) in seen:
+            other = _attend_grouped(
+                piece, keys[:, :, first:last], values[:, :, first:last], scaling
             )
-            part, log_sum = merge(part, log_sum, seen, seen_log_sum)
+            part, log_sum = merge(part, log_sum, *other)
         output[:, start:end] = part.transpose(1, 2)
     return output, None
 

@@ -44,12 +44,24 @@ class Implementation(ABC):
         """Why the architecture rules this implementation out for so long a row, if it does."""
         return None
 
+    @classmethod
+    def masked_refusal(cls, model: PreTrainedModel) -> str | None:
+        """Why the architecture rules out rows that hide a part of the prompt, if it does."""
+        config = model.config.get_text_config(decoder=True)
+        layer_types = getattr(config, "layer_types", None)
+        windowed = bool(getattr(config, "sliding_window", None)) and not layer_types
+        if model.config.is_encoder_decoder:
+            return "its prompt is the encoder's input, whose states depend on all of it"
+        if windowed or set(layer_types or ()) - {"full_attention"}:
+            return "it has layers that do not attend to every position"
+        return None
+
     def prepare(self, native: PreTrainedModel) -> None:  # noqa: B027
         """Make ready what all rows share; `native` is a twin with the model's own attention."""
 
     def num_tokens(self, row: Row) -> int:
         """Tokens of the row that have to go through the model."""
-        return len(row.token_ids)
+        return row.num_tokens
 
     @abstractmethod
     def log_likelihoods(self, rows: Sequence[Row]) -> torch.Tensor:

@@ -9,7 +9,7 @@ import torch
 from transformers import PreTrainedModel
 
 from attribot_rag.generation import PromptCache
-from attribot_rag.scoring.base import Implementation, Unsupported
+from attribot_rag.scoring.base import Implementation
 from attribot_rag.scoring.prefill import as_dynamic_cache, prefill
 from attribot_rag.scoring.rope import length_dependent_rope
 from attribot_rag.scoring.row import Row
@@ -50,16 +50,16 @@ class Cropped(CachedImplementation):
         return torch.cat([self._score(row) for row in rows])
 
     def _score(self, row: Row) -> torch.Tensor:
-        num_visible = row.segments[0][1] if row.segments else 0
-        if row.segments not in ((), ((0, num_visible),)):
-            raise Unsupported("only a beginning of the prompt can be kept by cropping")
-        num_new = len(row.token_ids)
-        last = row.first_position + num_new
+        num_visible, num_new = row.num_visible, row.num_tokens
+        if row.is_exact:
+            mask = torch.ones(1, num_visible + num_new).long()
+        else:
+            mask = row.mask(self.twin.dtype)[None, None]
         logits = self._logits(
             torch.arange(num_new - len(self._targets), num_new, device=self.device),
             input_ids=torch.tensor([row.token_ids], device=self.device),
-            position_ids=torch.arange(row.first_position, last, device=self.device)[None],
-            attention_mask=torch.ones(1, num_visible + num_new, device=self.device).long(),
+            position_ids=torch.tensor([row.positions], device=self.device),
+            attention_mask=mask.to(self.device),
             past_key_values=as_dynamic_cache(self.prompt_cache, num_visible),
             use_cache=True,
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import accumulate, pairwise
+from itertools import accumulate
 from typing import ClassVar
 
 import torch
@@ -35,24 +35,17 @@ class Packed(CachedImplementation):
         return super().refusal(model, num_tokens)
 
     def log_likelihoods(self, rows: Sequence[Row]) -> torch.Tensor:
-        ends = [0, *accumulate(len(row.token_ids) for row in rows)]
-        layout = PackedLayout(
-            cache=self.prompt_cache,
-            spans=tuple(pairwise(ends)),
-            segments=tuple(row.segments for row in rows),
-        )
+        ends = list(accumulate(row.num_tokens for row in rows))
         num_scored = len(self._targets)
-        scored = torch.arange(-num_scored, 0) + torch.tensor(ends[1:])[:, None]
-        positions = [
-            torch.arange(row.first_position, row.first_position + len(row.token_ids))
-            for row in rows
-        ]
+        scored = torch.arange(-num_scored, 0) + torch.tensor(ends)[:, None]
+        positions = torch.tensor([position for row in rows for position in row.positions])
         ids = torch.tensor([token_id for row in rows for token_id in row.token_ids])
+        layout = PackedLayout.of(rows, self.prompt_cache)
         with packed_layout(layout):
             logits = self._logits(
                 scored.flatten().to(self.device),
                 input_ids=ids[None].to(self.device),
-                position_ids=torch.cat(positions)[None].to(self.device),
+                position_ids=positions[None].to(self.device),
                 use_cache=False,
             )
         num_layers = self.twin.config.get_text_config(decoder=True).num_hidden_layers

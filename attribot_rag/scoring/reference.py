@@ -21,7 +21,7 @@ class Reference(Implementation):
     name: ClassVar[str] = "reference"
 
     def num_tokens(self, row: Row) -> int:
-        return sum(end - start for start, end in row.segments) + len(row.token_ids)
+        return row.num_visible + row.num_tokens
 
     def log_likelihoods(self, rows: Sequence[Row]) -> torch.Tensor:
         score = self._decode if self.twin.config.is_encoder_decoder else self._continue
@@ -33,9 +33,22 @@ class Reference(Implementation):
             self._reset_rope()
         ids = torch.tensor([row.full_ids(self.generation)], device=self.device)
         last = ids.shape[1]
-        positions = torch.arange(last - len(self._targets), last, device=self.device)
-        logits = self._logits(positions, input_ids=ids, use_cache=False)
+        scored = torch.arange(last - len(self._targets), last, device=self.device)
+        masking = {} if row.is_exact else self._masking(row)
+        logits = self._logits(scored, input_ids=ids, use_cache=False, **masking)
         return self._target_log_probabilities(logits)
+
+    def _masking(self, row: Row) -> dict[str, torch.Tensor]:
+        """The whole sequence with what is hidden from the new tokens."""
+        last = row.num_visible + row.num_tokens
+        mask = torch.full((last, last), torch.finfo(self.twin.dtype).min, dtype=self.twin.dtype)
+        mask.triu_(1)
+        mask[row.num_visible :] = row.mask(self.twin.dtype)
+        positions = torch.tensor([[*range(row.num_visible), *row.positions]])
+        return {
+            "attention_mask": mask[None, None].to(self.device),
+            "position_ids": positions.to(self.device),
+        }
 
     def _reset_rope(self) -> None:
         """Forget the frequencies that a longer row left behind; one short pass does it."""

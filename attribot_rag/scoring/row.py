@@ -1,27 +1,42 @@
-"""What a scorer is asked for: one ablated prompt with the response after it."""
+"""What an implementation is asked for: new tokens on top of the prompt that is already encoded."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import chain
+
+import torch
 
 from attribot_rag.context.tokens import Interval
 from attribot_rag.generation import Generation
 
 
 @dataclass(frozen=True)
-class Row:
-    """New tokens that are read on top of what is already encoded.
+class Piece:
+    """New tokens at consecutive positions from `first_position` on.
 
-    `segments` are positions [start, end) of the full prompt whose keys and values the new tokens
-    see; `token_ids` are the new tokens, at positions from `first_position` on. The last ones are
-    the response less its last token: the outputs of those and of the token before them predict
-    the response.
+    `segments` are positions [start, end) of the full prompt whose keys and values they see.
     """
 
     segments: tuple[Interval, ...]
     token_ids: tuple[int, ...]
     first_position: int
+
+    @property
+    def positions(self) -> range:
+        return range(self.first_position, self.first_position + len(self.token_ids))
+
+
+@dataclass(frozen=True)
+class Row:
+    """The new tokens of one ablation, in pieces: each sees its segments and all new tokens before.
+
+    The last tokens are the response less its last one: the outputs of those and of the token
+    before them predict the response.
+    """
+
+    pieces: tuple[Piece, ...]
 
     @classmethod
     def exact(cls, prompt_ids: Sequence[int], num_shared: int, generation: Generation) -> Row:
@@ -31,9 +46,83 @@ class Row:
         """
         visible = min(num_shared, len(prompt_ids) - 1)
         new = (*prompt_ids[visible:], *generation.response_ids[:-1])
-        return cls(((0, visible),) if visible else (), tuple(new), visible)
+        return cls((Piece(((0, visible),) if visible else (), tuple(new), visible),))
+
+    @classmethod
+    def masked(
+        cls, generation: Generation, hidden: Collection[int], recomputed: Collection[int]
+    ) -> Row:
+        """The prompt's hidden positions are not seen by those that are recomputed, nor by the
+        response; everything keeps its position. At least one position must not be hidden.
+
+        The last visible position is recomputed always: its output predicts the response.
+        """
+        prompt_ids = generation.prompt_ids
+        unseen = set(hidden)
+        last = next(i for i in reversed(range(len(prompt_ids))) if i not in unseen)
+        redone = sorted({last, *recomputed} - unseen)
+        old = sorted(set(range(len(prompt_ids))) - unseen - set(redone))
+        ids = [*(prompt_ids[i] for i in redone), *generation.response_ids[:-1]]
+        end = len(prompt_ids) + len(generation.response_ids) - 1
+        positions = [*redone, *range(len(prompt_ids), end)]
+        pieces = []
+        done = 0
+        for first, stop in runs(positions):
+            segments = tuple(runs(position for position in old if position < first))
+            pieces.append(Piece(segments, tuple(ids[done : done + stop - first]), first))
+            done += stop - first
+        return cls(tuple(pieces))
+
+    @property
+    def token_ids(self) -> tuple[int, ...]:
+        return tuple(chain.from_iterable(piece.token_ids for piece in self.pieces))
+
+    @property
+    def positions(self) -> list[int]:
+        return list(chain.from_iterable(piece.positions for piece in self.pieces))
+
+    @property
+    def num_tokens(self) -> int:
+        return sum(len(piece.token_ids) for piece in self.pieces)
+
+    @property
+    def num_visible(self) -> int:
+        """The positions of the prompt up to the last one that is seen."""
+        return max((end for piece in self.pieces for _, end in piece.segments), default=0)
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether a beginning of the prompt is followed by all that is new, without a gap."""
+        first = self.pieces[0].first_position
+        return len(self.pieces) == 1 and self.pieces[0].segments in ((), ((0, first),))
 
     def full_ids(self, generation: Generation) -> tuple[int, ...]:
-        """All token ids of the row in order, shared ones included."""
-        shared = [generation.prompt_ids[start:end] for start, end in self.segments]
-        return (*(token_id for segment in shared for token_id in segment), *self.token_ids)
+        """The ids of everything up to the last visible position, and the new ones after it."""
+        return (*generation.prompt_ids[: self.num_visible], *self.token_ids)
+
+    def mask(self, dtype: torch.dtype) -> torch.Tensor:
+        """What is added to attention scores [new tokens, num_visible + new tokens]: 0 or -inf.
+
+        The least finite number stands for -inf, as transformers has it.
+        """
+        width = self.num_visible
+        hidden = torch.ones(self.num_tokens, width + self.num_tokens, dtype=torch.bool)
+        hidden[:, width:].triu_(1)
+        done = 0
+        for piece in self.pieces:
+            end = done + len(piece.token_ids)
+            for start, stop in piece.segments:
+                hidden[done:end, start:stop] = False
+            done = end
+        return hidden.to(dtype) * torch.finfo(dtype).min
+
+
+def runs(positions: Iterable[int]) -> list[Interval]:
+    """Ascending positions as intervals [start, end) of neighbours."""
+    found: list[Interval] = []
+    for position in positions:
+        if found and found[-1][1] == position:
+            found[-1] = found[-1][0], position + 1
+        else:
+            found.append((position, position + 1))
+    return found

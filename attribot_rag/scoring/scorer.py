@@ -2,26 +2,32 @@
 
 from __future__ import annotations
 
+import copy
 import time
-from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
 import torch
 
-from attribot_rag.context import Context
-from attribot_rag.errors import InvalidInput, ScoringFailed
+from attribot_rag.context import Ablation, Context
+from attribot_rag.context.grouping import Unit
+from attribot_rag.context.shortening import shortened
+from attribot_rag.errors import InvalidInput, ScoringFailed, UnsupportedModel
+from attribot_rag.exchange import Exchange
 from attribot_rag.generation import Generation
 from attribot_rag.language_model import LanguageModel
 from attribot_rag.scoring.base import Implementation
 from attribot_rag.scoring.memory import Batching, is_out_of_memory
 from attribot_rag.scoring.reference import Reference
 from attribot_rag.scoring.row import Row
-from attribot_rag.scoring.selection import ScoringModels, tolerance
+from attribot_rag.scoring.selection import IMPLEMENTATIONS, ScoringModels, tolerance
+from attribot_rag.scoring.session import Session, Usage
 
 Matrix = npt.NDArray[np.float64]
-Ablation = Collection[int]
+Recompute = Literal["response", "question", "document"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,6 +44,11 @@ class ScoringOptions:
     self_check: bool = False
 
     def __post_init__(self) -> None:
+        known = ["auto", *(kind.name for kind in IMPLEMENTATIONS)]
+        if self.implementation not in known:
+            raise InvalidInput(
+                f"unknown implementation {self.implementation!r}; choose one of {', '.join(known)}"
+            )
         if self.token_budget is not None and self.token_budget < 1:
             raise InvalidInput(f"token_budget={self.token_budget}; use at least 1, or None")
 
@@ -47,30 +58,35 @@ class LogLikelihoods:
     """Log-probabilities in nats of each response token.
 
     `full` [num_response_tokens] with nothing removed, `ablated` [num_ablations,
-    num_response_tokens]; `in_step` says of each ablation whether its text was removed exactly.
+    num_response_tokens], both NaN for what the budget left undone; `in_step` says of each
+    ablation whether its text was removed exactly.
     """
 
     full: Matrix
     ablated: Matrix
     in_step: tuple[bool, ...]
 
+    @property
+    def scored(self) -> tuple[bool, ...]:
+        """Which ablations were scored."""
+        return tuple(bool(np.isfinite(row).all()) for row in self.ablated)
 
-@dataclass
-class Usage:
-    """What scoring has cost so far. `self_check` is the largest difference seen, in nats."""
-
-    prefilled_tokens: int = 0
-    scored_tokens: int = 0
-    forward_passes: int = 0
-    seconds: float = 0.0
-    self_check: float | None = None
+    @property
+    def changes(self) -> list[tuple[float, ...] | None]:
+        """For each ablation how much more likely each token is without it being taken out."""
+        return [
+            tuple((self.full - row).tolist()) if scored else None
+            for row, scored in zip(self.ablated, self.scored, strict=True)
+        ]
 
 
 @dataclass(eq=False)
 class Scorer:
     """Scores one response under any ablations of its context.
 
-    `before_batch` runs between forward passes: a chance to let a generation go first.
+    `units` are what a method is to score: sets of source ids that are ablated together, each
+    source alone by default. A scorer is never changed; `narrowed`, `rebased` and `without` make
+    others. `exchange` is what a proxy needs to read the same text.
     """
 
     language_model: LanguageModel
@@ -78,66 +94,162 @@ class Scorer:
     context: Context
     models: ScoringModels
     options: ScoringOptions = field(default_factory=ScoringOptions)
-    before_batch: Callable[[], None] = lambda: None
-    usage: Usage = field(default_factory=Usage)
+    session: Session = field(default_factory=Session)
+    exchange: Exchange | None = None
+    units: tuple[Unit, ...] = ()
 
     def __post_init__(self) -> None:
+        self.units = self.units or tuple((source_id,) for source_id in self.context.present)
         started = time.perf_counter()
         self._implementation = self.models.select(self.options.implementation, self.generation)
         self._batching = Batching(
             self.language_model.model, self._implementation, self.options.token_budget
         )
-        self.usage.prefilled_tokens = self._implementation.prefilled_tokens
-        self.usage.seconds += time.perf_counter() - started
+        seconds = time.perf_counter() - started
+        self.session.meter.spend(self._implementation.prefilled_tokens, seconds)
+        self.usage.prefilled_tokens += self._implementation.prefilled_tokens
+        self.usage.seconds += seconds
 
     @property
     def implementation(self) -> str:
         return self._implementation.name
 
-    def score(
-        self,
-        ablations: Sequence[Ablation],
-        *,
-        advance: Callable[[int], object] = lambda count: None,
-    ) -> LogLikelihoods:
-        """Log-likelihoods with nothing removed and under each ablation (a set of source ids).
+    @property
+    def usage(self) -> Usage:
+        return self.session.usage_of(self.language_model)
 
-        `advance` is told how many ablations each batch has finished. Raises ScoringOutOfMemory
-        if a single ablation does not fit, ScoringFailed for a log-likelihood that is not finite.
+    @property
+    def masked_refusal(self) -> str | None:
+        """Why masked ablation is not available here, or None if it is."""
+        if isinstance(self._implementation, Reference) and self.language_model.is_encoder_decoder:
+            return Reference.masked_refusal(self.language_model.model)
+        return self.models.masked_refusal(type(self._implementation))
+
+    def narrowed(self, units: Sequence[Unit]) -> Scorer:
+        """The same prompt, with these units to score."""
+        other = copy.copy(self)
+        other.units = tuple(units)
+        return other
+
+    def rebased(self, kept: Collection[int]) -> Scorer | None:
+        """A scorer whose prompt holds no other sources than these, with a baseline of its own.
+
+        Its prompt is prefilled once, unless it is the same; None if the budget does not allow
+        that. Units lose the sources that are gone.
         """
-        started = time.perf_counter()
-        prompts = [self.context.ablate(ablation, self.language_model) for ablation in ablations]
-        rows = [
-            Row.exact(self.generation.prompt_ids, len(self.generation.prompt_ids), self.generation)
-        ]
-        rows += [Row.exact(prompt.ids, prompt.num_shared, self.generation) for prompt in prompts]
-        scored = self._score_rows(rows, advance).double().numpy()
-        self._check_finite(scored, ablations)
-        if self.options.self_check:
-            self._check_against_reference(rows, scored)
-        self.usage.seconds += time.perf_counter() - started
-        return LogLikelihoods(
-            full=scored[0],
-            ablated=scored[1:],
-            in_step=tuple(prompt.in_step for prompt in prompts),
+        gone = Ablation(frozenset(self.context.present) - frozenset(kept))
+        return self.without(gone) if gone.source_ids else self
+
+    def without(self, removed: Ablation) -> Scorer | None:
+        """A scorer of the same response after the prompt without all this, or None as above."""
+        context = shortened(self.context, removed, self.language_model)
+        if not self.session.meter.allows(len(context.prompt.ids)):
+            self.session.meter.exhausted = True
+            return None
+        present = frozenset(context.present)
+        units = (tuple(i for i in unit if i in present) for unit in self.units)
+        return replace(
+            self,
+            generation=Generation(
+                context.prompt.ids,
+                self.generation.response_ids,
+                retokenized=self.generation.retokenized,
+            ),
+            context=context,
+            units=tuple(filter(None, units)),
         )
 
-    def _score_rows(self, rows: Sequence[Row], advance: Callable[[int], object]) -> torch.Tensor:
+    def score(
+        self, ablations: Sequence[Ablation], *, recompute: Recompute | None = None
+    ) -> LogLikelihoods:
+        """Log-likelihoods with nothing removed and under each ablation, as far as the budget goes.
+
+        Without `recompute` the ablated text is removed and everything after it is encoded again:
+        exact. With it, everything stays encoded, and what is recomputed cannot see the ablated
+        tokens any more: 'response' alone, with the 'question' all that follows the documents, with
+        'document' also what follows the ablated sources in their documents.
+
+        Raises UnsupportedModel if the architecture does not allow masking, ScoringOutOfMemory if a
+        single ablation does not fit, ScoringFailed for a log-likelihood that is not finite.
+        """
+        if recompute is not None and self.masked_refusal is not None:
+            raise UnsupportedModel(
+                f"masked ablation is not available for this model: {self.masked_refusal}; use "
+                "leave-one-out or hierarchical attribution"
+            )
+        started = time.perf_counter()
+        rows, in_step = self._rows(ablations, recompute)
+        self.session.progress.expect(len(ablations))
+        scored = self._score_rows(rows).double().numpy()
+        self._check_finite(scored, ablations)
+        if self.options.self_check and recompute is None:
+            self._check_against_reference(rows[: len(scored)], scored)
+        self.usage.seconds += time.perf_counter() - started
+        undone = np.full((len(rows) - len(scored), len(self.generation.response_ids)), np.nan)
+        everything = np.concatenate([scored, undone])
+        return LogLikelihoods(everything[0], everything[1:], in_step)
+
+    def _rows(
+        self, ablations: Sequence[Ablation], recompute: Recompute | None
+    ) -> tuple[list[Row], tuple[bool, ...]]:
+        """The row of the full prompt and those of the ablations, and which are exact."""
+        if recompute is not None:
+            masked = [self._masked_row(one, recompute) for one in (Ablation(), *ablations)]
+            return masked, (False,) * len(ablations)
+        generation = self.generation
+        prompts = [self.context.ablate(one, self.language_model) for one in ablations]
+        rows = [Row.exact(generation.prompt_ids, len(generation.prompt_ids), generation)]
+        rows += [Row.exact(prompt.ids, prompt.num_shared, generation) for prompt in prompts]
+        return rows, tuple(prompt.in_step for prompt in prompts)
+
+    def _masked_row(self, ablation: Ablation, recompute: Recompute) -> Row:
+        if recompute not in get_args(Recompute):
+            raise InvalidInput(
+                f"recompute={recompute!r}; choose one of {', '.join(get_args(Recompute))}"
+            )
+        recomputed: list[int] = []
+        if recompute == "document":
+            recomputed += self.context.following_tokens(ablation)
+        if recompute != "response":
+            recomputed += range(self.context.end, len(self.generation.prompt_ids))
+        return Row.masked(self.generation, self.context.hidden_tokens(ablation), recomputed)
+
+    def _score_rows(self, rows: Sequence[Row]) -> torch.Tensor:
         parts: list[torch.Tensor] = []
         done = 0
         while done < len(rows):
-            self.before_batch()
-            batch = self._batching.next_batch(rows[done:])
+            self.session.before_batch()
+            batch = self._affordable(self._batching.next_batch(rows[done:]), first=not done)
+            if not batch:
+                break
+            started = time.perf_counter()
+            before = self._implementation.scored_tokens
             part = self._score_batch(batch)
             if part is None:
                 self._batching.halve(batch)
                 continue
             parts.append(part)
+            tokens = self._implementation.scored_tokens - before
+            self.session.meter.spend(tokens, time.perf_counter() - started)
+            self.usage.scored_tokens += tokens
             self.usage.forward_passes += 1 if self.implementation == "packed" else len(batch)
-            advance(len(batch) if done else len(batch) - 1)
+            self.session.progress.advance(len(batch) if done else len(batch) - 1)
             done += len(batch)
-        self.usage.scored_tokens = self._implementation.scored_tokens
-        return torch.cat(parts)
+        self.session.meter.exhausted |= done < len(rows)
+        return torch.cat(parts) if parts else torch.empty(0, len(self.generation.response_ids))
+
+    def _affordable(self, batch: Sequence[Row], *, first: bool) -> Sequence[Row]:
+        """As many of these rows as the budget allows.
+
+        The full prompt alone is no use, except as the first that is scored at all.
+        """
+        meter = self.session.meter
+        least = 2 if first else 1
+        for count in range(len(batch), 0, -1):
+            tokens = sum(map(self._implementation.num_tokens, batch[:count]))
+            if count >= min(least, len(batch)) and meter.allows(tokens):
+                return batch[:count]
+        return batch[:1] if first and not self.usage.scored_tokens else ()
 
     def _score_batch(self, batch: Sequence[Row]) -> torch.Tensor | None:
         """The batch's log-likelihoods, or None if it was too large for the memory."""
@@ -153,7 +265,7 @@ class Scorer:
         bad = np.argwhere(~np.isfinite(scored))
         if len(bad):
             row, token = (int(index) for index in bad[0])
-            what = f"without sources {sorted(ablations[row - 1])}" if row else "of the full prompt"
+            what = f"without {ablations[row - 1]}" if row else "of the full prompt"
             text = self.language_model.decode([self.generation.response_ids[token]])
             raise ScoringFailed(
                 f"the log-likelihood {what} is {scored[row, token]} at response token {token} "
@@ -169,7 +281,7 @@ class Scorer:
         with torch.inference_mode():
             truth = reference.log_likelihoods([rows[index]]).double().numpy()[0]
         difference = float(np.abs(truth - scored[index]).max())
-        self.usage.self_check = difference
+        self.session.self_check = max(difference, self.session.self_check or 0.0)
         limit = tolerance(self.language_model.dtype)
         if difference > limit:
             raise ScoringFailed(

@@ -40,7 +40,7 @@ class ScoringModels:
         self._lock = threading.RLock()
         self._fingerprint = 0
         self._twins: dict[str | None, PreTrainedModel] = {}
-        self._probed: dict[type[Implementation], str | None] = {}
+        self._probed: dict[tuple[type[Implementation], bool], str | None] = {}
 
     def make(self, kind: type[Implementation], generation: Generation) -> Implementation:
         """The implementation for one generation, prepared; raises Unsupported if it cannot be."""
@@ -80,13 +80,33 @@ class ScoringModels:
         reason = kind.refusal(self._model, num_tokens)
         if reason is not None or kind is Reference:
             return reason
+        return self._probe(kind, masked=False)
+
+    def masked_refusal(self, kind: type[Implementation]) -> str | None:
+        """Why this implementation cannot hide a part of the prompt, or None if it can."""
+        return kind.masked_refusal(self._model) or self._probe(kind, masked=True)
+
+    def _probe(self, kind: type[Implementation], *, masked: bool) -> str | None:
         with self._lock:
             self._refresh()
-            if kind not in self._probed:
-                self._probed[kind] = self._probe(kind)
-            return self._probed[kind]
+            if (kind, masked) not in self._probed:
+                self._probed[kind, masked] = self._run_probe(kind, masked=masked)
+            return self._probed[kind, masked]
 
-    def _probe(self, kind: type[Implementation]) -> str | None:
+    def _run_probe(self, kind: type[Implementation], *, masked: bool) -> str | None:
+        try:
+            difference = self._probe_masked(kind) if masked else self._probe_exact(kind)
+        except Unsupported as error:
+            return str(error)
+        except (RuntimeError, ValueError, TypeError, IndexError) as error:
+            if not masked:
+                raise
+            return f"it takes no mask of four dimensions ({type(error).__name__})"
+        if difference <= tolerance(self._model.dtype):
+            return None
+        return f"a probe of it differs from the reference by {difference:.2g} nats"
+
+    def _probe_exact(self, kind: type[Implementation]) -> float:
         prompt, response = _probe_ids(self._model)
         generation = Generation(prompt, response)
         rows = [
@@ -94,15 +114,21 @@ class ScoringModels:
             Row.exact((*prompt[:10], *prompt[15:]), 10, generation),
             Row.exact(prompt[1:], 0, generation),
         ]
-        try:
-            found = self._score(kind, generation, rows)
-        except Unsupported as error:
-            return str(error)
-        difference = float((found - self._score(Reference, generation, rows)).abs().max())
-        limit = tolerance(self._model.dtype)
-        if difference <= limit:
-            return None
-        return f"a probe of it differs from the reference by {difference:.2g} nats"
+        truth = self._score(Reference, generation, rows)
+        return float((self._score(kind, generation, rows) - truth).abs().max())
+
+    def _probe_masked(self, kind: type[Implementation]) -> float:
+        """Hiding nothing is the full prompt; hiding something, what the reference makes of it."""
+        prompt, response = _probe_ids(self._model)
+        generation = Generation(prompt, response)
+        rows = [
+            Row.masked(generation, (), range(18, len(prompt))),
+            Row.masked(generation, range(5, 9), range(18, len(prompt))),
+            Row.masked(generation, range(5, 9), (*range(9, 12), *range(18, len(prompt)))),
+        ]
+        full = self._score(Reference, generation, [Row.exact(prompt, len(prompt), generation)])
+        truth = torch.cat([full, self._score(Reference, generation, rows[1:])])
+        return float((self._score(kind, generation, rows) - truth).abs().max())
 
     def _score(
         self, kind: type[Implementation], generation: Generation, rows: Sequence[Row]

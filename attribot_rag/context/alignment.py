@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rapidfuzz.distance import Indel
 
-from attribot_rag.context import TokenizedText
+from attribot_rag.context.tokens import TokenizedText
 
 
 def align(decoded: TokenizedText, response: str | None) -> tuple[str, tuple[tuple[int, int], ...]]:

@@ -1,0 +1,61 @@
+"""What a reader may believe of one sentence of the answer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+Kind = Literal[
+    "grounded",
+    "redundant",
+    "unsupported",
+    "follows",
+    "conversation",
+    "reasoning",
+    "trivial",
+    "open",
+]
+Relation = Literal["each", "either", "together"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Verdict:
+    """The verdict on the characters [start, end) of the response.
+
+    - grounded: `source_ids` stand out, each with an effect that matters;
+    - redundant: no single source does, but taking out all of `source_ids` explains the drop:
+      'either' of them carries the sentence, or only 'together' they do (`relation`);
+    - follows: from sentence `follows` (its index), not from the context directly;
+    - conversation: from earlier turns;
+    - unsupported: nothing that was retrieved or said made the model say it;
+    - reasoning: the model's thinking, which is not judged; trivial: a greeting and the like;
+    - open: the budget or the method left no answer.
+
+    `effect` is what taking out the cited sources costs the sentence, `reliance` what taking out
+    the whole context costs it, both in nats.
+    """
+
+    start: int
+    end: int
+    kind: Kind
+    source_ids: tuple[int, ...] = ()
+    relation: Relation = "each"
+    effect: float | None = None
+    reliance: float | None = None
+    follows: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Marker:
+    """A citation marker that the model wrote itself, at the characters [start, end).
+
+    `number` counts the documents from 1; `document` is its index, None if there is no such one.
+    `supported` says whether that document has an effect on the sentence, None if that was not
+    measured.
+    """
+
+    start: int
+    end: int
+    number: int
+    document: int | None
+    supported: bool | None

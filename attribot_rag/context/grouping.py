@@ -1,0 +1,89 @@
+"""Groups of sources: the levels above the source."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Sequence
+
+from attribot_rag.context.context import Context
+from attribot_rag.errors import InvalidInput
+
+Unit = tuple[int, ...]
+Level = str | Callable[[Context], Sequence[Hashable]]
+
+_ABSENT = -1
+_RUN = 10
+_BLANK_LINE = re.compile(r"\n[ \t\r]*\n")
+
+
+def group(context: Context, units: Sequence[Unit], level: Level) -> list[list[int]]:
+    """Indices of the units that belong together, in groups ordered by their first member.
+
+    A unit is a set of source ids that are ablated together; it goes where its first source does.
+    `level` is 'document', 'paragraph' (blank lines within a document), 'passage' (a document, or
+    runs of about ten sources of a long one), 'metadata.KEY' (documents whose metadata agree), or
+    a function of the context that gives every source the key of its group. Raises InvalidInput
+    for another level.
+    """
+    make_keys = _LEVELS.get(level) if isinstance(level, str) else level
+    if isinstance(level, str) and level.startswith("metadata."):
+        make_keys = _metadata(level.removeprefix("metadata."))
+    if make_keys is None:
+        names = ", ".join([*_LEVELS, "metadata.KEY"])
+        raise InvalidInput(f"unknown level {level!r}; choose one of {names}, or pass a function")
+    keys = make_keys(context)
+    groups: dict[Hashable, list[int]] = defaultdict(list)
+    for index, unit in enumerate(units):
+        groups[keys[unit[0]]].append(index)
+    return list(groups.values())
+
+
+def _documents(context: Context) -> list[int]:
+    """The first document that holds each source, if it still stands in the prompt."""
+    return [next(iter(source.documents), _ABSENT) for source in context.sources]
+
+
+def _paragraphs(context: Context) -> list[Hashable]:
+    breaks = [
+        [match.start() for match in _BLANK_LINE.finditer(document.text)]
+        for document in context.documents
+    ]
+    keys: list[Hashable] = []
+    for source, document in zip(context.sources, _documents(context), strict=True):
+        spans = (span for place in source.occurrences for span in place.spans)
+        start = min((span.start for span in spans if span.document == document), default=0)
+        keys.append((document, bisect_right(breaks[document], start)))
+    return keys
+
+
+def _passages(context: Context) -> list[Hashable]:
+    documents = _documents(context)
+    members: dict[int, list[int]] = defaultdict(list)
+    for source_id, document in enumerate(documents):
+        members[document].append(source_id)
+    keys: list[Hashable] = [None] * len(documents)
+    for document, held in members.items():
+        num_runs = round(len(held) / _RUN) if len(held) > 2 * _RUN else 1
+        for place, source_id in enumerate(held):
+            keys[source_id] = (document, place * num_runs // len(held))
+    return keys
+
+
+def _metadata(key: str) -> Callable[[Context], list[Hashable]]:
+    def make_keys(context: Context) -> list[Hashable]:
+        values = [document.metadata.get(key) for document in context.documents]
+        return [
+            ("document", document) if values[document] is None else ("value", str(values[document]))
+            for document in _documents(context)
+        ]
+
+    return make_keys
+
+
+_LEVELS: dict[str, Callable[[Context], Sequence[Hashable]]] = {
+    "document": _documents,
+    "paragraph": _paragraphs,
+    "passage": _passages,
+}

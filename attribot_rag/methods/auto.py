@@ -1,0 +1,117 @@
+"""The default: masked on documents, masked on sentences of the best, exact on the survivors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from attribot_rag.context import Ablation
+from attribot_rag.context.grouping import Level
+from attribot_rag.language_model import LanguageModel
+from attribot_rag.methods.base import Method, Row, Scores, best
+from attribot_rag.methods.hierarchical import best_of_each_sentence
+from attribot_rag.methods.proxy import Proxy
+from attribot_rag.methods.screening import Screening
+from attribot_rag.scoring import Scorer
+
+_MAX_WIDENINGS = 2
+
+
+@dataclass(frozen=True)
+class Auto:
+    """Masked ablation finds the candidates, exact ablation in the full context scores them.
+
+    `keep` groups (a number, or a fraction) are looked into, and the best `rescore` units, with the
+    best one of every answer sentence, are scored exactly. Where masked and exact scores of these
+    agree less than `min_agreement` (0 to 1), twice as many are scored exactly, at most twice.
+    Where the architecture does not allow masking, groups and units are scored exactly; a `proxy`
+    finds the candidates where that takes fewer FLOPs.
+    """
+
+    keep: int | float = 3
+    rescore: int = 3
+    level: Level = "passage"
+    min_agreement: float = 0.5
+    proxy: LanguageModel | None = None
+
+    name = "auto"
+
+    def run(self, scorer: Scorer) -> Scores:
+        whole = scorer.score([scorer.context.whole])
+        reliance = whole.changes[0]
+        scores = self._screening(scorer).run(scorer)
+        rows, exact = list(scores.token_scores), list(scores.exact)
+        candidates = [index for index in best(scores.totals, len(rows)) if rows[index] is not None]
+        winners = best_of_each_sentence(scorer, rows)
+        queue = [*dict.fromkeys([*candidates[: self.rescore], *winners, *candidates])]
+        queue = [index for index in queue if not exact[index]]
+        count = len({*candidates[: self.rescore], *winners})
+        seen: list[tuple[Row, Row]] = []
+        agreement = None
+        num_dropped = scores.num_dropped
+        for _ in range(1 + _MAX_WIDENINGS):
+            chosen, queue = queue[:count], queue[count:]
+            if not chosen:
+                break
+            found = scorer.score([Ablation.of(*scorer.units[index]) for index in chosen])
+            for index, row, in_step in zip(chosen, found.changes, found.in_step, strict=True):
+                before = rows[index]
+                if row is not None and before is not None:
+                    seen.append((before, row))
+                    rows[index], exact[index] = row, in_step
+                    num_dropped += not in_step
+            agreement = agreement_of(seen)
+            if agreement is None or agreement >= self.min_agreement:
+                break
+            count = len(seen)
+        full = tuple(whole.full.tolist())
+        return replace(
+            scores,
+            token_log_likelihoods=full,
+            token_scores=tuple(rows),
+            exact=tuple(exact),
+            context_reliance=reliance,
+            agreement=agreement,
+            num_dropped=num_dropped,
+            notes=tuple(self._notes(scores, agreement)),
+        )
+
+    def _screening(self, scorer: Scorer) -> Method:
+        """What finds the candidates."""
+        screening = Screening(self.keep, self.level)
+        if self.proxy is not None and self._proxy_pays(scorer, screening, self.proxy):
+            return Proxy(self.proxy, screening)
+        return screening
+
+    def _proxy_pays(self, scorer: Scorer, screening: Screening, proxy: LanguageModel) -> bool:
+        """Whether the proxy, which has to read the prompt first, finds candidates cheaper."""
+        generation, context = scorer.generation, scorer.context
+        num_prompt, num_response = len(generation.prompt_ids), len(generation.response_ids)
+        masked = scorer.masked_refusal is None
+        per_ablation = (num_prompt - context.end if masked else num_prompt // 2) + num_response
+        tokens = screening.num_ablations(scorer) * per_ablation
+        own = scorer.language_model.num_parameters * tokens
+        return proxy.num_parameters * (num_prompt + tokens) < own
+
+    def _notes(self, scores: Scores, agreement: float | None) -> Iterator[str]:
+        yield from scores.notes
+        if agreement is not None and agreement < self.min_agreement:
+            yield (
+                f"Approximate and exact scores agree little here ({agreement:.2f} of 1): use "
+                "leave-one-out where every source matters."
+            )
+
+
+def agreement_of(pairs: Sequence[tuple[Row, Row]]) -> float | None:
+    """How well approximate scores meet exact ones: 1 where all are equal, 0 where none has to do
+    with the other.
+
+    1 less the differences' share of the magnitudes, each source counting with its total; where
+    hardly anything is at stake (less than a nat), a difference counts by itself.
+    """
+    if not pairs:
+        return None
+    totals = [(sum(approximate), sum(exact)) for approximate, exact in pairs]
+    difference = sum(abs(left - right) for left, right in totals)
+    magnitude = sum(abs(left) + abs(right) for left, right in totals)
+    return 1.0 - difference / max(magnitude, 1.0, difference)

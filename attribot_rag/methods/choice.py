@@ -1,0 +1,49 @@
+"""Methods by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from attribot_rag.errors import InvalidInput
+from attribot_rag.language_model import LanguageModel
+from attribot_rag.methods.auto import Auto
+from attribot_rag.methods.base import Method
+from attribot_rag.methods.hierarchical import Hierarchical
+from attribot_rag.methods.leave_one_out import LeaveOneOut
+from attribot_rag.methods.masked import Masked
+from attribot_rag.methods.proxy import Proxy
+from attribot_rag.methods.pruning import Pruned
+
+METHODS: dict[str, Callable[[], Method]] = {
+    "auto": Auto,
+    "leave_one_out": LeaveOneOut,
+    "hierarchical": Hierarchical,
+    "masked": Masked,
+    "masked_hierarchical": lambda: Hierarchical(coarse=Masked(), fine=Masked(), shorten=False),
+}
+
+
+def choose(
+    method: str | Method, proxy: LanguageModel | None = None, keep: int | float | None = None
+) -> Method:
+    """The method of this name, or the method itself.
+
+    With a `proxy`, 'auto' uses it where that pays, any other method runs on the proxy; with `keep`
+    too, the proxy keeps so many sources (a number, or a fraction) and the target scores these by
+    the method: proxy pruning. Raises InvalidInput for an unknown name, or `keep` without a proxy.
+    """
+    if isinstance(method, str):
+        if method not in METHODS:
+            raise InvalidInput(f"unknown method {method!r}; choose one of {', '.join(METHODS)}")
+        method = METHODS[method]()
+    if keep is not None and proxy is None:
+        raise InvalidInput(f"keep={keep!r} is for a proxy; pass proxy=, or set it in the method")
+    if proxy is None:
+        return method
+    if keep is not None:
+        then = LeaveOneOut() if isinstance(method, Auto) else method
+        return Pruned(Proxy(proxy), keep=keep, then=then)
+    if isinstance(method, Auto):
+        return replace(method, proxy=proxy)
+    return Proxy(proxy, method)

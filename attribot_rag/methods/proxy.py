@@ -1,0 +1,169 @@
+"""Proxy attribution: a smaller model reads the same prompt and answer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import cast
+
+from attribot_rag.context import DocumentSpan, Source, TokenizedText, locate_context
+from attribot_rag.context.alignment import align
+from attribot_rag.context.context import Context
+from attribot_rag.errors import InvalidInput
+from attribot_rag.exchange import Exchange
+from attribot_rag.generation import Generation
+from attribot_rag.language_model import LanguageModel, Message, Prompt, is_chat
+from attribot_rag.methods.base import Method, Row, Scores
+from attribot_rag.methods.leave_one_out import LeaveOneOut
+from attribot_rag.scoring import Scorer, ScoringModels
+
+
+@dataclass(frozen=True)
+class Proxy:
+    """Any method on a smaller causal model's scorer (AttriBoT, section 3.3).
+
+    The proxy may have another tokenizer, template and family: unless it encodes as the target
+    does, chat messages are rendered with its own template, other prompts are read as text without
+    the target's special tokens, sources are located anew, and the score of each of its response
+    tokens goes to the target's token that holds its first character.
+    """
+
+    language_model: LanguageModel
+    method: Method = field(default_factory=LeaveOneOut)
+
+    @property
+    def name(self) -> str:
+        return f"proxy ({self.language_model.name}, {self.method.name})"
+
+    @cached_property
+    def _models(self) -> ScoringModels:
+        return ScoringModels(self.language_model.model)
+
+    def run(self, scorer: Scorer) -> Scores:
+        other = proxied(scorer, self.language_model, self._models)
+        if other is None:
+            unscored = (None,) * len(scorer.units)
+            return Scores(None, unscored, (False,) * len(scorer.units))
+        scores = self.method.run(other)
+        rows = _columns(scorer, other, scores.token_scores)
+        full, reliance = _columns(
+            scorer, other, (scores.token_log_likelihoods, scores.context_reliance)
+        )
+        present = dict(zip(other.units, rows, strict=True))
+        note = f"Scores are those of the proxy {self.language_model.name}."
+        return replace(
+            scores,
+            token_log_likelihoods=full,
+            token_scores=tuple(present.get(unit) for unit in scorer.units),
+            exact=(False,) * len(scorer.units),
+            context_reliance=reliance,
+            notes=(*scores.notes, note),
+        )
+
+
+def proxied(scorer: Scorer, language_model: LanguageModel, models: ScoringModels) -> Scorer | None:
+    """A scorer of the same prompt, answer and units for another model; None beyond the budget.
+
+    Raises InvalidInput if the scorer does not know what was asked, or if the proxy's prompt lacks
+    a document that the target's holds.
+    """
+    exchange = scorer.exchange
+    if exchange is None:
+        raise InvalidInput("this scorer was made without an exchange, which a proxy has to read")
+    target = scorer.language_model
+    if _encodes_alike(target, language_model, scorer):
+        generation = scorer.generation.without_cache()
+        return replace(
+            scorer,
+            language_model=language_model,
+            generation=generation,
+            models=models,
+        )
+    prompt_ids = language_model.encode_prompt(_readable(exchange, target, language_model))
+    response = target.decode(scorer.generation.response_ids, skip_special_tokens=True)
+    generation = Generation(prompt_ids, language_model.encode(response), retokenized=True)
+    tokens = TokenizedText.of(prompt_ids, language_model)
+    context = locate_context(tokens, scorer.context.documents, exchange.context_options)
+    other = replace(
+        scorer,
+        language_model=language_model,
+        generation=generation,
+        context=_with_ids_of(exchange.context, context),
+        models=models,
+    )
+    rebased = other.rebased(scorer.context.present)
+    return None if rebased is None else rebased.narrowed(scorer.units)
+
+
+def _encodes_alike(target: LanguageModel, proxy: LanguageModel, scorer: Scorer) -> bool:
+    """Whether both have one vocabulary and template, so that the target's ids are the proxy's."""
+    ours, theirs = target.tokenizer, proxy.tokenizer
+    if ours.get_vocab() != theirs.get_vocab() or ours.chat_template != theirs.chat_template:
+        return False
+    text = scorer.context.prompt.text
+    return target.encode(text, special=True) == proxy.encode(text, special=True)
+
+
+def _readable(exchange: Exchange, target: LanguageModel, proxy: LanguageModel) -> Prompt:
+    """The prompt for the proxy: messages for its own template if it has one, or else plain text."""
+    prompt = exchange.prompt
+    if isinstance(prompt, str):
+        return target.decode(target.encode_prompt(prompt), skip_special_tokens=True)
+    if not is_chat(prompt):
+        return target.decode(cast(Sequence[int], prompt), skip_special_tokens=True)
+    messages = cast(Sequence[Message], prompt)
+    if proxy.tokenizer.chat_template:
+        return messages
+    return "\n\n".join(str(message["content"]) for message in messages)
+
+
+def _with_ids_of(target: Context, proxy: Context) -> Context:
+    """The proxy's context with the target's source ids, matched by places in the documents."""
+    by_span = {span: source for source in proxy.sources for span in _spans(source)}
+    sources = []
+    for source in target.sources:
+        matches = [by_span[span] for span in _spans(source) if span in by_span]
+        if not matches:
+            raise InvalidInput(
+                f"the proxy's prompt does not hold the source {source.text[:60]!r}; its template "
+                "may change or cut the documents: use another proxy"
+            )
+        sources.append(replace(source, occurrences=matches[0].occurrences))
+    return replace(proxy, sources=tuple(sources))
+
+
+def _spans(source: Source) -> list[DocumentSpan]:
+    return [span for occurrence in source.occurrences for span in occurrence.spans]
+
+
+def _columns(target: Scorer, proxy: Scorer, rows: Sequence[Row | None]) -> list[Row | None]:
+    """Rows over the proxy's response tokens as rows over the target's; sums stay the same."""
+    if proxy.generation.response_ids == target.generation.response_ids:
+        return list(rows)
+    ours = _response(target)
+    shown, spans = align(_response(proxy), ours.text)
+    owners = []
+    for start, end in spans:
+        piece = shown[start:end]
+        anchor = start + len(piece) - len(piece.lstrip()) if piece.strip() else start
+        owners.append(_owner(ours, anchor))
+    mapped: list[Row | None] = []
+    for row in rows:
+        columns = [0.0] * len(ours.ids)
+        for owner, score in zip(owners, row or (), strict=False):
+            columns[owner] += score
+        mapped.append(None if row is None else tuple(columns))
+    return mapped
+
+
+def _owner(response: TokenizedText, character: int) -> int:
+    """The token that holds a character of the response."""
+    holding = response.tokens_touching((character, character + 1))
+    return min(holding.start, len(response.ids) - 1)
+
+
+def _response(scorer: Scorer) -> TokenizedText:
+    return TokenizedText.of(
+        scorer.generation.response_ids, scorer.language_model, skip_special_tokens=True
+    )

@@ -1,0 +1,42 @@
+"""Pruning: a cheap method keeps the best sources, a better one scores them again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from attribot_rag.methods.base import Method, Scores, best, num_kept
+from attribot_rag.methods.hierarchical import expanded, narrowed
+from attribot_rag.methods.leave_one_out import LeaveOneOut
+from attribot_rag.scoring import Scorer
+
+
+@dataclass(frozen=True)
+class Pruned:
+    """Method `first` keeps the best units, method `then` scores them (AttriBoT, section 3.4).
+
+    With a proxy as `first` this is proxy pruning. `keep` is a number of units or a fraction. With
+    `shorten`, as in the paper, the others are taken out of the prompt for the second stage. Units
+    that were not kept get no score, as the first method's are not on the same scale.
+    """
+
+    first: Method
+    keep: int | float = 5
+    then: Method = field(default_factory=LeaveOneOut)
+    shorten: bool = True
+
+    @property
+    def name(self) -> str:
+        how = "" if self.shorten else ", in the full context"
+        return f"pruned ({self.first.name}, {self.then.name}, keep {self.keep}{how})"
+
+    def run(self, scorer: Scorer) -> Scores:
+        screened = self.first.run(scorer)
+        kept = sorted(best(screened.totals, num_kept(self.keep, len(scorer.units))))
+        second = narrowed(scorer, kept, shorten=self.shorten)
+        if second is None:
+            return expanded(screened, [], scorer)
+        scores = self.then.run(second)
+        return replace(
+            expanded(scores, kept, scorer, exact=second.context is scorer.context),
+            token_log_likelihoods=scores.token_log_likelihoods or screened.token_log_likelihoods,
+        )

@@ -1,0 +1,102 @@
+"""Questions with their documents from HotpotQA's and SQuAD 2.0's public JSON files."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from attribot_rag import Document
+
+SEED = 0
+
+
+@dataclass(frozen=True)
+class Example:
+    """A question with its context; `key` names it in the data set.
+
+    `answers` are those that people gave. `evidence` are texts that hold the answer, by people's
+    marks: sentences in HotpotQA, whole answers in SQuAD.
+    """
+
+    key: str
+    question: str
+    documents: tuple[Document, ...]
+    answers: tuple[str, ...]
+    evidence: tuple[str, ...]
+
+
+def hotpotqa(path: Path, count: int) -> list[Example]:
+    """The file's first questions, each with ten titled paragraphs."""
+    return [
+        Example(
+            key=f"hotpotqa/{one['_id']}",
+            question=one["question"],
+            documents=tuple(
+                Document(f"{title}: {''.join(sentences).strip()}", id=title)
+                for title, sentences in one["context"]
+            ),
+            answers=(one["answer"],),
+            evidence=tuple(_supporting_facts(one)),
+        )
+        for one in json.loads(path.read_text())[:count]
+    ]
+
+
+def _supporting_facts(one: dict[str, Any]) -> Iterator[str]:
+    context = dict(one["context"])
+    for title, index in one["supporting_facts"]:
+        if index < len(context.get(title, ())):
+            yield context[title][index].strip()
+
+
+def squad(path: Path, count: int, num_paragraphs: int, *, irrelevant: bool = False) -> list[Example]:
+    """Answerable questions on one of `num_paragraphs` paragraphs in a row of the same article.
+
+    With `irrelevant`, the paragraphs are those of the next article, which do not answer.
+    """
+    articles = json.loads(path.read_text())["data"]
+    asked = [
+        (index, paragraph, question)
+        for index, article in enumerate(articles)
+        for paragraph, held in enumerate(article["paragraphs"])
+        for question in held["qas"]
+        if not question["is_impossible"]
+    ]
+    chooser = random.Random(f"{SEED} {num_paragraphs} {irrelevant}")
+    return [
+        _squad_example(articles, *one, num_paragraphs, irrelevant, chooser)
+        for one in chooser.sample(asked, count)
+    ]
+
+
+def _squad_example(
+    articles: list[Any],
+    index: int,
+    paragraph: int,
+    question: dict[str, Any],
+    num_paragraphs: int,
+    irrelevant: bool,
+    chooser: random.Random,
+) -> Example:
+    article = articles[(index + irrelevant) % len(articles)]
+    last = len(article["paragraphs"]) - num_paragraphs
+    nearest = range(max(0, paragraph - num_paragraphs + 1), min(paragraph, last) + 1)
+    start = chooser.randrange(last + 1) if irrelevant else chooser.choice(nearest)
+    kind = "squad-irrelevant" if irrelevant else f"squad-{num_paragraphs}"
+    answers = tuple(dict.fromkeys(answer["text"] for answer in question["answers"]))
+    return Example(
+        key=f"{kind}/{question['id']}",
+        question=question["question"],
+        documents=tuple(
+            Document(held["context"].strip(), id=f"{article['title']} {number}")
+            for number, held in enumerate(
+                article["paragraphs"][start : start + num_paragraphs], start=start
+            )
+        ),
+        answers=answers,
+        evidence=() if irrelevant else answers,
+    )
