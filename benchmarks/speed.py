@@ -29,7 +29,7 @@ import torch
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedModel
 
 from attribot_rag import ContextOptions, Generation, GenerationRecorder, LanguageModel, load_model
-from attribot_rag.context import TokenizedText, locate_context
+from attribot_rag.context import Ablation, TokenizedText, locate_context
 from attribot_rag.scoring.base import Implementation
 from attribot_rag.scoring.cropped import Cropped
 from attribot_rag.scoring.memory import Batching
@@ -139,7 +139,7 @@ def hotpotqa_tasks(
         )
         count = len(context.sources)
         chosen = {int((number + 0.5) * count / sources) for number in range(sources)}
-        ablated = [context.ablate([index], language_model) for index in sorted(chosen)]
+        ablated = [context.ablate(Ablation.of(index), language_model) for index in sorted(chosen)]
         rows = [Row.exact(prompt_ids, len(prompt_ids), generation)]
         rows += [Row.exact(one.ids, one.num_shared, generation) for one in ablated]
         tasks.append(Task(generation, rows))

@@ -19,7 +19,8 @@ from attribot_rag.recording import GenerationRecorder
 
 
 def attributor_of(model: LanguageModel) -> Attributor:
-    return Attributor(model.model, model.tokenizer, progress=False)
+    """Exact, so that scores that came about in two ways can be compared."""
+    return Attributor(model.model, model.tokenizer, method="leave_one_out", progress=False)
 
 
 @pytest.fixture(scope="module")

@@ -191,7 +191,7 @@ class TestNotFinite:
         broken = copy.deepcopy(model.model)
         token_id = model.encode(" harbour")[0]
         broken.get_parameter("model.embed_tokens.weight").data[token_id] = float("nan")
-        attributor = Attributor(broken, model.tokenizer, progress=False)
+        attributor = attributor_of(LanguageModel(broken, model.tokenizer), method="leave_one_out")
         with pytest.raises(ScoringFailed, match="try float32 or bfloat16"):
             attributor.attribute(rendered(model), "In the hall.", DOCUMENTS)
 
@@ -199,15 +199,15 @@ class TestNotFinite:
 class TestSpecialTokensInDocuments:
     DOCUMENT = "The markers <|im_start|> and <|im_end|> begin and end a turn. They are tokens."
 
-    def test_parsed_as_special_ids(self, attributor: Attributor, model: LanguageModel) -> None:
+    def test_parsed_as_special_ids(self, model: LanguageModel) -> None:
         """The chat template puts the text in, and the tokenizer makes special ids of it."""
         prompt = rendered(model, [self.DOCUMENT, *DOCUMENTS])
         prompt_ids = model.encode_prompt(prompt)
         end_id = model.tokenizer.convert_tokens_to_ids("<|im_end|>")
         assert prompt_ids.count(end_id) == 2
-        self.check(attributor, prompt_ids, model)
+        self.check(prompt_ids, model)
 
-    def test_written_out_as_text(self, attributor: Attributor, model: LanguageModel) -> None:
+    def test_written_out_as_text(self, model: LanguageModel) -> None:
         """A careful application encodes documents so that they cannot end the turn."""
         before, after = rendered(model, ["|"]).split("|", 1)
         start, _, rest = rendered(model, ["THE DOCUMENTS"]).partition("THE DOCUMENTS")
@@ -220,11 +220,10 @@ class TestSpecialTokensInDocuments:
         )
         end_id = model.tokenizer.convert_tokens_to_ids("<|im_end|>")
         assert prompt_ids.count(end_id) == 1
-        self.check(attributor, prompt_ids, model)
+        self.check(prompt_ids, model)
 
-    def check(
-        self, attributor: Attributor, prompt_ids: tuple[int, ...], model: LanguageModel
-    ) -> None:
+    def check(self, prompt_ids: tuple[int, ...], model: LanguageModel) -> None:
+        attributor = attributor_of(model, method="leave_one_out")
         response_ids = model.encode(ANSWER)
         found = attributor.attribute(prompt_ids, response_ids, [self.DOCUMENT, *DOCUMENTS])
         assert found.not_located == ()
@@ -318,6 +317,7 @@ def test_two_thousand_sources(smollm2: LanguageModel) -> None:
     attributor = Attributor(
         tiny,
         smollm2.tokenizer,
+        method="leave_one_out",
         progress=False,
         context=ContextOptions(
             source_unit=lambda text: (

@@ -12,6 +12,7 @@ import pytest
 from tiny_tokenizers import byte_level
 
 from attribot_rag import Attribution
+from attribot_rag.attribution import SCHEMA_VERSION
 from attribot_rag.cli import main
 
 CORPUS = Path(__file__).parent.parent / "examples" / "corpus"
@@ -65,7 +66,7 @@ def test_json_stands_alone_on_stdout(
     assert main(ask(notes, tiny_model, "--json")) == 0
     shown = capsys.readouterr()
     attribution = Attribution.from_json(shown.out)
-    assert json.loads(shown.out)["schema_version"] == "1.0"
+    assert json.loads(shown.out)["schema_version"] == SCHEMA_VERSION
     assert [document.id for document in attribution.documents] == ["notes.md#1"]
     assert len(attribution.token_spans) == 6
     assert attribution.provenance.retokenized is False

@@ -43,8 +43,13 @@ class Repeating:
         self._thread.join()
 
 
+def attributor_of(model: LanguageModel) -> Attributor:
+    """Exact, so that scores of all sources can be compared; `auto` decides which are scored."""
+    return Attributor(model.model, model.tokenizer, method="leave_one_out", progress=False)
+
+
 def run_at_once(model: LanguageModel, *, times: int, max_new_tokens: int, record: bool) -> None:
-    attributor = Attributor(model.model, model.tokenizer, progress=False)
+    attributor = attributor_of(model)
     documents = DOCUMENTS[:2]
     prompt = messages(documents) if model.tokenizer.chat_template else rendered(model, documents)
     inputs = torch.tensor([model.encode_prompt(prompt)])
@@ -95,7 +100,7 @@ def test_the_real_model_generates_and_is_scored(smollm2: LanguageModel) -> None:
 
 def test_scoring_with_two_attributors_at_once() -> None:
     model = byte_level()
-    attributors = [Attributor(model.model, model.tokenizer, progress=False) for _ in range(2)]
+    attributors = [attributor_of(model) for _ in range(2)]
     alone = attributors[0].attribute(messages(), ANSWER, DOCUMENTS)
 
     def score() -> Attribution:
@@ -158,14 +163,17 @@ def state_of(model: PreTrainedModel) -> dict[str, Any]:
 @pytest.mark.parametrize("name", ["llama", "gemma2", "phi3_longrope", "bloom", "t5", "mixtral"])
 @pytest.mark.parametrize("training", [False, True])
 @pytest.mark.parametrize("attention", [None, "eager"])
-def test_the_model_is_left_as_it_was(name: str, training: bool, attention: str | None) -> None:
+@pytest.mark.parametrize("method", ["auto", "leave_one_out"])
+def test_the_model_is_left_as_it_was(
+    name: str, training: bool, attention: str | None, method: str
+) -> None:
     model = build(name)
     if attention is not None:
         model.model.set_attn_implementation(attention)
     model.model.train(training)
     frozen, *_ = model.model.parameters()
     frozen.requires_grad_(False)
-    attributor = Attributor(model.model, model.tokenizer, progress=False)
+    attributor = Attributor(model.model, model.tokenizer, method=method, progress=False)
     document = "The treaty was signed. It was old."
     inputs = torch.tensor([model.encode(f"{document} Where?")])
     # The first call of some models makes attributes and buffers of their own.
@@ -191,12 +199,10 @@ def test_the_model_is_left_as_it_was(name: str, training: bool, attention: str |
 def test_scores_of_a_model_in_training_are_those_in_evaluation() -> None:
     model = build("gpt2")
     document = "The treaty was signed. It was old."
-    expected = Attributor(model.model, model.tokenizer, progress=False).attribute(
-        f"{document} Where?", "In town.", [document]
-    )
+    expected = attributor_of(model).attribute(f"{document} Where?", "In town.", [document])
     assert model.model.config.resid_pdrop > 0
     model.model.train()
-    attributor = Attributor(model.model, model.tokenizer, progress=False)
+    attributor = attributor_of(model)
     with attributor.recorder:
         inputs = torch.tensor([model.encode(f"{document} Where?")])
         torch.manual_seed(0)

@@ -19,13 +19,18 @@ SETS: list[dict[str, Any]] = json.loads(
 )
 
 
-@pytest.fixture(scope="module")
-def attributed(smollm2: LanguageModel) -> list[tuple[dict[str, Any], Attribution]]:
-    return list(attribute_all(smollm2))
+@pytest.fixture(scope="module", params=["leave_one_out", "auto"])
+def attributed(
+    request: pytest.FixtureRequest, smollm2: LanguageModel
+) -> list[tuple[dict[str, Any], Attribution]]:
+    return list(attribute_all(smollm2, request.param))
 
 
-def attribute_all(language_model: LanguageModel) -> Iterator[tuple[dict[str, Any], Attribution]]:
-    attributor = Attributor(language_model.model, language_model.tokenizer, progress=False)
+def attribute_all(
+    language_model: LanguageModel, method: str
+) -> Iterator[tuple[dict[str, Any], Attribution]]:
+    model, tokenizer = language_model.model, language_model.tokenizer
+    attributor = Attributor(model, tokenizer, method=method, progress=False)
     for one in SETS:
         documents = [Document(document["text"], document["id"]) for document in one["documents"]]
         prompt = rag_prompt(one["question"], documents, chat=True)

@@ -9,7 +9,14 @@ from hypothesis import strategies as st
 from texts import texts, unspaced
 from tiny_tokenizers import byte_level
 
-from attribot_rag.context import Context, ContextOptions, Document, TokenizedText, locate_context
+from attribot_rag.context import (
+    Ablation,
+    Context,
+    ContextOptions,
+    Document,
+    TokenizedText,
+    locate_context,
+)
 from attribot_rag.errors import DocumentsNotLocated, InvalidInput
 
 A = "The treaty was signed in the old town hall."
@@ -33,7 +40,7 @@ def rag_prompt(*documents: str, before: str = "Answer from the context.") -> str
 
 
 def ablated_text(context: Context, *source_ids: int) -> str:
-    ablated = context.ablate(source_ids, byte_level())
+    ablated = context.ablate(Ablation.of(*source_ids), byte_level())
     assert ablated.in_step
     return byte_level().decode(ablated.ids)
 

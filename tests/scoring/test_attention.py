@@ -16,6 +16,7 @@ from attribot_rag.scoring.attention import (
     packed_layout,
 )
 from attribot_rag.scoring.base import Unsupported
+from attribot_rag.scoring.row import Piece, Row
 
 HEADS, KEY_HEADS, WIDTH, CACHED = 4, 2, 8, 20
 
@@ -48,29 +49,54 @@ def segments(draw: st.DrawFn) -> tuple[tuple[int, int], ...]:
     return tuple(zip(edges[::2], edges[1::2], strict=False))
 
 
-@given(rows=st.lists(st.tuples(st.integers(1, 7), segments()), min_size=1, max_size=5))
+@st.composite
+def made_rows(draw: st.DrawFn) -> list[Row]:
+    """Up to four rows of up to three pieces; nothing of what a piece sees is in order."""
+    lengths = st.lists(st.integers(1, 6), min_size=1, max_size=3)
+    return [
+        Row(tuple(Piece(draw(segments()), (5,) * length, 0) for length in draw(lengths)))
+        for _ in range(draw(st.integers(1, 4)))
+    ]
+
+
+@given(rows=made_rows())
 @settings(deadline=None, max_examples=60)
-def test_each_row_sees_its_segments_and_its_own_past(
-    rows: list[tuple[int, tuple[tuple[int, int], ...]]],
-) -> None:
-    total = sum(length for length, _ in rows)
+def test_each_piece_sees_its_segments_and_the_past_of_its_row(rows: list[Row]) -> None:
+    total = sum(row.num_tokens for row in rows)
     query = random(1, HEADS, total, WIDTH, seed=1)
     key, value = (random(1, KEY_HEADS, total, WIDTH, seed=seed) for seed in (2, 3))
     cache = LayerCache(*(random(1, KEY_HEADS, CACHED, WIDTH, seed=seed) for seed in (4, 5)))
-    ends = [sum(length for length, _ in rows[: index + 1]) for index in range(len(rows))]
-    spans = tuple((end - length, end) for end, (length, _) in zip(ends, rows, strict=True))
-    layout = PackedLayout((cache,), spans, tuple(seen for _, seen in rows))
+    layout = PackedLayout.of(rows, (cache,))
     with packed_layout(layout):
         output, _ = packed_attention(Layer(), query, key, value, None)
     assert layout.layers_seen == {0}
-    for (start, end), (_, seen) in zip(spans, rows, strict=True):
-        keys = torch.cat([*(cache.keys[:, :, a:b] for a, b in seen), key[:, :, start:end]], dim=2)
-        values = torch.cat(
-            [*(cache.values[:, :, a:b] for a, b in seen), value[:, :, start:end]], dim=2
-        )
-        num_past = keys.shape[2] - (end - start)
-        expected = plain(query[:, :, start:end], keys, values, num_past).transpose(1, 2)
-        assert torch.allclose(output[:, start:end].double(), expected, atol=1e-5)
+    end = 0
+    for row in rows:
+        row_start = end
+        for piece in row.pieces:
+            start, end = end, end + len(piece.token_ids)
+            keys, values = (
+                torch.cat([*(cached[:, :, a:b] for a, b in piece.segments), own], dim=2)
+                for cached, own in (
+                    (cache.keys, key[:, :, row_start:end]),
+                    (cache.values, value[:, :, row_start:end]),
+                )
+            )
+            num_past = keys.shape[2] - (end - start)
+            expected = plain(query[:, :, start:end], keys, values, num_past).transpose(1, 2)
+            assert torch.allclose(output[:, start:end].double(), expected, atol=1e-5)
+    assert end == total
+
+
+def test_pieces_are_laid_out_row_by_row() -> None:
+    rows = [
+        Row((Piece(((0, 3),), (5, 6), 7), Piece((), (7, 8, 9), 12))),
+        Row((Piece(((2, 4),), (5,), 4),)),
+    ]
+    layout = PackedLayout.of(rows, ())
+    assert layout.spans == ((0, 2), (2, 5), (5, 6))
+    assert layout.starts == (0, 0, 5)
+    assert layout.segments == (((0, 3),), (), ((2, 4),))
 
 
 def test_merging_is_symmetric_and_survives_parts_of_very_different_weight() -> None:
@@ -102,12 +128,12 @@ def test_the_kernel_gives_the_natural_log_sum_exp(causal: bool, scaling: float |
 def test_a_keyword_that_would_change_attention_is_refused(keyword: dict[str, Any]) -> None:
     query = random(1, HEADS, 2, WIDTH, seed=1)
     key = value = random(1, KEY_HEADS, 2, WIDTH, seed=2)
-    layout = PackedLayout((), ((0, 2),), ((),))
+    layout = PackedLayout((), ((0, 2),), (0,), ((),))
     with packed_layout(layout), pytest.raises(Unsupported, match=next(iter(keyword))):
         packed_attention(Layer(), query, key, value, None, **keyword)
 
 
 def test_a_mask_is_refused() -> None:
     query = key = value = random(1, HEADS, 2, WIDTH, seed=1)
-    with packed_layout(PackedLayout((), ((0, 2),), ((),))), pytest.raises(Unsupported):
+    with packed_layout(PackedLayout((), ((0, 2),), (0,), ((),))), pytest.raises(Unsupported):
         packed_attention(Layer(), query, key, value, torch.zeros(1, 1, 2, 2))

@@ -11,15 +11,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tiny_tokenizers import byte_level
 
-from attribot_rag.context import ContextOptions, TokenizedText, locate_context
+from attribot_rag.context import Ablation, ContextOptions, TokenizedText, locate_context
 from attribot_rag.errors import (
     InvalidInput,
     ScoringFailed,
     ScoringOutOfMemory,
 )
 from attribot_rag.generation import Generation
-from attribot_rag.methods import leave_one_out
-from attribot_rag.scoring import LogLikelihoods, Scorer, ScoringModels, ScoringOptions
+from attribot_rag.methods import LeaveOneOut
+from attribot_rag.scoring import LogLikelihoods, Progress, Scorer, ScoringModels, ScoringOptions
 from attribot_rag.scoring.packed import Packed
 from attribot_rag.scoring.row import Row
 
@@ -53,8 +53,22 @@ def scorer(
     )
 
 
+class Told(Progress):
+    """Keeps what a progress bar is told."""
+
+    def __init__(self) -> None:
+        self.expected: list[int] = []
+        self.advanced: list[int] = []
+
+    def expect(self, count: int) -> None:
+        self.expected.append(count)
+
+    def advance(self, count: int) -> None:
+        self.advanced.append(count)
+
+
 def every_source(one: Scorer) -> LogLikelihoods:
-    return one.score([(source.id,) for source in one.context.sources])
+    return one.score([Ablation.of(source.id) for source in one.context.sources])
 
 
 @pytest.fixture(scope="module")
@@ -89,7 +103,7 @@ def test_any_ablation_equals_scoring_the_prompt_without_that_text(
     ablations: list[set[int]], implementation: str
 ) -> None:
     one = scorer(implementation=implementation)
-    found = one.score(ablations)
+    found = one.score([Ablation.of(*ablation) for ablation in ablations])
     for ablation, log_likelihoods in zip(ablations, found.ablated, strict=True):
         text = one.context.prompt.text
         for source_id in ablation:
@@ -113,7 +127,7 @@ def test_any_ablation_equals_scoring_the_prompt_without_that_text(
 @given(order=st.permutations(range(SENTENCES)))
 @settings(deadline=None, max_examples=10)
 def test_the_order_of_ablations_does_not_matter(truth: LogLikelihoods, order: list[int]) -> None:
-    found = scorer().score([(index,) for index in order])
+    found = scorer().score([Ablation.of(index) for index in order])
     assert np.allclose(found.ablated, truth.ablated[list(order)], atol=1e-4)
 
 
@@ -122,13 +136,13 @@ def test_a_duplicate_is_ablated_everywhere() -> None:
     twice = [source for source in one.context.sources if len(source.occurrences) == 2]
     assert [source.text for source in twice] == ["The river was closed for two winters."]
     assert twice[0].documents == (0, 2)
-    ablated = one.context.ablate([twice[0].id], LANGUAGE_MODEL)
+    ablated = one.context.ablate(Ablation.of(twice[0].id), LANGUAGE_MODEL)
     assert "two winters" not in LANGUAGE_MODEL.decode(ablated.ids)
 
 
 def test_removing_every_source_leaves_the_rest_of_the_prompt() -> None:
     one = scorer()
-    everything = one.context.ablate(range(SENTENCES), LANGUAGE_MODEL)
+    everything = one.context.ablate(Ablation.of(*range(SENTENCES)), LANGUAGE_MODEL)
     assert LANGUAGE_MODEL.decode(everything.ids) == (
         "<|im_start|>user\n\n\n\n\n\n\nQuestion: who?<|im_end|>\n<|im_start|>assistant\n"
     )
@@ -139,7 +153,8 @@ def test_tokens_are_counted(truth: LogLikelihoods) -> None:
         one = scorer(implementation=implementation)
         every_source(one)
         prompt, response = one.generation.prompt_ids, one.generation.response_ids
-        ablated = [one.context.ablate([index], LANGUAGE_MODEL) for index in range(SENTENCES)]
+        ablations = map(Ablation.of, range(SENTENCES))
+        ablated = [one.context.ablate(ablation, LANGUAGE_MODEL) for ablation in ablations]
         shared = [one.num_shared for one in ablated]
         lengths = [len(one.ids) for one in ablated]
         if implementation == "reference":
@@ -154,11 +169,15 @@ def test_tokens_are_counted(truth: LogLikelihoods) -> None:
 
 
 def test_progress_is_told_of_every_ablation() -> None:
-    finished: list[int] = []
     one = scorer(token_budget=300)
-    one.score([(index,) for index in range(SENTENCES)], advance=finished.append)
-    assert sum(finished) == SENTENCES
-    assert len(finished) > 1
+    progress = one.session.progress = Told()
+    every_source(one)
+    assert progress.expected == [SENTENCES]
+    assert sum(progress.advanced) == SENTENCES
+    assert len(progress.advanced) > 1
+    one.score([Ablation.of(0, 1)])
+    assert progress.expected == [SENTENCES, 1]
+    assert sum(progress.advanced) == SENTENCES + 1
 
 
 class Scarce(Packed):
@@ -167,7 +186,7 @@ class Scarce(Packed):
     room = 0
 
     def log_likelihoods(self, rows: Sequence[Row]) -> torch.Tensor:
-        if sum(len(row.token_ids) for row in rows) > self.room:
+        if sum(row.num_tokens for row in rows) > self.room:
             raise torch.OutOfMemoryError("injected")
         return super().log_likelihoods(rows)
 
@@ -184,10 +203,10 @@ def scarce_scorer(room: int) -> Scorer:
 
 def test_running_out_of_memory_halves_the_budget_and_goes_on(truth: LogLikelihoods) -> None:
     one = scarce_scorer(room=300)
-    finished: list[int] = []
-    found = one.score([(index,) for index in range(SENTENCES)], advance=finished.append)
+    progress = one.session.progress = Told()
+    found = every_source(one)
     assert np.allclose(found.ablated, truth.ablated, atol=1e-4)
-    assert sum(finished) == SENTENCES
+    assert sum(progress.advanced) == SENTENCES
     assert one._batching.token_budget < 100_000
     assert one.usage.forward_passes > 1
 
@@ -212,8 +231,8 @@ def test_another_runtime_error_is_not_taken_for_memory() -> None:
 def test_the_self_check_reports_how_far_the_reference_is() -> None:
     one = scorer(self_check=True)
     every_source(one)
-    assert one.usage.self_check is not None
-    assert one.usage.self_check < 1e-4
+    assert one.session.self_check is not None
+    assert one.session.self_check < 1e-4
 
 
 def test_the_self_check_refuses_wrong_numbers() -> None:
@@ -236,11 +255,11 @@ def test_unknown_options_name_the_valid_ones() -> None:
 
 
 def test_leave_one_out_is_the_difference_to_the_full_prompt(truth: LogLikelihoods) -> None:
-    scores = leave_one_out(scorer())
-    assert scores.method == "leave_one_out"
+    scores = LeaveOneOut().run(scorer())
     assert None not in scores.token_scores
     found = np.array(scores.token_scores, dtype=float)
     assert np.allclose(found, truth.full - truth.ablated, atol=1e-4)
+    assert scores.token_log_likelihoods is not None
     assert np.allclose(scores.token_log_likelihoods, truth.full, atol=1e-4)
     assert all(scores.exact)
 
