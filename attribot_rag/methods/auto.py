@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from attribot_rag.context import Ablation
 from attribot_rag.context.grouping import Level
 from attribot_rag.language_model import LanguageModel
 from attribot_rag.methods.base import Method, Row, Scores, best
 from attribot_rag.methods.hierarchical import best_of_each_sentence
+from attribot_rag.methods.leave_one_out import scores_of
 from attribot_rag.methods.proxy import Proxy
 from attribot_rag.methods.screening import Screening
 from attribot_rag.scoring import Scorer
@@ -39,12 +41,14 @@ class Auto:
     def run(self, scorer: Scorer) -> Scores:
         whole = scorer.score([scorer.context.whole])
         reliance = whole.changes[0]
-        scores = self._screening(scorer).run(scorer)
+        screening = self._screening(scorer)
+        scores = screening.run(scorer)
         rows, exact = list(scores.token_scores), list(scores.exact)
         candidates = [index for index in best(scores.totals, len(rows)) if rows[index] is not None]
         winners = best_of_each_sentence(scorer, rows)
         queue = [*dict.fromkeys([*candidates[: self.rescore], *winners, *candidates])]
-        queue = [index for index in queue if not exact[index]]
+        if screening is self._on_target and scorer.masked_refusal is not None:
+            queue = []  # what the screening scored is as exact as it can be
         count = len({*candidates[: self.rescore], *winners})
         seen: list[tuple[Row, Row]] = []
         agreement = None
@@ -64,32 +68,40 @@ class Auto:
             if agreement is None or agreement >= self.min_agreement:
                 break
             count = len(seen)
-        full = tuple(whole.full.tolist())
         return replace(
             scores,
-            token_log_likelihoods=full,
+            token_log_likelihoods=scores_of(whole).token_log_likelihoods,
             token_scores=tuple(rows),
             exact=tuple(exact),
             context_reliance=reliance,
             agreement=agreement,
+            screened=scores.token_scores,
             num_dropped=num_dropped,
             notes=tuple(self._notes(scores, agreement)),
         )
 
     def _screening(self, scorer: Scorer) -> Method:
         """What finds the candidates."""
-        screening = Screening(self.keep, self.level)
-        if self.proxy is not None and self._proxy_pays(scorer, screening, self.proxy):
-            return Proxy(self.proxy, screening)
-        return screening
+        on_proxy = self._on_proxy
+        if on_proxy is not None and self._proxy_pays(scorer, on_proxy.language_model):
+            return on_proxy
+        return self._on_target
 
-    def _proxy_pays(self, scorer: Scorer, screening: Screening, proxy: LanguageModel) -> bool:
+    @cached_property
+    def _on_target(self) -> Screening:
+        return Screening(self.keep, self.level)
+
+    @cached_property
+    def _on_proxy(self) -> Proxy | None:
+        return None if self.proxy is None else Proxy(self.proxy, self._on_target)
+
+    def _proxy_pays(self, scorer: Scorer, proxy: LanguageModel) -> bool:
         """Whether the proxy, which has to read the prompt first, finds candidates cheaper."""
         generation, context = scorer.generation, scorer.context
         num_prompt, num_response = len(generation.prompt_ids), len(generation.response_ids)
         masked = scorer.masked_refusal is None
         per_ablation = (num_prompt - context.end if masked else num_prompt // 2) + num_response
-        tokens = screening.num_ablations(scorer) * per_ablation
+        tokens = self._on_target.num_ablations(scorer) * per_ablation
         own = scorer.language_model.num_parameters * tokens
         return proxy.num_parameters * (num_prompt + tokens) < own
 

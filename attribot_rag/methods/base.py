@@ -30,7 +30,8 @@ class Scores:
     again; `token_log_likelihoods` are those of the response with nothing removed, None where the
     budget did not allow even that. `context_reliance`, if it was measured, is the score of the
     whole context; `agreement`, from 0 to 1, how well approximate scores met the exact ones of the
-    same units. `groups` are scores of several units at once, the coarsest first. `num_dropped`
+    same units. `screened`, if some scores are of another kind than others, are those of one kind.
+    `groups` are scores of several units at once, the coarsest first. `num_dropped`
     counts units that were removed as whole tokens. `notes` are what a reader should know.
     """
 
@@ -39,6 +40,7 @@ class Scores:
     exact: tuple[bool, ...]
     context_reliance: Row | None = None
     agreement: float | None = None
+    screened: tuple[Row | None, ...] | None = None
     groups: tuple[GroupScore, ...] = ()
     num_dropped: int = 0
     notes: tuple[str, ...] = ()

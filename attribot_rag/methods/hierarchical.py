@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from attribot_rag.context.grouping import Level, group
+from attribot_rag.errors import InvalidInput
 from attribot_rag.methods.base import (
     GroupScore,
     Method,
@@ -41,6 +42,10 @@ class Hierarchical:
     shorten: bool = True
     each_sentence: bool = False
 
+    def __post_init__(self) -> None:
+        if not self.levels:
+            raise InvalidInput(f"levels={self.levels!r}; name at least one, ('document',) say")
+
     @property
     def name(self) -> str:
         how = "" if self.shorten else ", in the full context"
@@ -54,30 +59,31 @@ class Hierarchical:
             groups = group(current.context, current.units, level)
             units = [tuple(i for unit in held for i in current.units[unit]) for held in groups]
             found = self.coarse.run(current.narrowed(units))
+            in_full = current.context is scorer.context
             group_scores += [
-                GroupScore(tuple(kept[unit] for unit in held), row, exact)
+                GroupScore(tuple(kept[unit] for unit in held), row, in_full and exact)
                 for held, row, exact in zip(groups, found.token_scores, found.exact, strict=True)
                 if row is not None
             ]
             inside = [unit for index in self._chosen(scorer, found) for unit in groups[index]]
-            kept = [kept[unit] for unit in inside]
             finer = narrowed(current, inside, shorten=self.shorten)
             if finer is None:
-                return replace(expanded(found, [], scorer), groups=tuple(group_scores))
+                return replace(unscored(found, scorer), groups=tuple(group_scores))
+            kept = [kept[unit] for unit in inside]
             current = finer
-        scores = self.fine.run(current)
+        scores = expanded(self.fine.run(current), kept, scorer, current)
         return replace(
-            expanded(scores, kept, scorer, exact=current.context is scorer.context),
+            scores,
             token_log_likelihoods=scores.token_log_likelihoods or found.token_log_likelihoods,
             groups=(*group_scores, *scores.groups),
         )
 
     def _chosen(self, scorer: Scorer, found: Scores) -> list[int]:
-        """Indices of the groups that go on, best first."""
+        """Indices of the groups that go on, best first; none that was not scored."""
         chosen = best(found.totals, num_kept(self.keep, len(found.totals)))
         if self.each_sentence:
             chosen += best_of_each_sentence(scorer, found.token_scores)
-        return list(dict.fromkeys(chosen))
+        return [index for index in dict.fromkeys(chosen) if found.token_scores[index] is not None]
 
 
 def best_of_each_sentence(scorer: Scorer, rows: Sequence[Row | None]) -> list[int]:
@@ -90,25 +96,49 @@ def best_of_each_sentence(scorer: Scorer, rows: Sequence[Row | None]) -> list[in
 def narrowed(scorer: Scorer, kept: list[int], *, shorten: bool) -> Scorer | None:
     """A scorer of these of its units, in a prompt without the others or in the same one.
 
-    None if the budget does not allow to read the shortened prompt.
+    None if nothing was kept, if the budget ran out before it was clear what to take out of the
+    prompt, or if it does not allow to read the shortened one.
     """
     units = [scorer.units[index] for index in kept]
+    if not units or (shorten and scorer.session.meter.exhausted):
+        return None
     if not shorten:
         return scorer.narrowed(units)
     rebased = scorer.rebased({source_id for unit in units for source_id in unit})
     return None if rebased is None else rebased.narrowed(units)
 
 
-def expanded(scores: Scores, kept: list[int], scorer: Scorer, *, exact: bool = False) -> Scores:
-    """Scores of the kept units as scores of all the scorer's units.
+def expanded(scores: Scores, kept: Sequence[int], scorer: Scorer, finer: Scorer) -> Scores:
+    """Scores of the finer scorer's units, which are the kept ones, as scores of all units.
 
-    `exact` only if the kept were scored in the scorer's own prompt.
+    Nothing stays `exact` unless it was scored in the scorer's own prompt.
     """
-    rows = dict(zip(kept, scores.token_scores, strict=False))
-    flags = dict(zip(kept, scores.exact, strict=False))
-    count = len(scorer.units)
+    in_full = finer.context is scorer.context
+    places = {index: place for place, index in enumerate(kept)}
+
+    def spread(rows: Sequence[Row | None]) -> tuple[Row | None, ...]:
+        return tuple(
+            rows[places[index]] if index in places else None for index in range(len(scorer.units))
+        )
+
     return replace(
         scores,
-        token_scores=tuple(rows.get(index) for index in range(count)),
-        exact=tuple(exact and flags.get(index, False) for index in range(count)),
+        token_scores=spread(scores.token_scores),
+        exact=tuple(
+            in_full and index in places and scores.exact[places[index]]
+            for index in range(len(scorer.units))
+        ),
+        groups=tuple(
+            GroupScore(
+                tuple(kept[unit] for unit in one.units), one.token_scores, in_full and one.exact
+            )
+            for one in scores.groups
+        ),
+        screened=None if scores.screened is None else spread(scores.screened),
     )
+
+
+def unscored(scores: Scores, scorer: Scorer) -> Scores:
+    """What was found on the way, without a score for any unit."""
+    count = len(scorer.units)
+    return replace(scores, token_scores=(None,) * count, exact=(False,) * count, screened=None)

@@ -7,14 +7,15 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import cast
 
-from attribot_rag.context import DocumentSpan, Source, TokenizedText, locate_context
+from attribot_rag.context import Ablation, DocumentSpan, Source, TokenizedText, locate_context
 from attribot_rag.context.alignment import align
 from attribot_rag.context.context import Context
-from attribot_rag.errors import InvalidInput
+from attribot_rag.context.shortening import shortened
+from attribot_rag.errors import ContextTooLong, InvalidInput
 from attribot_rag.exchange import Exchange
 from attribot_rag.generation import Generation
 from attribot_rag.language_model import LanguageModel, Message, Prompt, is_chat
-from attribot_rag.methods.base import Method, Row, Scores
+from attribot_rag.methods.base import GroupScore, Method, Row, Scores
 from attribot_rag.methods.leave_one_out import LeaveOneOut
 from attribot_rag.scoring import Scorer, ScoringModels
 
@@ -46,18 +47,25 @@ class Proxy:
             unscored = (None,) * len(scorer.units)
             return Scores(None, unscored, (False,) * len(scorer.units))
         scores = self.method.run(other)
-        rows = _columns(scorer, other, scores.token_scores)
-        full, reliance = _columns(
-            scorer, other, (scores.token_log_likelihoods, scores.context_reliance)
-        )
-        present = dict(zip(other.units, rows, strict=True))
+
+        def columns(rows: Sequence[Row | None]) -> tuple[Row | None, ...]:
+            return tuple(_columns(scorer, other, rows))
+
+        full, reliance = columns((scores.token_log_likelihoods, scores.context_reliance))
+        of_groups = columns([one.token_scores for one in scores.groups])
         note = f"Scores are those of the proxy {self.language_model.name}."
         return replace(
             scores,
             token_log_likelihoods=full,
-            token_scores=tuple(present.get(unit) for unit in scorer.units),
+            token_scores=columns(scores.token_scores),
             exact=(False,) * len(scorer.units),
             context_reliance=reliance,
+            screened=None if scores.screened is None else columns(scores.screened),
+            groups=tuple(
+                GroupScore(one.units, row, exact=False)
+                for one, row in zip(scores.groups, of_groups, strict=True)
+                if row is not None
+            ),
             notes=(*scores.notes, note),
         )
 
@@ -73,27 +81,46 @@ def proxied(scorer: Scorer, language_model: LanguageModel, models: ScoringModels
         raise InvalidInput("this scorer was made without an exchange, which a proxy has to read")
     target = scorer.language_model
     if _encodes_alike(target, language_model, scorer):
-        generation = scorer.generation.without_cache()
-        return replace(
-            scorer,
-            language_model=language_model,
-            generation=generation,
-            models=models,
-        )
-    prompt_ids = language_model.encode_prompt(_readable(exchange, target, language_model))
-    response = target.decode(scorer.generation.response_ids, skip_special_tokens=True)
-    generation = Generation(prompt_ids, language_model.encode(response), retokenized=True)
-    tokens = TokenizedText.of(prompt_ids, language_model)
-    context = locate_context(tokens, scorer.context.documents, exchange.context_options)
-    other = replace(
+        generation, context = scorer.generation.without_cache(), scorer.context
+    else:
+        prompt_ids = language_model.encode_prompt(_readable(exchange, target, language_model))
+        tokens = TokenizedText.of(prompt_ids, language_model)
+        located = locate_context(tokens, scorer.context.documents, exchange.context_options)
+        context = _with_ids_of(exchange.context, located)
+        gone = frozenset(context.present) - frozenset(scorer.context.present)
+        context = shortened(context, Ablation(gone), language_model)
+        response = target.decode(scorer.generation.response_ids, skip_special_tokens=True)
+        response_ids = language_model.encode(response)
+        generation = Generation(context.prompt.ids, response_ids, retokenized=True)
+    _check_length(generation, language_model)
+    if not _may_read(scorer, len(generation.prompt_ids)):
+        return None
+    return replace(
         scorer,
         language_model=language_model,
         generation=generation,
-        context=_with_ids_of(exchange.context, context),
+        context=context,
         models=models,
     )
-    rebased = other.rebased(scorer.context.present)
-    return None if rebased is None else rebased.narrowed(scorer.units)
+
+
+def _check_length(generation: Generation, proxy: LanguageModel) -> None:
+    length = len(generation.prompt_ids) + len(generation.response_ids) - 1
+    if proxy.max_positions is not None and length > proxy.max_positions:
+        raise ContextTooLong(
+            f"prompt and response take {length} positions of the proxy {proxy.name!r}, which has "
+            f"{proxy.max_positions}; use another proxy"
+        )
+
+
+def _may_read(scorer: Scorer, num_tokens: int) -> bool:
+    """Whether the budget allows a prompt of this length; the first thing that is done always is."""
+    session = scorer.session
+    started = any(usage.scored_tokens for _, usage in session.usages)
+    if not started or session.meter.allows(num_tokens):
+        return True
+    session.meter.exhausted = True
+    return False
 
 
 def _encodes_alike(target: LanguageModel, proxy: LanguageModel, scorer: Scorer) -> bool:
@@ -115,7 +142,7 @@ def _readable(exchange: Exchange, target: LanguageModel, proxy: LanguageModel) -
     messages = cast(Sequence[Message], prompt)
     if proxy.tokenizer.chat_template:
         return messages
-    return "\n\n".join(str(message["content"]) for message in messages)
+    return "\n\n".join(str(message.get("content") or "") for message in messages)
 
 
 def _with_ids_of(target: Context, proxy: Context) -> Context:
@@ -129,7 +156,9 @@ def _with_ids_of(target: Context, proxy: Context) -> Context:
                 f"the proxy's prompt does not hold the source {source.text[:60]!r}; its template "
                 "may change or cut the documents: use another proxy"
             )
-        sources.append(replace(source, occurrences=matches[0].occurrences))
+        places = {place.start: place for match in matches for place in match.occurrences}
+        occurrences = tuple(places[start] for start in sorted(places))
+        sources.append(replace(source, occurrences=occurrences))
     return replace(proxy, sources=tuple(sources))
 
 

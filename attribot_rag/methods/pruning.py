@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from attribot_rag.methods.base import Method, Scores, best, num_kept
-from attribot_rag.methods.hierarchical import expanded, narrowed
+from attribot_rag.methods.hierarchical import expanded, narrowed, unscored
 from attribot_rag.methods.leave_one_out import LeaveOneOut
 from attribot_rag.scoring import Scorer
 
@@ -31,12 +31,13 @@ class Pruned:
 
     def run(self, scorer: Scorer) -> Scores:
         screened = self.first.run(scorer)
-        kept = sorted(best(screened.totals, num_kept(self.keep, len(scorer.units))))
+        candidates = best(screened.totals, num_kept(self.keep, len(scorer.units)))
+        kept = sorted(index for index in candidates if screened.token_scores[index] is not None)
         second = narrowed(scorer, kept, shorten=self.shorten)
         if second is None:
-            return expanded(screened, [], scorer)
-        scores = self.then.run(second)
+            return unscored(screened, scorer)
+        scores = expanded(self.then.run(second), kept, scorer, second)
         return replace(
-            expanded(scores, kept, scorer, exact=second.context is scorer.context),
+            scores,
             token_log_likelihoods=scores.token_log_likelihoods or screened.token_log_likelihoods,
         )

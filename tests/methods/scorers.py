@@ -1,0 +1,187 @@
+"""Scorers of small prompts on tiny models, and what a test of methods asks of them by hand."""
+
+import copy
+from collections.abc import Sequence
+from functools import cache
+from typing import Any
+
+import numpy as np
+import tiny_models
+from tiny_tokenizers import byt5, byte_level, metaspace
+
+from attribot_rag.context import (
+    Ablation,
+    ContextOptions,
+    Document,
+    TokenizedText,
+    locate_context,
+)
+from attribot_rag.exchange import Exchange
+from attribot_rag.generation import Generation
+from attribot_rag.language_model import LanguageModel, Message, Prompt
+from attribot_rag.methods import Method, Scores
+from attribot_rag.scoring import (
+    Budget,
+    Meter,
+    Progress,
+    Scorer,
+    ScoringModels,
+    ScoringOptions,
+    Session,
+)
+
+ATOL = 1e-3
+TREATY = (
+    "The treaty was signed in the town hall. The river was closed for two winters. "
+    "The merchants asked for one thing only.",
+    "The first ships came up the river with salt. The town hall burned down in 1683. "
+    "Many letters are lost.",
+    "Today the room is a museum. Visitors can see the seals. The copy of the treaty is there.",
+    "The queen asked for the river. The free cities had been closed.",
+)
+ANSWER = "The ships came with salt. Many letters are lost."
+PLACES = ("harbour", "river", "tower", "hall", "table", "museum", "city", "treaty")
+OTHER_TEMPLATE = (
+    "{% for message in messages %}[{{ message['role'] }}] {{ message['content'] }}\n"
+    "{% endfor %}[answer] "
+)
+CUTTING_TEMPLATE = "{% for message in messages %}{{ message['content'][:150] }}{% endfor %}\n"
+
+
+def many_documents(count: int = 8) -> tuple[str, ...]:
+    """Documents of three short sentences, all different."""
+    return tuple(
+        f"The {place} was built in {1600 + 7 * index}. Many ships came to the {place}. "
+        f"The queen closed {index} of them."
+        for index, place in enumerate(PLACES[:count])
+    )
+
+
+def chat(documents: Sequence[str | Document], question: str = "who signed it?") -> list[Message]:
+    texts = [Document.of(document).text for document in documents]
+    return [
+        {"role": "system", "content": "Answer from the context."},
+        {"role": "user", "content": "\n\n".join(texts) + f"\n\nQuestion: {question}"},
+    ]
+
+
+@cache
+def scoring_models(language_model: LanguageModel) -> ScoringModels:
+    return ScoringModels(language_model.model)
+
+
+@cache
+def other_chat() -> LanguageModel:
+    """A slow tokenizer of bytes with a chat template unlike that of `byte_level`."""
+    return _with_template(byt5(), OTHER_TEMPLATE)
+
+
+@cache
+def cutting_chat() -> LanguageModel:
+    """A template that loses the end of a message."""
+    return _with_template(byt5(), CUTTING_TEMPLATE)
+
+
+@cache
+def sibling() -> LanguageModel:
+    """Another model with the tokenizer and the template of `byte_level`."""
+    source = byte_level()
+    model = copy.deepcopy(source.model)
+    for parameter in model.parameters():
+        parameter.data = parameter.data.flip(0)
+    return LanguageModel(model, source.tokenizer)
+
+
+@cache
+def built(name: str) -> LanguageModel:
+    """A tiny model of an architecture, with room for the prompts here."""
+    language_model = tiny_models.build(name)
+    language_model.model.config.max_position_embeddings = 4096
+    return language_model
+
+
+def _with_template(language_model: LanguageModel, template: str) -> LanguageModel:
+    tokenizer = copy.deepcopy(language_model.tokenizer)
+    tokenizer.chat_template = template
+    return LanguageModel(language_model.model, tokenizer)
+
+
+def scorer(
+    documents: Sequence[str | Document] = TREATY,
+    response: str = ANSWER,
+    *,
+    language_model: LanguageModel | None = None,
+    prompt: Prompt | None = None,
+    budget: int | None = None,
+    progress: Progress | None = None,
+    context: ContextOptions | None = None,
+    **options: Any,
+) -> Scorer:
+    """A scorer as the facade makes it; `budget` is in tokens."""
+    language_model = language_model or byte_level()
+    prompt = chat(documents) if prompt is None else prompt
+    prompt_ids = language_model.encode_prompt(prompt)
+    tokens = TokenizedText.of(prompt_ids, language_model)
+    context = context or ContextOptions()
+    located = locate_context(tokens, documents, context)
+    return Scorer(
+        language_model=language_model,
+        generation=Generation(prompt_ids, language_model.encode(response), retokenized=True),
+        context=located,
+        models=scoring_models(language_model),
+        options=ScoringOptions(**options),
+        session=Session(
+            Meter(None if budget is None else Budget(tokens=budget)), progress or Progress()
+        ),
+        exchange=Exchange(prompt, located, context),
+    )
+
+
+def plain(documents: Sequence[str]) -> str:
+    """A prompt as rendered text, for a tokenizer without a chat template."""
+    return "\n\n".join(documents) + "\n\nQuestion: who signed it? "
+
+
+def metaspace_scorer(**options: Any) -> Scorer:
+    return scorer(language_model=metaspace(), prompt=plain(TREATY), **options)
+
+
+def by_hand(one: Scorer, units: Sequence[Sequence[int]]) -> list[np.ndarray[Any, Any]]:
+    """The scores of sources taken out together, each asked for in a call of its own."""
+    rows = [one.score([Ablation.of(*unit)]) for unit in units]
+    return [row.full - row.ablated[0] for row in rows]
+
+
+def best_by_hand(rows: Sequence[np.ndarray[Any, Any]], count: int) -> list[int]:
+    return sorted(range(len(rows)), key=lambda index: -float(rows[index].sum()))[:count]
+
+
+def ids_of(one: Scorer, document: int) -> list[int]:
+    """The sources of a document that hold no earlier one."""
+    return [source.id for source in one.context.sources if source.documents[0] == document]
+
+
+def assert_same_rows(found: Scores, expected: Scores) -> None:
+    """The same units have scores, and these agree."""
+    assert len(found.token_scores) == len(expected.token_scores)
+    assert (found.token_log_likelihoods is None) == (expected.token_log_likelihoods is None)
+    np.testing.assert_allclose(
+        found.token_log_likelihoods or (), expected.token_log_likelihoods or (), atol=ATOL
+    )
+    for left, right in zip(found.token_scores, expected.token_scores, strict=True):
+        assert (left is None) == (right is None)
+        if left is not None and right is not None:
+            np.testing.assert_allclose(left, right, atol=ATOL)
+
+
+def assert_scored_by_hand(
+    found: Scores, kept: Sequence[int], expected: Sequence[np.ndarray[Any, Any]]
+) -> None:
+    """Exactly the kept units have scores, and these are the expected ones."""
+    assert [i for i, row in enumerate(found.token_scores) if row is not None] == sorted(kept)
+    for index, row in zip(kept, expected, strict=True):
+        np.testing.assert_allclose(found.token_scores[index] or (), row, atol=ATOL)
+
+
+def run(method: Method, **options: Any) -> Scores:
+    return method.run(scorer(**options))

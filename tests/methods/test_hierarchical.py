@@ -1,0 +1,216 @@
+"""Hierarchical attribution and pruning: what is kept, and what its scores are."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from methods.scorers import (
+    ATOL,
+    TREATY,
+    assert_same_rows,
+    assert_scored_by_hand,
+    best_by_hand,
+    by_hand,
+    ids_of,
+    run,
+    scorer,
+)
+
+from attribot_rag.context import Document
+from attribot_rag.errors import InvalidInput
+from attribot_rag.methods import Auto, Hierarchical, LeaveOneOut, Masked, Method, Pruned, choose
+from attribot_rag.methods.base import num_kept
+
+SECTIONED = tuple(
+    Document(text, metadata={"section": section})
+    for text, section in zip(TREATY, ("war", "town", "war", "town"), strict=True)
+)
+GROUPS = [[0, 1, 2], [3, 4, 5], [6, 7, 8], [9, 10]]
+
+
+def test_there_is_something_to_tell_apart() -> None:
+    one = scorer()
+    assert [ids_of(one, document) for document in range(4)] == GROUPS
+    totals = [float(row.sum()) for row in by_hand(one, GROUPS)]
+    assert min(abs(a - b) for i, a in enumerate(totals) for b in totals[:i]) > 10 * ATOL
+
+
+@pytest.mark.parametrize("shorten", [True, False])
+@pytest.mark.parametrize("keep", [1.0, 4, 100])
+def test_keeping_every_group_is_leave_one_out(keep: float, shorten: bool) -> None:
+    found = run(Hierarchical(keep=keep, shorten=shorten))
+    expected = run(LeaveOneOut())
+    assert_same_rows(found, expected)
+    assert found.exact == expected.exact == (True,) * 11
+    assert [group.units for group in found.groups] == [tuple(group) for group in GROUPS]
+
+
+@pytest.mark.parametrize("recompute", ["response", "question", "document"])
+def test_keeping_every_group_masked_is_masked(recompute: Any) -> None:
+    masked = Masked(recompute)
+    found = run(Hierarchical(keep=1.0, coarse=masked, fine=masked, shorten=False))
+    assert_same_rows(found, run(masked))
+    assert not any(found.exact)
+
+
+@pytest.mark.parametrize("shorten", [True, False])
+@pytest.mark.parametrize("then", [LeaveOneOut(), Masked(), Hierarchical(keep=2), Auto()])
+def test_pruning_that_keeps_everything_is_its_second_method(then: Method, shorten: bool) -> None:
+    found = run(Pruned(Masked(), keep=1.0, then=then, shorten=shorten))
+    expected = run(then)
+    assert_same_rows(found, expected)
+    assert found.exact == expected.exact
+
+
+def test_keep_two_is_leave_one_out_in_the_prompt_without_the_rest() -> None:
+    one = scorer()
+    best = best_by_hand(by_hand(one, GROUPS), 2)
+    kept = [unit for group in best for unit in GROUPS[group]]
+    shorter = one.rebased(kept)
+    assert shorter is not None
+    text = shorter.context.prompt.text
+    assert all((TREATY[group].split(". ")[0] in text) == (group in best) for group in range(4))
+    found = run(Hierarchical(keep=2))
+    assert_scored_by_hand(found, kept, by_hand(shorter, [[unit] for unit in kept]))
+    assert not any(found.exact)
+
+
+def test_keep_two_in_the_full_context_is_exact() -> None:
+    one = scorer()
+    kept = [unit for group in best_by_hand(by_hand(one, GROUPS), 2) for unit in GROUPS[group]]
+    found = run(Hierarchical(keep=2, shorten=False))
+    assert_scored_by_hand(found, kept, by_hand(one, [[unit] for unit in kept]))
+    assert found.exact == tuple(unit in kept for unit in range(11))
+
+
+@pytest.mark.parametrize("shorten", [True, False])
+def test_two_levels_keep_the_best_documents_of_the_best_sections(shorten: bool) -> None:
+    """Section by section, document by document in the best one, sentence by sentence."""
+    one = scorer(SECTIONED)
+    sections = [[*GROUPS[0], *GROUPS[2]], [*GROUPS[1], *GROUPS[3]]]
+    of_sections = by_hand(one, sections)
+    section = best_by_hand(of_sections, 1)[0]
+    current = one.rebased(sections[section]) if shorten else one
+    assert current is not None
+    documents = [GROUPS[section], GROUPS[section + 2]]
+    of_documents = by_hand(current, documents)
+    kept = documents[best_by_hand(of_documents, 1)[0]]
+    current = current.rebased(kept) if shorten else one
+    assert current is not None
+    method = Hierarchical(keep=1, levels=("metadata.section", "document"), shorten=shorten)
+    found = run(method, documents=SECTIONED)
+    assert_scored_by_hand(found, kept, by_hand(current, [[unit] for unit in kept]))
+    groups = [sorted(group.units) for group in found.groups]
+    assert groups == [sorted(group) for group in (*sections, *documents)]
+    expected = [*of_sections, *of_documents]
+    for group, row in zip(found.groups, expected, strict=True):
+        np.testing.assert_allclose(group.token_scores, row, atol=ATOL)
+    assert [group.exact for group in found.groups] == [True, True, not shorten, not shorten]
+
+
+def test_a_hierarchy_inside_a_hierarchy_is_one_of_two_levels() -> None:
+    inner = Hierarchical(keep=1)
+    nested = run(
+        Hierarchical(keep=1, levels=("metadata.section",), fine=inner), documents=SECTIONED
+    )
+    expected = run(
+        Hierarchical(keep=1, levels=("metadata.section", "document")), documents=SECTIONED
+    )
+    assert_same_rows(nested, expected)
+    assert [group.units for group in nested.groups] == [group.units for group in expected.groups]
+    assert [group.exact for group in nested.groups] == [group.exact for group in expected.groups]
+
+
+def test_groups_of_a_pruned_prompt_name_the_units_of_the_whole() -> None:
+    """The second method sees two documents; what it calls its first unit is none of ours."""
+    one = scorer()
+    kept = sorted(np.argsort([-row.sum() for row in by_hand(one, [[i] for i in range(11)])])[:5])
+    found = run(Pruned(LeaveOneOut(), keep=5, then=Hierarchical(keep=1)))
+    shorter = one.rebased(kept)
+    assert shorter is not None
+    assert sorted(unit for group in found.groups for unit in group.units) == kept
+    for group in found.groups:
+        (row,) = by_hand(shorter, [group.units])
+        np.testing.assert_allclose(group.token_scores, row, atol=ATOL)
+        assert not group.exact
+
+
+@pytest.mark.parametrize("first", [LeaveOneOut(), Masked()])
+def test_pruning_scores_the_best_in_the_prompt_without_the_rest(first: Method) -> None:
+    one = scorer()
+    totals = first.run(one).totals
+    kept = sorted(range(11), key=lambda unit: -(totals[unit] or 0.0))[:3]
+    shorter = one.rebased(kept)
+    assert shorter is not None
+    found = run(Pruned(first, keep=3))
+    assert_scored_by_hand(found, kept, by_hand(shorter, [[unit] for unit in kept]))
+    assert not any(found.exact)
+    whole = run(Pruned(first, keep=3, shorten=False))
+    assert_scored_by_hand(whole, kept, by_hand(one, [[unit] for unit in kept]))
+    assert whole.exact == tuple(unit in kept for unit in range(11))
+
+
+def test_pruning_by_a_hierarchy_keeps_the_best_of_what_it_scored() -> None:
+    first = Hierarchical(keep=2)
+    totals = run(first).totals
+    scored = [unit for unit in range(11) if totals[unit] is not None]
+    kept = sorted(scored, key=lambda unit: -(totals[unit] or 0.0))[:2]
+    shorter = scorer().rebased(kept)
+    assert shorter is not None
+    found = run(Pruned(first, keep=2))
+    assert_scored_by_hand(found, kept, by_hand(shorter, [[unit] for unit in kept]))
+
+
+def test_the_best_group_of_every_sentence_goes_on() -> None:
+    """Unless it is worth less than half a nat to it."""
+    one = scorer()
+    rows = by_hand(one, GROUPS)
+    response = one.language_model.decode(one.generation.response_ids)
+    first = len(one.language_model.encode(response[: response.index(". ") + 1]))
+    parts = [range(first), range(first, len(one.generation.response_ids))]
+    expected = {best_by_hand(rows, 1)[0]}
+    for part in parts:
+        totals = [float(row[list(part)].sum()) for row in rows]
+        if max(totals) >= 0.5:
+            expected.add(int(np.argmax(totals)))
+    assert len(expected) > 1
+    found = run(Hierarchical(keep=1, shorten=False, each_sentence=True))
+    scored = {unit for unit, row in enumerate(found.token_scores) if row is not None}
+    assert scored == {unit for group in expected for unit in GROUPS[group]}
+
+
+@pytest.mark.parametrize(
+    ("keep", "count", "kept"),
+    [(1, 5, 1), (3, 5, 3), (9, 5, 5), (1.0, 5, 5), (0.5, 4, 2), (0.01, 5, 1), (0.6, 5, 3)],
+)
+def test_keep_is_a_count_or_a_fraction(keep: float, count: int, kept: int) -> None:
+    assert num_kept(keep, count) == kept
+
+
+@pytest.mark.parametrize("keep", [0, -1, 1.5, True, False, 0.0, -0.5, float("nan")])
+@pytest.mark.parametrize("make", [Hierarchical, Auto, lambda keep: Pruned(Masked(), keep)])
+def test_a_keep_that_keeps_nothing_is_refused(make: Any, keep: float) -> None:
+    with pytest.raises(InvalidInput, match=f"keep={keep!r}"):
+        make(keep=keep).run(scorer())
+
+
+@pytest.mark.parametrize("make", [Hierarchical, lambda levels: Auto(level=levels[0])])
+def test_an_unknown_level_lists_the_levels(make: Any) -> None:
+    with pytest.raises(InvalidInput, match=r"'chapter'.*document, paragraph, passage, metadata"):
+        make(levels=("chapter",)).run(scorer())
+
+
+def test_a_hierarchy_without_levels_is_refused() -> None:
+    with pytest.raises(InvalidInput, match="levels"):
+        run(Hierarchical(levels=()))
+
+
+def test_an_unknown_method_lists_the_methods() -> None:
+    names = "auto, leave_one_out, hierarchical, masked, masked_hierarchical"
+    with pytest.raises(InvalidInput, match=f"'loo'.*{names}"):
+        choose("loo")
+
+
+def test_keep_needs_a_proxy() -> None:
+    with pytest.raises(InvalidInput, match=r"keep=3.*proxy"):
+        choose("leave_one_out", keep=3)
