@@ -78,8 +78,15 @@ class Context:
         return self.prompt.tokens_in((0, last)).stop
 
     def ablate(self, ablation: Ablation, language_model: LanguageModel) -> AblatedPrompt:
-        """The prompt without all this; sources are removed from every place where they stand."""
-        return ablate(self.prompt, self.removed(ablation), language_model)
+        """The prompt without all this; sources are removed from every place where they stand.
+
+        Where nothing would be left, its last token stays, since something has to predict the
+        response; then it is not in step.
+        """
+        ablated = ablate(self.prompt, self.removed(ablation), language_model)
+        if ablated.ids:
+            return ablated
+        return AblatedPrompt(self.prompt.ids[-1:], int(len(self.prompt.ids) == 1), in_step=False)
 
     def removed(self, ablation: Ablation) -> tuple[Interval, ...]:
         """The characters that the ablation takes out of the prompt, disjoint and ascending."""

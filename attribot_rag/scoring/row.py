@@ -53,15 +53,15 @@ class Row:
         cls, generation: Generation, hidden: Collection[int], recomputed: Collection[int]
     ) -> Row:
         """The prompt's hidden positions are not seen by those that are recomputed, nor by the
-        response; everything keeps its position. At least one position must not be hidden.
+        response; everything keeps its position.
 
-        The last visible position is recomputed always: its output predicts the response.
+        The last visible position is recomputed always: its output predicts the response. Where all
+        are hidden, that is the prompt's last one, which sees nothing but itself.
         """
         prompt_ids = generation.prompt_ids
-        unseen = set(hidden)
-        last = next(i for i in reversed(range(len(prompt_ids))) if i not in unseen)
-        redone = sorted({last, *recomputed} - unseen)
-        old = sorted(set(range(len(prompt_ids))) - unseen - set(redone))
+        visible = set(range(len(prompt_ids))).difference(hidden) or {len(prompt_ids) - 1}
+        redone = sorted({max(visible), *visible.intersection(recomputed)})
+        old = sorted(visible.difference(redone))
         ids = [*(prompt_ids[i] for i in redone), *generation.response_ids[:-1]]
         end = len(prompt_ids) + len(generation.response_ids) - 1
         positions = [*redone, *range(len(prompt_ids), end)]

@@ -203,6 +203,15 @@ def test_removing_takes_one_space_and_leaves_the_separators() -> None:
     assert ablated_text(context) == rag_prompt(*documents)
 
 
+def test_where_nothing_would_be_left_the_last_token_stays() -> None:
+    context = context_of(A, [A])
+    ablated = context.ablate(Ablation.of(0), byte_level())
+    assert (ablated.ids, ablated.num_shared, ablated.in_step) == (context.prompt.ids[-1:], 0, False)
+    short = context_of("a", ["a"])
+    ablated = short.ablate(Ablation.of(0), byte_level())
+    assert (ablated.ids, ablated.num_shared, ablated.in_step) == (short.prompt.ids, 1, False)
+
+
 def test_a_heading_goes_with_the_white_space_after_it() -> None:
     document = f"# The treaty\n\n{A}\n\n- {B}"
     context = context_of(rag_prompt(document), [document])

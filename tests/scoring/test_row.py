@@ -1,0 +1,155 @@
+"""Which tokens a row feeds, at which positions, and what each of them sees."""
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from attribot_rag.generation import Generation
+from attribot_rag.scoring.row import Piece, Row, runs
+
+RESPONSE = (90, 91, 92)
+
+
+def generation_of(length: int) -> Generation:
+    """A prompt whose ids tell their positions: 100 at position 0, and so on."""
+    return Generation(tuple(range(100, 100 + length)), RESPONSE)
+
+
+def test_an_exact_row_feeds_what_follows_the_shared_beginning() -> None:
+    row = Row.exact((100, 101, 105, 106), 2, generation_of(8))
+    assert row.pieces == (Piece(((0, 2),), (105, 106, 90, 91), 2),)
+    assert row.is_exact
+    assert (row.num_tokens, row.num_visible) == (4, 2)
+    assert row.positions == [2, 3, 4, 5]
+    assert row.full_ids(generation_of(8)) == (100, 101, 105, 106, 90, 91)
+
+
+def test_the_last_token_of_the_prompt_is_always_fed() -> None:
+    generation = generation_of(5)
+    full = Row.exact(generation.prompt_ids, 5, generation)
+    assert full.token_ids == (104, 90, 91)
+    assert full.positions == [4, 5, 6]
+    cut_at_the_end = Row.exact((100, 101), 2, generation)
+    assert cut_at_the_end.token_ids == (101, 90, 91)
+    assert cut_at_the_end.positions == [1, 2, 3]
+
+
+def test_an_exact_row_that_shares_nothing_sees_nothing() -> None:
+    row = Row.exact((7, 8), 0, generation_of(3))
+    assert row.pieces == (Piece((), (7, 8, 90, 91), 0),)
+    assert row.is_exact
+    assert row.num_visible == 0
+    assert row.full_ids(generation_of(3)) == (7, 8, 90, 91)
+
+
+def test_hiding_nothing_and_recomputing_the_tail_is_the_exact_row() -> None:
+    generation = generation_of(6)
+    row = Row.masked(generation, (), range(4, 6))
+    assert row == Row.exact(generation.prompt_ids, 4, generation)
+    assert row.is_exact
+
+
+def test_a_hidden_stretch_parts_the_segments() -> None:
+    row = Row.masked(generation_of(10), range(2, 5), range(8, 10))
+    assert row.pieces == (Piece(((0, 2), (5, 8)), (108, 109, 90, 91), 8),)
+    assert not row.is_exact
+    assert row.num_visible == 8
+    assert row.full_ids(generation_of(10)) == (*range(100, 110), 90, 91)
+
+
+def test_what_is_recomputed_before_the_tail_is_a_piece_of_its_own() -> None:
+    row = Row.masked(generation_of(10), range(2, 4), [4, 5, 8, 9])
+    assert row.pieces == (
+        Piece(((0, 2),), (104, 105), 4),
+        Piece(((0, 2), (6, 8)), (108, 109, 90, 91), 8),
+    )
+    assert row.positions == [4, 5, 8, 9, 10, 11]
+    assert row.num_visible == 8
+
+
+def test_everything_keeps_its_position_when_the_end_is_hidden() -> None:
+    row = Row.masked(generation_of(6), [4, 5], [])
+    assert row.pieces == (Piece(((0, 3),), (103,), 3), Piece(((0, 3),), (90, 91), 6))
+    assert not row.is_exact
+
+
+def test_hidden_tokens_in_the_tail_are_not_fed() -> None:
+    row = Row.masked(generation_of(8), [6], range(5, 8))
+    assert row.token_ids == (105, 107, 90, 91)
+    assert row.positions == [5, 7, 8, 9]
+    assert [piece.segments for piece in row.pieces] == [((0, 5),), ((0, 5),)]
+
+
+def test_hiding_the_beginning_leaves_a_gap() -> None:
+    row = Row.masked(generation_of(4), [0, 1, 2], [])
+    assert row.pieces == (Piece((), (103, 90, 91), 3),)
+    assert row.num_visible == 0
+
+
+def test_a_response_of_one_token_feeds_the_prompt_alone() -> None:
+    row = Row.masked(Generation((5, 6, 7), (8,)), [1], [])
+    assert row.token_ids == (7,)
+
+
+def test_where_all_is_hidden_the_last_token_sees_itself_alone() -> None:
+    row = Row.masked(generation_of(4), range(4), [2, 3])
+    assert row.pieces == (Piece((), (103, 90, 91), 3),)
+
+
+@st.composite
+def maskings(draw: st.DrawFn) -> tuple[Generation, set[int], set[int]]:
+    length = draw(st.integers(1, 24))
+    positions = st.sets(st.integers(0, length - 1))
+    hidden = draw(positions.filter(lambda found: len(found) < length))
+    return generation_of(length), hidden, draw(positions)
+
+
+@given(maskings())
+def test_masked_rows(made: tuple[Generation, set[int], set[int]]) -> None:
+    generation, hidden, recomputed = made
+    length = len(generation.prompt_ids)
+    visible = set(range(length)) - hidden
+    fed = {max(visible)} | (recomputed - hidden)
+    row = Row.masked(generation, hidden, recomputed)
+
+    assert row.token_ids == (*(100 + i for i in sorted(fed)), *RESPONSE[:-1])
+    assert row.positions == [*sorted(fed), length, length + 1]
+    assert row.num_tokens == len(row.token_ids)
+    for piece in row.pieces:
+        seen = {i for start, end in piece.segments for i in range(start, end)}
+        assert seen == {i for i in visible - fed if i < piece.first_position}
+        assert list(piece.segments) == sorted(piece.segments)
+    last_seen = max((i for i in visible - fed if i < max(row.positions)), default=-1)
+    assert row.num_visible == last_seen + 1
+
+
+@given(maskings())
+def test_the_mask_says_what_the_segments_say(made: tuple[Generation, set[int], set[int]]) -> None:
+    row = Row.masked(*made)
+    mask = row.mask(torch.float32)
+    assert mask.shape == (row.num_tokens, row.num_visible + row.num_tokens)
+    assert set(mask.unique().tolist()) <= {0.0, torch.finfo(torch.float32).min}
+    allowed = mask == 0
+    queries = [piece for piece in row.pieces for _ in piece.token_ids]
+    for index, piece in enumerate(queries):
+        seen = [i for i in range(row.num_visible) if allowed[index, i]]
+        assert runs(seen) == list(piece.segments)
+        own = allowed[index, row.num_visible :]
+        assert own[: index + 1].all()
+        assert not own[index + 1 :].any()
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
+def test_the_mask_is_finite_in_every_type(dtype: torch.dtype) -> None:
+    mask = Row.masked(generation_of(6), [1], []).mask(dtype)
+    assert mask.dtype == dtype
+    assert mask.isfinite().all()
+
+
+@given(st.sets(st.integers(0, 30)))
+def test_runs_cover_the_positions_and_do_not_touch(positions: set[int]) -> None:
+    found = runs(sorted(positions))
+    assert {i for start, end in found for i in range(start, end)} == positions
+    for (_, end), (start, _) in zip(found, found[1:], strict=False):
+        assert end < start
