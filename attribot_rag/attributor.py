@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, cast
 
 import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from attribot_rag.assembling import assemble
+from attribot_rag.assembling import assemble, provenance
 from attribot_rag.attribution import Attribution
 from attribot_rag.context import ContextOptions, Document, TokenizedText, locate_context
 from attribot_rag.errors import ContextTooLong, InvalidInput
@@ -20,10 +21,12 @@ from attribot_rag.methods.progress import ablation_progress
 from attribot_rag.prompting import rag_prompt
 from attribot_rag.recording import GenerationRecorder
 from attribot_rag.scoring import Budget, Meter, Scorer, ScoringModels, ScoringOptions, Session
+from attribot_rag.verdicts import VerdictOptions, judge
 
 # Any: the documents of frameworks, as Document.of reads them.
 Documents = Sequence[str | Document | Mapping[str, Any] | Any]
 
+_VERDICTS = VerdictOptions()
 _GENERATION_WAIT = 0.5
 _RESPONSE_WAIT = 30.0
 
@@ -44,7 +47,8 @@ class Attributor:
     of `attribot_rag.methods`. A `proxy`, a smaller model with its tokenizer, finds candidates for
     'auto' where that pays and runs any other method; with `keep` (a number of sources, or a
     fraction) it only decides which sources the target scores: proxy pruning. `budget` bounds what
-    one attribution may cost. `verdicts` says of each sentence of the answer what carries it.
+    one attribution may cost. `verdicts` are the thresholds by which each sentence of the answer is
+    judged, or None to leave that out.
     """
 
     def __init__(
@@ -56,7 +60,7 @@ class Attributor:
         proxy: LanguageModel | None = None,
         keep: int | float | None = None,
         budget: Budget | None = None,
-        verdicts: bool = True,
+        verdicts: VerdictOptions | None = _VERDICTS,
         context: ContextOptions | None = None,
         scoring: ScoringOptions | None = None,
         progress: bool = True,
@@ -127,9 +131,19 @@ class Attributor:
                 exchange=Exchange(given, context, self.context_options),
             )
             scores = self.method.run(scorer)
+            attribution = assemble(scorer, self.method, scores, response, *self._options)
+            if self.verdicts is not None:
+                attribution = judge(attribution, scorer, scores, self.verdicts)
         self.recorder.release(generation)
-        options = (self.context_options, self.scoring_options, self.budget or Budget())
-        return assemble(scorer, self.method, scores, response, *options)
+        return replace(
+            attribution,
+            provenance=provenance(scorer, self.method, *self._options),
+            partial=meter.exhausted,
+        )
+
+    @property
+    def _options(self) -> tuple[object, ...]:
+        return self.context_options, self.scoring_options, self.budget or Budget()
 
     def ask(
         self,

@@ -50,10 +50,13 @@ class Implementation(ABC):
         config = model.config.get_text_config(decoder=True)
         layer_types = getattr(config, "layer_types", None)
         windowed = bool(getattr(config, "sliding_window", None)) and not layer_types
+        windowed |= "local" in (getattr(config, "attention_layers", None) or ())
         if model.config.is_encoder_decoder:
             return "its prompt is the encoder's input, whose states depend on all of it"
         if windowed or set(layer_types or ()) - {"full_attention"}:
             return "it has layers that do not attend to every position"
+        if "position_ids" not in inspect.signature(model.forward).parameters:
+            return "it goes by the place of a token in its input, not by a position"
         return None
 
     def prepare(self, native: PreTrainedModel) -> None:  # noqa: B027

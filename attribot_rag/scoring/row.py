@@ -94,7 +94,8 @@ class Row:
     def is_exact(self) -> bool:
         """Whether a beginning of the prompt is followed by all that is new, without a gap."""
         first = self.pieces[0].first_position
-        return len(self.pieces) == 1 and self.pieces[0].segments in ((), ((0, first),))
+        beginning = ((0, first),) if first else ()
+        return len(self.pieces) == 1 and self.pieces[0].segments == beginning
 
     def full_ids(self, generation: Generation) -> tuple[int, ...]:
         """The ids of everything up to the last visible position, and the new ones after it."""

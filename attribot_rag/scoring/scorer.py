@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from attribot_rag.context import Ablation, Context
+from attribot_rag.context import Ablation, Context, TokenizedText
 from attribot_rag.context.grouping import Unit
 from attribot_rag.context.shortening import shortened
 from attribot_rag.errors import InvalidInput, ScoringFailed, UnsupportedModel
@@ -157,6 +157,23 @@ class Scorer:
             ),
             context=context,
             units=tuple(filter(None, units)),
+        )
+
+    def continued(self, start: int, end: int) -> Scorer | None:
+        """A scorer of the response's tokens [start, end) after everything before them, or None.
+
+        The response's beginning is a part of its prompt.
+        """
+        response_ids = self.generation.response_ids
+        prompt_ids = (*self.generation.prompt_ids, *response_ids[:start])
+        if not self.session.meter.allows(len(prompt_ids)):
+            self.session.meter.exhausted = True
+            return None
+        prompt = TokenizedText.of(prompt_ids, self.language_model)
+        return replace(
+            self,
+            generation=Generation(prompt_ids, response_ids[start:end]),
+            context=replace(self.context, prompt=prompt),
         )
 
     def score(

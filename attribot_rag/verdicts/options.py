@@ -1,0 +1,42 @@
+"""Thresholds of the verdicts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from attribot_rag.errors import InvalidInput
+
+
+@dataclass(frozen=True, kw_only=True)
+class VerdictOptions:
+    """From which effect on a verdict is given; docs/verdicts.md says how these were calibrated.
+
+    Effects in nats: a source is cited from `min_effect` on, a sentence is supported if what it
+    cites or the whole context is worth `min_reliance`, and follows from an earlier sentence or
+    turn that is worth `min_origin` and `origin_ratio` times what the context is.
+
+    Shares: a source that accounts for `carrying_share` of the reliance is cited even where it
+    does not stand out, a cited source has at least `min_share` of the best one's effect, and
+    sources explain a sentence if they account for `explained_share` of the reliance. `alpha` is
+    the significance level of outliers. A group has at most `max_group` sources.
+    """
+
+    alpha: float = 0.05
+    min_effect: float = 1.0
+    min_reliance: float = 3.0
+    min_origin: float = 3.0
+    origin_ratio: float = 2.0
+    min_share: float = 0.1
+    carrying_share: float = 0.5
+    explained_share: float = 0.6
+    max_group: int = 5
+
+    def __post_init__(self) -> None:
+        for name in ("alpha", "min_share", "carrying_share", "explained_share"):
+            if not 0 < getattr(self, name) < 1:
+                raise InvalidInput(f"{name}={getattr(self, name)!r}; use a value between 0 and 1")
+        for name in ("min_effect", "min_reliance", "min_origin", "origin_ratio"):
+            if not getattr(self, name) > 0:
+                raise InvalidInput(f"{name}={getattr(self, name)!r}; use more than 0")
+        if self.max_group < 2:
+            raise InvalidInput(f"max_group={self.max_group}; use at least 2")
