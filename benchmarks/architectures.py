@@ -1,4 +1,4 @@
-"""Write docs/architectures.md: which scoring implementation each architecture gets, and why.
+"""Write docs/architectures.md: how each architecture is scored, and why.
 
 python benchmarks/architectures.py
 """
@@ -29,14 +29,16 @@ Written by `python benchmarks/architectures.py` with transformers {version}, fro
 random weights in float32 (`tests/architectures.py`). `auto` takes the first of packed, cropped and
 reference that neither the configuration nor a probe of the model rules out. The last column is the
 largest difference to the reference, per response token, over prompts of {length} tokens with a
-piece removed at every seventh position.
+piece removed at every seventh position. "Masked" says whether a part of the prompt can be hidden
+while everything else stays encoded, which makes `auto` and `masked` fast; where it cannot, they
+remove it exactly or are refused.
 
-| architecture | gets | why not a faster one | largest difference (nats) |
-|---|---|---|---|
+| architecture | gets | why not a faster one | masked | largest difference (nats) |
+|---|---|---|---|---|
 """
 
 
-def describe(architecture: Architecture) -> tuple[str, str, str, str]:
+def describe(architecture: Architecture) -> tuple[str, ...]:
     models = ScoringModels(architecture.build())
     generator = torch.Generator().manual_seed(0)
     count = architecture.prompt_length + RESPONSE_LENGTH
@@ -56,8 +58,10 @@ def describe(architecture: Architecture) -> tuple[str, str, str, str]:
         if kind.name == implementation.name:
             break
         reasons.append(f"{kind.name}: {models.refusal(kind, count)}")
-    difference = float((truth - found).abs().max())
-    return architecture.name, implementation.name, "; ".join(reasons), f"{difference:.0e}"
+    refusal = models.masked_refusal(type(implementation))
+    masked = "yes" if refusal is None else f"no: {refusal}"
+    difference = f"{float((truth - found).abs().max()):.0e}"
+    return architecture.name, implementation.name, "; ".join(reasons), masked, difference
 
 
 def table() -> str:

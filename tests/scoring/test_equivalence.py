@@ -1,11 +1,9 @@
 """packed = cropped = reference, for every architecture; the backbone of everything else."""
 
-from collections.abc import Sequence
-from functools import cache
-
 import pytest
 import torch
-from architectures import ARCHITECTURES, VOCABULARY_SIZE, Architecture
+from architectures import ARCHITECTURES, Architecture
+from implementations import NATS, RESPONSE_LENGTH, generation_for, model_of, score
 from transformers import PreTrainedModel
 
 from attribot_rag.generation import Generation
@@ -16,21 +14,7 @@ from attribot_rag.scoring.reference import Reference
 from attribot_rag.scoring.row import Row
 from attribot_rag.scoring.selection import ScoringModels
 
-NATS = 1e-3
-RESPONSE_LENGTH = 6
 CUTS = ((0, 1), (0, 7), (1, 6), (5, 30), (17, 6), (30, 20), (45, 3), (52, 6), (54, 6))
-
-
-@cache
-def model_of(architecture: Architecture) -> PreTrainedModel:
-    return architecture.build()
-
-
-def generation_for(architecture: Architecture, *, seed: int = 0) -> Generation:
-    generator = torch.Generator().manual_seed(seed)
-    count = architecture.prompt_length + RESPONSE_LENGTH
-    ids = torch.randint(3, VOCABULARY_SIZE, (count,), generator=generator).tolist()
-    return Generation(tuple(ids[:-RESPONSE_LENGTH]), tuple(ids[-RESPONSE_LENGTH:]))
 
 
 def rows_for(generation: Generation) -> list[Row]:
@@ -41,17 +25,6 @@ def rows_for(generation: Generation) -> list[Row]:
         Row.exact(prompt[:start] + prompt[start + width :], start, generation)
         for start, width in CUTS
     ]
-
-
-def score(
-    models: ScoringModels,
-    kind: type[Implementation],
-    generation: Generation,
-    rows: Sequence[Row],
-) -> torch.Tensor:
-    implementation = models.make(kind, generation)
-    with torch.inference_mode():
-        return implementation.log_likelihoods(rows)
 
 
 def plain_log_likelihoods(model: PreTrainedModel, generation: Generation, row: Row) -> torch.Tensor:

@@ -1,0 +1,39 @@
+"""Running a scoring implementation on a tiny architecture."""
+
+from collections.abc import Sequence
+from functools import cache
+
+import torch
+from architectures import VOCABULARY_SIZE, Architecture
+from transformers import PreTrainedModel
+
+from attribot_rag.generation import Generation
+from attribot_rag.scoring.base import Implementation
+from attribot_rag.scoring.row import Row
+from attribot_rag.scoring.selection import ScoringModels
+
+NATS = 1e-3
+RESPONSE_LENGTH = 6
+
+
+@cache
+def model_of(architecture: Architecture) -> PreTrainedModel:
+    return architecture.build()
+
+
+def generation_for(architecture: Architecture, *, seed: int = 0) -> Generation:
+    generator = torch.Generator().manual_seed(seed)
+    count = architecture.prompt_length + RESPONSE_LENGTH
+    ids = torch.randint(3, VOCABULARY_SIZE, (count,), generator=generator).tolist()
+    return Generation(tuple(ids[:-RESPONSE_LENGTH]), tuple(ids[-RESPONSE_LENGTH:]))
+
+
+def score(
+    models: ScoringModels,
+    kind: type[Implementation],
+    generation: Generation,
+    rows: Sequence[Row],
+) -> torch.Tensor:
+    implementation = models.make(kind, generation)
+    with torch.inference_mode():
+        return implementation.log_likelihoods(rows)

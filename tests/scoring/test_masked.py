@@ -1,0 +1,264 @@
+"""Hiding a part of the prompt: packed = cropped = reference = what can be made by hand."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from architectures import ARCHITECTURES, VOCABULARY_SIZE, Architecture
+from implementations import NATS, RESPONSE_LENGTH, generation_for, model_of, score
+from tiny_models import architecture, byte_tokenizer
+from transformers import (
+    DynamicCache,
+    FalconForCausalLM,
+    GPT2LMHeadModel,
+    GPTNeoForCausalLM,
+    MptForCausalLM,
+    PreTrainedModel,
+)
+from transformers.cache_utils import DynamicLayer
+
+from attribot_rag.context import Ablation, ContextOptions, TokenizedText, locate_context
+from attribot_rag.errors import InvalidInput, UnsupportedModel
+from attribot_rag.generation import Generation
+from attribot_rag.language_model import LanguageModel
+from attribot_rag.scoring import Recompute, Scorer, ScoringModels
+from attribot_rag.scoring.base import Implementation
+from attribot_rag.scoring.cropped import Cropped
+from attribot_rag.scoring.packed import Packed
+from attribot_rag.scoring.reference import Reference
+from attribot_rag.scoring.row import Row
+
+TAIL = range(48, 60)
+NOT_EVERY_POSITION = "it has layers that do not attend to every position"
+NO_POSITION = "it goes by the place of a token in its input, not by a position"
+ENCODER = "its prompt is the encoder's input, whose states depend on all of it"
+REFUSALS = {
+    "mistral_sliding_window": NOT_EVERY_POSITION,
+    "gemma2": NOT_EVERY_POSITION,
+    "gemma3": NOT_EVERY_POSITION,
+    "mamba": NOT_EVERY_POSITION,
+    "bloom": NO_POSITION,
+    "t5": ENCODER,
+}
+
+
+def masked_rows(generation: Generation) -> list[Row]:
+    """Stretches hidden at the beginning, in the middle, in the tail and at the very end, with the
+    tail recomputed, the response alone, and pieces between."""
+    return [
+        Row.masked(generation, range(5), TAIL),
+        Row.masked(generation, range(10, 22), TAIL),
+        Row.masked(generation, range(10, 22), ()),
+        Row.masked(generation, range(10, 22), (*range(22, 30), *TAIL)),
+        Row.masked(generation, (*range(3, 9), *range(20, 31)), (*range(9, 12), *TAIL)),
+        Row.masked(generation, (*range(20, 30), *range(50, 54)), TAIL),
+        Row.masked(generation, range(55, 60), range(40, 60)),
+        Row.masked(generation, range(59), ()),
+        Row.masked(generation, range(60), ()),
+    ]
+
+
+@pytest.mark.parametrize("kind", [Packed, Cropped])
+@pytest.mark.parametrize("architecture", ARCHITECTURES, ids=lambda one: one.name)
+def test_cached_implementations_equal_the_reference(
+    architecture: Architecture, kind: type[Implementation]
+) -> None:
+    models = ScoringModels(model_of(architecture))
+    generation = generation_for(architecture)
+    num_tokens = architecture.prompt_length + RESPONSE_LENGTH
+    if models.refusal(kind, num_tokens) or models.masked_refusal(kind):
+        assert architecture.expected != kind.name or architecture.name in REFUSALS
+        return
+    rows = masked_rows(generation)
+    truth = score(models, Reference, generation, rows)
+    found = score(models, kind, generation, rows)
+    assert (truth - found).abs().max() <= NATS
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES, ids=lambda one: one.name)
+def test_what_cannot_be_masked_is_refused_with_a_reason(architecture: Architecture) -> None:
+    models = ScoringModels(model_of(architecture))
+    for kind in (Packed, Cropped, Reference):
+        if architecture.name in REFUSALS:
+            assert models.masked_refusal(kind) == REFUSALS[architecture.name]
+        elif models.refusal(kind, architecture.prompt_length) is None:
+            assert models.masked_refusal(kind) is None
+
+
+@pytest.mark.parametrize(
+    "architecture",
+    [one for one in ARCHITECTURES if one.name not in REFUSALS],
+    ids=lambda one: one.name,
+)
+def test_hiding_nothing_is_the_full_prompt_whatever_is_recomputed(
+    architecture: Architecture,
+) -> None:
+    models = ScoringModels(model_of(architecture))
+    generation = generation_for(architecture)
+    prompt = generation.prompt_ids
+    full = score(models, Reference, generation, [Row.exact(prompt, len(prompt), generation)])
+    pieces = [(), TAIL, (*range(5, 9), *range(30, 31), *TAIL), range(60)]
+    rows = [Row.masked(generation, (), recomputed) for recomputed in pieces]
+    kinds = [Reference] if architecture.expected == "reference" else [Reference, Cropped]
+    for kind in [*kinds, *([Packed] if architecture.expected == "packed" else [])]:
+        found = score(models, kind, generation, rows)
+        assert (found - full).abs().max() <= NATS
+
+
+def with_keys_deleted(
+    model: PreTrainedModel, generation: Generation, hidden: Sequence[int], first_new: int
+) -> torch.Tensor:
+    """The model's own cache less the hidden positions, then all from `first_new` on."""
+    kept = [index for index in range(first_new) if index not in hidden]
+    new = [index for index in range(first_new, len(generation.prompt_ids)) if index not in hidden]
+    cache = DynamicCache()
+    prompt_ids = generation.prompt_ids
+    with torch.no_grad():
+        model(torch.tensor([prompt_ids[:first_new]]), past_key_values=cache, use_cache=True)
+        for layer in cache.layers:
+            assert isinstance(layer, DynamicLayer) and layer.keys is not None
+            assert layer.values is not None
+            layer.keys = layer.keys[:, :, kept]
+            layer.values = layer.values[:, :, kept]
+        end = len(prompt_ids) + len(generation.response_ids) - 1
+        logits = model(
+            torch.tensor([[*(prompt_ids[i] for i in new), *generation.response_ids[:-1]]]),
+            position_ids=torch.tensor([[*new, *range(len(prompt_ids), end)]]),
+            past_key_values=cache,
+        ).logits[0, -len(generation.response_ids) :]
+    targets = torch.tensor(generation.response_ids)[:, None]
+    return torch.as_tensor(logits.log_softmax(-1).gather(-1, targets)[:, 0])
+
+
+@pytest.mark.parametrize("name", ["llama", "gpt2", "qwen3", "gpt_neox", "mixtral"])
+@pytest.mark.parametrize(
+    "hidden", [range(5), range(10, 22), [*range(2, 9), 30, 31], [20, 21, 50, 51], [57, 58]]
+)
+def test_the_reference_is_the_model_with_the_keys_deleted(name: str, hidden: Sequence[int]) -> None:
+    generation = generation_for(architecture(name))
+    row = Row.masked(generation, hidden, TAIL)
+    found = score(ScoringModels(model_of(architecture(name))), Reference, generation, [row])[0]
+    expected = with_keys_deleted(architecture(name).build(), generation, hidden, TAIL.start)
+    assert torch.allclose(found, expected, atol=1e-4)
+
+
+def test_the_comparison_is_not_blind() -> None:
+    for one in ARCHITECTURES:
+        if one.name not in REFUSALS:
+            generation = generation_for(one)
+            rows = [Row.masked(generation, (), TAIL), *masked_rows(generation)]
+            found = score(ScoringModels(model_of(one)), Reference, generation, rows)
+            changes = (found[1:] - found[0]).abs().amax(dim=1)
+            assert (changes > 10 * NATS).all(), one.name
+
+
+SMALL: dict[str, Any] = {"vocab_size": VOCABULARY_SIZE, "initializer_range": 0.25}
+
+
+@pytest.mark.parametrize(
+    ("model_class", "settings", "reason"),
+    [
+        (FalconForCausalLM, {"alibi": True}, "it takes no mask of four dimensions (ValueError)"),
+        (MptForCausalLM, {}, NO_POSITION),
+        (
+            GPTNeoForCausalLM,
+            {"attention_types": [[["global", "local"], 1]], "num_layers": 2},
+            NOT_EVERY_POSITION,
+        ),
+    ],
+    ids=["falcon_alibi", "mpt", "gpt_neo"],
+)
+def test_other_architectures_that_cannot_be_masked(
+    model_class: Any, settings: dict[str, Any], reason: str
+) -> None:
+    sizes = {"num_hidden_layers": 2, "num_attention_heads": 4, "hidden_size": 32}
+    config = model_class.config_class(**SMALL, **{**sizes, **settings})
+    models = ScoringModels(model_class(config).eval())
+    assert models.masked_refusal(Cropped) == reason
+    assert models.masked_refusal(Reference) == reason
+
+
+DOCUMENT = "The treaty was signed. It rained all day. Ships came. The hall burned down."
+RECOMPUTED: tuple[Recompute, ...] = ("response", "question", "document")
+
+
+def scorer_of(model: PreTrainedModel) -> Scorer:
+    language_model = LanguageModel(model, byte_tokenizer())
+    prompt_ids = language_model.encode(f"Read this: {DOCUMENT} Then say: who signed? ")
+    return Scorer(
+        language_model=language_model,
+        generation=Generation(prompt_ids, language_model.encode("Nobody did.")),
+        context=locate_context(
+            TokenizedText.of(prompt_ids, language_model), [DOCUMENT], ContextOptions()
+        ),
+        models=ScoringModels(model),
+    )
+
+
+@pytest.fixture(scope="module")
+def without_positions() -> Scorer:
+    """A model to which a text is the same wherever it stands."""
+    model = architecture("gpt2").build()
+    assert isinstance(model, GPT2LMHeadModel)
+    model.transformer.wpe.weight.data.zero_()
+    return scorer_of(model)
+
+
+def test_without_position_information_masking_to_the_end_of_the_document_is_exact(
+    without_positions: Scorer,
+) -> None:
+    """Everything that could have read the source is encoded again without it."""
+    inner = [Ablation.of(0), Ablation.of(1), Ablation.of(0, 2)]
+    exact = without_positions.score(inner)
+    assert exact.in_step == (True,) * 3
+    masked = without_positions.score(inner, recompute="document")
+    assert np.allclose(masked.full, exact.full, atol=1e-4)
+    assert np.allclose(masked.ablated, exact.ablated, atol=1e-4)
+    assert masked.in_step == (False,) * 3
+
+
+def test_recomputing_less_is_something_else(without_positions: Scorer) -> None:
+    inner = [Ablation.of(0), Ablation.of(1)]
+    found = {dial: without_positions.score(inner, recompute=dial).ablated for dial in RECOMPUTED}
+    exact = without_positions.score(inner).ablated
+    for other in (exact, found["response"]):
+        assert np.abs(found["question"] - other).max() > 10 * NATS
+    assert np.abs(found["response"] - exact).max() > 100 * NATS
+
+
+@pytest.mark.parametrize("name", ["llama", "gpt2"])
+@pytest.mark.parametrize("recompute", RECOMPUTED)
+def test_nothing_removed_is_the_full_prompt_at_every_dial(name: str, recompute: Recompute) -> None:
+    scorer = scorer_of(architecture(name).build())
+    exact = scorer.score([Ablation()])
+    masked = scorer.score([Ablation()], recompute=recompute)
+    for found in (masked.full, masked.ablated[0], exact.ablated[0]):
+        assert np.allclose(found, exact.full, atol=1e-4)
+
+
+def test_an_unknown_dial_names_the_valid_ones(without_positions: Scorer) -> None:
+    with pytest.raises(InvalidInput, match="'all'; choose one of response, question, document"):
+        without_positions.score([Ablation.of(0)], recompute="all")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("name", REFUSALS)
+def test_a_scorer_refuses_to_mask_and_says_what_to_use(name: str) -> None:
+    scorer = scorer_of(architecture(name).build())
+    assert scorer.masked_refusal == REFUSALS[name]
+    with pytest.raises(UnsupportedModel, match=r"not available for this model: .*leave-one-out"):
+        scorer.score([Ablation.of(0)], recompute="question")
+    assert scorer.score([Ablation.of(0)]).scored == (True,)
+
+
+def test_masking_feeds_what_is_recomputed_and_no_more(without_positions: Scorer) -> None:
+    scorer = without_positions
+    num_question = len(scorer.generation.prompt_ids) - scorer.context.end
+    num_rest = len("It rained all day. Ships came. The hall burned down.")
+    num_fed = {"response": 2, "question": 2 * num_question, "document": 2 * num_question + num_rest}
+    for recompute in RECOMPUTED:
+        before = scorer.usage.scored_tokens
+        scorer.score([Ablation.of(0)], recompute=recompute)
+        spent = scorer.usage.scored_tokens - before
+        assert spent == num_fed[recompute] + 2 * (len(scorer.generation.response_ids) - 1)
