@@ -1,0 +1,104 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tiny_tokenizers import byte_level
+
+from attribot_rag.context import Context, ContextOptions, Document, TokenizedText, locate_context
+from attribot_rag.context.grouping import Unit, group
+from attribot_rag.errors import InvalidInput
+
+LONG = " ".join(f"Fact number {index} is true." for index in range(25))
+DOCUMENTS = [
+    Document("The treaty was signed.\n\nIt rained. Ships came.", metadata={"title": "Treaty"}),
+    Document("The hall burned down.", metadata={"title": "Hall"}),
+    Document("Ships came. Visitors stay.", metadata={"title": "Treaty"}),
+    Document("No title at all."),
+]
+
+
+def context_of(*documents: Document | str) -> Context:
+    language_model = byte_level()
+    text = "\n----\n".join(Document.of(one).text for one in documents)
+    prompt = TokenizedText.of(language_model.encode(f"Read.\n{text}\nWho?"), language_model)
+    return locate_context(prompt, documents, ContextOptions())
+
+
+CONTEXT = context_of(*DOCUMENTS)
+EACH: list[Unit] = [(source_id,) for source_id in CONTEXT.present]
+
+
+def texts(groups: list[list[int]], context: Context = CONTEXT) -> list[list[str]]:
+    return [[context.sources[index].text for index in members] for members in groups]
+
+
+def test_by_document_a_shared_source_goes_with_the_first_that_holds_it() -> None:
+    assert texts(group(CONTEXT, EACH, "document")) == [
+        ["The treaty was signed.", "It rained.", "Ships came."],
+        ["The hall burned down."],
+        ["Visitors stay."],
+        ["No title at all."],
+    ]
+
+
+def test_by_paragraph() -> None:
+    assert texts(group(CONTEXT, EACH, "paragraph"))[:2] == [
+        ["The treaty was signed."],
+        ["It rained.", "Ships came."],
+    ]
+
+
+def test_by_metadata_where_documents_without_it_stay_alone() -> None:
+    assert texts(group(CONTEXT, EACH, "metadata.title")) == [
+        ["The treaty was signed.", "It rained.", "Ships came.", "Visitors stay."],
+        ["The hall burned down."],
+        ["No title at all."],
+    ]
+    assert group(CONTEXT, EACH, "metadata.page") == group(CONTEXT, EACH, "document")
+
+
+def test_a_metadata_value_is_no_document_s_index() -> None:
+    context = context_of(Document("One.", metadata={"n": 1}), "Two.", "Three.")
+    assert texts(group(context, [(0,), (1,), (2,)], "metadata.n"), context) == [
+        ["One."],
+        ["Two."],
+        ["Three."],
+    ]
+
+
+def test_passages_are_runs_of_about_ten_in_a_long_document() -> None:
+    context = context_of(LONG, "The hall burned down. It rained.")
+    found = group(context, [(source_id,) for source_id in context.present], "passage")
+    assert [len(members) for members in found] == [13, 12, 2]
+    assert [index for members in found for index in members] == list(range(27))
+
+
+def test_passages_of_short_documents_are_the_documents() -> None:
+    assert group(CONTEXT, EACH, "passage") == group(CONTEXT, EACH, "document")
+
+
+def test_a_function_of_the_context() -> None:
+    found = group(CONTEXT, EACH, lambda context: [len(one.text) for one in context.sources])
+    assert texts(found)[1] == ["It rained."]
+    assert sorted(index for members in found for index in members) == list(range(len(EACH)))
+
+
+def test_units_of_several_sources_go_where_their_first_source_does() -> None:
+    assert group(CONTEXT, [(0, 3), (4, 5), (3,)], "document") == [[0], [1], [2]]
+    assert group(CONTEXT, [(3,), (1, 4), (2,)], "document") == [[0], [1, 2]]
+
+
+@given(
+    st.lists(st.lists(st.sampled_from(CONTEXT.present), min_size=1).map(tuple), max_size=6),
+    st.sampled_from(["document", "paragraph", "passage", "metadata.title"]),
+)
+def test_every_unit_is_in_one_group(units: list[Unit], level: str) -> None:
+    found = group(CONTEXT, units, level)
+    assert sorted(index for members in found for index in members) == list(range(len(units)))
+    assert [members[0] for members in found] == sorted(members[0] for members in found)
+    assert all(members == sorted(members) for members in found)
+
+
+@pytest.mark.parametrize("level", ["sentence", "", "metadata", "Document"])
+def test_an_unknown_level_names_the_valid_ones(level: str) -> None:
+    with pytest.raises(InvalidInput, match=r"document, paragraph, passage, metadata\.KEY"):
+        group(CONTEXT, EACH, level)

@@ -1,0 +1,125 @@
+"""The context of a prompt from which something was taken out, against the prompt itself."""
+
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tiny_tokenizers import TOKENIZERS, byte_level
+
+from attribot_rag.context import Ablation, Context, ContextOptions, TokenizedText, locate_context
+from attribot_rag.context.shortening import shortened
+from attribot_rag.language_model import LanguageModel
+
+DOCUMENTS = (
+    "The treaty was signed in the town hall. The river was closed for two winters. Löwe 🦁 条約。",
+    "The first ships came up the river with salt. The town hall burned down in 1683.",
+    "The river was closed for two winters. Today the room is a museum.",
+)
+TURNS = ("What was signed there, and by whom?", "The envoys of the emperor signed it.")
+
+
+def context_of(language_model: LanguageModel) -> Context:
+    said = "\n".join(TURNS)
+    text = f"{said}\nRead this.\n[1] {DOCUMENTS[0]}\n[2] {DOCUMENTS[1]}\n[3] {DOCUMENTS[2]}\nWho?"
+    prompt = TokenizedText.of(language_model.encode(text, special=True), language_model)
+    return locate_context(prompt, DOCUMENTS, ContextOptions(), earlier_turns=TURNS)
+
+
+def test_nothing_removed_is_the_same_context() -> None:
+    context = context_of(byte_level())
+    assert shortened(context, Ablation(), byte_level()) is context
+
+
+@pytest.mark.parametrize("build", TOKENIZERS, ids=lambda one: one.__name__)
+@given(data=st.data())
+@settings(deadline=None, max_examples=25)
+def test_sources_stand_where_their_text_does(
+    build: Callable[[], LanguageModel], data: st.DataObject
+) -> None:
+    language_model = build()
+    context = context_of(language_model)
+    gone = data.draw(st.sets(st.sampled_from(context.present), min_size=1))
+    found = shortened(context, Ablation.of(*gone), language_model)
+
+    assert found.prompt.ids == context.ablate(Ablation.of(*gone), language_model).ids
+    assert found.prompt.text == language_model.decode(found.prompt.ids)
+    assert [source.id for source in found.sources] == [source.id for source in context.sources]
+    assert [source.text for source in found.sources] == [one.text for one in context.sources]
+    assert set(found.present) == set(context.present) - gone
+    for before, after in zip(context.sources, found.sources, strict=True):
+        if before.id in gone:
+            assert after.occurrences == ()
+            continue
+        assert [place.spans for place in after.occurrences] == [
+            place.spans for place in before.occurrences
+        ]
+        for old, new in zip(before.occurrences, after.occurrences, strict=True):
+            old_text = context.prompt.text[old.start : old.end]
+            new_text = found.prompt.text[new.start : new.end]
+            assert new_text.strip() == old_text.strip()
+    for start, end in found.conversation:
+        assert found.prompt.text[start:end].strip() in TURNS
+    assert len(found.conversation) == 2
+    assert all(
+        any(start <= place.start and place.end <= end for start, end in found.regions)
+        for source in found.sources
+        for place in source.occurrences
+    )
+
+
+def located_anew(context: Context, gone: set[int]) -> Context:
+    """What is left of the documents, looked up in the shortened prompt."""
+    language_model = byte_level()
+    prompt = TokenizedText.of(context.prompt.ids, language_model)
+    kept = [one.text for one in context.sources if one.id not in gone]
+    return locate_context(prompt, kept, ContextOptions())
+
+
+@given(gone=st.sets(st.integers(0, 5), min_size=1, max_size=5))
+@settings(deadline=None, max_examples=40)
+def test_equals_locating_what_is_left(gone: set[int]) -> None:
+    context = context_of(byte_level())
+    assert context.present == (0, 1, 2, 3, 4, 5)
+    found = shortened(context, Ablation.of(*gone), byte_level())
+    anew = located_anew(found, gone)
+    strip = str.strip
+    places = [
+        (strip(found.prompt.text[place.start : place.end]), source.text)
+        for source in found.sources
+        for place in source.occurrences
+    ]
+    again = [
+        (strip(anew.prompt.text[place.start : place.end]), source.text)
+        for source in anew.sources
+        for place in source.occurrences
+    ]
+    assert sorted(places) == sorted(again)
+
+
+def test_shortening_twice_is_shortening_at_once() -> None:
+    context = context_of(byte_level())
+    once = shortened(context, Ablation.of(1, 4), byte_level())
+    first = shortened(context, Ablation.of(4), byte_level())
+    twice = shortened(first, Ablation.of(1), byte_level())
+    assert twice.prompt.ids == once.prompt.ids
+    assert twice.sources == once.sources
+    assert (twice.regions, twice.conversation) == (once.regions, once.conversation)
+
+
+def test_without_the_whole_context_only_the_question_is_left() -> None:
+    context = context_of(byte_level())
+    found = shortened(context, context.whole, byte_level())
+    assert found.present == ()
+    assert found.regions == ()
+    said = "\n".join(TURNS)
+    assert found.prompt.text == f"{said}\nRead this.\n\nWho?"
+    assert [found.prompt.text[a:b] for a, b in found.conversation] == list(TURNS)
+    assert [source.id for source in found.sources] == list(range(6))
+
+
+def test_a_conversation_that_is_taken_out_is_gone() -> None:
+    context = context_of(byte_level())
+    found = shortened(context, Ablation(characters=context.conversation[:1]), byte_level())
+    assert found.conversation == ((1, 1 + len(TURNS[1])),)
+    assert found.present == context.present

@@ -1,0 +1,195 @@
+"""A budget is kept, what it left undone says so, and the order of what was asked stays."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tiny_tokenizers import byte_level
+
+from attribot_rag.context import Ablation, ContextOptions, TokenizedText, locate_context
+from attribot_rag.errors import InvalidInput
+from attribot_rag.generation import Generation
+from attribot_rag.methods import LeaveOneOut
+from attribot_rag.scoring import (
+    Budget,
+    LogLikelihoods,
+    Meter,
+    Scorer,
+    ScoringModels,
+    ScoringOptions,
+    Session,
+)
+
+LANGUAGE_MODEL = byte_level()
+MODELS = ScoringModels(LANGUAGE_MODEL.model)
+DOCUMENTS = (
+    "The treaty was signed in the town hall. The river was closed for two winters. "
+    "The merchants asked for one thing only.",
+    "The first ships came up the river with salt. The town hall burned down in 1683.",
+)
+IMPLEMENTATIONS = ("packed", "cropped", "reference")
+
+
+def scorer(budget: Budget | None = None, **options: Any) -> Scorer:
+    text = "\n\n".join(DOCUMENTS) + "\n\nQuestion: who?"
+    prompt_ids = LANGUAGE_MODEL.encode_prompt([{"role": "user", "content": text}])
+    return Scorer(
+        language_model=LANGUAGE_MODEL,
+        generation=Generation(prompt_ids, LANGUAGE_MODEL.encode("In the town hall.")),
+        context=locate_context(
+            TokenizedText.of(prompt_ids, LANGUAGE_MODEL), DOCUMENTS, ContextOptions()
+        ),
+        models=MODELS,
+        options=ScoringOptions(**options),
+        session=Session(Meter(budget)),
+    )
+
+
+def every_source(one: Scorer) -> LogLikelihoods:
+    return one.score([Ablation.of(source_id) for source_id in one.context.present])
+
+
+TRUTH = every_source(scorer(implementation="reference"))
+
+
+@pytest.mark.parametrize("value", [0, -1, float("nan"), -0.5])
+@pytest.mark.parametrize("name", ["seconds", "tokens"])
+def test_a_budget_of_nothing(name: str, value: float) -> None:
+    with pytest.raises(InvalidInput, match=f"budget of {value} {name}; use more than 0, or None"):
+        Budget(**{name: value})  # type: ignore[arg-type]
+
+
+def test_no_budget_allows_all() -> None:
+    for meter in (Meter(), Meter(Budget())):
+        meter.spend(10**9, 1e9)
+        assert meter.allows(10**9)
+        assert not meter.exhausted
+
+
+def test_tokens_are_counted_against_the_budget() -> None:
+    meter = Meter(Budget(tokens=100))
+    assert meter.allows(100)
+    assert not meter.allows(101)
+    meter.spend(40, 0.1)
+    assert meter.tokens == 40
+    assert meter.allows(60)
+    assert not meter.allows(61)
+
+
+def test_seconds_are_foretold_by_the_pace_of_the_last_pass() -> None:
+    meter = Meter(Budget(seconds=3600.0))
+    assert meter.allows(256)
+    assert not meter.allows(257)  # nothing is known of the pace yet
+    meter.spend(100, 1000.0)
+    assert meter.allows(350)
+    assert not meter.allows(361)
+    meter.spend(0, 5.0)
+    assert not meter.allows(361)
+    meter.spend(100, 1.0)
+    assert meter.allows(100_000)
+
+
+def test_a_budget_of_both_is_kept_in_both() -> None:
+    meter = Meter(Budget(seconds=3600.0, tokens=10))
+    meter.spend(1, 0.01)
+    assert meter.allows(9)
+    assert not meter.allows(10)
+    slow = Meter(Budget(seconds=3600.0, tokens=1000))
+    slow.spend(1, 3600.0)
+    assert not slow.allows(1)
+
+
+@given(tokens=st.integers(1, 4000), implementation=st.sampled_from(IMPLEMENTATIONS))
+@settings(deadline=None, max_examples=40)
+def test_a_token_budget_is_kept_after_what_is_spent_in_any_case(
+    tokens: int, implementation: str
+) -> None:
+    """In any case: the prefill, and one pass over the full prompt, or it and one ablation."""
+    one = scorer(Budget(tokens=tokens), implementation=implementation, token_budget=200)
+    prefilled = one.usage.prefilled_tokens
+    found = every_source(one)
+    assert one.session.meter.tokens == prefilled + one.usage.scored_tokens
+    num_prompt, num_response = len(one.generation.prompt_ids), len(one.generation.response_ids)
+    first = num_response + (num_prompt if implementation == "reference" else 0)
+    assert one.session.meter.tokens <= max(tokens, prefilled + first)
+    assert one.session.meter.exhausted == (not all(found.scored))
+    assert np.allclose(found.full, TRUTH.full, atol=1e-4)
+    for scored, row, truth in zip(found.scored, found.ablated, TRUTH.ablated, strict=True):
+        assert np.allclose(row, truth, atol=1e-4) if scored else np.isnan(row).all()
+    assert list(found.scored) == sorted(found.scored, reverse=True)
+    assert [row is None for row in found.changes] == [not scored for scored in found.scored]
+
+
+def test_a_budget_that_suffices_changes_nothing() -> None:
+    one = scorer(Budget(tokens=100_000, seconds=3600.0))
+    assert np.allclose(every_source(one).ablated, TRUTH.ablated, atol=1e-4)
+    assert not one.session.meter.exhausted
+
+
+@given(order=st.permutations(range(5)), tokens=st.integers(400, 1500))
+@settings(deadline=None, max_examples=20)
+def test_what_was_asked_first_is_done_first(order: list[int], tokens: int) -> None:
+    one = scorer(Budget(tokens=tokens), token_budget=150)
+    found = one.score([Ablation.of(index) for index in order])
+    num_done = sum(found.scored)
+    assert found.scored == (True,) * num_done + (False,) * (5 - num_done)
+    assert np.allclose(found.ablated[:num_done], TRUTH.ablated[order[:num_done]], atol=1e-4)
+
+
+def test_no_time_at_all_still_scores_the_full_prompt() -> None:
+    one = scorer(Budget(seconds=1e-9))
+    found = every_source(one)
+    assert np.allclose(found.full, TRUTH.full, atol=1e-4)
+    assert found.scored == (False,) * 5
+    assert one.session.meter.exhausted
+    again = one.score([Ablation.of(0)])
+    assert np.isnan(again.full).all()
+    assert again.scored == (False,)
+
+
+def test_a_slow_pace_allows_one_pass_which_tells_the_pace_anew() -> None:
+    one = scorer(Budget(seconds=3600.0))
+    one.session.meter.spend(1, 1000.0)
+    assert one.rebased([0]) is None
+    assert all(every_source(one).scored)
+    assert one.usage.forward_passes == 2
+    one.session.meter.spend(1, 1000.0)
+    assert np.isnan(every_source(one).full).all()
+    assert one.usage.forward_passes == 2
+
+
+def test_scores_of_what_was_left_undone_are_none() -> None:
+    full_pass = scorer()
+    every_source(full_pass)
+    tokens = full_pass.session.meter.tokens
+    one = scorer(Budget(tokens=tokens - 1), token_budget=1)
+    scores = LeaveOneOut().run(one)
+    assert scores.token_scores[-1] is None
+    assert scores.token_scores[0] is not None
+    assert scores.exact == (True, True, True, True, False)
+    assert scores.token_log_likelihoods is not None
+    one.session.meter.spend(tokens, 1.0)
+    nothing = LeaveOneOut().run(one)
+    assert nothing.token_log_likelihoods is None
+    assert nothing.token_scores == (None,) * 5
+
+
+def test_scorers_of_one_attribution_share_the_budget() -> None:
+    one = scorer(Budget(tokens=10_000))
+    other = one.rebased([0, 1])
+    assert other is not None
+    assert other.session is one.session
+    every_source(one)
+    before = one.session.meter.tokens
+    other.score([Ablation.of(0)])
+    assert one.session.meter.tokens > before
+    assert one.usage is other.usage
+
+
+def test_a_prompt_that_the_budget_does_not_allow_to_read() -> None:
+    one = scorer(Budget(tokens=120))
+    assert one.rebased([0, 1]) is None
+    assert one.session.meter.exhausted
+    assert one.rebased(one.context.present) is one
