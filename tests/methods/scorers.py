@@ -119,7 +119,8 @@ def scorer(
 ) -> Scorer:
     """A scorer as the facade makes it; `budget` is in tokens."""
     language_model = language_model or byte_level()
-    prompt = chat(documents) if prompt is None else prompt
+    if prompt is None:
+        prompt = chat(documents) if language_model.tokenizer.chat_template else plain(documents)
     prompt_ids = language_model.encode_prompt(prompt)
     tokens = TokenizedText.of(prompt_ids, language_model)
     context = context or ContextOptions()
@@ -137,13 +138,14 @@ def scorer(
     )
 
 
-def plain(documents: Sequence[str]) -> str:
+def plain(documents: Sequence[str | Document]) -> str:
     """A prompt as rendered text, for a tokenizer without a chat template."""
-    return "\n\n".join(documents) + "\n\nQuestion: who signed it? "
+    texts = [Document.of(document).text for document in documents]
+    return "\n\n".join(texts) + "\n\nQuestion: who signed it? "
 
 
 def metaspace_scorer(**options: Any) -> Scorer:
-    return scorer(language_model=metaspace(), prompt=plain(TREATY), **options)
+    return scorer(language_model=metaspace(), **options)
 
 
 def by_hand(one: Scorer, units: Sequence[Sequence[int]]) -> list[np.ndarray[Any, Any]]:

@@ -1,0 +1,250 @@
+"""Under any budget: what is spent, what is scored first, and that the result says what it lacks."""
+
+from collections.abc import Callable
+from functools import cache
+
+import numpy as np
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from methods.scorers import ATOL, many_documents, other_chat, scorer, sibling
+
+from attribot_rag.generation import Generation
+from attribot_rag.language_model import LanguageModel
+from attribot_rag.methods import (
+    Auto,
+    Hierarchical,
+    LeaveOneOut,
+    Masked,
+    Method,
+    Proxy,
+    Pruned,
+    Scores,
+    choose,
+)
+from attribot_rag.methods.choice import METHODS
+from attribot_rag.scoring import Progress, Scorer
+from attribot_rag.scoring.cropped import CachedImplementation
+
+MANY = many_documents()
+RESPONSE = "The hall was built in 1621. Many ships came."
+# Question and response in bytes: what one masked pass takes of the most talkative tokenizer.
+LONGEST_PASS = 100
+COMPOSITIONS: dict[str, Callable[[], Method]] = {
+    **METHODS,
+    "proxy": lambda: Proxy(other_chat()),
+    "proxy hierarchical": lambda: Proxy(sibling(), Hierarchical()),
+    "proxy pruning": lambda: Pruned(Proxy(other_chat()), keep=4),
+    "proxy groups": lambda: Hierarchical(coarse=Proxy(sibling()), shorten=False),
+    "two levels": lambda: Hierarchical(keep=2, levels=("passage", "paragraph")),
+    "pruned, then auto": lambda: Pruned(Masked(), keep=6, then=Auto()),
+    "pruned hierarchy": lambda: Pruned(Hierarchical(), keep=2),
+    "hierarchical, then auto": lambda: Hierarchical(fine=Auto()),
+    "auto on proxy": lambda: Proxy(sibling(), Auto()),
+    "auto that asks a proxy": lambda: _Asking(proxy=other_chat()),
+}
+
+
+class _Asking(Auto):
+    """As if the target were much larger than its proxy."""
+
+    def _proxy_pays(self, scorer: Scorer, proxy: LanguageModel) -> bool:
+        return True
+
+
+class Told(Progress):
+    expected = 0
+    advanced = 0
+
+    def expect(self, count: int) -> None:
+        self.expected += count
+
+    def advance(self, count: int) -> None:
+        self.advanced += count
+
+
+def limited(budget: int | None) -> Scorer:
+    return scorer(MANY, RESPONSE, budget=budget)
+
+
+@cache
+def composition(name: str) -> Method:
+    return COMPOSITIONS[name]()
+
+
+@cache
+def unlimited(name: str) -> tuple[Scores, int]:
+    one = limited(None)
+    found = composition(name).run(one)
+    assert not one.session.meter.exhausted
+    return found, one.session.meter.tokens
+
+
+@cache
+def truth(exact: bool) -> Scores:
+    return (LeaveOneOut() if exact else Masked()).run(limited(None))
+
+
+def spent_in_any_case(one: Scorer) -> int:
+    """Every model's prefill of the whole prompt, and one pass each."""
+    total = 0
+    for model, _ in one.session.usages:
+        prompt = model.encode_prompt(one.exchange.prompt if one.exchange else "")
+        response = model.encode(RESPONSE)
+        total += len(prompt) + len(response)
+    return total
+
+
+@pytest.mark.parametrize("name", COMPOSITIONS)
+@given(budget=st.integers(1, 9000))
+@example(budget=1)
+@settings(deadline=None, max_examples=20)
+def test_any_budget(name: str, budget: int) -> None:
+    one = limited(budget)
+    found = composition(name).run(one)
+    full, needed = unlimited(name)
+    tokens, partial = one.session.meter.tokens, one.session.meter.exhausted
+    assert tokens <= max(budget, spent_in_any_case(one)) + LONGEST_PASS
+    assert tokens == sum(usage.tokens for _, usage in one.session.usages)
+    if budget >= needed:
+        assert not partial
+    if not partial:
+        assert tokens == needed
+        assert_same(found, full)
+    else:
+        assert tokens < needed
+        assert lacks(found, full)
+    assert_part(found, full, name)
+    for row in (*found.token_scores, found.token_log_likelihoods, found.context_reliance):
+        assert row is None or np.isfinite(row).all()
+
+
+def assert_same(found: Scores, full: Scores) -> None:
+    assert found.exact == full.exact
+    assert [row is None for row in found.token_scores] == [row is None for row in full.token_scores]
+    assert [one.units for one in found.groups] == [one.units for one in full.groups]
+    assert (found.context_reliance is None) == (full.context_reliance is None)
+    assert found.agreement == pytest.approx(full.agreement, abs=1e-2)
+
+
+def lacks(found: Scores, full: Scores) -> bool:
+    """Whether something that a full budget gives is not there, not exact, or not scored again."""
+    rows = zip(found.token_scores, full.token_scores, strict=True)
+    exact = zip(found.exact, full.exact, strict=True)
+    return (
+        any(expected and not (row and is_same(row, expected)) for row, expected in rows)
+        or any(expected and not one for one, expected in exact)
+        or len(found.groups) < len(full.groups)
+        or (found.context_reliance is None and full.context_reliance is not None)
+    )
+
+
+def assert_part(found: Scores, full: Scores, name: str) -> None:
+    """What is there equals what a full budget gives, by the same kind of ablation.
+
+    Where a part of the groups decides, other units than with a full budget may be scored.
+    """
+    screened = full.screened or full.token_scores
+    for index, (row, exact) in enumerate(zip(found.token_scores, found.exact, strict=True)):
+        if row is None:
+            assert not exact
+            continue
+        candidates = [full.token_scores[index], screened[index]]
+        if exact or name in METHODS:
+            candidates = [truth(exact).token_scores[index], *([] if exact else candidates)]
+        assert any(is_same(row, one) for one in candidates if one) or not any(candidates)
+    for group in found.groups:
+        known = [one for one in full.groups if (one.units, one.exact) == (group.units, group.exact)]
+        assert not known or any(is_same(group.token_scores, one.token_scores) for one in known)
+
+
+def is_same(row: tuple[float, ...], expected: tuple[float, ...]) -> bool:
+    return len(row) == len(expected) and np.allclose(row, expected, atol=ATOL)
+
+
+@pytest.mark.parametrize("name", ["auto", "masked_hierarchical", "hierarchical"])
+def test_groups_come_before_units_and_the_best_first(name: str) -> None:
+    full, needed = unlimited(name)
+    order = sorted(full.groups, key=lambda group: -sum(group.token_scores))
+    chosen = [unit for group in order for unit in group.units]
+    counts = set()
+    for budget in range(300, needed + 20, 20):
+        one = limited(budget)
+        found = composition(name).run(one)
+        scored = [index for index, row in enumerate(found.token_scores) if row is not None]
+        counts.add((len(found.groups), len(scored)))
+        if scored and len(found.groups) == len(full.groups):
+            assert scored == sorted(chosen[: len(scored)])
+    groups_only = {count for count, units in counts if units == 0}
+    assert {0, len(full.groups)} < groups_only
+    # Some budgets score a part of the units of the best groups.
+    total = sum(row is not None for row in full.token_scores)
+    assert any(0 < units < total for _, units in counts)
+
+
+def test_a_small_budget_gives_auto_its_reliance_first() -> None:
+    one = limited(1)
+    prefill = one.session.meter.tokens
+    assert Auto().run(one).context_reliance is None
+    tail = len(one.generation.prompt_ids) - one.context.end + len(one.generation.response_ids)
+    found = Auto().run(limited(prefill + 4 * tail))
+    assert found.context_reliance is not None and not any(found.token_scores)
+
+
+def test_what_was_left_out_is_none_and_not_exact() -> None:
+    one = limited(1)
+    found = LeaveOneOut().run(one)
+    assert one.session.meter.exhausted
+    assert found.token_scores == (None,) * 24
+    assert found.exact == (False,) * 24
+    assert found.token_log_likelihoods is not None
+    assert found.num_dropped == 0
+
+
+def test_groups_that_were_not_all_scored_do_not_shorten_the_prompt() -> None:
+    """The best of some groups is not the best: what is without the others would say nothing."""
+    _, needed = unlimited("hierarchical")
+    seen = False
+    for budget in range(300, needed, 40):
+        found = Hierarchical().run(limited(budget))
+        if 0 < len(found.groups) < 8:
+            assert not any(found.token_scores)
+            seen = True
+    assert seen
+
+
+@pytest.mark.parametrize("name", COMPOSITIONS)
+def test_progress_meets_what_was_expected(name: str) -> None:
+    told = Told()
+    one = scorer(MANY, RESPONSE, progress=told)
+    composition(name).run(one)
+    assert told.advanced == told.expected > 0
+
+
+@pytest.mark.parametrize("name", COMPOSITIONS)
+def test_progress_never_exceeds_what_was_expected(name: str) -> None:
+    told = Told()
+    _, needed = unlimited(name)
+    one = scorer(MANY, RESPONSE, progress=told, budget=needed // 2)
+    composition(name).run(one)
+    assert told.advanced < told.expected
+
+
+def test_a_cache_costs_nothing() -> None:
+    one = limited(None)
+    assert isinstance(one._implementation, CachedImplementation)
+    generation = Generation(
+        one.generation.prompt_ids, one.generation.response_ids, one._implementation.prompt_cache
+    )
+    cached = Scorer(
+        language_model=one.language_model,
+        generation=generation,
+        context=one.context,
+        models=one.models,
+        exchange=one.exchange,
+    )
+    assert cached.session.meter.tokens == 0
+    found = choose("auto").run(cached)
+    full, needed = unlimited("auto")
+    assert_same(found, full)
+    assert cached.session.meter.tokens == needed - len(generation.prompt_ids) + 1

@@ -1,0 +1,135 @@
+"""All methods by name, through the facade: provenance, and what they cost."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from methods.scorers import ANSWER, ATOL, chat, many_documents, other_chat, scorer, sibling
+from tiny_tokenizers import byte_level
+
+from attribot_rag import Attribution, Attributor, LanguageModel
+from attribot_rag.context import Ablation, Document
+from attribot_rag.errors import InvalidInput
+from attribot_rag.methods import LeaveOneOut, choose
+from attribot_rag.methods.choice import METHODS
+from attribot_rag.prompting import rag_prompt
+from attribot_rag.scoring import Budget, ScoringOptions
+
+MANY = many_documents()
+
+
+def attribute(**options: Any) -> Attribution:
+    target = byte_level()
+    attributor = Attributor(
+        target.model, target.tokenizer, verdicts=None, progress=False, **options
+    )
+    return attributor.attribute(chat(MANY), ANSWER, MANY)
+
+
+def parameters(language_model: LanguageModel) -> int:
+    return sum(one.numel() for one in language_model.model.parameters())
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_every_name_gives_what_its_method_gives(name: str) -> None:
+    found = attribute(method=name)
+    method = choose(name)
+    one = scorer(MANY)
+    expected = method.run(one)
+    assert found.provenance.method == method.name
+    for left, right in zip(found.token_scores, expected.token_scores, strict=True):
+        assert (left is None) == (right is None)
+        np.testing.assert_allclose(left or (), right or (), atol=ATOL)
+    assert found.exact == expected.exact
+    assert [one.source_ids for one in found.groups] == [one.units for one in expected.groups]
+    assert (found.context_reliance is None) == (expected.context_reliance is None)
+    assert not found.partial
+    provenance = found.provenance
+    tokens = provenance.prefilled_tokens + provenance.scored_tokens
+    assert tokens == one.session.meter.tokens
+    assert provenance.proxy_tokens == 0
+    assert provenance.flops == 2 * parameters(byte_level()) * tokens
+    assert tokens < provenance.naive_tokens
+
+
+def test_naive_tokens_are_those_of_leave_one_out_without_a_cache() -> None:
+    """Which encodes every prompt again; counted as if nothing had been taken out of it."""
+    found = attribute(method="leave_one_out", scoring=ScoringOptions(implementation="reference"))
+    one = scorer(MANY)
+    prompts = [one.context.ablate(Ablation.of(*unit), one.language_model) for unit in one.units]
+    removed = sum(len(one.generation.prompt_ids) - len(prompt.ids) for prompt in prompts)
+    assert found.provenance.prefilled_tokens == 0
+    assert found.provenance.naive_tokens == found.provenance.scored_tokens + removed
+
+
+@pytest.mark.parametrize("make_proxy", [sibling, other_chat])
+@pytest.mark.parametrize("keep", [None, 2, 0.25])
+@pytest.mark.parametrize("name", METHODS)
+def test_tokens_of_a_proxy_are_counted_apart(
+    name: str, keep: float | None, make_proxy: Any
+) -> None:
+    proxy = make_proxy()
+    found = attribute(method=name, proxy=proxy, keep=keep)
+    provenance = found.provenance
+    tokens = provenance.prefilled_tokens + provenance.scored_tokens
+    expected = 2 * (parameters(byte_level()) * tokens + parameters(proxy) * provenance.proxy_tokens)
+    assert provenance.flops == expected
+    if name == "auto" and keep is None:
+        assert provenance.proxy_tokens == 0
+    else:
+        assert provenance.proxy_tokens > 0
+    if keep is not None:
+        kept = sum(row is not None for row in found.token_scores)
+        assert kept <= (2 if keep == 2 else 6)
+        assert not any(found.exact)
+
+
+def test_a_method_object_with_a_proxy_runs_on_it() -> None:
+    found = attribute(method=LeaveOneOut(), proxy=other_chat())
+    assert found.provenance.method.startswith("proxy (")
+    assert "Scores are those of the proxy LlamaForCausalLM." in found.notes
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_a_budget_that_ran_out_is_told(name: str) -> None:
+    found = attribute(method=name, budget=Budget(tokens=1))
+    assert found.partial
+    assert "The budget ran out before everything was scored." in found.notes
+    assert found.token_scores == (None,) * 24
+    enough = attribute(method=name, budget=Budget(tokens=100_000))
+    assert not enough.partial
+
+
+def test_seconds_bound_what_is_scored() -> None:
+    found = attribute(method="leave_one_out", budget=Budget(seconds=1e-6))
+    assert found.partial
+    assert found.token_scores == (None,) * 24
+    assert not attribute(method="leave_one_out", budget=Budget(seconds=600.0)).partial
+
+
+def test_unknown_methods_and_keep_without_a_proxy_are_refused_at_once() -> None:
+    target = byte_level()
+    with pytest.raises(InvalidInput, match="'nonsense'"):
+        Attributor(target.model, target.tokenizer, method="nonsense")
+    with pytest.raises(InvalidInput, match=r"keep=2"):
+        Attributor(target.model, target.tokenizer, keep=2)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", METHODS)
+def test_the_real_model_names_the_cause_by_every_method(smollm2: LanguageModel, name: str) -> None:
+    cause = "The Kittiwake ferry carries 84 passengers."
+    documents = [
+        Document("The island lies in the north of the bay. Its coast is steep and rocky."),
+        Document(f"The crew is small. {cause} It sails every day."),
+        Document("The school has two rooms. Children walk there along the beach."),
+        Document("Rain falls on most days of autumn. Storms come from the west."),
+        Document("The post office opens at nine. Letters leave on Mondays."),
+    ]
+    prompt = rag_prompt("How many passengers does the ferry carry?", documents, chat=True)
+    attributor = Attributor(
+        smollm2.model, smollm2.tokenizer, method=name, verdicts=None, progress=False
+    )
+    found = attributor.attribute(prompt, "It carries 84 passengers.", documents)
+    assert found.top(1)[0].source.text == cause
+    assert found.top(1)[0].score > 2

@@ -1,0 +1,358 @@
+"""A proxy reads the same text with tokenizer and template of its own; its scores come back."""
+
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+from methods.scorers import (
+    ANSWER,
+    ATOL,
+    TREATY,
+    assert_same_rows,
+    assert_scored_by_hand,
+    best_by_hand,
+    by_hand,
+    chat,
+    cutting_chat,
+    ids_of,
+    many_documents,
+    metaspace_scorer,
+    other_chat,
+    plain,
+    run,
+    scorer,
+    sibling,
+)
+from tiny_models import build
+from tiny_tokenizers import byt5, byte_level, metaspace
+
+from attribot_rag import Attributor
+from attribot_rag.context import Document, TokenizedText
+from attribot_rag.errors import ContextTooLong, InvalidInput
+from attribot_rag.language_model import LanguageModel, Prompt
+from attribot_rag.methods import (
+    Auto,
+    Hierarchical,
+    LeaveOneOut,
+    Masked,
+    Method,
+    Proxy,
+    Pruned,
+    choose,
+)
+from attribot_rag.methods.proxy import proxied
+from attribot_rag.scoring import Scorer
+
+PROXIES = (sibling, metaspace, byt5, other_chat)
+UNITS = range(11)
+
+
+def on_its_own(proxy: LanguageModel, prompt: Prompt, documents: Any = TREATY) -> list[list[float]]:
+    """Leave-one-out of the proxy as if it were the model that is attributed."""
+    attributor = Attributor(
+        proxy.model, proxy.tokenizer, method="leave_one_out", verdicts=None, progress=False
+    )
+    found = attributor.attribute(prompt, ANSWER, documents)
+    assert len(found.sources) == len(UNITS)
+    return [list(row) for row in found.token_scores if row is not None]
+
+
+def totals(rows: Any) -> list[float]:
+    return [float(sum(row)) for row in rows]
+
+
+def seen_by(proxy: LanguageModel, one: Scorer) -> Scorer:
+    method = Proxy(proxy)
+    found = proxied(one, proxy, method._models)
+    assert found is not None
+    return found
+
+
+def joined(documents: Any = TREATY) -> str:
+    """What a proxy without a template reads of chat messages."""
+    return "\n\n".join(str(message["content"]) for message in chat(documents))
+
+
+def test_the_target_as_its_own_proxy_is_leave_one_out() -> None:
+    one = scorer()
+    found = Proxy(one.language_model).run(one)
+    expected = run(LeaveOneOut())
+    assert found.token_scores == expected.token_scores
+    assert found.token_log_likelihoods == expected.token_log_likelihoods
+    assert not any(found.exact)
+
+
+def test_a_proxy_that_encodes_alike_reads_the_same_ids() -> None:
+    one = scorer()
+    other = seen_by(sibling(), one)
+    assert other.generation.prompt_ids == one.generation.prompt_ids
+    assert other.context is one.context
+    expected = on_its_own(sibling(), chat(TREATY))
+    np.testing.assert_allclose(run(Proxy(sibling())).token_scores, expected, atol=ATOL)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("make_proxy", [other_chat, sibling])
+def test_sums_are_those_of_the_proxy_on_its_own(make_proxy: Any) -> None:
+    found = run(Proxy(make_proxy()))
+    expected = on_its_own(make_proxy(), chat(TREATY))
+    np.testing.assert_allclose(totals(found.token_scores), totals(expected), atol=ATOL)
+    assert all(len(row or ()) == len(byte_level().encode(ANSWER)) for row in found.token_scores)
+    assert max(map(abs, totals(expected))) > 0.1
+
+
+@pytest.mark.parametrize("make_proxy", [metaspace, byt5])
+def test_a_proxy_without_a_template_reads_what_was_said(make_proxy: Any) -> None:
+    found = run(Proxy(make_proxy()))
+    expected = on_its_own(make_proxy(), joined())
+    np.testing.assert_allclose(totals(found.token_scores), totals(expected), atol=ATOL)
+
+
+@pytest.mark.parametrize("make_proxy", [byte_level, byt5, other_chat])
+@pytest.mark.parametrize("as_ids", [False, True])
+def test_a_prompt_of_text_or_ids_is_read_as_text(make_proxy: Any, as_ids: bool) -> None:
+    text = plain(TREATY)
+    ids = metaspace().encode_prompt(text)
+    assert ids[0] == metaspace().tokenizer.bos_token_id
+    one = scorer(language_model=metaspace(), prompt=ids if as_ids else text)
+    proxy = make_proxy()
+    other = seen_by(proxy, one)
+    assert "<s>" not in other.context.prompt.text
+    found = Proxy(proxy).run(one)
+    read = metaspace().decode(ids, skip_special_tokens=True)
+    expected = on_its_own(proxy, read)
+    np.testing.assert_allclose(totals(found.token_scores), totals(expected), atol=ATOL)
+
+
+@pytest.mark.parametrize("as_ids", [False, True])
+def test_special_tokens_of_the_target_do_not_reach_the_proxy(as_ids: bool) -> None:
+    target = byte_level()
+    text = target._render(chat(TREATY))
+    prompt: Prompt = target.encode(text, special=True) if as_ids else text
+    other = seen_by(byt5(), scorer(prompt=prompt))
+    assert "<|im_" in scorer(prompt=prompt).context.prompt.text
+    assert "<|im_" not in other.context.prompt.text
+    assert "Question: who signed it?" in other.context.prompt.text
+
+
+def test_messages_reach_the_proxy_in_its_own_template() -> None:
+    other = seen_by(other_chat(), scorer())
+    assert other.context.prompt.text == other_chat().decode(
+        other_chat().encode_prompt(chat(TREATY))
+    )
+    assert other.context.prompt.text.startswith("[system] Answer")
+    assert [source.id for source in other.context.sources] == list(UNITS)
+
+
+def test_a_message_without_content_is_read() -> None:
+    system, user = chat(TREATY)
+    other = seen_by(byt5(), scorer(prompt=[system, {"role": "assistant"}, user]))
+    assert other.context.prompt.text == f"{system['content']}\n\n\n\n{user['content']}"
+
+
+@pytest.mark.parametrize("make_proxy", [metaspace, byt5, other_chat])
+def test_every_column_goes_to_the_token_with_its_first_character(make_proxy: Any) -> None:
+    one, proxy = scorer(), make_proxy()
+    other = seen_by(proxy, one)
+    found = Proxy(proxy).run(one)
+    theirs = LeaveOneOut().run(other)
+    ours = TokenizedText.of(one.generation.response_ids, one.language_model)
+    of_proxy = TokenizedText.of(other.generation.response_ids, proxy)
+    assert ours.text == of_proxy.text == ANSWER
+    for left, right in zip(found.token_scores, theirs.token_scores, strict=True):
+        assert left is not None and right is not None
+        by_token = [0.0] * len(ours.ids)
+        for (start, end), score in zip(of_proxy.spans, right, strict=True):
+            piece = ANSWER[start:end]
+            anchor = start + (len(piece) - len(piece.lstrip()) if piece.strip() else 0)
+            by_token[next(i for i, (a, b) in enumerate(ours.spans) if a <= anchor < b)] += score
+        np.testing.assert_allclose(left, by_token, atol=ATOL)
+
+
+def test_words_that_both_delimit_have_the_same_sums() -> None:
+    """The proxy has a token per byte, ours begin with the space: words less spaces agree."""
+    one, proxy = scorer(), byt5()
+    found = Proxy(proxy).run(one)
+    theirs = LeaveOneOut().run(seen_by(proxy, one))
+    ours = TokenizedText.of(one.generation.response_ids, one.language_model)
+    borders = [0, *(i for i, char in enumerate(ANSWER) if char == " "), len(ANSWER)]
+    assert set(borders[:-1]) <= {start for start, _ in ours.spans}
+    for left, right in zip(found.token_scores, theirs.token_scores, strict=True):
+        assert left is not None and right is not None
+        for start, end in pairwise(borders):
+            held = [i for i, (first, _) in enumerate(ours.spans) if start <= first < end]
+            assert sum(left[i] for i in held) == pytest.approx(sum(right[start:end]), abs=ATOL)
+
+
+def test_characters_of_several_tokens_keep_their_sums() -> None:
+    response = "Café 🙂🙂 条約 1648."
+    for target, proxy in ((byte_level(), metaspace()), (byte_level(), byt5())):
+        one = scorer(response=response, language_model=target)
+        found = Proxy(proxy).run(one)
+        theirs = LeaveOneOut().run(seen_by(proxy, one))
+        np.testing.assert_allclose(
+            totals(found.token_scores), totals(theirs.token_scores), atol=ATOL
+        )
+        assert sum(found.token_log_likelihoods or ()) == pytest.approx(
+            sum(theirs.token_log_likelihoods or (9,)), abs=ATOL
+        )
+
+
+def test_a_template_that_loses_a_document_is_refused() -> None:
+    with pytest.raises(InvalidInput, match="the proxy's prompt does not hold"):
+        run(Proxy(cutting_chat()))
+
+
+def test_a_proxy_with_too_few_positions_is_refused() -> None:
+    with pytest.raises(ContextTooLong, match="256"):
+        run(Proxy(build("gpt2")))
+
+
+def test_a_scorer_without_an_exchange_has_no_proxy() -> None:
+    one = scorer()
+    one.exchange = None
+    with pytest.raises(InvalidInput, match="exchange"):
+        Proxy(byt5()).run(one)
+
+
+@pytest.mark.parametrize("make_proxy", PROXIES)
+def test_proxy_pruning_is_leave_one_out_of_its_best_two(make_proxy: Any) -> None:
+    proxy = make_proxy()
+    one = scorer()
+    of_proxy = [np.array(row) for row in run(Proxy(proxy)).token_scores]
+    kept = sorted(best_by_hand(of_proxy, 2))
+    shorter = one.rebased(kept)
+    assert shorter is not None
+    expected = by_hand(shorter, [[unit] for unit in kept])
+    for method in (Pruned(Proxy(proxy), keep=2), choose("leave_one_out", proxy, 2)):
+        found = run(method)
+        assert_scored_by_hand(found, kept, expected)
+        assert not any(found.exact)
+    assert_same_rows(run(choose("auto", proxy, 2)), run(Pruned(Proxy(proxy), keep=2)))
+
+
+@pytest.mark.parametrize("make_proxy", PROXIES)
+@pytest.mark.parametrize("shorten", [True, False])
+def test_a_proxy_chooses_the_groups(make_proxy: Any, shorten: bool) -> None:
+    proxy, one = make_proxy(), scorer()
+    groups = [ids_of(one, document) for document in range(4)]
+    of_groups = by_hand(seen_by(proxy, one), groups)
+    kept = [unit for index in best_by_hand(of_groups, 2) for unit in groups[index]]
+    current = one.rebased(kept) if shorten else one
+    assert current is not None
+    found = run(Hierarchical(keep=2, coarse=Proxy(proxy), shorten=shorten))
+    assert_scored_by_hand(found, kept, by_hand(current, [[unit] for unit in kept]))
+    assert found.exact == tuple(not shorten and unit in kept for unit in UNITS)
+    for group, row in zip(found.groups, of_groups, strict=True):
+        assert sum(group.token_scores) == pytest.approx(row.sum(), abs=ATOL)
+        assert len(group.token_scores) == len(one.generation.response_ids)
+        assert not group.exact
+
+
+@pytest.mark.parametrize("make_proxy", PROXIES)
+def test_a_proxy_scores_what_the_target_chose(make_proxy: Any) -> None:
+    """The proxy reads the shortened prompt of the target."""
+    proxy, one = make_proxy(), scorer()
+    groups = [ids_of(one, document) for document in range(4)]
+    kept = [unit for index in best_by_hand(by_hand(one, groups), 2) for unit in groups[index]]
+    other = seen_by(proxy, one).rebased(kept)
+    assert other is not None
+    found = run(Hierarchical(keep=2, fine=Proxy(proxy)))
+    expected = [float(row.sum()) for row in by_hand(other, [[unit] for unit in kept])]
+    np.testing.assert_allclose(
+        [sum(found.token_scores[i] or ()) for i in kept], expected, atol=ATOL
+    )
+    assert sum(row is not None for row in found.token_scores) == len(kept)
+
+
+@pytest.mark.parametrize("make_proxy", PROXIES)
+@pytest.mark.parametrize(
+    "method",
+    [
+        LeaveOneOut(),
+        Masked(),
+        Hierarchical(keep=2),
+        Hierarchical(keep=1, levels=("passage", "paragraph")),
+        Pruned(Masked(), 3),
+        Pruned(Hierarchical(keep=2), 2),
+        Auto(),
+    ],
+    ids=lambda method: method.name,
+)
+def test_any_method_on_a_proxy_is_that_method_on_its_scorer(
+    make_proxy: Any, method: Method
+) -> None:
+    proxy, one = make_proxy(), scorer()
+    found = Proxy(proxy, method).run(one)
+    expected = method.run(seen_by(proxy, one))
+    assert [row is None for row in found.token_scores] == [
+        row is None for row in expected.token_scores
+    ]
+    pairs = [
+        *zip(found.token_scores, expected.token_scores, strict=True),
+        *zip(
+            [group.token_scores for group in found.groups],
+            [group.token_scores for group in expected.groups],
+            strict=True,
+        ),
+        (found.context_reliance, expected.context_reliance),
+        (found.token_log_likelihoods, expected.token_log_likelihoods),
+        *zip(found.screened or (), expected.screened or (), strict=True),
+    ]
+    for left, right in pairs:
+        assert (left is None) == (right is None)
+        if left is not None and right is not None:
+            assert sum(left) == pytest.approx(sum(right), abs=ATOL)
+            assert len(left) == len(one.generation.response_ids)
+    assert not any(found.exact) and not any(group.exact for group in found.groups)
+    assert [one.units for one in found.groups] == [one.units for one in expected.groups]
+    assert found.agreement == expected.agreement
+
+
+@pytest.mark.parametrize("make_proxy", [byt5, other_chat, sibling])
+@pytest.mark.parametrize("method", ["hierarchical", "masked_hierarchical", "auto"])
+def test_proxies_of_any_tokenizer_go_through_the_facade(make_proxy: Any, method: str) -> None:
+    documents, target = many_documents(), byte_level()
+    attributor = Attributor(
+        target.model,
+        target.tokenizer,
+        method=method,
+        proxy=make_proxy(),
+        verdicts=None,
+        progress=False,
+    )
+    found = attributor.attribute(chat(documents), ANSWER, documents)
+    assert found.groups
+    assert all(len(group.token_scores) == len(found.token_spans) for group in found.groups)
+
+
+def test_the_proxy_reads_the_prompt_once() -> None:
+    """Its prompt is not read in full first when the target's is a shortened one."""
+    proxy, one = byt5(), scorer()
+    Hierarchical(keep=1, fine=Proxy(proxy)).run(one)
+    (usage,) = [usage for model, usage in one.session.usages if model is proxy]
+    full = seen_by(proxy, scorer()).generation.prompt_ids
+    assert 0 < usage.prefilled_tokens < len(full) / 2
+
+
+def test_a_text_in_two_documents_is_taken_out_of_both() -> None:
+    documents = (TREATY[0], TREATY[1], "The river was closed for two winters. " + TREATY[3])
+    one = scorer(documents)
+    other = seen_by(byt5(), one)
+    for source, seen in zip(one.context.sources, other.context.sources, strict=True):
+        assert len(source.occurrences) == len(seen.occurrences)
+    assert max(len(source.occurrences) for source in other.context.sources) == 2
+
+
+def test_documents_that_are_not_in_the_prompt_are_no_hindrance() -> None:
+    documents = (*map(Document, TREATY), Document("Nobody ever read this one at all."))
+    one = scorer(documents, prompt=chat(TREATY))
+    assert one.context.not_located == (4,)
+    assert_same_rows(Proxy(byt5()).run(one), run(Proxy(byt5())))
+
+
+def test_a_target_without_a_template_takes_a_proxy_with_one() -> None:
+    one = metaspace_scorer()
+    found = Proxy(other_chat()).run(one)
+    expected = LeaveOneOut().run(seen_by(other_chat(), one))
+    np.testing.assert_allclose(totals(found.token_scores), totals(expected.token_scores), atol=ATOL)
