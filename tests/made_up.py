@@ -1,11 +1,12 @@
 """Attributions with any contents that fit together."""
 
 import itertools
-from typing import Any
+from typing import Any, get_args
 
 from hypothesis import strategies as st
 
-from attribot_rag.attribution import Attribution, Provenance
+from attribot_rag.attribution import Attribution, Marker, Provenance, SourceGroup, Verdict
+from attribot_rag.attribution.verdict import Kind, Relation
 from attribot_rag.context import Document, DocumentSpan, Occurrence, Source
 
 PROVENANCE = Provenance(
@@ -90,6 +91,9 @@ def attributions(draw: st.DrawFn) -> Attribution:
         )
     )
     row = st.lists(FINITE, min_size=num_tokens, max_size=num_tokens).map(tuple)
+    source_ids = st.lists(st.integers(0, len(held) - 1), max_size=3) if held else st.just([])
+    place = st.integers(0, len(response))
+    interval = st.tuples(place, place).map(sorted)
     return Attribution(
         response=response,
         token_spans=spans,
@@ -110,10 +114,43 @@ def attributions(draw: st.DrawFn) -> Attribution:
             prompt_tokens=draw(count),
             prefilled_tokens=draw(count),
             scored_tokens=draw(count),
+            proxy_tokens=draw(count),
+            flops=draw(st.floats(0, 1e18)),
+            naive_tokens=draw(count),
             forward_passes=draw(count),
             seconds=draw(st.floats(0, 1e6)),
             self_check=draw(st.none() | FINITE),
             options=draw(st.dictionaries(TEXT, st.none() | st.booleans() | FINITE | TEXT)),
             versions=draw(st.dictionaries(TEXT, TEXT, max_size=2)),
+        ),
+        groups=tuple(
+            SourceGroup(tuple(draw(source_ids)), draw(row), draw(st.booleans()))
+            for _ in range(draw(st.integers(0, 2)))
+        ),
+        context_reliance=draw(st.none() | row),
+        agreement=draw(st.none() | st.floats(0, 1)),
+        partial=draw(st.booleans()),
+        verdicts=tuple(
+            Verdict(
+                start=start,
+                end=end,
+                kind=draw(st.sampled_from(get_args(Kind))),
+                source_ids=tuple(draw(source_ids)),
+                relation=draw(st.sampled_from(get_args(Relation))),
+                effect=draw(st.none() | FINITE),
+                reliance=draw(st.none() | FINITE),
+                follows=draw(st.none() | count),
+            )
+            for start, end in draw(st.lists(interval, max_size=2))
+        ),
+        markers=tuple(
+            Marker(
+                start=start,
+                end=end,
+                number=draw(st.integers(-3, 99)),
+                document=draw(st.none() | index),
+                supported=draw(st.none() | st.booleans()),
+            )
+            for start, end in draw(st.lists(interval, max_size=2))
         ),
     )

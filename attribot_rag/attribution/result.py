@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -106,6 +106,7 @@ class Attribution:
         num_tokens, num_sources = len(self.token_spans), len(self.sources)
         widths = {len(row) for row in self.token_scores if row is not None}
         documents = {index for source in self.sources for index in source.documents}
+        documents.update(one.document for one in self.markers if one.document is not None)
         known = {one for group in self.groups for one in group.source_ids}
         known |= {one for verdict in self.verdicts for one in verdict.source_ids}
         group_widths = {len(group.token_scores) for group in self.groups}
@@ -116,16 +117,19 @@ class Attribution:
             "token_scores": len(self.token_scores) == num_sources and widths <= {num_tokens},
             "exact": len(self.exact) == num_sources,
             "groups": group_widths <= {num_tokens} and known <= set(range(num_sources)),
-            "context_reliance": len(self.context_reliance or self.token_spans) == num_tokens,
-            "verdicts": all(
-                0 <= one.start <= one.end <= len(self.response) for one in self.verdicts
-            ),
+            "context_reliance": self.context_reliance is None
+            or len(self.context_reliance) == num_tokens,
+            "verdicts": self._holds(self.verdicts),
+            "markers": self._holds(self.markers),
             "sources": [source.id for source in self.sources] == list(range(num_sources)),
             "documents": documents.union(self.not_located) <= set(range(len(self.documents))),
         }
         wrong = [name for name, holds in checks.items() if not holds]
         if wrong:
             raise InvalidInput(f"{', '.join(wrong)} of the attribution do not fit the other fields")
+
+    def _holds(self, pieces: Sequence[Verdict | Marker]) -> bool:
+        return all(0 <= one.start <= one.end <= len(self.response) for one in pieces)
 
     def __repr__(self) -> str:
         best = self.top(1)

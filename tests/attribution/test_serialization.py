@@ -3,7 +3,7 @@ import datetime
 import decimal
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import jsonschema
 import numpy as np
@@ -16,6 +16,7 @@ from tiny_tokenizers import byte_level
 import attribot_rag.attribution
 from attribot_rag import Attribution, Attributor, Document
 from attribot_rag.attribution import SCHEMA_VERSION
+from attribot_rag.attribution.verdict import Kind, Relation
 from attribot_rag.errors import SchemaError
 
 SCHEMA = json.loads(
@@ -53,6 +54,34 @@ def test_a_real_attribution_follows_the_schema() -> None:
     assert Attribution.from_json(found.to_json()) == found
     assert found.to_dict()["schema_version"] == SCHEMA_VERSION
     assert found.to_dict()["not_located"] == [3]
+
+
+@pytest.mark.parametrize("method", ["leave_one_out", "hierarchical", "masked_hierarchical"])
+def test_every_method_s_attribution_follows_the_schema(method: str) -> None:
+    model = byte_level()
+    attributor = Attributor(model.model, model.tokenizer, method=method, progress=False)
+    found = attributor.attribute(rendered(model), ANSWER, list(DOCUMENTS))
+    assert bool(found.groups) == (method != "leave_one_out")
+    VALIDATOR.validate(found.to_dict())
+    assert Attribution.from_json(found.to_json()) == found
+
+
+def test_an_attribution_of_the_first_schema_is_read() -> None:
+    """Fields that a minor version added have a value when they are not there."""
+    data = attribution("ab", [[1, 2]]).to_dict()
+    for name in ("groups", "context_reliance", "agreement", "partial", "verdicts", "markers"):
+        del data[name]
+    for name in ("proxy_tokens", "flops", "naive_tokens"):
+        del data["provenance"][name]
+    data["schema_version"] = "1.0"
+    VALIDATOR.validate(data)
+    assert Attribution.from_dict(data) == attribution("ab", [[1, 2]])
+
+
+def test_the_schema_knows_every_kind_and_relation() -> None:
+    known = SCHEMA["$defs"]["verdict"]["properties"]
+    assert known["kind"]["enum"] == list(get_args(Kind))
+    assert known["relation"]["enum"] == list(get_args(Relation))
 
 
 def test_indented_json_has_each_row_of_numbers_on_one_line() -> None:
@@ -120,6 +149,13 @@ def changed(**fields: Any) -> dict[str, Any]:
     return {**attribution("ab", [[1, 2]]).to_dict(), **fields}
 
 
+def verdict(**fields: Any) -> dict[str, Any]:
+    return {
+        **{"start": 0, "end": 1, "kind": "grounded", "source_ids": [0], "relation": "each"},
+        **{"effect": 1.0, "reliance": None, "follows": None, **fields},
+    }
+
+
 @pytest.mark.parametrize("version", ["2.0", "0.9", "", "one"])
 def test_another_major_version(version: str) -> None:
     with pytest.raises(SchemaError, match=f"schema_version is '{version}'; this release reads 1.x"):
@@ -154,6 +190,12 @@ def test_a_missing_field_is_named(name: str) -> None:
         {"sources": "abc"},
         {"sources": [{"id": 0, "text": "a"}]},
         {"token_scores": [["a", "b"]]},
+        {"groups": [{"source_ids": [0], "token_scores": [1.0, 2.0]}]},
+        {"groups": [{"source_ids": [0], "token_scores": ["a", "b"], "exact": True}]},
+        {"context_reliance": ["a", "b"]},
+        {"verdicts": [{"start": 0, "end": 1}]},
+        {"verdicts": ["grounded"]},
+        {"markers": [{"start": 0, "end": 1, "number": 1}]},
         {"provenance": {}},
         {"provenance": {**changed()["provenance"], "speed": 3}},
     ],
@@ -166,7 +208,22 @@ def test_a_field_of_a_wrong_kind(fields: dict[str, Any]) -> None:
         Attribution.from_dict(data)
 
 
-@pytest.mark.parametrize("fields", [{"exact": []}, {"token_scores": [[1.0]]}, {"not_located": [9]}])
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"exact": []},
+        {"token_scores": [[1.0]]},
+        {"not_located": [9]},
+        {"groups": [{"source_ids": [1], "token_scores": [1.0, 2.0], "exact": True}]},
+        {"groups": [{"source_ids": [0], "token_scores": [1.0], "exact": True}]},
+        {"context_reliance": [1.0]},
+        {"context_reliance": []},
+        {"verdicts": [verdict(end=3)]},
+        {"verdicts": [verdict(source_ids=[1])]},
+        {"markers": [{"start": 0, "end": 3, "number": 1, "document": 0, "supported": None}]},
+        {"markers": [{"start": 0, "end": 1, "number": 1, "document": 9, "supported": None}]},
+    ],
+)
 def test_fields_that_do_not_fit_together(fields: dict[str, Any]) -> None:
     with pytest.raises(SchemaError, match="do not fit the other fields"):
         Attribution.from_dict(changed(**fields))

@@ -189,7 +189,7 @@ def test_scorers_of_one_attribution_share_the_budget() -> None:
 
 
 def test_a_prompt_that_the_budget_does_not_allow_to_read() -> None:
-    one = scorer(Budget(tokens=120))
+    one = scorer(Budget(tokens=scorer().usage.prefilled_tokens + 10))
     assert one.rebased([0, 1]) is None
     assert one.session.meter.exhausted
     assert one.rebased(one.context.present) is one
