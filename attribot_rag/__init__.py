@@ -4,8 +4,11 @@ from attribot_rag.attribution import (
     Attribution,
     Citations,
     CitedSentence,
+    Marker,
     Provenance,
     RankedSource,
+    SourceGroup,
+    Verdict,
     cite,
 )
 from attribot_rag.attributor import Attributor
@@ -23,14 +26,18 @@ from attribot_rag.errors import (
 )
 from attribot_rag.generation import Generation
 from attribot_rag.language_model import LanguageModel
+from attribot_rag.methods import Auto, Hierarchical, LeaveOneOut, Masked, Method, Proxy, Pruned
 from attribot_rag.models import load_model
 from attribot_rag.recording import GenerationRecorder
-from attribot_rag.scoring import ScoringOptions
+from attribot_rag.scoring import Budget, ScoringOptions
+from attribot_rag.verdicts import VerdictOptions
 
 __all__ = [
     "Attribution",
     "AttributionError",
     "Attributor",
+    "Auto",
+    "Budget",
     "Citations",
     "CitedSentence",
     "ContextOptions",
@@ -40,18 +47,28 @@ __all__ = [
     "DocumentsNotLocated",
     "Generation",
     "GenerationRecorder",
+    "Hierarchical",
     "InvalidInput",
     "LanguageModel",
+    "LeaveOneOut",
+    "Marker",
+    "Masked",
+    "Method",
     "Occurrence",
     "Provenance",
+    "Proxy",
+    "Pruned",
     "RankedSource",
     "SchemaError",
     "ScoringFailed",
     "ScoringOptions",
     "ScoringOutOfMemory",
     "Source",
+    "SourceGroup",
     "TokenizerMismatch",
     "UnsupportedModel",
+    "Verdict",
+    "VerdictOptions",
     "cite",
     "load_model",
 ]

@@ -19,8 +19,10 @@ from attribot_rag.attributor import Attributor
 from attribot_rag.display import print_table
 from attribot_rag.display.escaping import on_one_line
 from attribot_rag.errors import AttributionError
+from attribot_rag.methods import METHODS
 from attribot_rag.models import DEFAULT_MODEL, load_model
 from attribot_rag.retrieval import read_chunks, retrieve
+from attribot_rag.scoring import Budget
 
 FAILED = 2
 INTERRUPTED = 130
@@ -75,9 +77,11 @@ def _attributed(options: argparse.Namespace, seconds: dict[str, float]) -> Attri
         language_model = load_model(options.model, device=options.device)
     model, tokenizer = language_model.model, language_model.tokenizer
     with _timed(seconds, "answer and attribution"):
-        return Attributor(model, tokenizer, progress=progress).ask(
-            options.question, documents, max_new_tokens=options.max_new_tokens
+        budget = None if options.seconds is None else Budget(seconds=options.seconds)
+        attributor = Attributor(
+            model, tokenizer, method=options.method, budget=budget, progress=progress
         )
+        return attributor.ask(options.question, documents, max_new_tokens=options.max_new_tokens)
 
 
 @contextmanager
@@ -143,6 +147,13 @@ def _parser() -> argparse.ArgumentParser:
         metavar="N",
         help="tokens of the answer at most (default: 128)",
     )
+    add(
+        "--method",
+        default="auto",
+        choices=METHODS,
+        help="how sources are scored: %(choices)s (default: %(default)s)",
+    )
+    add("--seconds", type=_seconds, metavar="S", help="how long the attribution may take")
     add("--json", action="store_true", help="print the attribution as JSON and nothing else")
     add("--no-progress", dest="progress", action="store_false", help="show no progress on stderr")
     return parser
@@ -152,3 +163,13 @@ def _positive(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 1")
     return int(text)
+
+
+def _seconds(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0.0
+    if not 0 < seconds < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds above 0")
+    return seconds

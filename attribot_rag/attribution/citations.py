@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from attribot_rag.attribution.result import Attribution
+from attribot_rag.attribution.result import Attribution, Interval
+from attribot_rag.attribution.verdict import Verdict
 from attribot_rag.context.splitting import sentences, split_spans
 
 MIN_SCORE = 1.0
@@ -14,11 +15,17 @@ MIN_SHARE = 0.5
 
 @dataclass(frozen=True)
 class CitedSentence:
-    """Characters [start, end) of the response and the ids of the sources it cites, best first."""
+    """Characters [start, end) of the response and the ids of the sources it cites, best first.
+
+    With `either`, any one of them carries the sentence. `verdict` is what was judged of it, None
+    for a result without verdicts.
+    """
 
     start: int
     end: int
     source_ids: tuple[int, ...]
+    either: bool = False
+    verdict: Verdict | None = None
 
 
 @dataclass(frozen=True)
@@ -41,19 +48,32 @@ class Citations:
 def cite(
     attribution: Attribution, *, min_score: float = MIN_SCORE, min_share: float = MIN_SHARE
 ) -> Citations:
-    """Cite, sentence by sentence, the sources that made it clearly more likely.
+    """What each sentence of the answer cites, by its verdict.
 
-    A source is cited if it is worth at least `min_score` nats to the sentence and at least
-    `min_share` of the best source's score. Documents that hold a cited source all get a number.
+    In a result without verdicts a source is cited by a rule of thumb: if it is worth at least
+    `min_score` nats to the sentence and at least `min_share` of the best source's score. Documents
+    that hold a cited source all get a number.
     """
-    cited = []
+    cited = [_judged(verdict) for verdict in attribution.verdicts]
+    if not cited:
+        spans = split_spans(attribution.response, sentences)
+        cited = [_by_rule(attribution, span, min_score, min_share) for span in spans]
     numbers: dict[int, int] = {}
-    for start, end in split_spans(attribution.response, sentences):
-        ranked = attribution.top(len(attribution.sources), start, end)
-        least = max(min_score, min_share * ranked[0].score) if ranked else min_score
-        chosen = [one.source for one in ranked if one.score >= least]
-        for source in chosen:
-            for document in source.documents:
+    for sentence in cited:
+        for source_id in sentence.source_ids:
+            for document in attribution.sources[source_id].documents:
                 numbers.setdefault(document, len(numbers) + 1)
-        cited.append(CitedSentence(start, end, tuple(source.id for source in chosen)))
     return Citations(tuple(cited), numbers)
+
+
+def _judged(verdict: Verdict) -> CitedSentence:
+    either = verdict.relation == "either"
+    return CitedSentence(verdict.start, verdict.end, verdict.source_ids, either, verdict)
+
+
+def _by_rule(
+    attribution: Attribution, span: Interval, min_score: float, min_share: float
+) -> CitedSentence:
+    ranked = attribution.top(len(attribution.sources), *span)
+    least = max(min_score, min_share * ranked[0].score) if ranked else min_score
+    return CitedSentence(*span, tuple(one.source.id for one in ranked if one.score >= least))

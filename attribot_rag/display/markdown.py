@@ -31,7 +31,8 @@ def _answer(report: Report) -> str:
     answer = ""
     for passage in report.passages:
         markers = "".join(f" {_marked(marker)}" for marker in passage.markers)
-        answer += escape_markdown(passage.text) + markers + passage.space
+        remark = f" *({passage.remark})*" if passage.remark else ""
+        answer += escape_markdown(passage.text) + markers + remark + passage.space
     return answer.strip().replace("\n", "  \n")
 
 

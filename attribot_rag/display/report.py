@@ -6,23 +6,32 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
 
-from attribot_rag.attribution import Attribution, Citations, Provenance, cite
+from attribot_rag.attribution import Attribution, Citations, Provenance, Verdict, cite
 from attribot_rag.attribution.notes import not_found_note
 from attribot_rag.context import Document, Source
 
 NOTHING_CITED = "No source stands out: without any single one, the answer stays about as likely."
 NOTHING_SCORED = "No source was scored, so none is cited."
+_REMARKS = {
+    "unsupported": "not from the context",
+    "conversation": "from the conversation",
+    "open": "not decided",
+}
 _QUOTE_LENGTH = 400
 _TITLES = ("title", "source", "file")
 
 
 @dataclass(frozen=True)
 class CitedPassage:
-    """A piece of the answer with its markers: '1', or '1 or 2' where several documents hold a
-    source. `space` is what parts it from the next piece: line feeds or a space."""
+    """A piece of the answer with its markers: '1', or '1 or 2' where either of them carries it.
+
+    `remark` says what else was judged of it, '' for what speaks for itself. `space` is what parts
+    it from the next piece: line feeds or a space.
+    """
 
     text: str
     markers: tuple[str, ...]
+    remark: str
     space: str
 
 
@@ -109,24 +118,31 @@ def shortened(text: str, length: int) -> str:
     return text if len(text) <= length else text[: length - 1].rstrip() + "…"
 
 
-def _marker(source: Source, citations: Citations) -> str:
-    numbers = sorted(
-        citations.numbers[document]
-        for document in source.documents
-        if document in citations.numbers
-    )
+def _marker(sources: Sequence[Source], citations: Citations) -> str:
+    """The numbers of all documents that hold one of these sources."""
+    documents = {document for source in sources for document in source.documents}
+    numbers = sorted(citations.numbers[one] for one in documents if one in citations.numbers)
     return " or ".join(map(str, numbers))
 
 
 def _passages(attribution: Attribution, citations: Citations) -> Iterable[CitedPassage]:
     for sentence in citations.sentences:
-        markers = (
-            _marker(attribution.sources[source_id], citations) for source_id in sentence.source_ids
-        )
+        cited = [attribution.sources[source_id] for source_id in sentence.source_ids]
+        markers = [_marker(cited, citations)] if sentence.either else []
+        markers = markers or [_marker([source], citations) for source in cited]
         text = attribution.response[sentence.start : sentence.end]
         words = text.rstrip()
         space = "\n" * text.count("\n", len(words)) or " "
-        yield CitedPassage(words, tuple(dict.fromkeys(filter(None, markers))), space)
+        marked = tuple(dict.fromkeys(filter(None, markers)))
+        yield CitedPassage(words, marked, _remark(sentence.verdict), space)
+
+
+def _remark(verdict: Verdict | None) -> str:
+    if verdict is None:
+        return ""
+    if verdict.kind == "follows" and verdict.follows is not None:
+        return f"follows from sentence {verdict.follows + 1}"
+    return _REMARKS.get(verdict.kind, "")
 
 
 def _cited(attribution: Attribution, citations: Citations) -> Iterable[CitedDocument]:
@@ -164,7 +180,7 @@ def _listed(attribution: Attribution, citations: Citations, top: int) -> Iterabl
         yield ListedSource(
             text=one.source.text,
             label=" or ".join(labels),
-            marker=_marker(one.source, citations) if one.source.id in cited else "",
+            marker=_marker([one.source], citations) if one.source.id in cited else "",
             score=one.score,
             share=max(-1.0, min(1.0, one.score / largest)) if largest else 0.0,
             exact=attribution.exact[one.source.id],
@@ -187,7 +203,15 @@ def _remarks(attribution: Attribution, num_unscored: int) -> Iterable[str]:
         yield f"Not found in the prompt: {', '.join(labels)}."
     if num_unscored:
         were = "was" if num_unscored == 1 else "were"
-        yield f"{_count(num_unscored, 'source')} {were} not scored."
+        where = " in documents of little effect" if attribution.groups else ""
+        yield f"{_count(num_unscored, 'source')}{where} {were} not scored."
+    for marker in attribution.markers:
+        if marker.supported is False or marker.document is None:
+            text = attribution.response[marker.start : marker.end]
+            reason = (
+                "has no effect on its sentence" if marker.document is not None else "is missing"
+            )
+            yield f"The model cites {text}, but document {marker.number} {reason}."
 
 
 def _described(provenance: Provenance) -> str:
@@ -198,8 +222,15 @@ def _described(provenance: Provenance) -> str:
         f"({provenance.implementation}, {provenance.dtype}, {provenance.device}), "
         f"{_count(provenance.prompt_tokens, 'prompt token')}, "
         f"{_count(provenance.scored_tokens, 'token')} scored in "
-        f"{_count(provenance.forward_passes, 'pass', 'passes')}"
+        f"{_count(provenance.forward_passes, 'pass', 'passes')}{_saved(provenance)}"
     )
+
+
+def _saved(provenance: Provenance) -> str:
+    """How much less went through a model than in leave-one-out without a cache."""
+    tokens = provenance.prefilled_tokens + provenance.scored_tokens + provenance.proxy_tokens
+    times = provenance.naive_tokens / tokens if tokens else 0.0
+    return f", {times:.0f} times fewer tokens than naive leave-one-out" if times >= 1.5 else ""
 
 
 def _count(number: int, noun: str, plural: str | None = None) -> str:

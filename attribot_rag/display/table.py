@@ -72,6 +72,8 @@ def _answer(report: Report) -> RenderableType:
         answer.append(visible(passage.text), style="bold")
         for marker in passage.markers:
             answer.append(f" [{marker}]", style="cyan")
+        if passage.remark:
+            answer.append(f" ({passage.remark})", style="yellow")
         answer.append(passage.space)
     answer.rstrip()
     return answer

@@ -1,22 +1,156 @@
-"""For now: compute the truth."""
-import sys
+"""How faithful each method is to exact leave-one-out, and what it costs.
+
+    python -m benchmarks.faithfulness --hotpotqa FILE --squad FILE
+    python -m benchmarks.faithfulness --hotpotqa FILE --time --methods auto masked
+
+Answers are the model's own, greedy, with generation's cache taken over. Exact leave-one-out takes
+most of the time; its scores are kept under `truth/` as numbers, without the texts. What was
+computed once is not computed again: a run that was stopped goes on.
+
+With --time, seconds are measured too (leave the machine alone): each method from its scorer to its
+scores, and the reference scorer with its head on the response's positions only, whose loop over
+all sources is extrapolated from five rows spread evenly over the prompt.
+"""
+
+from __future__ import annotations
+
+import argparse
 import time
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from attribot_rag import load_model
-from attribot_rag.scoring import ScoringModels
-from benchmarks.faithfulness.answers import answer
-from benchmarks.faithfulness.examples import hotpotqa, squad
+import torch
+from tqdm import tqdm
+
+from attribot_rag import LanguageModel, load_model
+from attribot_rag.context import Ablation
+from attribot_rag.scoring import Scorer, ScoringModels, ScoringOptions
+from benchmarks.faithfulness.answers import Answer, answer
+from benchmarks.faithfulness.examples import Example, hotpotqa, squad
+from benchmarks.faithfulness.methods import METHODS
+from benchmarks.faithfulness.metrics import average_precision, exact_outliers, pearson, recall
+from benchmarks.faithfulness.results import Result, ResultStore, table
 from benchmarks.faithfulness.truth import TruthStore
 
-HP, SQ = Path(sys.argv[1]), Path(sys.argv[2])
-lm = load_model()
-models = ScoringModels(lm.model)
-store = TruthStore(Path(__file__).parent / "truth" / "smollm2-135m.jsonl")
-for example in [*squad(SQ, 40, 4), *hotpotqa(HP, 22), *squad(SQ, 10, 10)]:
-    one = answer(example, lm)
-    if one is None:
-        print(example.key, "no answer"); continue
-    t = time.time()
-    truth = store.get(one, lm, models)
-    print(example.key, truth.prompt_tokens, truth.response_tokens, len(truth.scores), len(one.sentence_tokens), round(time.time() - t, 1), repr(one.text[:150]), '| gold:', example.answers[0], '| top', sorted((round(sum(s),2) for s in truth.scores), reverse=True)[:4], flush=True)
+HERE = Path(__file__).parent
+NUM_NAIVE_ROWS = 5
+
+
+class Comparison:
+    """Runs methods on answers, and remembers what came out."""
+
+    def __init__(self, language_model: LanguageModel, results: ResultStore, timed: bool) -> None:
+        self._language_model = language_model
+        self._models = ScoringModels(language_model.model)
+        self._truths = TruthStore(HERE / "truth" / "smollm2-135m.jsonl")
+        self._results = results
+        self._timed = timed
+        self._naive_seconds: dict[str, float] = {}
+
+    def run(self, one: Answer, method: str) -> Result:
+        key, digest = one.example.key, one.digest
+        return self._results.get(key, digest, method, lambda: self._measure(one, method))
+
+    def _measure(self, one: Answer, method: str) -> Result:
+        truth = self._truths.get(one, self._language_model, self._models)
+        naive_seconds = self._naive(one) if self._timed else None
+        exact = [sum(row) for row in truth.scores]
+        totals: Sequence[float | None] = exact
+        seconds = agreement = None
+        tokens = truth.tokens
+        if method != "leave-one-out":
+            started = time.perf_counter()
+            scorer = self._scorer(one)
+            scores = METHODS[method].run(scorer)
+            seconds = round(time.perf_counter() - started, 3) if self._timed else None
+            totals, agreement, tokens = scores.totals, scores.agreement, scorer.usage.tokens
+        wanted = exact_outliers(exact)
+        length = len(one.generation.prompt_ids) + len(one.generation.response_ids) - 1
+        return Result(
+            key=truth.key,
+            digest=truth.digest,
+            method=method,
+            num_sources=len(exact),
+            average_precision=average_precision(totals, wanted) if wanted else None,
+            recall=recall(totals, wanted, 5) if wanted else None,
+            pearson=pearson(totals, exact),
+            tokens=tokens,
+            naive_tokens=length * (len(exact) + 1),
+            agreement=agreement,
+            seconds=seconds,
+            naive_seconds=naive_seconds,
+        )
+
+    def _scorer(self, one: Answer, implementation: str = "auto") -> Scorer:
+        options = ScoringOptions(implementation=implementation)
+        return Scorer(
+            self._language_model, one.generation, one.context, self._models, options=options
+        )
+
+    def _naive(self, one: Answer) -> float:
+        """Seconds of leave-one-out by the reference, extrapolated from some of its rows."""
+        if one.example.key not in self._naive_seconds:
+            count = len(one.context.sources)
+            places = ((number + 0.5) / NUM_NAIVE_ROWS for number in range(NUM_NAIVE_ROWS))
+            chosen = sorted({int(place * count) for place in places})
+            scorer = self._scorer(one, "reference")
+            started = time.perf_counter()
+            scorer.score([Ablation.of(index) for index in chosen])
+            seconds = time.perf_counter() - started
+            self._naive_seconds[one.example.key] = seconds * (count + 1) / (len(chosen) + 1)
+        return round(self._naive_seconds[one.example.key], 3)
+
+
+def examples(arguments: argparse.Namespace) -> Iterator[Example]:
+    if arguments.squad:
+        yield from squad(arguments.squad, 40, 4)
+    if arguments.hotpotqa:
+        yield from hotpotqa(arguments.hotpotqa, 20)
+    if arguments.squad:
+        yield from squad(arguments.squad, 10, 10)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--hotpotqa", type=Path, help="JSON file, distractor setting: 20 questions")
+    parser.add_argument(
+        "--squad", type=Path, help="SQuAD 2.0 JSON file: 40 questions on 4 paragraphs, 10 on 10"
+    )
+    parser.add_argument("--methods", nargs="+", default=list(METHODS), choices=METHODS, metavar="M")
+    parser.add_argument("--time", action="store_true", help="measure seconds, on a quiet machine")
+    parser.add_argument(
+        "--results", type=Path, help="JSON lines; made next to this script if not given"
+    )
+    arguments = parser.parse_args()
+    if not (arguments.hotpotqa or arguments.squad):
+        parser.error("name a data file: --hotpotqa, --squad or both")
+    name = "timed.jsonl" if arguments.time else "results.jsonl"
+    store = ResultStore(arguments.results or HERE / name)
+    language_model = load_model()
+    comparison = Comparison(language_model, store, arguments.time)
+    chosen = list(examples(arguments))
+    answered = 0
+    for example in tqdm(chosen, unit="question"):
+        one = answer(example, language_model)
+        if one is None:
+            continue
+        if arguments.time and not answered:
+            METHODS["auto"].run(comparison._scorer(one))  # the first run makes twins and probes
+        answered += 1
+        for method in arguments.methods:
+            comparison.run(one, method)
+    keys = {example.key for example in chosen}
+    results = [one for one in store.results if one.key in keys]
+    print(f"{torch.get_num_threads()} threads, torch {torch.__version__}; {answered} answers")
+    for data_set in dict.fromkeys(one.data_set for one in results):
+        own = [one for one in results if one.data_set == data_set]
+        examples_held = {one.key for one in own}
+        with_outliers = {one.key for one in own if one.average_precision is not None}
+        print(f"\n{data_set}: {len(examples_held)} answers, {len(with_outliers)} with outliers\n")
+        print(table(own, arguments.methods))
+    print("\nAll\n")
+    print(table(results, arguments.methods))
+
+
+if __name__ == "__main__":
+    main()

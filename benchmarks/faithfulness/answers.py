@@ -33,7 +33,9 @@ class Answer:
     @property
     def digest(self) -> str:
         """Changes whenever the model, the prompt or the sources do."""
-        sources = [(place.start, place.end) for one in self.context.sources for place in one.occurrences]
+        sources = [
+            (place.start, place.end) for one in self.context.sources for place in one.occurrences
+        ]
         seen = (self.generation.prompt_ids, self.generation.response_ids, sources)
         return hashlib.sha256(repr(seen).encode()).hexdigest()[:16]
 
@@ -41,9 +43,7 @@ class Answer:
 def answer(example: Example, language_model: LanguageModel) -> Answer | None:
     """Ask the model; None if it has no answer."""
     chat = bool(language_model.tokenizer.chat_template)
-    prompt_ids = language_model.encode_prompt(
-        rag_prompt(example.question, example.documents, chat)
-    )
+    prompt_ids = language_model.encode_prompt(rag_prompt(example.question, example.documents, chat))
     inputs = torch.tensor([prompt_ids], device=language_model.device)
     with GenerationRecorder(language_model) as recorder, torch.inference_mode():
         language_model.model.generate(  # type: ignore[operator]

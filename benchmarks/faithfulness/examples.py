@@ -53,7 +53,9 @@ def _supporting_facts(one: dict[str, Any]) -> Iterator[str]:
             yield context[title][index].strip()
 
 
-def squad(path: Path, count: int, num_paragraphs: int, *, irrelevant: bool = False) -> list[Example]:
+def squad(
+    path: Path, count: int, num_paragraphs: int, *, irrelevant: bool = False
+) -> list[Example]:
     """Answerable questions on one of `num_paragraphs` paragraphs in a row of the same article.
 
     With `irrelevant`, the paragraphs are those of the next article, which do not answer.

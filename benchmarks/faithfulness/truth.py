@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from attribot_rag import LanguageModel
-from attribot_rag.methods import leave_one_out
+from attribot_rag.methods import LeaveOneOut
 from attribot_rag.scoring import Scorer, ScoringModels
 from benchmarks.faithfulness.answers import Answer, per_sentence
 
@@ -53,16 +53,14 @@ class TruthStore:
 def compute(answer: Answer, language_model: LanguageModel, models: ScoringModels) -> Truth:
     started = time.perf_counter()
     scorer = Scorer(language_model, answer.generation, answer.context, models)
-    found = leave_one_out(scorer)
+    found = LeaveOneOut().run(scorer)
     return Truth(
         key=answer.example.key,
         digest=answer.digest,
         prompt_tokens=len(answer.generation.prompt_ids),
         response_tokens=len(answer.generation.response_ids),
-        log_likelihoods=per_sentence(found.token_log_likelihoods, answer.sentence_tokens),
-        scores=[
-            per_sentence(row, answer.sentence_tokens) for row in found.token_scores if row is not None
-        ],
+        log_likelihoods=per_sentence(found.token_log_likelihoods or (), answer.sentence_tokens),
+        scores=[per_sentence(row or (), answer.sentence_tokens) for row in found.token_scores],
         tokens=scorer.usage.prefilled_tokens + scorer.usage.scored_tokens,
         seconds=round(time.perf_counter() - started, 3),
     )
