@@ -94,6 +94,9 @@ def attributions(draw: st.DrawFn) -> Attribution:
     source_ids = st.lists(st.integers(0, len(held) - 1), max_size=3) if held else st.just([])
     place = st.integers(0, len(response))
     interval = st.tuples(place, place).map(sorted)
+    sentences = st.sets(place, max_size=2).map(
+        lambda cuts: list(itertools.pairwise(sorted({0, *cuts, len(response)})))
+    )
     return Attribution(
         response=response,
         token_spans=spans,
@@ -141,7 +144,7 @@ def attributions(draw: st.DrawFn) -> Attribution:
                 reliance=draw(st.none() | FINITE),
                 follows=draw(st.none() | count),
             )
-            for start, end in draw(st.lists(interval, max_size=2))
+            for start, end in draw(st.just([]) | sentences)
         ),
         markers=tuple(
             Marker(
