@@ -8,6 +8,7 @@ from functools import cached_property
 
 from attribot_rag.context import Ablation
 from attribot_rag.context.grouping import Level
+from attribot_rag.errors import InvalidInput
 from attribot_rag.language_model import LanguageModel
 from attribot_rag.methods.base import Method, Row, Scores, best
 from attribot_rag.methods.hierarchical import best_of_each_sentence
@@ -37,6 +38,12 @@ class Auto:
     proxy: LanguageModel | None = None
 
     name = "auto"
+
+    def __post_init__(self) -> None:
+        if isinstance(self.rescore, bool) or self.rescore < 0:
+            raise InvalidInput(f"rescore={self.rescore!r}; use a number of at least 0")
+        if not 0 <= self.min_agreement <= 1:
+            raise InvalidInput(f"min_agreement={self.min_agreement!r}; use a value in [0, 1]")
 
     def run(self, scorer: Scorer) -> Scores:
         whole = scorer.score([scorer.context.whole])

@@ -53,7 +53,7 @@ class Proxy:
 
         full, reliance = columns((scores.token_log_likelihoods, scores.context_reliance))
         of_groups = columns([one.token_scores for one in scores.groups])
-        note = f"Scores are those of the proxy {self.language_model.name}."
+        note = f"Scores that are not exact are those of the proxy {self.language_model.name}."
         return replace(
             scores,
             token_log_likelihoods=full,

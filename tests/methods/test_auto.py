@@ -24,7 +24,7 @@ from tiny_tokenizers import byte_level
 
 from attribot_rag import Attributor, LanguageModel
 from attribot_rag.context import Ablation, Document
-from attribot_rag.errors import UnsupportedModel
+from attribot_rag.errors import InvalidInput, UnsupportedModel
 from attribot_rag.methods import Auto, Hierarchical, LeaveOneOut, Masked, Method, Proxy, Scores
 from attribot_rag.methods.auto import agreement_of
 from attribot_rag.methods.sentences import answer_sentences
@@ -301,6 +301,15 @@ def test_no_second_model_is_loaded(method: Method) -> None:
 def test_any_options_give_the_same_scores(keep: float, rescore: int) -> None:
     one = scorer(many_documents(6))
     checked(Auto(keep=keep, rescore=rescore).run(one), one)
+
+
+@pytest.mark.parametrize(
+    "options", [{"rescore": -1}, {"rescore": True}, {"min_agreement": 1.1}, {"min_agreement": -0.1}]
+)
+def test_options_that_mean_nothing_are_refused(options: Any) -> None:
+    ((name, value),) = options.items()
+    with pytest.raises(InvalidInput, match=f"{name}={value!r}"):
+        Auto(**options)
 
 
 @pytest.mark.slow

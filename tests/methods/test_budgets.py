@@ -191,6 +191,16 @@ def test_a_small_budget_gives_auto_its_reliance_first() -> None:
     assert found.context_reliance is not None and not any(found.token_scores)
 
 
+def test_a_proxy_whose_prompt_is_beyond_the_budget_does_not_read_it() -> None:
+    method = composition("auto that asks a proxy")
+    prefill = limited(1).session.meter.tokens
+    one = limited(2 * prefill)
+    found = method.run(one)
+    assert one.session.meter.exhausted
+    assert sum(usage.prefilled_tokens for _, usage in one.session.usages) == prefill
+    assert found.context_reliance is not None and not any(found.token_scores)
+
+
 def test_what_was_left_out_is_none_and_not_exact() -> None:
     one = limited(1)
     found = LeaveOneOut().run(one)

@@ -87,7 +87,7 @@ def test_tokens_of_a_proxy_are_counted_apart(
 def test_a_method_object_with_a_proxy_runs_on_it() -> None:
     found = attribute(method=LeaveOneOut(), proxy=other_chat())
     assert found.provenance.method.startswith("proxy (")
-    assert "Scores are those of the proxy LlamaForCausalLM." in found.notes
+    assert "Scores that are not exact are those of the proxy LlamaForCausalLM." in found.notes
 
 
 @pytest.mark.parametrize("name", METHODS)

@@ -184,6 +184,19 @@ def test_words_that_both_delimit_have_the_same_sums() -> None:
             assert sum(left[i] for i in held) == pytest.approx(sum(right[start:end]), abs=ATOL)
 
 
+def test_a_space_before_a_word_scores_with_the_word() -> None:
+    """The proxy's tokens begin with their space, which is a token of its own for the target."""
+    found = Proxy(byte_level()).run(scorer(language_model=other_chat()))
+    of_proxy = TokenizedText.of(byte_level().encode(ANSWER), byte_level())
+    pieces = {start: ANSWER[start:end] for start, end in of_proxy.spans}
+    spaces = [start for start, piece in pieces.items() if piece[0] == " " < piece]
+    assert len(spaces) > 2
+    for row in found.token_scores:
+        assert row is not None and len(row) == len(ANSWER)
+        assert not any(row[index] for index in spaces)
+        assert all(row[index + 1] for index in spaces)
+
+
 def test_characters_of_several_tokens_keep_their_sums() -> None:
     response = "Café 🙂🙂 条約 1648."
     for target, proxy in ((byte_level(), metaspace()), (byte_level(), byt5())):
