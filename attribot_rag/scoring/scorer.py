@@ -20,7 +20,8 @@ from attribot_rag.exchange import Exchange
 from attribot_rag.generation import Generation
 from attribot_rag.language_model import LanguageModel
 from attribot_rag.scoring.base import Implementation
-from attribot_rag.scoring.memory import Batching, is_out_of_memory
+from attribot_rag.scoring.engine import Engine
+from attribot_rag.scoring.memory import is_out_of_memory
 from attribot_rag.scoring.reference import Reference
 from attribot_rag.scoring.row import Row
 from attribot_rag.scoring.selection import IMPLEMENTATIONS, ScoringModels, tolerance
@@ -100,19 +101,23 @@ class Scorer:
 
     def __post_init__(self) -> None:
         self.units = self.units or tuple((source_id,) for source_id in self.context.present)
-        started = time.perf_counter()
-        self._implementation = self.models.select(self.options.implementation, self.generation)
-        self._batching = Batching(
-            self.language_model.model, self._implementation, self.options.token_budget
+        self._engine = Engine(
+            self.language_model,
+            self.generation,
+            self.models,
+            self.options.implementation,
+            self.options.token_budget,
+            self.session,
         )
-        seconds = time.perf_counter() - started
-        self.session.meter.spend(self._implementation.prefilled_tokens, seconds)
-        self.usage.prefilled_tokens += self._implementation.prefilled_tokens
-        self.usage.seconds += seconds
 
     @property
     def implementation(self) -> str:
-        return self._implementation.name
+        """The name of the implementation that scores."""
+        return self._engine.kind.name
+
+    @property
+    def _implementation(self) -> Implementation:
+        return self._engine.implementation
 
     @property
     def usage(self) -> Usage:
@@ -121,9 +126,7 @@ class Scorer:
     @property
     def masked_refusal(self) -> str | None:
         """Why masked ablation is not available here, or None if it is."""
-        if isinstance(self._implementation, Reference) and self.language_model.is_encoder_decoder:
-            return Reference.masked_refusal(self.language_model.model)
-        return self.models.masked_refusal(type(self._implementation))
+        return self.models.masked_refusal(self._engine.kind)
 
     def narrowed(self, units: Sequence[Unit]) -> Scorer:
         """The same prompt, with these units to score."""
@@ -236,14 +239,14 @@ class Scorer:
         done = 0
         while done < len(rows):
             self.session.before_batch()
-            batch = self._affordable(self._batching.next_batch(rows[done:]), first=not done)
+            batch = self._affordable(self._engine.batching.next_batch(rows[done:]), first=not done)
             if not batch:
                 break
             started = time.perf_counter()
             before = self._implementation.scored_tokens
             part = self._score_batch(batch)
             if part is None:
-                self._batching.halve(batch)
+                self._engine.batching.halve(batch)
                 continue
             parts.append(part)
             tokens = self._implementation.scored_tokens - before

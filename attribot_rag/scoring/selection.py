@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import torch
 from transformers import PreTrainedModel
@@ -12,6 +12,7 @@ from attribot_rag.errors import InvalidInput, UnsupportedModel
 from attribot_rag.generation import Generation
 from attribot_rag.scoring.base import Implementation, Unsupported
 from attribot_rag.scoring.cropped import Cropped
+from attribot_rag.scoring.memory import is_out_of_memory
 from attribot_rag.scoring.packed import Packed
 from attribot_rag.scoring.reference import Reference
 from attribot_rag.scoring.row import Row
@@ -54,6 +55,19 @@ class ScoringModels:
 
         Raises InvalidInput for an unknown name, UnsupportedModel if the requested one is refused.
         """
+        for kind in self._right(requested, generation):
+            try:
+                return self.make(kind, generation)
+            except Unsupported as error:
+                self._refuse(kind, requested, str(error))
+        raise AssertionError("Reference refuses nothing")
+
+    def first(self, requested: str, generation: Generation) -> type[Implementation]:
+        """The one that `select` tries first; reads no prompt."""
+        return next(self._right(requested, generation))
+
+    def _right(self, requested: str, generation: Generation) -> Iterator[type[Implementation]]:
+        """Those of the requested implementations that are not refused."""
         names = [kind.name for kind in IMPLEMENTATIONS]
         if requested not in ("auto", *names):
             raise InvalidInput(
@@ -65,15 +79,15 @@ class ScoringModels:
                 continue
             reason = self.refusal(kind, num_tokens)
             if reason is None:
-                try:
-                    return self.make(kind, generation)
-                except Unsupported as error:
-                    reason = str(error)
-            if requested == kind.name:
-                raise UnsupportedModel(
-                    f"{kind.name!r} is not right for this model: {reason}; use 'auto'"
-                )
-        raise AssertionError("Reference refuses nothing")
+                yield kind
+            else:
+                self._refuse(kind, requested, reason)
+
+    def _refuse(self, kind: type[Implementation], requested: str, reason: str) -> None:
+        if requested == kind.name:
+            raise UnsupportedModel(
+                f"{kind.name!r} is not right for this model: {reason}; use 'auto'"
+            )
 
     def refusal(self, kind: type[Implementation], num_tokens: int) -> str | None:
         """Why this implementation is not right for rows of this length, or None if it is."""
@@ -99,9 +113,10 @@ class ScoringModels:
         except Unsupported as error:
             return str(error)
         except (RuntimeError, ValueError, TypeError, IndexError, AttributeError) as error:
-            if not masked:
+            if is_out_of_memory(error):
                 raise
-            return f"it takes no mask of four dimensions ({type(error).__name__})"
+            what = "it takes no mask of four dimensions" if masked else "a probe of it failed"
+            return f"{what} ({type(error).__name__})"
         if difference <= tolerance(self._model.dtype):
             return None
         return f"a probe of it differs from the reference by {difference:.2g} nats"
@@ -132,8 +147,10 @@ class ScoringModels:
             Row.masked(generation, range(5, 9), tail),
             Row.masked(generation, range(5, 9), (*range(9, 12), *tail)),
         ]
-        full = self._score(Reference, generation, [Row.exact(prompt, len(prompt), generation)])
-        truth = torch.cat([full, full, self._score(Reference, generation, rows[2:])])
+        reference = Reference(self._twin(self._with_masks), generation)
+        with torch.inference_mode():
+            full = reference.log_likelihoods([Row.exact(prompt, len(prompt), generation)])
+            truth = torch.cat([full, full, reference.log_likelihoods(rows[2:])])
         return float((self._score(kind, generation, rows) - truth).abs().max())
 
     def _score(
@@ -142,6 +159,12 @@ class ScoringModels:
         implementation = self.make(kind, generation)
         with torch.inference_mode():
             return implementation.log_likelihoods(rows)
+
+    @property
+    def _with_masks(self) -> str | None:
+        """The attention of a twin that takes any mask, unless the model's own does."""
+        own = getattr(self._model.config, "_attn_implementation", None)
+        return None if own in ("eager", "sdpa", None) else "sdpa"
 
     def _twin(self, attention: str | None) -> PreTrainedModel:
         with self._lock:

@@ -4,23 +4,50 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from itertools import chain, pairwise
 
 from attribot_rag.attribution import Attribution
 from attribot_rag.context.splitting import sentences, split_spans
 from attribot_rag.verdicts.markers import MARKER
 
-_THINKING = re.compile(r"<think(?:ing)?>.*?(?:</think(?:ing)?>|\Z)", re.DOTALL)
+# Some templates open the thinking in the prompt, so that an answer may hold its end alone.
+_THINKING = re.compile(
+    r"(?:\A\s*)?<think(?:ing)?>.*?(?:</think(?:ing)?>\s*|\Z)"
+    r"|\A(?:(?!<think).)*?</think(?:ing)?>\s*",
+    re.DOTALL,
+)
+_REPLIES = (
+    r"sure(?: thing)?|certainly|of course|absolutely|ok(?:ay)?|great|hello|hi|hey|goodbye|bye",
+    r"you(?:'re| are) welcome|no problem|good (?:morning|afternoon|evening|day)",
+    r"(?:that's an? |that is an? )?(?:good|great|excellent|interesting) question",
+    r"(?:i'm |i am )?(?:happy|glad) to help(?: you)?(?: with that)?",
+    r"(?:thanks|thank you)(?: so much| very much)?(?: for (?:asking|reaching out|"
+    r"(?:your|the|this) (?:question|message|request|inquiry|interest|patience)))?",
+)
+# What is offered goes on without figures and clauses, where a fact might be.
+_REST = r"[^\d,.:;!?]*"
+_OFFERS = (
+    r"(?:(?:i|we) )?hope (?:this|that|it)(?: information| answer)? (?:helps?(?: you)?(?: out)?"
+    r"|(?:is|was) (?:helpful|useful)(?: (?:to|for) you)?|answers your questions?)",
+    r"(?:(?:please|just) )*(?:feel free to ask|do(?: not|n't) hesitate to ask|let me know|ask"
+    r"|(?:feel free to|do(?: not|n't) hesitate to) (?:contact|reach out)(?: to)?(?: me| us)?)"
+    r"(?: (?:more |further |any )?questions?| away| anytime| (?:if|should) you " + _REST + ")?",
+    r"if you (?:have (?:any )?(?:other |more |further |additional )*(?:questions?|concerns?)"
+    r"|(?:need|want) (?:anything else|(?:any )?(?:more|further) (?:help|information)))" + _REST,
+    r"is there (?:anything else|any other question)(?: (?:that )?(?:i|we|you)\b" + _REST + ")?",
+    r"how (?:can|may) (?:i|we) (?:help|assist) you(?: today| with that| further)?",
+    r"(?:would you like|do you want) (?:to know (?:more|anything else)|me to )" + _REST,
+    r"here(?: is|'s| are) (?:the|your|an?) (?:answers?|response|information)(?: to your questions?"
+    r"|(?: that)? you (?:asked for|requested|need(?:ed)?))?",
+    r"have an? (?:nice|good|great|lovely|wonderful) (?:day|evening|night|weekend|time|trip|one)"
+    r"(?: ahead)?",
+)
 _PLEASANTRY = re.compile(
-    r"(?:(?:sure|certainly|of course|absolutely|ok(?:ay)?|yes|no|great|hello|hi|hey|thanks|"
-    r"thank you(?: for .*)?|you(?:'re| are) welcome|good (?:morning|evening|day|question)|"
-    r"great question|happy to help|glad to help|goodbye|bye)(?: there)?[\s,.!]*)+"
-    r"|(?:i|we) hope (?:this|that|it) (?:helps|is helpful|answers).*"
-    r"|(?:please )?(?:feel free to|do not hesitate to|don't hesitate to|let me know).*"
-    r"|(?:is there|if you have|if there is) any(?:thing)?.*"
-    r"|here (?:is|are|'s) (?:the|your|an?) (?:answer|response|information)[^:]*:?"
-    r"|have a (?:nice|good|great|lovely) .*",
+    rf"(?:(?:{'|'.join(_REPLIES)})(?: there)?(?:[\s,.!]+|\Z)"
+    rf"|(?:{'|'.join(_OFFERS)})(?:\s*[,.:;!?]+\s*|\Z))+",
     re.IGNORECASE,
 )
+_FIRST_TO_LAST_WORD = re.compile(r"[^\W_](?:.*[^\W_])?")
 
 
 @dataclass(frozen=True)
@@ -37,30 +64,38 @@ class Sentence:
     def trivial(self) -> bool:
         """Whether there is nothing to judge: a pleasantry (in English), or no word at all.
 
-        A single yes or no is an answer, not a pleasantry.
+        A yes or no is an answer, not a pleasantry.
         """
-        words = MARKER.sub("", self.text).strip(" \t\r\n.!*-\"'")
-        if words.casefold() in ("yes", "no"):
-            return False
-        return not any(map(str.isalnum, words)) or bool(_PLEASANTRY.fullmatch(words))
+        text = " ".join(MARKER.sub("", self.text).split()).replace("\u2019", "'")
+        words = _FIRST_TO_LAST_WORD.search(text)
+        return words is None or bool(_PLEASANTRY.fullmatch(words.group()))
 
 
 def sentences_of(attribution: Attribution) -> list[Sentence]:
     """The response's sentences, in order; a marker after a full stop belongs to what it marks."""
     response = attribution.response
-    spans: list[tuple[int, int]] = []
-    for start, end in split_spans(response, sentences):
-        words = MARKER.sub("", response[start:end])
-        if spans and not any(map(str.isalnum, words)):
-            spans[-1] = spans[-1][0], end
-        else:
-            spans.append((start, end))
     thinking = [match.span() for match in _THINKING.finditer(response)]
+    edges = sorted({0, len(response), *chain.from_iterable(thinking)})
     found = []
-    for start, end in spans:
-        markers = [match.span() for match in MARKER.finditer(response, start, end)]
-        marked = {index for span in markers for index in attribution.tokens_in(*span)}
-        tokens = tuple(i for i in attribution.tokens_in(start, end) if i not in marked)
-        inside = any(first < end and start < last for first, last in thinking)
-        found.append(Sentence(start, end, response[start:end], tokens, inside))
+    for piece in pairwise(edges):
+        for start, end in _spans(response, *piece):
+            markers = [match.span() for match in MARKER.finditer(response, start, end)]
+            marked = {index for span in markers for index in attribution.tokens_in(*span)}
+            tokens = tuple(i for i in attribution.tokens_in(start, end) if i not in marked)
+            found.append(Sentence(start, end, response[start:end], tokens, piece in thinking))
     return found
+
+
+def _spans(response: str, first: int, last: int) -> list[tuple[int, int]]:
+    """The sentences of a piece of the response; what holds no word goes to the one before."""
+    spans: list[tuple[int, int]] = []
+    for start, end in split_spans(response[first:last], sentences):
+        if spans and not _has_words(MARKER.sub("", response[first + start : first + end])):
+            spans[-1] = spans[-1][0], first + end
+        else:
+            spans.append((first + start, first + end))
+    return spans
+
+
+def _has_words(text: str) -> bool:
+    return any(map(str.isalnum, text))

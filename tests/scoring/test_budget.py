@@ -108,8 +108,8 @@ def test_a_token_budget_is_kept_after_what_is_spent_in_any_case(
 ) -> None:
     """In any case: the prefill, and one pass over the full prompt, or it and one ablation."""
     one = scorer(Budget(tokens=tokens), implementation=implementation, token_budget=200)
-    prefilled = one.usage.prefilled_tokens
     found = every_source(one)
+    prefilled = one.usage.prefilled_tokens
     assert one.session.meter.tokens == prefilled + one.usage.scored_tokens
     num_prompt, num_response = len(one.generation.prompt_ids), len(one.generation.response_ids)
     first = num_response + (num_prompt if implementation == "reference" else 0)

@@ -196,8 +196,8 @@ def scarce_scorer(room: int) -> Scorer:
     scarce = MODELS.make(Scarce, one.generation)
     assert isinstance(scarce, Scarce)
     scarce.room = room
-    one._implementation = scarce
-    one._batching._implementation = scarce
+    one._engine.implementation = scarce
+    one._engine.batching._implementation = scarce
     return one
 
 
@@ -207,7 +207,7 @@ def test_running_out_of_memory_halves_the_budget_and_goes_on(truth: LogLikelihoo
     found = every_source(one)
     assert np.allclose(found.ablated, truth.ablated, atol=1e-4)
     assert sum(progress.advanced) == SENTENCES
-    assert one._batching.token_budget < 100_000
+    assert one._engine.batching.token_budget < 100_000
     assert one.usage.forward_passes > 1
 
 
@@ -223,7 +223,7 @@ def test_another_runtime_error_is_not_taken_for_memory() -> None:
         def log_likelihoods(self, rows: Sequence[Row]) -> torch.Tensor:
             raise RuntimeError("shapes do not match")
 
-    one._implementation = MODELS.make(Broken, one.generation)
+    one._engine.implementation = MODELS.make(Broken, one.generation)
     with pytest.raises(RuntimeError, match="shapes"):
         every_source(one)
 
@@ -242,7 +242,7 @@ def test_the_self_check_refuses_wrong_numbers() -> None:
         def log_likelihoods(self, rows: Sequence[Row]) -> torch.Tensor:
             return super().log_likelihoods(rows) * 1.01
 
-    one._implementation = MODELS.make(Wrong, one.generation)
+    one._engine.implementation = MODELS.make(Wrong, one.generation)
     with pytest.raises(ScoringFailed, match="reference"):
         every_source(one)
 

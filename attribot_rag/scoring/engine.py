@@ -1,0 +1,49 @@
+"""The implementation of one scorer, made ready when it is first needed."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from functools import cached_property
+
+from attribot_rag.generation import Generation
+from attribot_rag.language_model import LanguageModel
+from attribot_rag.scoring.base import Implementation
+from attribot_rag.scoring.memory import Batching
+from attribot_rag.scoring.selection import ScoringModels
+from attribot_rag.scoring.session import Session
+
+
+@dataclass(eq=False)
+class Engine:
+    """Shared by all scorers of one prompt, which is read once, and not if only a proxy scores."""
+
+    language_model: LanguageModel
+    generation: Generation
+    models: ScoringModels
+    requested: str
+    token_budget: int | None
+    session: Session
+
+    @cached_property
+    def implementation(self) -> Implementation:
+        """The requested implementation, or the fastest that is right; its prefill is counted."""
+        started = time.perf_counter()
+        implementation = self.models.select(self.requested, self.generation)
+        seconds = time.perf_counter() - started
+        self.session.meter.spend(implementation.prefilled_tokens, seconds)
+        usage = self.session.usage_of(self.language_model)
+        usage.prefilled_tokens += implementation.prefilled_tokens
+        usage.seconds += seconds
+        return implementation
+
+    @cached_property
+    def batching(self) -> Batching:
+        return Batching(self.language_model.model, self.implementation, self.token_budget)
+
+    @property
+    def kind(self) -> type[Implementation]:
+        """What the implementation is or will be; reads no prompt."""
+        if "implementation" in vars(self):
+            return type(self.implementation)
+        return self.models.first(self.requested, self.generation)
