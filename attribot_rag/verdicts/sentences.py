@@ -47,6 +47,7 @@ _PLEASANTRY = re.compile(
     rf"|(?:{'|'.join(_OFFERS)})(?:\s*[,.:;!?]+\s*|\Z))+",
     re.IGNORECASE,
 )
+_MARKERS = re.compile(rf"\s*(?:(?:{MARKER.pattern})[\s.,]*)+", re.IGNORECASE)
 _FIRST_TO_LAST_WORD = re.compile(r"[^\W_](?:.*[^\W_])?")
 
 
@@ -87,13 +88,21 @@ def sentences_of(attribution: Attribution) -> list[Sentence]:
 
 
 def _spans(response: str, first: int, last: int) -> list[tuple[int, int]]:
-    """The sentences of a piece of the response; what holds no word goes to the one before."""
+    """The sentences of a piece of the response; what holds no word goes to the one before.
+
+    So do markers that the splitter left before a sentence.
+    """
     spans: list[tuple[int, int]] = []
     for start, end in split_spans(response[first:last], sentences):
-        if spans and not _has_words(MARKER.sub("", response[first + start : first + end])):
-            spans[-1] = spans[-1][0], first + end
-        else:
-            spans.append((first + start, first + end))
+        start, end = first + start, first + end
+        markers = _MARKERS.match(response, start, end)
+        own = markers.end() if spans and markers else start
+        if spans and not _has_words(MARKER.sub("", response[own:end])):
+            own = end
+        if own > start:
+            spans[-1] = spans[-1][0], own
+        if own < end:
+            spans.append((own, end))
     return spans
 
 
