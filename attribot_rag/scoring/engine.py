@@ -9,6 +9,7 @@ from functools import cached_property
 from attribot_rag.generation import Generation
 from attribot_rag.language_model import LanguageModel
 from attribot_rag.scoring.base import Implementation
+from attribot_rag.scoring.cropped import CachedImplementation
 from attribot_rag.scoring.memory import Batching
 from attribot_rag.scoring.selection import ScoringModels
 from attribot_rag.scoring.session import Session
@@ -36,6 +37,14 @@ class Engine:
         usage.prefilled_tokens += implementation.prefilled_tokens
         usage.seconds += seconds
         return implementation
+
+    @property
+    def num_unread(self) -> int:
+        """Tokens of the prompt that have to be read before anything can be scored."""
+        cached = "implementation" in vars(self) or self.generation.cache is not None
+        if cached or not issubclass(self.kind, CachedImplementation):
+            return 0
+        return len(self.generation.prompt_ids) - 1
 
     @cached_property
     def batching(self) -> Batching:

@@ -237,6 +237,10 @@ class Scorer:
     def _score_rows(self, rows: Sequence[Row]) -> torch.Tensor:
         parts: list[torch.Tensor] = []
         done = 0
+        meter = self.session.meter
+        if meter.tokens and not meter.allows(self._engine.num_unread):
+            meter.exhausted = True
+            return torch.empty(0, len(self.generation.response_ids))
         while done < len(rows):
             self.session.before_batch()
             batch = self._affordable(self._engine.batching.next_batch(rows[done:]), first=not done)
@@ -250,12 +254,12 @@ class Scorer:
                 continue
             parts.append(part)
             tokens = self._implementation.scored_tokens - before
-            self.session.meter.spend(tokens, time.perf_counter() - started)
+            meter.spend(tokens, time.perf_counter() - started)
             self.usage.scored_tokens += tokens
             self.usage.forward_passes += 1 if self.implementation == "packed" else len(batch)
             self.session.progress.advance(len(batch) if done else len(batch) - 1)
             done += len(batch)
-        self.session.meter.exhausted |= done < len(rows)
+        meter.exhausted |= done < len(rows)
         return torch.cat(parts) if parts else torch.empty(0, len(self.generation.response_ids))
 
     def _affordable(self, batch: Sequence[Row], *, first: bool) -> Sequence[Row]:

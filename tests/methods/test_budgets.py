@@ -184,7 +184,7 @@ def test_groups_come_before_units_and_the_best_first(name: str) -> None:
 
 def test_a_small_budget_gives_auto_its_reliance_first() -> None:
     one = limited(1)
-    prefill = one.session.meter.tokens
+    prefill = len(one.generation.prompt_ids) - 1
     assert Auto().run(one).context_reliance is None
     tail = len(one.generation.prompt_ids) - one.context.end + len(one.generation.response_ids)
     found = Auto().run(limited(prefill + 4 * tail))
@@ -193,7 +193,7 @@ def test_a_small_budget_gives_auto_its_reliance_first() -> None:
 
 def test_a_proxy_whose_prompt_is_beyond_the_budget_does_not_read_it() -> None:
     method = composition("auto that asks a proxy")
-    prefill = limited(1).session.meter.tokens
+    prefill = len(limited(1).generation.prompt_ids) - 1
     one = limited(2 * prefill)
     found = method.run(one)
     assert one.session.meter.exhausted

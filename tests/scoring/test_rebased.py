@@ -68,8 +68,9 @@ def test_a_new_prompt_is_prefilled_once_and_units_lose_what_is_gone() -> None:
     assert one.units == ((0, 1), (2,), (3,))
     assert rebased.context.present == (0, 3)
     num_read = len(rebased.generation.prompt_ids) - 1
-    assert one.usage.prefilled_tokens == before + num_read
+    assert one.usage.prefilled_tokens == before
     rebased.score([Ablation.of(0)])
+    rebased.narrowed([(3,)]).score([Ablation.of(3)])
     assert one.usage.prefilled_tokens == before + num_read
 
 
