@@ -9,7 +9,7 @@ computed once is not computed again: a run that was stopped goes on.
 
 With --time, seconds are measured too (leave the machine alone): each method from its scorer to its
 scores, and the reference scorer with its head on the response's positions only, whose loop over
-all sources is extrapolated from five rows spread evenly over the prompt.
+all sources is extrapolated from three rows spread evenly over the prompt.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from benchmarks.faithfulness.results import Result, ResultStore, table
 from benchmarks.faithfulness.truth import TruthStore
 
 HERE = Path(__file__).parent
-NUM_NAIVE_ROWS = 5
+NUM_NAIVE_ROWS = 3
 
 
 class Comparison:

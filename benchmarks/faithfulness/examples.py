@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -53,25 +53,57 @@ def _supporting_facts(one: dict[str, Any]) -> Iterator[str]:
             yield context[title][index].strip()
 
 
-def squad(
-    path: Path, count: int, num_paragraphs: int, *, irrelevant: bool = False
-) -> list[Example]:
-    """Answerable questions on one of `num_paragraphs` paragraphs in a row of the same article.
+def squad(path: Path, count: int, num_paragraphs: int) -> list[Example]:
+    """Answerable questions on one of `num_paragraphs` paragraphs in a row of the same article."""
+    articles = json.loads(path.read_text())["data"]
+    chooser = random.Random(f"{SEED} {num_paragraphs} False")
+    return [
+        _squad_example(articles, *one, num_paragraphs, chooser)
+        for one in chooser.sample(_asked(articles), count)
+    ]
 
-    With `irrelevant`, the paragraphs are those of the next article, which do not answer.
+
+def squad_with_placebos(path: Path, count: int, num_placebos: int = 2) -> list[Example]:
+    """The same with paragraphs of the next article put among four: they cannot be the cause.
+
+    Their ids begin with "placebo".
     """
     articles = json.loads(path.read_text())["data"]
-    asked = [
+    chooser = random.Random(f"{SEED} placebo")
+    found = []
+    for index, paragraph, question in chooser.sample(_asked(articles), count):
+        example = _squad_example(articles, index, paragraph, question, 4, chooser)
+        other = articles[(index + 1) % len(articles)]["paragraphs"]
+        documents = list(example.documents)
+        for held in chooser.sample(other, num_placebos):
+            placebo = Document(held["context"].strip(), id=f"placebo {other.index(held)}")
+            documents.insert(chooser.randrange(len(documents) + 1), placebo)
+        key = example.key.replace("squad-4", "squad-placebo")
+        found.append(replace(example, key=key, documents=tuple(documents)))
+    return found
+
+
+def squad_irrelevant(path: Path, count: int) -> list[Example]:
+    """Questions with four paragraphs of the next article, which do not answer them."""
+    articles = json.loads(path.read_text())["data"]
+    chooser = random.Random(f"{SEED} irrelevant")
+    found = []
+    for index, paragraph, question in chooser.sample(_asked(articles), count):
+        example = _squad_example(articles, index, paragraph, question, 4, chooser)
+        other = articles[(index + 1) % len(articles)]["paragraphs"]
+        documents = [Document(held["context"].strip()) for held in chooser.sample(other, 4)]
+        key = example.key.replace("squad-4", "squad-irrelevant")
+        found.append(replace(example, key=key, documents=tuple(documents), evidence=()))
+    return found
+
+
+def _asked(articles: list[Any]) -> list[tuple[int, int, dict[str, Any]]]:
+    return [
         (index, paragraph, question)
         for index, article in enumerate(articles)
         for paragraph, held in enumerate(article["paragraphs"])
         for question in held["qas"]
         if not question["is_impossible"]
-    ]
-    chooser = random.Random(f"{SEED} {num_paragraphs} {irrelevant}")
-    return [
-        _squad_example(articles, *one, num_paragraphs, irrelevant, chooser)
-        for one in chooser.sample(asked, count)
     ]
 
 
@@ -81,17 +113,15 @@ def _squad_example(
     paragraph: int,
     question: dict[str, Any],
     num_paragraphs: int,
-    irrelevant: bool,
     chooser: random.Random,
 ) -> Example:
-    article = articles[(index + irrelevant) % len(articles)]
+    article = articles[index]
     last = len(article["paragraphs"]) - num_paragraphs
     nearest = range(max(0, paragraph - num_paragraphs + 1), min(paragraph, last) + 1)
-    start = chooser.randrange(last + 1) if irrelevant else chooser.choice(nearest)
-    kind = "squad-irrelevant" if irrelevant else f"squad-{num_paragraphs}"
+    start = chooser.choice(nearest)
     answers = tuple(dict.fromkeys(answer["text"] for answer in question["answers"]))
     return Example(
-        key=f"{kind}/{question['id']}",
+        key=f"squad-{num_paragraphs}/{question['id']}",
         question=question["question"],
         documents=tuple(
             Document(held["context"].strip(), id=f"{article['title']} {number}")
@@ -100,5 +130,5 @@ def _squad_example(
             )
         ),
         answers=answers,
-        evidence=() if irrelevant else answers,
+        evidence=answers,
     )
