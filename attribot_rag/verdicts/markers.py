@@ -37,7 +37,12 @@ def audit(
 
 
 def _effect(attribution: Attribution, document: int, tokens: tuple[int, ...]) -> float | None:
-    """The largest effect in nats of a source of the document, or of a group that holds it."""
+    """The largest effect in nats of a source of the document, or of a group that holds it.
+
+    None if nothing was scored, or if there is no text that the marker could be about.
+    """
+    if not tokens:
+        return None
     if document in attribution.not_located:
         return 0.0
     own = {source.id for source in attribution.sources if document in source.documents}

@@ -45,7 +45,8 @@ def find_group(
     """The smallest group found whose joint effect on these tokens is at least `needed` nats.
 
     Candidates are the sources with the largest `effects` and those most like the sentence. The
-    group grows by whatever adds most, loses what it does not need, and is scored exactly at last.
+    group grows by whatever adds most and loses what it does not need, by masked ablation where
+    that is available; at last it is scored exactly, and must be worth half of `needed` then.
     """
     joint = _Joint(scorer, tokens)
     likely = sorted(effects, key=lambda one: -effects[one])[:_NUM_LIKELY]

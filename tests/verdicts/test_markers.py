@@ -1,0 +1,132 @@
+"""Citations that the model wrote itself: which are read, and what their audit says."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from handmade import handmade
+
+from attribot_rag import Attribution, Marker
+from attribot_rag.attribution import SourceGroup
+from attribot_rag.verdicts.markers import MARKER, audit
+from attribot_rag.verdicts.sentences import sentences_of
+
+DOCUMENTS = ("Red. Old.", "New. Old.", "Blue.")
+SCORES: dict[str, Sequence[float] | None] = {
+    "Red.": (5.0, 0.2),
+    "Old.": (0.1, 3.0),
+    "New.": (0.4, -2.0),
+    "Blue.": (0.3, 0.6),
+}
+
+
+def audited(
+    response: str, scores: dict[str, Sequence[float] | None] | None = None, **fields: Any
+) -> list[Marker]:
+    """All markers, each judged with the tokens of its sentence."""
+    attribution = handmade(response, DOCUMENTS, SCORES if scores is None else scores, **fields)
+    return audits(attribution)
+
+
+def audits(attribution: Attribution) -> list[Marker]:
+    return [
+        marker
+        for one in sentences_of(attribution)
+        for marker in audit(attribution, one.start, one.end, one.tokens, 1.0)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "numbers"),
+    [
+        ("[1]", [1]),
+        ("[1, 2]", [1, 2]),
+        ("[1,2 , 3]", [1, 2, 3]),
+        ("【1】", [1]),
+        ("[source 2]", [2]),
+        ("[Source 2]", [2]),
+        ("[document 3]", [3]),
+        ("[Doc 1]", [1]),
+        ("[doc1]", [1]),
+        ("[passage 2]", [2]),
+        ("[1][2]", [1, 2]),
+    ],
+)
+def test_markers_and_their_numbers(text: str, numbers: list[int]) -> None:
+    response = f"It is red {text}."
+    found = audited(response)
+    assert [one.number for one in found] == numbers
+    assert [one.document for one in found] == [number - 1 for number in numbers]
+    assert all(MARKER.fullmatch(response[one.start : one.end]) for one in found)
+
+
+@pytest.mark.parametrize(
+    "text", ["[1904]", "[a]", "[]", "(1)", "1", "[1-2]", "[1.5]", "[-1]", "[see 1]", "[1", "1]"]
+)
+def test_what_is_no_marker(text: str) -> None:
+    assert audited(f"It is red {text}.") == []
+
+
+@pytest.mark.parametrize("number", [0, 4, 12, 999])
+def test_numbers_without_a_document(number: int) -> None:
+    (found,) = audited(f"It is red [{number}].")
+    assert (found.number, found.document, found.supported) == (number, None, None)
+
+
+def test_a_marker_is_supported_by_a_source_of_its_document() -> None:
+    found = audited("It is red [1][2]. It is old [1, 2][3].")
+    assert [(one.document, one.supported) for one in found] == [
+        (0, True),
+        (1, False),
+        (0, True),
+        (1, True),
+        (2, False),
+    ]
+
+
+def test_a_marker_after_the_full_stop_is_judged_with_what_it_marks() -> None:
+    found = audited("It is red. [1] It is a long way.")
+    assert [one.supported for one in found] == [True]
+
+
+def test_the_effect_is_that_of_the_sentence_without_its_markers() -> None:
+    attribution = handmade("It is red [1].", ["Red."], {"Red.": (0.0,)})
+    row = (0.0, 0.0, 0.0, 9.0)
+    assert attribution.response[slice(*attribution.token_spans[3])] == "[1]."
+    (found,) = audits(replace(attribution, token_scores=(row,)))
+    assert found.supported is False
+
+
+def test_documents_that_were_not_located_support_nothing() -> None:
+    found = audited("It is red [3].", {"Red.": (5.0,)}, not_located=(2,))
+    assert [(one.document, one.supported) for one in found] == [(2, False)]
+
+
+def test_groups_stand_in_for_sources_that_were_not_scored() -> None:
+    scores: dict[str, Sequence[float] | None] = {"Red.": (5.0,), "New.": None, "Blue.": None}
+    row = (4.0, 0.0, 0.0, 0.0)
+    groups = (SourceGroup((1,), row, True), SourceGroup((2,), (0.2, 0.0, 0.0, 0.0), True))
+    found = audited("It is red [2][3].", scores, groups=groups, exact=(True,) * 3)
+    assert [one.supported for one in found] == [True, False]
+
+
+def test_groups_do_not_speak_for_a_document_with_scores_of_its_own() -> None:
+    group = SourceGroup((0, 3), (9.0, 0.0, 0.0, 0.0), True)
+    (found,) = audited("It is red [3].", groups=(group,))
+    assert found.supported is False
+
+
+def test_without_scores_nothing_is_said() -> None:
+    (found,) = audited("It is red [2].", {"Red.": (5.0,), "New.": None})
+    assert (found.document, found.supported) == (1, None)
+
+
+def test_a_document_without_sources_is_left_open() -> None:
+    (found,) = audited("It is red [3].", {"Red.": (5.0,)})
+    assert (found.document, found.supported) == (2, None)
+
+
+def test_a_marker_without_a_sentence_is_left_open() -> None:
+    (found,) = audited("[1]", {"Red.": (5.0,)})
+    assert (found.document, found.supported) == (0, None)
