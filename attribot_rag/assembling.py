@@ -12,6 +12,7 @@ from attribot_rag.attribution.notes import not_found_note
 from attribot_rag.context import ContextOptions, TokenizedText
 from attribot_rag.context.alignment import align
 from attribot_rag.methods import Method, Scores
+from attribot_rag.methods.cost import Workload
 from attribot_rag.scoring import Budget, Scorer, ScoringOptions
 
 _UNLIKELY = -6.0
@@ -53,6 +54,7 @@ def provenance(scorer: Scorer, method: Method, *options: object) -> Provenance:
     session, generation = scorer.session, scorer.generation
     used = [usage for _, usage in session.usages]
     row = len(generation.prompt_ids) + len(generation.response_ids) - 1
+    cost = method.cost(workload_of(scorer))
     return Provenance(
         method=method.name,
         model=scorer.language_model.name,
@@ -68,12 +70,30 @@ def provenance(scorer: Scorer, method: Method, *options: object) -> Provenance:
         seconds=round(sum(usage.seconds for usage in used), 6),
         flops=sum(usage.flops for usage in used),
         naive_tokens=row * (len(scorer.context.sources) + 1),
+        expected_tokens=round(cost.target_tokens + cost.proxy_tokens),
         self_check=session.self_check,
         options={name: value for one in options for name, value in _described(one).items()},
         versions={
             "python": platform.python_version(),
             **{name: version(name) for name in ("attribot-rag", "torch", "transformers")},
         },
+    )
+
+
+def workload_of(scorer: Scorer) -> Workload:
+    """What the cost model has to know of a scorer."""
+    context, generation = scorer.context, scorer.generation
+    in_context = sum(len(context.prompt.tokens_in(region)) for region in context.regions)
+    num_sources = len(context.sources)
+    num_documents = len({i for source in context.sources for i in source.documents})
+    return Workload(
+        context_tokens=in_context,
+        query_tokens=len(generation.prompt_ids) - in_context,
+        response_tokens=len(generation.response_ids),
+        num_sources=num_sources,
+        num_groups=max(1, min(num_documents, num_sources)),
+        target_parameters=scorer.language_model.num_parameters,
+        taken_over=generation.cache is not None,
     )
 
 

@@ -25,7 +25,8 @@ class Provenance:
     `implementation` is the scoring implementation that was used, `prefilled_tokens` what it
     encoded to begin with (0 if generation's cache was taken over), `scored_tokens` what all
     ablations took after that, `proxy_tokens` what went through a proxy. `flops` counts 2 per
-    parameter and token; `naive_tokens` is what leave-one-out without a cache would have taken.
+    parameter and token; `naive_tokens` is what leave-one-out without a cache would have taken,
+    `expected_tokens` what the cost model says of the method, verdicts not counted.
     `retokenized` says that the ids were made from text and need not be those that the model saw.
     `self_check` is the largest difference to the reference in nats, if
     that was asked for. `options` are those of the context, the scorer and the budget.
@@ -45,6 +46,7 @@ class Provenance:
     proxy_tokens: int = 0
     flops: float = 0.0
     naive_tokens: int = 0
+    expected_tokens: int = 0
     self_check: float | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
     versions: Mapping[str, str] = field(default_factory=dict)

@@ -11,8 +11,9 @@ from attribot_rag.context.grouping import Level
 from attribot_rag.errors import InvalidInput
 from attribot_rag.language_model import LanguageModel
 from attribot_rag.methods.base import Method, Row, Scores, best
+from attribot_rag.methods.cost import Cost, Workload
 from attribot_rag.methods.hierarchical import best_of_each_sentence
-from attribot_rag.methods.leave_one_out import scores_of
+from attribot_rag.methods.leave_one_out import LeaveOneOut, scores_of
 from attribot_rag.methods.proxy import Proxy
 from attribot_rag.methods.screening import Screening
 from attribot_rag.scoring import Scorer
@@ -86,6 +87,13 @@ class Auto:
             num_dropped=num_dropped,
             notes=tuple(self._notes(scores, agreement)),
         )
+
+    def cost(self, workload: Workload) -> Cost:
+        """Without widening, one answer sentence, candidates found on the target itself."""
+        whole = replace(workload, context_tokens=0, num_sources=1, num_groups=1)
+        share = min(self.rescore, workload.num_sources) / workload.num_sources
+        again = LeaveOneOut().cost(workload.narrowed(share)) if self.rescore else Cost(0, 0, 0)
+        return LeaveOneOut().cost(whole) + self._on_target.cost(workload) + again
 
     def _screening(self, scorer: Scorer) -> Method:
         """What finds the candidates."""

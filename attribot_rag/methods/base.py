@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from attribot_rag.errors import InvalidInput
+from attribot_rag.methods.cost import Cost, Workload
 from attribot_rag.scoring import Scorer
 
 Row = tuple[float, ...]
@@ -69,6 +70,10 @@ class Method(Protocol):
 
     def run(self, scorer: Scorer) -> Scores:
         """Score the scorer's units."""
+        ...
+
+    def cost(self, workload: Workload) -> Cost:
+        """What that takes, on average, before it runs."""
         ...
 
 

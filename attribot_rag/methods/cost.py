@@ -16,7 +16,7 @@ Table 1. They are averages for sources of equal length in groups of equal size:
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
 from attribot_rag.errors import InvalidInput
@@ -29,6 +29,7 @@ class Workload:
     """One answer to attribute: lengths in tokens, numbers of sources and groups, model sizes.
 
     The query is all of the prompt that is not context. Without a proxy, `proxy_parameters` is None.
+    `taken_over` says that generation's cache is there, so that the prompt need not be read first.
     Raises InvalidInput for numbers that no answer can have.
     """
 
@@ -39,6 +40,7 @@ class Workload:
     num_groups: int
     target_parameters: int
     proxy_parameters: int | None = None
+    taken_over: bool = False
 
     def __post_init__(self) -> None:
         for name in ("context_tokens", "query_tokens"):
@@ -57,6 +59,17 @@ class Workload:
                 f" {self.num_sources}"
             )
 
+    def shortened(self, share: float) -> Workload:
+        """What is left where a share of the context was kept and the rest taken out for good."""
+        kept = self.narrowed(share)
+        return replace(kept, context_tokens=round(self.context_tokens * share), taken_over=False)
+
+    def narrowed(self, share: float) -> Workload:
+        """A share of the sources and groups in the same context."""
+        num_sources = max(1, round(self.num_sources * share))
+        num_groups = max(1, min(num_sources, round(self.num_groups * share)))
+        return replace(self, num_sources=num_sources, num_groups=num_groups)
+
 
 @dataclass(frozen=True)
 class Cost:
@@ -66,6 +79,13 @@ class Cost:
     proxy_tokens: float
     flops: float
 
+    def __add__(self, other: Cost) -> Cost:
+        return Cost(
+            self.target_tokens + other.target_tokens,
+            self.proxy_tokens + other.proxy_tokens,
+            self.flops + other.flops,
+        )
+
 
 def leave_one_out(workload: Workload) -> Cost:
     """No cache: |S| + 1 rows of |C| + |Q| + |R| tokens."""
@@ -73,8 +93,13 @@ def leave_one_out(workload: Workload) -> Cost:
 
 
 def leave_one_out_cached(workload: Workload) -> Cost:
-    """KV caching: one row of |C| + |Q| + |R| tokens, |S| rows of |C|/2 + |Q| + |R|."""
-    return _on_target(workload, _leave_one_out_tokens(workload, cached=True))
+    """KV caching: one row of |C| + |Q| + |R| tokens, |S| rows of |C|/2 + |Q| + |R|.
+
+    The first row has |R| tokens where generation's cache is taken over.
+    """
+    tokens = _leave_one_out_tokens(workload, cached=True)
+    read = workload.context_tokens + workload.query_tokens if workload.taken_over else 0
+    return _on_target(workload, tokens - read)
 
 
 def hierarchical(workload: Workload, *, keep: int) -> Cost:
@@ -184,7 +209,7 @@ def _recomputed_tokens(workload: Workload, recomputed: str) -> int:
 
 
 def _on_target(workload: Workload, tokens: float) -> Cost:
-    return Cost(tokens, 0.0, 2 * workload.target_parameters * tokens)
+    return Cost(tokens, 0.0, float(2 * workload.target_parameters * tokens))
 
 
 def _cost(workload: Workload, *, proxy_tokens: float, target_tokens: float = 0.0) -> Cost:

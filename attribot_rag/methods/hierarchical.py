@@ -16,6 +16,7 @@ from attribot_rag.methods.base import (
     num_kept,
     span_totals,
 )
+from attribot_rag.methods.cost import Cost, Workload
 from attribot_rag.methods.leave_one_out import LeaveOneOut
 from attribot_rag.methods.sentences import answer_sentences
 from attribot_rag.scoring import Scorer
@@ -77,6 +78,13 @@ class Hierarchical:
             token_log_likelihoods=scores.token_log_likelihoods or found.token_log_likelihoods,
             groups=(*group_scores, *scores.groups),
         )
+
+    def cost(self, workload: Workload) -> Cost:
+        """With one level above the sources; each further one costs about as the first."""
+        groups = replace(workload, num_sources=workload.num_groups, num_groups=1)
+        share = num_kept(self.keep, workload.num_groups) / workload.num_groups
+        finer = workload.shortened(share) if self.shorten else workload.narrowed(share)
+        return self.coarse.cost(groups) + self.fine.cost(finer)
 
     def _chosen(self, scorer: Scorer, found: Scores) -> list[int]:
         """Indices of the groups that go on, best first; none that was not scored."""

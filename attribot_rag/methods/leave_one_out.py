@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 from attribot_rag.context import Ablation
 from attribot_rag.methods.base import Scores
+from attribot_rag.methods.cost import Cost, Workload, leave_one_out_cached
 from attribot_rag.scoring import LogLikelihoods, Scorer
 
 
@@ -22,6 +23,9 @@ class LeaveOneOut:
     def run(self, scorer: Scorer) -> Scores:
         scores = scores_of(scorer.score([Ablation.of(*unit) for unit in scorer.units]))
         return replace(scores, num_dropped=scores.num_approximate)
+
+    def cost(self, workload: Workload) -> Cost:
+        return leave_one_out_cached(workload)
 
 
 def scores_of(found: LogLikelihoods) -> Scores:

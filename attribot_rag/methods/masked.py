@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from attribot_rag.context import Ablation
 from attribot_rag.methods.base import Scores
+from attribot_rag.methods.cost import Cost, Workload, masked_leave_one_out
 from attribot_rag.methods.leave_one_out import scores_of
 from attribot_rag.scoring import Recompute, Scorer
 
@@ -28,3 +29,11 @@ class Masked:
     def run(self, scorer: Scorer) -> Scores:
         ablations = [Ablation.of(*unit) for unit in scorer.units]
         return scores_of(scorer.score(ablations, recompute=self.recompute))
+
+    def cost(self, workload: Workload) -> Cost:
+        if self.recompute == "response":
+            return masked_leave_one_out(workload, recomputed="response")
+        if self.recompute == "document":
+            rest = workload.context_tokens // (2 * workload.num_groups)
+            workload = replace(workload, query_tokens=workload.query_tokens + rest)
+        return masked_leave_one_out(workload)

@@ -16,6 +16,7 @@ from attribot_rag.exchange import Exchange
 from attribot_rag.generation import Generation
 from attribot_rag.language_model import LanguageModel, Message, Prompt, is_chat
 from attribot_rag.methods.base import GroupScore, Method, Row, Scores
+from attribot_rag.methods.cost import Cost, Workload
 from attribot_rag.methods.leave_one_out import LeaveOneOut
 from attribot_rag.scoring import Scorer, ScoringModels
 
@@ -40,6 +41,13 @@ class Proxy:
     @cached_property
     def _models(self) -> ScoringModels:
         return ScoringModels(self.language_model.model)
+
+    def cost(self, workload: Workload) -> Cost:
+        """With the target's tokenizer; the proxy has to read the prompt first."""
+        parameters = self.language_model.num_parameters
+        on_proxy = replace(workload, target_parameters=parameters, taken_over=False)
+        cost = self.method.cost(on_proxy)
+        return Cost(0.0, cost.target_tokens + cost.proxy_tokens, cost.flops)
 
     def run(self, scorer: Scorer) -> Scores:
         other = proxied(scorer, self.language_model, self._models)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from attribot_rag.methods.base import Method, Scores, best, num_kept
+from attribot_rag.methods.cost import Cost, Workload
 from attribot_rag.methods.hierarchical import expanded, narrowed, unscored
 from attribot_rag.methods.leave_one_out import LeaveOneOut
 from attribot_rag.scoring import Scorer
@@ -41,3 +42,8 @@ class Pruned:
             scores,
             token_log_likelihoods=scores.token_log_likelihoods or screened.token_log_likelihoods,
         )
+
+    def cost(self, workload: Workload) -> Cost:
+        share = num_kept(self.keep, workload.num_sources) / workload.num_sources
+        fewer = workload.shortened(share) if self.shorten else workload.narrowed(share)
+        return self.first.cost(workload) + self.then.cost(fewer)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from attribot_rag.context.grouping import Level, group
 from attribot_rag.methods.base import Method, Scores, num_kept
+from attribot_rag.methods.cost import Cost, Workload
 from attribot_rag.methods.hierarchical import Hierarchical
 from attribot_rag.methods.leave_one_out import LeaveOneOut
 from attribot_rag.methods.masked import Masked
@@ -46,3 +47,12 @@ class Screening:
         num_units = len(scorer.units)
         num_groups = len(group(scorer.context, scorer.units, self.level))
         return num_groups + num_units * num_kept(self.keep, num_groups) // num_groups
+
+    def cost(self, workload: Workload) -> Cost:
+        """By masked ablation."""
+        masked = Masked(self.recompute)
+        kept = num_kept(self.keep, workload.num_groups) / workload.num_groups
+        if workload.num_groups + workload.num_sources * kept >= workload.num_sources:
+            return masked.cost(workload)
+        method = Hierarchical(keep=self.keep, coarse=masked, fine=masked, shorten=False)
+        return method.cost(workload)

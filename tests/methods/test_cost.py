@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attribot_rag.errors import InvalidInput
-from attribot_rag.methods import cost
+from attribot_rag.methods import Auto, Hierarchical, LeaveOneOut, Masked, cost
 from attribot_rag.methods.cost import Cost, Workload
 
 # 100 tokens of context in 10 sources and 5 groups, then 6 of query and 4 of response.
@@ -207,3 +207,42 @@ def test_impossible_workloads(field: str, value: int) -> None:
     impossible: dict[str, Any] = {field: value}
     with pytest.raises(InvalidInput, match=f"{field} is {value}"):
         replace(SMALL, **impossible)
+
+
+WORK = Workload(
+    context_tokens=1200,
+    query_tokens=60,
+    response_tokens=20,
+    num_sources=40,
+    num_groups=10,
+    target_parameters=1000,
+    proxy_parameters=100,
+)
+
+
+def test_a_composition_costs_what_the_formula_of_the_whole_says() -> None:
+    """Where both take the same passes; masked stages have a full row each."""
+    assert LeaveOneOut().cost(WORK) == cost.leave_one_out_cached(WORK)
+    assert Hierarchical(keep=3).cost(WORK) == cost.hierarchical_cached(WORK, keep=3)
+    assert Masked().cost(WORK) == cost.masked_leave_one_out(WORK)
+    masked = Hierarchical(keep=3, coarse=Masked(), fine=Masked(), shorten=False)
+    expected = cost.masked_hierarchical(WORK, keep=3).target_tokens
+    assert masked.cost(WORK).target_tokens == expected + 60 + 20
+
+
+def test_a_cache_that_is_taken_over_saves_the_prompt() -> None:
+    taken_over = replace(WORK, taken_over=True)
+    saved = LeaveOneOut().cost(WORK).target_tokens - LeaveOneOut().cost(taken_over).target_tokens
+    assert saved == 1200 + 60
+    shortened = taken_over.shortened(0.3)
+    assert (shortened.context_tokens, shortened.num_sources, shortened.num_groups) == (360, 12, 3)
+    assert not shortened.taken_over
+
+
+def test_the_default_is_the_reliance_the_candidates_and_what_is_scored_again() -> None:
+    taken_over = replace(WORK, taken_over=True)
+    reliance = 20 + (60 + 20)
+    candidates = (10 + 1) * 80 + (12 + 1) * 80
+    again = 20 + 3 * (600 + 80)
+    assert Auto().cost(taken_over).target_tokens == reliance + candidates + again
+    assert Auto(rescore=0).cost(taken_over).target_tokens == reliance + candidates
