@@ -1,0 +1,286 @@
+"""Every verdict, from scores made by hand; a real scorer answers what they leave open."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from methods.scorers import ATOL, TREATY, other_chat, scorer
+
+from attribot_rag import Attribution, Verdict, VerdictOptions
+from attribot_rag.assembling import assemble
+from attribot_rag.context import Ablation
+from attribot_rag.context.retrieved import find_turns
+from attribot_rag.methods import LeaveOneOut, Scores
+from attribot_rag.scoring import Scorer
+from attribot_rag.verdicts import judge
+from attribot_rag.verdicts.origins import Origins
+
+RESPONSE = "The ships came with salt."
+NOISE = 0.1
+OPTIONS = VerdictOptions()
+
+
+def judged(
+    totals: Mapping[int, float],
+    *,
+    reliance: float | None,
+    response: str = RESPONSE,
+    screened: Mapping[int, float] | None = None,
+    unscored: Sequence[int] = (),
+    options: VerdictOptions = OPTIONS,
+    one: Scorer | None = None,
+) -> Attribution:
+    """Judged by these totals for the response's first sentence; other sources are worth little."""
+    one = one or scorer(response=response, language_model=other_chat())
+    width = len(one.generation.response_ids)
+    num_sources = len(one.context.sources)
+
+    def rows(given: Mapping[int, float]) -> tuple[tuple[float, ...] | None, ...]:
+        # No two are alike, so that their spread is no zero.
+        noise = {i: NOISE * (-1) ** i * (1 + i / num_sources) for i in range(num_sources)}
+        return tuple(
+            None if i in unscored else one_token({**noise, **given}[i], width)
+            for i in range(num_sources)
+        )
+
+    scores = Scores(
+        (-1.0,) * width,
+        rows(totals),
+        (True,) * num_sources,
+        context_reliance=None if reliance is None else one_token(reliance, width),
+        screened=None if screened is None else rows(screened),
+    )
+    return judge(assemble(one, LeaveOneOut(), scores, None), one, scores, options)
+
+
+def one_token(total: float, width: int) -> tuple[float, ...]:
+    """A row whose first token has all of it."""
+    return (total, *[0.0] * (width - 1))
+
+
+def verdict(totals: Mapping[int, float], **options: Any) -> Verdict:
+    (found,) = judged(totals, **options).verdicts
+    return found
+
+
+def few(**options: Any) -> Scorer:
+    """A scorer of four sources."""
+    documents = ("The ships came. They brought salt.", "It is a museum. It is old.")
+    one = scorer(documents, RESPONSE, language_model=other_chat(), **options)
+    assert len(one.context.sources) == 4
+    return one
+
+
+def exhausted(one: Scorer) -> Scorer:
+    one.usage.scored_tokens = 1
+    one.session.meter.spend(10**9, 1.0)
+    return one
+
+
+def test_an_outlier_is_cited() -> None:
+    found = verdict({3: 9.0}, reliance=8.0)
+    assert found == Verdict(
+        start=0, end=len(RESPONSE), kind="grounded", source_ids=(3,), effect=9.0, reliance=8.0
+    )
+
+
+def test_outliers_are_cited_best_first() -> None:
+    found = verdict({3: 7.0, 5: 9.0}, reliance=20.0)
+    assert (found.kind, found.source_ids) == ("grounded", (5, 3))
+    assert found.effect == pytest.approx(16.0)
+
+
+def test_an_outlier_need_not_carry_most_of_the_reliance() -> None:
+    found = verdict({3: 9.0, 4: 8.5, 5: 8.0}, reliance=40.0)
+    assert (found.kind, found.source_ids) == ("grounded", (3, 4, 5))
+
+
+def test_with_few_sources_the_share_of_the_reliance_decides() -> None:
+    one = exhausted(few(budget=10**9))
+    found = verdict({1: 5.1}, reliance=10.0, one=one)
+    assert (found.kind, found.source_ids, found.effect) == ("grounded", (1,), 5.1)
+    # The most extreme of four would stand out, if they were tested.
+    found = verdict({1: 4.9}, reliance=10.0, one=one)
+    assert (found.kind, found.source_ids, found.effect) == ("open", (), None)
+    loose = VerdictOptions(carrying_share=0.4)
+    assert verdict({1: 4.9}, reliance=10.0, one=one, options=loose).source_ids == (1,)
+
+
+def test_outliers_below_the_least_effect_are_not_cited() -> None:
+    options = VerdictOptions(min_effect=2.0)
+    one = exhausted(scorer(response=RESPONSE, language_model=other_chat(), budget=10**9))
+    assert verdict({3: 2.1}, reliance=3.0, options=options, one=one).source_ids == (3,)
+    assert verdict({3: 1.9}, reliance=3.0, options=options, one=one).source_ids == ()
+
+
+def test_sources_far_below_the_best_are_not_cited() -> None:
+    spread = {1: 2.0, 2: 30.0}
+    assert verdict(spread, reliance=3.0).source_ids == (2,)
+    generous = VerdictOptions(min_share=0.05)
+    assert verdict(spread, reliance=3.0, options=generous).source_ids == (2, 1)
+
+
+@pytest.mark.parametrize("reliance", [2.9, 0.0, -5.0])
+def test_unsupported(reliance: float) -> None:
+    found = verdict({3: 2.0}, reliance=reliance)
+    assert (found.kind, found.source_ids, found.effect) == ("unsupported", (), None)
+    assert found.reliance == reliance
+
+
+def test_a_source_that_stands_out_supports_although_the_context_does_not() -> None:
+    found = verdict({3: 7.0}, reliance=-1.0)
+    assert (found.kind, found.source_ids) == ("grounded", (3,))
+
+
+def test_open_where_the_reliance_was_not_measured() -> None:
+    one = exhausted(scorer(response=RESPONSE, language_model=other_chat(), budget=10**9))
+    found = judged({3: 9.0}, reliance=None, one=one)
+    assert found.context_reliance is None
+    assert found.verdicts == (Verdict(start=0, end=len(RESPONSE), kind="open"),)
+
+
+def test_the_reliance_is_measured_if_the_method_did_not() -> None:
+    one = scorer(response=RESPONSE, language_model=other_chat())
+    found = judged({3: 9.0}, reliance=None, one=one)
+    expected = one.score([one.context.whole]).changes[0]
+    assert expected is not None
+    assert found.context_reliance == pytest.approx(expected, abs=ATOL)
+    assert found.verdicts[0].reliance == pytest.approx(sum(expected), abs=ATOL)
+
+
+def test_trivial_sentences() -> None:
+    found = judged({3: 9.0}, reliance=8.0, response="Sure! The ships came. I hope this helps!")
+    assert [one.kind for one in found.verdicts][::2] == ["trivial", "trivial"]
+    assert found.verdicts[1].kind != "trivial"
+    assert found.notes == judged({3: 9.0}, reliance=8.0).notes
+
+
+def test_thinking_is_not_judged_and_a_note_says_so() -> None:
+    found = judged({3: 9.0}, reliance=8.0, response="<think>Is it so?</think> The ships came.")
+    kinds = [one.kind for one in found.verdicts]
+    assert kinds[:-1] == ["reasoning"] * (len(kinds) - 1)
+    assert kinds[-1] not in ("reasoning", "trivial")
+    assert [note for note in found.notes if "own reasoning" in note] == [
+        "The answer was conditioned on the model's own reasoning before it."
+    ]
+
+
+def group_case() -> tuple[Scorer, VerdictOptions, dict[int, float], float]:
+    """A real prompt, with thresholds as low as a tiny random model's effects are."""
+    one = scorer(response=RESPONSE, language_model=other_chat())
+    rows = one.score([Ablation.of(i) for i in one.context.present]).changes
+    effects = {i: sum(row) for i, row in enumerate(rows) if row is not None}
+    options = VerdictOptions(min_reliance=0.1, min_effect=50.0, min_origin=1000.0)
+    return one, options, effects, max(effects.values())
+
+
+@pytest.mark.parametrize("share", [0.3, 0.7, 0.8, 0.9])
+def test_a_group_is_looked_for_where_nothing_stands_out(share: float) -> None:
+    one, options, effects, largest = group_case()
+    found = verdict(effects, reliance=share * largest / 0.6, one=one, options=options)
+    assert found.kind in ("redundant", "grounded")
+    assert (found.kind == "redundant") == (len(found.source_ids) > 1)
+    (row,) = one.score([Ablation.of(*found.source_ids)]).changes
+    assert row is not None
+    assert found.effect == pytest.approx(sum(row), abs=ATOL)
+
+
+def test_open_where_no_group_carries_the_sentence() -> None:
+    one, options, effects, largest = group_case()
+    found = verdict(effects, reliance=100 * largest, one=one, options=options)
+    assert (found.kind, found.source_ids) == ("open", ())
+    assert found.reliance == pytest.approx(100 * largest)
+
+
+def test_what_stands_out_stays_cited_where_no_group_explains_more() -> None:
+    found = verdict({3: 9.0}, reliance=500.0)
+    assert (found.kind, found.source_ids, found.effect) == ("grounded", (3,), 9.0)
+
+
+def test_follows_from_an_earlier_sentence() -> None:
+    response = "The ships came. They had salt."
+    options = VerdictOptions(min_origin=2.0)
+    first, second = judged({3: 9.0}, reliance=8.0, response=response, options=options).verdicts
+    assert first.kind == "grounded"
+    assert (second.kind, second.follows, second.source_ids) == ("follows", 0, ())
+    one = scorer(response=response, language_model=other_chat())
+    start = response.index(" They") + 1
+    found = Origins(one).find(range(start, len(response)), {0: range(start)})
+    assert found is not None
+    assert second.effect == pytest.approx(found[1].effect, abs=ATOL)
+    assert second.reliance == 0.0
+
+
+def test_an_earlier_sentence_of_little_effect_is_no_origin() -> None:
+    response = "The ships came. They had salt."
+    options = VerdictOptions(min_origin=20.0)
+    found = judged({3: 9.0}, reliance=8.0, response=response, options=options).verdicts
+    assert [one.kind for one in found] == ["grounded", "unsupported"]
+
+
+def test_an_earlier_sentence_must_matter_more_than_the_context() -> None:
+    response = "The ships came. They had salt."
+    one = scorer(response=response, language_model=other_chat())
+    width = len(one.generation.response_ids)
+    row = tuple(2.0 if i == width - 1 else 0.0 for i in range(width))
+    scores = Scores(row, (None,) * 11, (True,) * 11, context_reliance=row)
+
+    def second(ratio: float) -> str:
+        options = VerdictOptions(min_origin=1.0, origin_ratio=ratio)
+        assembled = assemble(one, LeaveOneOut(), scores, None)
+        return judge(assembled, one, scores, options).verdicts[1].kind
+
+    assert second(1.0) == "follows"
+    assert second(10.0) == "unsupported"
+
+
+def test_from_the_conversation() -> None:
+    turns = ("My name is Brennick.", "Hello Brennick.")
+    prompt = [
+        {"role": "user", "content": turns[0]},
+        {"role": "assistant", "content": turns[1]},
+        {"role": "user", "content": "\n\n".join(TREATY) + "\n\nQuestion: who?"},
+    ]
+    one = scorer(response="Salt is dear.", language_model=other_chat(), prompt=prompt)
+    places = find_turns(one.context.prompt.text, turns)
+    one = replace(one, context=replace(one.context, conversation=places))
+    options = VerdictOptions(min_origin=1.0)
+    found = verdict({}, reliance=0.5, one=one, options=options)
+    assert (found.kind, found.follows, found.source_ids) == ("conversation", None, ())
+    assert found.effect is not None and found.effect > 1.0
+    strict = replace(options, min_origin=50.0)
+    assert verdict({}, reliance=0.5, one=one, options=strict).kind == "unsupported"
+
+
+def test_outliers_are_looked_for_among_the_screened_scores() -> None:
+    found = verdict({3: 12.0}, screened={3: 5.0}, reliance=15.0)
+    assert (found.kind, found.source_ids, found.effect) == ("grounded", (3,), 12.0)
+
+
+def test_an_exact_score_among_approximate_ones_is_no_outlier() -> None:
+    one = exhausted(scorer(response=RESPONSE, language_model=other_chat(), budget=10**9))
+    found = verdict({3: 9.0}, screened={}, reliance=40.0, one=one)
+    assert (found.kind, found.source_ids) == ("open", ())
+    assert verdict({3: 9.0}, reliance=40.0, one=one).source_ids == (3,)
+
+
+def test_a_screened_outlier_needs_an_effect() -> None:
+    one = exhausted(scorer(response=RESPONSE, language_model=other_chat(), budget=10**9))
+    found = verdict({3: 0.5}, screened={3: 9.0}, reliance=40.0, one=one)
+    assert (found.kind, found.source_ids) == ("open", ())
+
+
+def test_sources_that_were_not_scored_are_left_out() -> None:
+    found = verdict({3: 9.0}, reliance=8.0, unscored=(0, 1, 7))
+    assert (found.kind, found.source_ids) == ("grounded", (3,))
+
+
+def test_markers_are_audited_and_are_no_part_of_the_sentence() -> None:
+    found = judged({3: 9.0}, reliance=8.0, response="The ships came [2][1][9].")
+    assert [(one.number, one.document, one.supported) for one in found.markers] == [
+        (2, 1, True),
+        (1, 0, False),
+        (9, None, None),
+    ]
+    assert found.verdicts[0].effect == 9.0
