@@ -47,7 +47,7 @@ _PLEASANTRY = re.compile(
     rf"|(?:{'|'.join(_OFFERS)})(?:\s*[,.:;!?]+\s*|\Z))+",
     re.IGNORECASE,
 )
-_MARKERS = re.compile(rf"\s*(?:(?:{MARKER.pattern})[\s.,]*)+", re.IGNORECASE)
+_MARKERS = re.compile(rf"\s*(?:(?:{MARKER.pattern})[\s.,]*)*", re.IGNORECASE)
 _FIRST_TO_LAST_WORD = re.compile(r"[^\W_](?:.*[^\W_])?")
 
 
@@ -90,7 +90,7 @@ def sentences_of(attribution: Attribution) -> list[Sentence]:
 def _spans(response: str, first: int, last: int) -> list[tuple[int, int]]:
     """The sentences of a piece of the response; what holds no word goes to the one before.
 
-    So do markers that the splitter left before a sentence.
+    So do markers and white space that the splitter left before a sentence.
     """
     spans: list[tuple[int, int]] = []
     for start, end in split_spans(response[first:last], sentences):

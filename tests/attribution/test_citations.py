@@ -2,7 +2,8 @@ from hypothesis import given
 from made_up import attribution, attributions
 
 from attribot_rag import Citations, CitedSentence, cite
-from attribot_rag.attribution import Attribution
+from attribot_rag.attribution import Attribution, Verdict
+from attribot_rag.attribution.verdict import Relation
 
 RESPONSE = "One fact. Two facts."
 FIRST, SECOND = [1.0] * 10 + [0.0] * 10, [0.0] * 10 + [1.0] * 10
@@ -58,3 +59,37 @@ def test_sentences_cover_the_response_and_cite_by_number(found: Attribution) -> 
     held = {document for source in cited for document in found.sources[source].documents}
     assert set(citations.numbers) == held
     assert sorted(citations.numbers.values()) == list(range(1, len(held) + 1))
+
+
+def judged(*verdicts: Verdict) -> Citations:
+    return cite(attribution(RESPONSE, [FIRST, SECOND, NOTHING], verdicts=verdicts))
+
+
+def test_verdicts_decide_what_is_cited() -> None:
+    unsupported = Verdict(start=0, end=10, kind="unsupported")
+    grounded = Verdict(start=10, end=20, kind="grounded", source_ids=(2, 0))
+    found = judged(unsupported, grounded)
+    assert [(one.start, one.end, one.source_ids) for one in found] == [
+        (0, 10, ()),
+        (10, 20, (2, 0)),
+    ]
+    assert [one.verdict for one in found] == [unsupported, grounded]
+    assert found.numbers == {2: 1, 0: 2}
+
+
+def test_the_rule_of_thumb_is_for_results_without_verdicts() -> None:
+    grounded = Verdict(start=0, end=20, kind="grounded", source_ids=(1,))
+    found = cite(attribution(RESPONSE, [FIRST, SECOND], verdicts=(grounded,)), min_score=0.1)
+    assert [one.source_ids for one in found] == [(1,)]
+    plain = cite(attribution(RESPONSE, [FIRST, SECOND]))
+    assert [(one.either, one.verdict) for one in plain] == [(False, None)] * 2
+
+
+def test_either_is_told_from_each_and_together() -> None:
+    relations: tuple[Relation, ...] = ("each", "either", "together")
+    for relation in relations:
+        (found,) = judged(
+            Verdict(start=0, end=20, kind="redundant", source_ids=(0, 1), relation=relation)
+        )
+        assert found.either == (relation == "either")
+        assert found.source_ids == (0, 1)

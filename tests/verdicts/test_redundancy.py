@@ -7,6 +7,7 @@ from methods.scorers import ATOL, TREATY, many_documents, other_chat, scorer
 
 from attribot_rag.context import Ablation
 from attribot_rag.scoring import Scorer
+from attribot_rag.scoring.scorer import Recompute
 from attribot_rag.verdicts.redundancy import Group, find_group
 
 SENTENCE = "The ships came with salt."
@@ -26,7 +27,7 @@ def tokens_of(one: Scorer) -> list[int]:
 
 
 def effect(one: Scorer, *source_ids: int, masked: bool = False) -> float:
-    recompute = "question" if masked else None
+    recompute: Recompute | None = "question" if masked else None
     (row,) = one.score([Ablation.of(*source_ids)], recompute=recompute).changes
     assert row is not None
     return sum(row[i] for i in tokens_of(one))

@@ -158,6 +158,11 @@ def test_a_marker_after_the_full_stop_goes_with_what_it_marks(gap: str, marker: 
     assert second == "The tower is new."
 
 
+def test_no_sentence_begins_with_the_space_that_parts_it_from_the_one_before() -> None:
+    found = [one.text for one in split("The ferry is old. [1] It is red. The end.")]
+    assert found == ["The ferry is old. [1] ", "It is red. ", "The end."]
+
+
 def test_a_marker_on_a_line_of_its_own() -> None:
     assert texts("The ferry is old.\n\n[2]\n\nThe tower is new.") == [
         "The ferry is old.\n\n[2]",

@@ -1,0 +1,109 @@
+"""What the verdicts say is shown by the table and in Markdown alike."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from handmade import handmade
+
+from attribot_rag import Attribution, Marker, Verdict
+from attribot_rag.display import render_markdown, render_table
+
+RESPONSE = "The ferry is red [2]. It is old [7]. So it is both."
+FIRST, SECOND, THIRD = "Ferries are red.", "The ferry is red.", "It is old."
+EDGES = ((0, 22), (22, 37), (37, len(RESPONSE)))
+
+
+def table(attribution: Attribution) -> str:
+    return render_table(attribution, width=120)
+
+
+def markdown(attribution: Attribution) -> str:
+    return render_markdown(attribution).replace("\\", "").replace("*(", "(").replace(")*", ")")
+
+
+both = pytest.mark.parametrize("shown", [table, markdown])
+
+
+def judged(*verdicts: dict[str, Any], **fields: Any) -> Attribution:
+    """One verdict for each sentence, in order."""
+    return handmade(
+        RESPONSE,
+        [FIRST, SECOND, THIRD],
+        {FIRST: (4.0, 0.0, 0.0), SECOND: (4.5, 0.0, 0.0), THIRD: (0.0, 5.0, 0.0)},
+        verdicts=tuple(
+            Verdict(start=start, end=end, **given)
+            for (start, end), given in zip(EDGES, verdicts, strict=True)
+        ),
+        **fields,
+    )
+
+
+GROUNDED = {"kind": "grounded", "source_ids": (2,)}
+OPEN = {"kind": "open"}
+
+
+@both
+@pytest.mark.parametrize(
+    ("verdict", "remark"),
+    [
+        ({"kind": "unsupported"}, " (not from the context)"),
+        ({"kind": "conversation"}, " (from the conversation)"),
+        ({"kind": "open"}, " (not decided)"),
+        ({"kind": "follows", "follows": 0}, " (follows from sentence 1)"),
+        ({"kind": "follows", "follows": 1}, " (follows from sentence 2)"),
+        ({"kind": "trivial"}, ""),
+        ({"kind": "reasoning"}, ""),
+        ({"kind": "grounded", "source_ids": (2,)}, " [1]"),
+    ],
+)
+def test_remarks(shown: Callable[[Attribution], str], verdict: dict[str, Any], remark: str) -> None:
+    text = shown(judged(GROUNDED, GROUNDED, verdict))
+    assert f"It is old [7]. [1] So it is both.{remark}\n" in text
+    assert "The ferry is red [2]. [1] It" in text
+
+
+@both
+def test_either_is_one_marker(shown: Callable[[Attribution], str]) -> None:
+    either = {"kind": "redundant", "relation": "either", "source_ids": (1, 0)}
+    text = shown(judged(either, GROUNDED, {"kind": "follows", "follows": 0}))
+    assert "The ferry is red [2]. [1 or 2] It is old [7]. [3] So it is both. (follows" in text
+
+
+@both
+@pytest.mark.parametrize("relation", ["each", "together"])
+def test_all_others_have_markers_of_their_own(
+    shown: Callable[[Attribution], str], relation: str
+) -> None:
+    several = {"kind": "redundant", "relation": relation, "source_ids": (1, 0)}
+    text = shown(judged(several, GROUNDED, OPEN))
+    assert "The ferry is red [2]. [1] [2] It is old [7]. [3] So it is both. (not decided)" in text
+
+
+@both
+def test_sentences_are_cited_by_their_verdict_and_not_by_their_scores(
+    shown: Callable[[Attribution], str],
+) -> None:
+    text = shown(judged(OPEN, {"kind": "unsupported"}, OPEN))
+    assert "The ferry is red [2]. (not decided) It is old [7]. (not from the context) So" in text
+    assert "No source stands out" in text
+
+
+@both
+def test_markers_that_the_model_made_up_are_told(shown: Callable[[Attribution], str]) -> None:
+    markers = (
+        Marker(start=17, end=20, number=2, document=1, supported=False),
+        Marker(start=32, end=35, number=7, document=None, supported=None),
+    )
+    text = shown(judged(GROUNDED, GROUNDED, OPEN, markers=markers))
+    assert "The model cites [2], but document 2 has no effect on its sentence." in text
+    assert "The model cites [7], but document 7 is missing." in text
+
+
+@both
+@pytest.mark.parametrize("supported", [True, None])
+def test_markers_that_hold_or_were_not_measured_are_not_told(
+    shown: Callable[[Attribution], str], supported: bool | None
+) -> None:
+    markers = (Marker(start=17, end=20, number=2, document=1, supported=supported),)
+    assert "The model cites" not in shown(judged(GROUNDED, GROUNDED, OPEN, markers=markers))
