@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Iterator
+from dataclasses import replace
 from importlib.metadata import version
 from typing import Any
 
@@ -16,6 +17,7 @@ from attribot_rag.methods.cost import Workload
 from attribot_rag.scoring import Budget, Scorer, ScoringOptions
 
 _UNLIKELY = -6.0
+_RAN_OUT = "The budget ran out before everything was scored."
 
 
 def assemble(
@@ -41,15 +43,27 @@ def assemble(
         token_scores=scores.token_scores,
         exact=scores.exact,
         notes=tuple(_notes(scorer, scores)),
-        provenance=provenance(scorer, method, *options),
+        provenance=_provenance(scorer, method, *options),
         groups=tuple(SourceGroup(one.units, one.token_scores, one.exact) for one in scores.groups),
         context_reliance=scores.context_reliance,
         agreement=scores.agreement,
-        partial=scorer.session.meter.exhausted,
     )
 
 
-def provenance(scorer: Scorer, method: Method, *options: object) -> Provenance:
+def finished(
+    attribution: Attribution, scorer: Scorer, method: Method, *options: object
+) -> Attribution:
+    """With what everything has cost, verdicts included, and whether the budget sufficed."""
+    partial = scorer.session.meter.exhausted
+    return replace(
+        attribution,
+        provenance=_provenance(scorer, method, *options),
+        partial=partial,
+        notes=(*attribution.notes, _RAN_OUT) if partial else attribution.notes,
+    )
+
+
+def _provenance(scorer: Scorer, method: Method, *options: object) -> Provenance:
     """How the scores came about, and what that has cost so far."""
     session, generation = scorer.session, scorer.generation
     used = [usage for _, usage in session.usages]
@@ -107,8 +121,6 @@ def _notes(scorer: Scorer, scores: Scores) -> Iterator[str]:
     yield from scores.notes
     if scores.num_dropped:
         yield f"{scores.num_dropped} sources were removed as whole tokens, not to the character."
-    if scorer.session.meter.exhausted:
-        yield "The budget ran out before everything was scored."
     log_likelihoods = scores.token_log_likelihoods
     if log_likelihoods and sum(log_likelihoods) / len(log_likelihoods) < _UNLIKELY:
         yield (

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, cast
 
 import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from attribot_rag.assembling import assemble, provenance
+from attribot_rag.assembling import assemble, finished
 from attribot_rag.attribution import Attribution
 from attribot_rag.context import ContextOptions, Document, TokenizedText, locate_context
 from attribot_rag.errors import ContextTooLong, InvalidInput
@@ -135,11 +134,7 @@ class Attributor:
             if self.verdicts is not None:
                 attribution = judge(attribution, scorer, scores, self.verdicts)
         self.recorder.release(generation)
-        return replace(
-            attribution,
-            provenance=provenance(scorer, self.method, *self._options),
-            partial=meter.exhausted,
-        )
+        return finished(attribution, scorer, self.method, *self._options)
 
     @property
     def _options(self) -> tuple[object, ...]:

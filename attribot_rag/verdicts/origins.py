@@ -13,7 +13,10 @@ _MOST = 0.5
 
 @dataclass(frozen=True)
 class Origin:
-    """The index of an earlier sentence, or None for the conversation, with its effect in nats."""
+    """The index of the earlier sentence that matters most, or None for the conversation.
+
+    `effect` is what taking out all earlier sentences, or the conversation, costs, in nats.
+    """
 
     sentence: int | None
     effect: float

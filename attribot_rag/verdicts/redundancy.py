@@ -76,8 +76,9 @@ def find_group(
     if effect < needed / 2:
         return None
     alone = sum(max(0.0, one) for one, _ in joint.of([[one] for one in chosen]))
+    together = max(one for one, _ in joint.of([chosen]))
     ordered = sorted(chosen, key=lambda one: -effects.get(one, 0.0))
-    return Group(tuple(ordered), effect, either=alone < _ADDITIVE * effect)
+    return Group(tuple(ordered), effect, either=alone < _ADDITIVE * together)
 
 
 class _Joint:
