@@ -10,15 +10,13 @@ from attribot_rag.context import Ablation
 from attribot_rag.context.grouping import Level
 from attribot_rag.errors import InvalidInput
 from attribot_rag.language_model import LanguageModel
-from attribot_rag.methods.base import Method, Row, Scores, best
+from attribot_rag.methods.base import Method, Row, Scores, best, num_kept
 from attribot_rag.methods.cost import Cost, Workload
 from attribot_rag.methods.hierarchical import best_of_each_sentence
 from attribot_rag.methods.leave_one_out import LeaveOneOut, scores_of
 from attribot_rag.methods.proxy import Proxy
 from attribot_rag.methods.screening import Screening
 from attribot_rag.scoring import Scorer
-
-_MAX_WIDENINGS = 2
 
 
 @dataclass(frozen=True)
@@ -27,15 +25,18 @@ class Auto:
 
     `keep` groups (a number, or a fraction) are looked into, and the best `rescore` units, with the
     best one of every answer sentence, are scored exactly. Where masked and exact scores of these
-    agree less than `min_agreement` (0 to 1), twice as many are scored exactly, at most twice.
-    Where the architecture does not allow masking, groups and units are scored exactly; a `proxy`
-    finds the candidates where that takes fewer FLOPs.
+    agree less than `min_agreement` (0 to 1), the candidates are not to be trusted and up to
+    `max_rescored` units (a number, or a fraction) are scored exactly, which costs what
+    leave-one-out does: a budget, or a smaller number, bounds it. That happens where nothing stands
+    out. Where the architecture does not allow masking, groups and units are scored exactly; a
+    `proxy` finds the candidates where that takes fewer FLOPs.
     """
 
     keep: int | float = 3
     rescore: int = 3
     level: Level = "passage"
-    min_agreement: float = 0.5
+    min_agreement: float = 0.65
+    max_rescored: int | float = 1.0
     proxy: LanguageModel | None = None
 
     name = "auto"
@@ -45,6 +46,7 @@ class Auto:
             raise InvalidInput(f"rescore={self.rescore!r}; use a number of at least 0")
         if not 0 <= self.min_agreement <= 1:
             raise InvalidInput(f"min_agreement={self.min_agreement!r}; use a value in [0, 1]")
+        num_kept(self.max_rescored, 1, "max_rescored")
 
     def run(self, scorer: Scorer) -> Scores:
         whole = scorer.score([scorer.context.whole])
@@ -52,30 +54,30 @@ class Auto:
         screening = self._screening(scorer)
         scores = screening.run(scorer)
         rows, exact = list(scores.token_scores), list(scores.exact)
-        candidates = [index for index in best(scores.totals, len(rows)) if rows[index] is not None]
-        winners = best_of_each_sentence(scorer, rows)
-        queue = [*dict.fromkeys([*candidates[: self.rescore], *winners, *candidates])]
+        order = [index for index in best(scores.totals, len(rows)) if rows[index] is not None]
+        first = [*dict.fromkeys([*order[: self.rescore], *best_of_each_sentence(scorer, rows)])]
         if screening is self._on_target and scorer.masked_refusal is not None:
-            queue = []  # what the screening scored is as exact as it can be
-        count = len({*candidates[: self.rescore], *winners})
+            first = []  # what the screening scored is as exact as it can be
         seen: list[tuple[Row, Row]] = []
-        agreement = None
         num_dropped = scores.num_dropped
-        for _ in range(1 + _MAX_WIDENINGS):
-            chosen, queue = queue[:count], queue[count:]
-            if not chosen:
-                break
+
+        def score_again(chosen: Sequence[int]) -> float | None:
+            nonlocal num_dropped
             found = scorer.score([Ablation.of(*scorer.units[index]) for index in chosen])
             for index, row, in_step in zip(chosen, found.changes, found.in_step, strict=True):
-                before = rows[index]
-                if row is not None and before is not None:
-                    seen.append((before, row))
+                before = scores.token_scores[index]
+                if row is not None:
                     rows[index], exact[index] = row, in_step
                     num_dropped += not in_step
-            agreement = agreement_of(seen)
-            if agreement is None or agreement >= self.min_agreement:
-                break
-            count = len(seen)
+                    seen.extend([] if before is None else [(before, row)])
+            return agreement_of(seen)
+
+        agreement = score_again(first) if first else None
+        if agreement is not None and agreement < self.min_agreement:
+            others = dict.fromkeys([*first, *order, *_by_group(scores), *range(len(rows))])
+            limit = num_kept(self.max_rescored, len(rows))
+            if limit > len(first):
+                agreement = score_again([*others][len(first) : limit])
         return replace(
             scores,
             token_log_likelihoods=scores_of(whole).token_log_likelihoods,
@@ -85,7 +87,7 @@ class Auto:
             agreement=agreement,
             screened=scores.token_scores,
             num_dropped=num_dropped,
-            notes=tuple(self._notes(scores, agreement)),
+            notes=tuple(self._notes(scores, agreement, all(exact))),
         )
 
     def cost(self, workload: Workload) -> Cost:
@@ -120,13 +122,20 @@ class Auto:
         own = scorer.language_model.num_parameters * tokens
         return proxy.num_parameters * (num_prompt + tokens) < own
 
-    def _notes(self, scores: Scores, agreement: float | None) -> Iterator[str]:
+    def _notes(self, scores: Scores, agreement: float | None, exact: bool) -> Iterator[str]:
         yield from scores.notes
         if agreement is not None and agreement < self.min_agreement:
-            yield (
-                f"Approximate and exact scores agree little here ({agreement:.2f} of 1): use "
-                "leave-one-out where every source matters."
-            )
+            why = f"Approximate and exact scores agree little here ({agreement:.2f} of 1)"
+            if exact:
+                yield f"{why}, so that all sources were scored exactly."
+            else:
+                yield f"{why}: use leave-one-out where every source matters."
+
+
+def _by_group(scores: Scores) -> Iterator[int]:
+    """Units in the order of their groups, the best group first."""
+    for one in sorted(scores.groups, key=lambda one: -sum(one.token_scores)):
+        yield from one.units
 
 
 def agreement_of(pairs: Sequence[tuple[Row, Row]]) -> float | None:

@@ -77,13 +77,13 @@ class Method(Protocol):
         ...
 
 
-def num_kept(keep: int | float, count: int) -> int:
+def num_kept(keep: int | float, count: int, name: str = "keep") -> int:
     """How many of `count` to keep: a number of them, or a fraction between 0 and 1.
 
     Raises InvalidInput for anything else.
     """
     if isinstance(keep, bool) or not keep > 0 or (isinstance(keep, float) and keep > 1):
-        raise InvalidInput(f"keep={keep!r}; use a number of at least 1, or a fraction up to 1.0")
+        raise InvalidInput(f"{name}={keep!r}; use a number of at least 1, or a fraction up to 1.0")
     kept = keep if isinstance(keep, int) else round(keep * count)
     return max(1, min(kept, count))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import chain
 
 from attribot_rag.attribution import Attribution, Verdict
 from attribot_rag.methods import Scores
@@ -32,19 +33,43 @@ def judge(
     attribution = replace(attribution, context_reliance=reliance)
     sentences = sentences_of(attribution)
     judged = Judge(attribution, sentences, scorer, scores, options)
+    verdicts = tuple(judged.verdict(index) for index in range(len(sentences)))
     markers = (
         marker
-        for one in sentences
-        for marker in audit(attribution, one.start, one.end, one.tokens, options.min_effect)
+        for index, one in enumerate(sentences)
+        for marker in audit(
+            attribution,
+            (one.start, one.end),
+            *_marked(index, sentences, verdicts),
+            options.min_effect,
+        )
     )
     thinking = {one.thinking for one in sentences}
     conditioned = "The answer was conditioned on the model's own reasoning before it."
     return replace(
         attribution,
-        verdicts=tuple(judged.verdict(index) for index in range(len(sentences))),
+        verdicts=verdicts,
         markers=tuple(markers),
         notes=(*attribution.notes, conditioned) if len(thinking) > 1 else attribution.notes,
     )
+
+
+def _marked(
+    index: int, sentences: Sequence[Sentence], verdicts: Sequence[Verdict]
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The response tokens that markers in a sentence speak of, and the sources cited for these.
+
+    What follows from another sentence has its sources; "Sources: [1]" speaks of the whole answer.
+    """
+    sentence, verdict = sentences[index], verdicts[index]
+    if sentence.trivial:
+        judged = [one for one in sentences if not (one.trivial or one.thinking)]
+        everything = chain.from_iterable(one.tokens for one in judged)
+        cited = chain.from_iterable(one.source_ids for one in verdicts)
+        return tuple(everything), tuple(cited)
+    while verdict.follows is not None:
+        verdict = verdicts[verdict.follows]
+    return sentence.tokens, verdict.source_ids
 
 
 class Judge:

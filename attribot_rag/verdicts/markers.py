@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from attribot_rag.attribution import Attribution, Marker
 
@@ -13,18 +13,26 @@ MARKER = re.compile(
 
 
 def audit(
-    attribution: Attribution, start: int, end: int, tokens: tuple[int, ...], min_effect: float
+    attribution: Attribution,
+    characters: tuple[int, int],
+    tokens: tuple[int, ...],
+    cited: Sequence[int],
+    min_effect: float,
 ) -> Iterator[Marker]:
-    """The markers among the characters [start, end), numbers counting documents from 1.
+    """The markers among some characters of the response, numbers counting documents from 1.
 
-    A marker is supported if some source of its document is worth `min_effect` nats to `tokens`,
-    the sentence without its markers. Where the sources were not scored, their groups count.
+    A marker is supported if a source of its document is among those `cited`, or worth `min_effect`
+    nats to `tokens`, what it marks without the markers. Where the sources were not scored, their
+    groups count.
     """
-    for match in MARKER.finditer(attribution.response, start, end):
+    supporting = {one for source_id in cited for one in attribution.sources[source_id].documents}
+    for match in MARKER.finditer(attribution.response, *characters):
         for number in map(int, re.findall(r"\d+", match.group(1))):
             document = number - 1 if 1 <= number <= len(attribution.documents) else None
             supported = None
-            if document is not None:
+            if document in supporting:
+                supported = True
+            elif document is not None:
                 effect = _effect(attribution, document, tokens)
                 supported = None if effect is None else effect >= min_effect
             yield Marker(

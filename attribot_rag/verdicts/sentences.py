@@ -47,6 +47,7 @@ _PLEASANTRY = re.compile(
     rf"|(?:{'|'.join(_OFFERS)})(?:\s*[,.:;!?]+\s*|\Z))+",
     re.IGNORECASE,
 )
+_REFERENCES = re.compile(r"(?:see|sources?|references?|citations?)", re.IGNORECASE)
 _MARKERS = re.compile(rf"\s*(?:(?:{MARKER.pattern})[\s.,]*)*", re.IGNORECASE)
 _FIRST_TO_LAST_WORD = re.compile(r"[^\W_](?:.*[^\W_])?")
 
@@ -63,13 +64,15 @@ class Sentence:
 
     @property
     def trivial(self) -> bool:
-        """Whether there is nothing to judge: a pleasantry (in English), or no word at all.
+        """Whether there is nothing to judge: no word but "Sources", or a pleasantry (in English).
 
         A yes or no is an answer, not a pleasantry.
         """
         text = " ".join(MARKER.sub("", self.text).split()).replace("\u2019", "'")
         words = _FIRST_TO_LAST_WORD.search(text)
-        return words is None or bool(_PLEASANTRY.fullmatch(words.group()))
+        return words is None or any(
+            pattern.fullmatch(words.group()) for pattern in (_PLEASANTRY, _REFERENCES)
+        )
 
 
 def sentences_of(attribution: Attribution) -> list[Sentence]:

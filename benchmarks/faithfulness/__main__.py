@@ -8,8 +8,9 @@ most of the time; its scores are kept under `truth/` as numbers, without the tex
 computed once is not computed again: a run that was stopped goes on.
 
 With --time, seconds are measured too (leave the machine alone): each method from its scorer to its
-scores, and the reference scorer with its head on the response's positions only, whose loop over
-all sources is extrapolated from three rows spread evenly over the prompt.
+scores. Two are extrapolated from three rows spread evenly over the prompt: the reference scorer
+with its head on the response's positions only, which is the naive loop that ratios refer to, and
+our leave-one-out, by the tokens that it processes.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from benchmarks.faithfulness.results import Result, ResultStore, table
 from benchmarks.faithfulness.truth import TruthStore
 
 HERE = Path(__file__).parent
-NUM_NAIVE_ROWS = 3
+NUM_TIMED_ROWS = 3
 
 
 class Comparison:
@@ -58,7 +59,11 @@ class Comparison:
         totals: Sequence[float | None] = exact
         seconds = agreement = None
         tokens = truth.tokens
-        if method != "leave-one-out":
+        if method == "leave-one-out":
+            if self._timed:
+                spent, measured = self._some_rows(one, "auto")
+                seconds = round(spent * tokens / measured, 3)
+        else:
             started = time.perf_counter()
             scorer = self._scorer(one)
             scores = METHODS[method].run(scorer)
@@ -88,17 +93,27 @@ class Comparison:
         )
 
     def _naive(self, one: Answer) -> float:
-        """Seconds of leave-one-out by the reference, extrapolated from some of its rows."""
-        if one.example.key not in self._naive_seconds:
-            count = len(one.context.sources)
-            places = ((number + 0.5) / NUM_NAIVE_ROWS for number in range(NUM_NAIVE_ROWS))
-            chosen = sorted({int(place * count) for place in places})
-            scorer = self._scorer(one, "reference")
-            started = time.perf_counter()
-            scorer.score([Ablation.of(index) for index in chosen])
-            seconds = time.perf_counter() - started
-            self._naive_seconds[one.example.key] = seconds * (count + 1) / (len(chosen) + 1)
-        return round(self._naive_seconds[one.example.key], 3)
+        """Seconds of leave-one-out by the reference, which reads every row whole."""
+        key = one.example.key
+        if key not in self._naive_seconds:
+            seconds, _ = self._some_rows(one, "reference")
+            num_rows = len(_spread(len(one.context.sources))) + 1  # and the full context's
+            per_row = seconds / num_rows
+            self._naive_seconds[key] = per_row * (len(one.context.sources) + 1)
+        return round(self._naive_seconds[key], 3)
+
+    def _some_rows(self, one: Answer, implementation: str) -> tuple[float, int]:
+        """Seconds and tokens for some sources' rows."""
+        scorer = self._scorer(one, implementation)
+        ablations = [Ablation.of(index) for index in _spread(len(one.context.sources))]
+        started = time.perf_counter()
+        scorer.score(ablations)
+        return time.perf_counter() - started, scorer.usage.tokens
+
+
+def _spread(count: int) -> list[int]:
+    places = ((number + 0.5) / NUM_TIMED_ROWS for number in range(NUM_TIMED_ROWS))
+    return sorted({int(place * count) for place in places})
 
 
 def examples(arguments: argparse.Namespace) -> Iterator[Example]:

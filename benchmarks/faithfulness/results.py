@@ -54,8 +54,10 @@ class ResultStore:
             result = compute()
             self._known[key, digest, method] = result
             self._path.parent.mkdir(parents=True, exist_ok=True)
-            with self._path.open("a") as file:
-                file.write(json.dumps(asdict(result)) + "\n")
+            with self._path.open("a+") as file:
+                file.seek(0)
+                cut_short = not (file.read() or "\n").endswith("\n")
+                file.write("\n" * cut_short + json.dumps(asdict(result)) + "\n")
         return self._known[key, digest, method]
 
 

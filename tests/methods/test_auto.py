@@ -27,6 +27,7 @@ from attribot_rag.context import Ablation, Document
 from attribot_rag.errors import InvalidInput, UnsupportedModel
 from attribot_rag.methods import Auto, Hierarchical, LeaveOneOut, Masked, Method, Proxy, Scores
 from attribot_rag.methods.auto import agreement_of
+from attribot_rag.methods.base import best
 from attribot_rag.methods.sentences import answer_sentences
 from attribot_rag.prompting import rag_prompt
 from attribot_rag.scoring import Scorer
@@ -77,7 +78,7 @@ def test_masked_and_exact_differ() -> None:
 
 def test_groups_come_first_where_they_save_ablations() -> None:
     one = scorer(MANY)
-    found = Auto().run(one)
+    found = Auto(min_agreement=0.0).run(one)
     assert [group.units for group in found.groups] == [
         (3 * index, 3 * index + 1, 3 * index + 2) for index in range(8)
     ]
@@ -126,32 +127,29 @@ def test_reliance_is_the_answer_without_the_documents() -> None:
 
 
 @pytest.mark.parametrize("documents", [TREATY, MANY])
-def test_a_low_agreement_widens_twice_at_most(documents: Any) -> None:
+def test_a_low_agreement_scores_every_source_exactly(documents: Any) -> None:
     one = scorer(documents)
     narrow = checked(Auto(min_agreement=0.0).run(one), one)
-    wide = checked(Auto(min_agreement=1.0).run(one), one)
-    scored = sum(row is not None for row in narrow.token_scores)
-    count = sum(narrow.exact)
-    assert sum(wide.exact) == min(4 * count, scored)
-    assert sum(wide.exact) > count
-    assert [row is None for row in wide.token_scores] == [
-        row is None for row in narrow.token_scores
-    ]
-    assert any("agree little" in note for note in wide.notes)
+    assert sum(narrow.exact) < len(one.units)
     assert not narrow.notes
+    wide = checked(Auto(min_agreement=1.0).run(one), one)
+    assert all(wide.exact)
+    np.testing.assert_allclose(wide.token_scores, LeaveOneOut().run(one).token_scores, atol=ATOL)
+    assert any("all sources were scored exactly" in note for note in wide.notes)
 
 
-def test_it_widens_once_where_that_is_enough() -> None:
+@pytest.mark.parametrize(("limit", "count"), [(2, 3), (5, 5), (0.75, 18)])
+def test_exact_scores_can_be_limited(limit: float, count: int) -> None:
+    """The best by their masked scores first, then the units of the best group not looked into."""
     one = scorer(MANY)
-    agreements = []
-    for count in (3, 6):
-        found = Auto(rescore=count, min_agreement=0.0).run(one)
-        assert sum(found.exact) == count
-        agreements.append(found.agreement or 0.0)
-    low, high = sorted(agreements)
-    assert low < high
-    found = Auto(min_agreement=(low + high) / 2).run(one)
-    assert sum(found.exact) == (3 if agreements[0] == high else 6)
+    narrow = Auto(min_agreement=0.0).run(one)
+    first = {index for index, exact in enumerate(narrow.exact) if exact}
+    by_score = best([None if row is None else sum(row) for row in narrow.screened or ()], 9)
+    groups = sorted(narrow.groups, key=lambda group: -sum(group.token_scores))
+    order = dict.fromkeys([*first, *by_score, *(unit for one in groups for unit in one.units)])
+    found = checked(Auto(min_agreement=1.0, max_rescored=limit).run(one), one)
+    assert {index for index, exact in enumerate(found.exact) if exact} == set([*order][:count])
+    assert any("use leave-one-out" in note for note in found.notes)
 
 
 FINITE = st.floats(-50, 50)
@@ -304,7 +302,15 @@ def test_any_options_give_the_same_scores(keep: float, rescore: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "options", [{"rescore": -1}, {"rescore": True}, {"min_agreement": 1.1}, {"min_agreement": -0.1}]
+    "options",
+    [
+        {"rescore": -1},
+        {"rescore": True},
+        {"min_agreement": 1.1},
+        {"min_agreement": -0.1},
+        {"max_rescored": 0},
+        {"max_rescored": 1.5},
+    ],
 )
 def test_options_that_mean_nothing_are_refused(options: Any) -> None:
     ((name, value),) = options.items()

@@ -212,6 +212,26 @@ def test_follows_from_an_earlier_sentence() -> None:
     assert second.reliance == 0.0
 
 
+def test_a_marker_on_what_follows_is_judged_by_what_it_follows_from() -> None:
+    response = "The ships came. They had salt [1][2]."
+    options = VerdictOptions(min_origin=2.0)
+    found = judged({3: 9.0}, reliance=8.0, response=response, options=options)
+    assert found.verdicts[1].kind == "follows"
+    carrying = found.sources[3].documents
+    expected = {number: number - 1 in carrying for number in (1, 2)}
+    assert {one.number: one.supported for one in found.markers} == expected
+    assert len({*expected.values()}) == 2
+
+
+def test_a_list_of_sources_is_trivial_and_speaks_of_the_whole_answer() -> None:
+    found = judged({3: 9.0}, reliance=8.0, response="The ships came. Sources: [1], [2]")
+    assert [one.kind for one in found.verdicts] == ["grounded", "trivial"]
+    carrying = found.sources[3].documents
+    expected = {number: number - 1 in carrying for number in (1, 2)}
+    assert {one.number: one.supported for one in found.markers} == expected
+    assert len({*expected.values()}) == 2
+
+
 def test_an_earlier_sentence_of_little_effect_is_no_origin() -> None:
     response = "The ships came. They had salt."
     options = VerdictOptions(min_origin=20.0)

@@ -29,11 +29,11 @@ def audited(
     return audits(attribution)
 
 
-def audits(attribution: Attribution) -> list[Marker]:
+def audits(attribution: Attribution, cited: Sequence[int] = ()) -> list[Marker]:
     return [
         marker
         for one in sentences_of(attribution)
-        for marker in audit(attribution, one.start, one.end, one.tokens, 1.0)
+        for marker in audit(attribution, (one.start, one.end), one.tokens, cited, 1.0)
     ]
 
 
@@ -120,6 +120,13 @@ def test_groups_do_not_speak_for_a_document_with_scores_of_its_own() -> None:
 def test_without_scores_nothing_is_said() -> None:
     (found,) = audited("It is red [2].", {"Red.": (5.0,), "New.": None})
     assert (found.document, found.supported) == (1, None)
+
+
+def test_a_document_that_the_sentence_cites_supports_its_marker() -> None:
+    """Each of a redundant group may have no effect of its own."""
+    attribution = handmade("It is red [1][2][3].", DOCUMENTS, dict.fromkeys(SCORES, (0.0, 0.0)))
+    ids = [source.id for source in attribution.sources if source.text in ("Red.", "New.")]
+    assert [one.supported for one in audits(attribution, ids)] == [True, True, False]
 
 
 def test_a_document_without_sources_is_left_open() -> None:

@@ -45,6 +45,8 @@ def sentence(text: str) -> Sentence:
         "You’re welcome!",
         "Sure, happy to help!",
         "Sure [1]!",
+        "Sources: [1], [2]",
+        "See [1].",
         "Of course! 😊",
         "Here is the answer:",
         "Here's the answer to your question:",
