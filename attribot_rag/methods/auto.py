@@ -18,77 +18,83 @@ from attribot_rag.methods.proxy import Proxy
 from attribot_rag.methods.screening import Screening
 from attribot_rag.scoring import Scorer
 
+_WORTHWHILE = 0.5
+_SHARE = 0.05
+_AT_STAKE = 1.0
+
 
 @dataclass(frozen=True)
 class Auto:
-    """Masked ablation finds the candidates, exact ablation in the full context scores them.
+    """The whole context, masked candidates, exact scores of the best of them in the full prompt.
 
-    `keep` groups (a number, or a fraction) are looked into, and the best `rescore` units, with the
-    best one of every answer sentence, are scored exactly. Where masked and exact scores of these
-    agree less than `min_agreement` (0 to 1), the candidates are not to be trusted and up to
-    `max_rescored` units (a number, or a fraction) are scored exactly, which costs what
-    leave-one-out does: a budget, or a smaller number, bounds it. That happens where nothing stands
-    out. Where the architecture does not allow masking, groups and units are scored exactly; a
-    `proxy` finds the candidates where that takes fewer FLOPs.
+    Candidates are the `candidates` units that the question and the answer attend to most, scored
+    by masked ablation. Scored exactly are the best of them and the most attended one, and as far
+    as they are worth half a nat the best `rescore`, down to a twentieth of the best, and the best
+    one of every answer sentence. Where masked and exact scores of these agree less than
+    `min_agreement` (0 to 1), and a nat is at stake, all candidates are scored exactly.
+
+    Where attention is not seen, groups find the candidates, and `keep` of them (a number, or a
+    fraction) are looked into; where the architecture does not allow masking, all is scored
+    exactly. A `proxy` finds the candidates where that takes fewer FLOPs.
     """
 
+    candidates: int = 16
+    rescore: int = 6
+    min_agreement: float = 0.75
     keep: int | float = 3
-    rescore: int = 3
     level: Level = "passage"
-    min_agreement: float = 0.65
-    max_rescored: int | float = 1.0
     proxy: LanguageModel | None = None
 
     name = "auto"
 
     def __post_init__(self) -> None:
-        if isinstance(self.rescore, bool) or self.rescore < 0:
-            raise InvalidInput(f"rescore={self.rescore!r}; use a number of at least 0")
+        for name, least in (("candidates", 1), ("rescore", 0)):
+            value = getattr(self, name)
+            if isinstance(value, bool) or value < least:
+                raise InvalidInput(f"{name}={value!r}; use a number of at least {least}")
         if not 0 <= self.min_agreement <= 1:
             raise InvalidInput(f"min_agreement={self.min_agreement!r}; use a value in [0, 1]")
-        num_kept(self.max_rescored, 1, "max_rescored")
+        num_kept(self.keep, 1)
 
     def run(self, scorer: Scorer) -> Scores:
         whole = scorer.score([scorer.context.whole])
-        reliance = whole.changes[0]
         screening = self._screening(scorer)
         scores = screening.run(scorer)
-        rows, exact = list(scores.token_scores), list(scores.exact)
-        order = [index for index in best(scores.totals, len(rows)) if rows[index] is not None]
-        first = [*dict.fromkeys([*order[: self.rescore], *best_of_each_sentence(scorer, rows)])]
+        chosen = self._chosen(scorer, scores)
         if screening is self._on_target and scorer.masked_refusal is not None:
-            first = []  # what the screening scored is as exact as it can be
-        seen: list[tuple[Row, Row]] = []
-        num_dropped = scores.num_dropped
-
-        def score_again(chosen: Sequence[int]) -> float | None:
-            nonlocal num_dropped
-            found = scorer.score([Ablation.of(*scorer.units[index]) for index in chosen])
-            for index, row, in_step in zip(chosen, found.changes, found.in_step, strict=True):
-                before = scores.token_scores[index]
-                if row is not None:
-                    rows[index], exact[index] = row, in_step
-                    num_dropped += not in_step
-                    seen.extend([] if before is None else [(before, row)])
-            return agreement_of(seen)
-
-        agreement = score_again(first) if first else None
-        if agreement is not None and agreement < self.min_agreement:
-            others = dict.fromkeys([*first, *order, *_by_group(scores), *range(len(rows))])
-            limit = num_kept(self.max_rescored, len(rows))
-            if limit > len(first):
-                agreement = score_again([*others][len(first) : limit])
+            chosen = []  # what the screening scored is as exact as it can be
+        again = _Again(scorer, scores)
+        agreement = again.score(chosen) if chosen else None
+        at_stake = again.best >= _AT_STAKE
+        if at_stake and agreement is not None and agreement < self.min_agreement:
+            order = best(scores.totals, len(scorer.units))
+            others = [index for index in order if scores.token_scores[index] is not None]
+            agreement = again.score([index for index in others if index not in chosen])
         return replace(
             scores,
             token_log_likelihoods=scores_of(whole).token_log_likelihoods,
-            token_scores=tuple(rows),
-            exact=tuple(exact),
-            context_reliance=reliance,
+            token_scores=tuple(again.rows),
+            exact=tuple(again.exact),
+            context_reliance=whole.changes[0],
             agreement=agreement,
             screened=scores.token_scores,
-            num_dropped=num_dropped,
-            notes=tuple(self._notes(scores, agreement, all(exact))),
+            num_dropped=again.num_dropped,
+            notes=tuple(self._notes(scores, agreement if at_stake else None)),
         )
+
+    def _chosen(self, scorer: Scorer, scores: Scores) -> list[int]:
+        """What is worth an exact score, in the order of its worth."""
+        rows = scores.token_scores
+        order = [index for index in best(scores.totals, len(rows)) if rows[index] is not None]
+        if not self.rescore or not order:
+            return []
+        totals = {index: sum(rows[index] or ()) for index in order}
+        floor = max(_WORTHWHILE, _SHARE * totals[order[0]])
+        worthwhile = [index for index in order[: self.rescore] if totals[index] >= floor]
+        attended = [index for index in best(scores.attention or (), 1) if index in totals]
+        return [
+            *dict.fromkeys([order[0], *worthwhile, *attended, *best_of_each_sentence(scorer, rows)])
+        ]
 
     def cost(self, workload: Workload) -> Cost:
         """Without widening, one answer sentence, candidates found on the target itself."""
@@ -106,7 +112,7 @@ class Auto:
 
     @cached_property
     def _on_target(self) -> Screening:
-        return Screening(self.keep, self.level)
+        return Screening(self.candidates, self.keep, self.level)
 
     @cached_property
     def _on_proxy(self) -> Proxy | None:
@@ -122,20 +128,39 @@ class Auto:
         own = scorer.language_model.num_parameters * tokens
         return proxy.num_parameters * (num_prompt + tokens) < own
 
-    def _notes(self, scores: Scores, agreement: float | None, exact: bool) -> Iterator[str]:
+    def _notes(self, scores: Scores, agreement: float | None) -> Iterator[str]:
         yield from scores.notes
         if agreement is not None and agreement < self.min_agreement:
-            why = f"Approximate and exact scores agree little here ({agreement:.2f} of 1)"
-            if exact:
-                yield f"{why}, so that all sources were scored exactly."
-            else:
-                yield f"{why}: use leave-one-out where every source matters."
+            yield (
+                f"Approximate and exact scores agree little here ({agreement:.2f} of 1): use "
+                "leave-one-out where every source matters."
+            )
 
 
-def _by_group(scores: Scores) -> Iterator[int]:
-    """Units in the order of their groups, the best group first."""
-    for one in sorted(scores.groups, key=lambda one: -sum(one.token_scores)):
-        yield from one.units
+class _Again:
+    """Scores with some units scored again, exactly."""
+
+    def __init__(self, scorer: Scorer, scores: Scores) -> None:
+        self._scorer = scorer
+        self._scores = scores
+        self._pairs: list[tuple[Row, Row]] = []
+        self.rows = list(scores.token_scores)
+        self.exact = list(scores.exact)
+        self.num_dropped = scores.num_dropped
+        self.best = 0.0
+
+    def score(self, chosen: Sequence[int]) -> float | None:
+        """The agreement of all that was scored twice so far."""
+        units = self._scorer.units
+        found = self._scorer.score([Ablation.of(*units[index]) for index in chosen])
+        for index, row, in_step in zip(chosen, found.changes, found.in_step, strict=True):
+            before = self._scores.token_scores[index]
+            if row is not None and before is not None:
+                self.rows[index], self.exact[index] = row, in_step
+                self.num_dropped += not in_step
+                self._pairs.append((before, row))
+                self.best = max(self.best, sum(row))
+        return agreement_of(self._pairs)
 
 
 def agreement_of(pairs: Sequence[tuple[Row, Row]]) -> float | None:

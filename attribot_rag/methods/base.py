@@ -33,7 +33,9 @@ class Scores:
     whole context; `agreement`, from 0 to 1, how well approximate scores met the exact ones of the
     same units. `screened`, if some scores are of another kind than others, are those of one kind.
     `groups` are scores of several units at once, the coarsest first. `num_dropped`
-    counts units that were removed as whole tokens. `notes` are what a reader should know.
+    counts units that were removed as whole tokens. `attention`, if it chose the candidates, is how
+    strongly the question and the response attend to each unit. `notes` are what a reader should
+    know.
     """
 
     token_log_likelihoods: Row | None
@@ -44,6 +46,7 @@ class Scores:
     screened: tuple[Row | None, ...] | None = None
     groups: tuple[GroupScore, ...] = ()
     num_dropped: int = 0
+    attention: tuple[float, ...] | None = None
     notes: tuple[str, ...] = ()
 
     @property

@@ -157,6 +157,11 @@ def masked_leave_one_out(
     return _on_target(workload, rows * _recomputed_tokens(workload, recomputed))
 
 
+def attention(workload: Workload) -> Cost:
+    """Ours: one row of |Q| + |R| tokens, whose attention weights find the candidates."""
+    return _on_target(workload, _recomputed_tokens(workload, "query_and_response"))
+
+
 def masked_hierarchical(
     workload: Workload, *, keep: int, recomputed: Recomputed = "query_and_response"
 ) -> Cost:

@@ -1,13 +1,13 @@
-"""Finding the candidates: masked where the architecture allows it, groups where that pays."""
+"""Finding the candidates: by attention where it is seen, otherwise by groups."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from attribot_rag.context.grouping import Level, group
-from attribot_rag.methods.base import Method, Scores, num_kept
-from attribot_rag.methods.cost import Cost, Workload
-from attribot_rag.methods.hierarchical import Hierarchical
+from attribot_rag.methods.base import Method, Scores, best, num_kept
+from attribot_rag.methods.cost import Cost, Workload, attention
+from attribot_rag.methods.hierarchical import Hierarchical, expanded
 from attribot_rag.methods.leave_one_out import LeaveOneOut
 from attribot_rag.methods.masked import Masked
 from attribot_rag.scoring import Recompute, Scorer
@@ -15,12 +15,14 @@ from attribot_rag.scoring import Recompute, Scorer
 
 @dataclass(frozen=True)
 class Screening:
-    """Score groups, then the units of the best, in the full context.
+    """Score the units that may matter, in the full context.
 
-    By masked ablation, or exactly where the architecture does not allow that. Scores all units at
-    once where groups would not save an ablation.
+    By masked ablation, those `candidates` that the question and the answer attend to most. Where
+    attention is not seen, groups and then the units of the `keep` best, exactly where the
+    architecture does not allow masking. Few units are scored all.
     """
 
+    candidates: int = 16
     keep: int | float = 3
     level: Level = "passage"
     recompute: Recompute = "question"
@@ -30,6 +32,13 @@ class Screening:
     def run(self, scorer: Scorer) -> Scores:
         masked = scorer.masked_refusal is None
         method: Method = Masked(self.recompute) if masked else LeaveOneOut()
+        if masked and len(scorer.units) > self.candidates:
+            weights = scorer.attention()
+            if weights is not None:
+                chosen = best(weights, self.candidates)
+                finer = scorer.narrowed([scorer.units[index] for index in chosen])
+                found = expanded(method.run(finer), chosen, scorer, finer)
+                return replace(found, attention=tuple(weights))
         if self.num_ablations(scorer) >= len(scorer.units):
             return method.run(scorer)
         hierarchical = Hierarchical(
@@ -43,16 +52,17 @@ class Screening:
         return hierarchical.run(scorer)
 
     def num_ablations(self, scorer: Scorer) -> int:
-        """About how many ablations groups and the units of the best take."""
+        """About how many ablations that takes."""
         num_units = len(scorer.units)
+        if scorer.sees_attention:
+            return min(num_units, self.candidates + 1)
         num_groups = len(group(scorer.context, scorer.units, self.level))
         return num_groups + num_units * num_kept(self.keep, num_groups) // num_groups
 
     def cost(self, workload: Workload) -> Cost:
-        """By masked ablation."""
+        """By masked ablation and attention."""
         masked = Masked(self.recompute)
-        kept = num_kept(self.keep, workload.num_groups) / workload.num_groups
-        if workload.num_groups + workload.num_sources * kept >= workload.num_sources:
+        if workload.num_sources <= self.candidates:
             return masked.cost(workload)
-        method = Hierarchical(keep=self.keep, coarse=masked, fine=masked, shorten=False)
-        return method.cost(workload)
+        chosen = workload.narrowed(self.candidates / workload.num_sources)
+        return attention(workload) + masked.cost(chosen)

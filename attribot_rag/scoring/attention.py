@@ -29,7 +29,8 @@ class PackedLayout:
 
     Piece i has the tokens `spans[i]`, whose row begins at the token `starts[i]`, and sees
     `segments[i]` of the cache. `layers_seen` collects the layers that attended, so that a layer
-    of another kind is noticed.
+    of another kind is noticed. `weights` [prompt tokens], if there are any, collects how strongly
+    the rows attend to each position of the cache.
     """
 
     cache: PromptCache
@@ -37,9 +38,12 @@ class PackedLayout:
     starts: tuple[int, ...]
     segments: tuple[tuple[Interval, ...], ...]
     layers_seen: set[int] = field(default_factory=set)
+    weights: torch.Tensor | None = None
 
     @classmethod
-    def of(cls, rows: Sequence[Row], cache: PromptCache) -> PackedLayout:
+    def of(
+        cls, rows: Sequence[Row], cache: PromptCache, weights: torch.Tensor | None = None
+    ) -> PackedLayout:
         spans, starts, end = [], [], 0
         for row in rows:
             start = end
@@ -48,7 +52,7 @@ class PackedLayout:
                 starts.append(start)
                 end += len(piece.token_ids)
         segments = tuple(piece.segments for row in rows for piece in row.pieces)
-        return cls(cache, tuple(spans), tuple(starts), segments)
+        return cls(cache, tuple(spans), tuple(starts), segments, weights=weights)
 
 
 _layout: ContextVar[PackedLayout] = ContextVar("attribot_packed_layout")
@@ -114,7 +118,25 @@ def packed_attention(
             )
             part, log_sum = merge(part, log_sum, *other)
         output[:, start:end] = part.transpose(1, 2)
+        if layout.weights is not None and cached is not None:
+            for first, last in segments:
+                found = largest_weights(piece, cached.keys[:, :, first:last], log_sum, scaling)
+                layout.weights[first:last] += found.to(layout.weights.device)
     return output, None
+
+
+def largest_weights(
+    query: torch.Tensor, key: torch.Tensor, log_sum: torch.Tensor, scaling: float | None
+) -> torch.Tensor:
+    """The largest attention weight that any query gives each key, summed over heads: [keys].
+
+    `log_sum` [1, num_heads, tokens] is over all keys that the queries see.
+    """
+    scale = query.shape[-1] ** -0.5 if scaling is None else scaling
+    grouped = query.reshape(key.shape[1], -1, query.shape[-1])
+    scores = (grouped @ key[0].transpose(-1, -2)).float() * scale
+    scores = scores.view(query.shape[1], query.shape[2], -1)
+    return (scores - log_sum[0, :, :, None]).exp().amax(1).sum(0)
 
 
 def _attend_grouped(

@@ -29,6 +29,7 @@ class Implementation(ABC):
 
     name: ClassVar[str]
     attention: ClassVar[str | None] = None
+    sees_weights: ClassVar[bool] = False
 
     def __init__(self, twin: PreTrainedModel, generation: Generation) -> None:
         self.twin = twin
@@ -69,6 +70,14 @@ class Implementation(ABC):
     @abstractmethod
     def log_likelihoods(self, rows: Sequence[Row]) -> torch.Tensor:
         """Log-probabilities in nats, float32 on the CPU: [num_rows, num_response_tokens]."""
+
+    def weights(self, row: Row) -> torch.Tensor:
+        """How strongly the row's tokens attend to each token of the prompt that stays encoded.
+
+        [num_prompt_tokens], on the CPU: the largest weight that any of them gives it, summed over
+        heads and layers. Only for those that have `sees_weights`.
+        """
+        raise Unsupported("it does not see attention weights")
 
     def _logits(self, positions: torch.Tensor, **inputs: Any) -> torch.Tensor:
         """The model's own logits at these positions of a batch of one: [num_positions, vocab]."""

@@ -20,6 +20,7 @@ class Packed(CachedImplementation):
 
     name: ClassVar[str] = "packed"
     attention: ClassVar[str | None] = PACKED_ATTENTION
+    sees_weights: ClassVar[bool] = True
 
     @classmethod
     def refusal(cls, model: PreTrainedModel, num_tokens: int) -> str | None:
@@ -36,14 +37,23 @@ class Packed(CachedImplementation):
 
     def log_likelihoods(self, rows: Sequence[Row]) -> torch.Tensor:
         ends = list(accumulate(row.num_tokens for row in rows))
-        num_scored = len(self._targets)
-        scored = torch.arange(-num_scored, 0) + torch.tensor(ends)[:, None]
+        scored = torch.arange(-len(self._targets), 0) + torch.tensor(ends)[:, None]
+        layout = PackedLayout.of(rows, self.prompt_cache)
+        return self._target_log_probabilities(self._run(rows, layout, scored.flatten()))
+
+    def weights(self, row: Row) -> torch.Tensor:
+        weights = torch.zeros(len(self.generation.prompt_ids))
+        layout = PackedLayout.of([row], self.prompt_cache, weights)
+        self._run([row], layout, torch.tensor([row.num_tokens - 1]))
+        return weights
+
+    def _run(self, rows: Sequence[Row], layout: PackedLayout, scored: torch.Tensor) -> torch.Tensor:
+        """The logits at some tokens of the sequence."""
         positions = torch.tensor([position for row in rows for position in row.positions])
         ids = torch.tensor([token_id for row in rows for token_id in row.token_ids])
-        layout = PackedLayout.of(rows, self.prompt_cache)
         with packed_layout(layout):
             logits = self._logits(
-                scored.flatten().to(self.device),
+                scored.to(self.device),
                 input_ids=ids[None].to(self.device),
                 position_ids=positions[None].to(self.device),
                 use_cache=False,
@@ -55,4 +65,4 @@ class Packed(CachedImplementation):
                 "transformers' AttentionInterface"
             )
         self.scored_tokens += len(ids)
-        return self._target_log_probabilities(logits)
+        return logits

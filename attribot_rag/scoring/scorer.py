@@ -209,6 +209,36 @@ class Scorer:
         everything = np.concatenate([scored, undone])
         return LogLikelihoods(everything[0], everything[1:], in_step)
 
+    @property
+    def sees_attention(self) -> bool:
+        """Whether `attention` is available here."""
+        return self._engine.kind.sees_weights and self.masked_refusal is None
+
+    def attention(self) -> list[float] | None:
+        """How strongly what follows the documents attends to each unit, or None.
+
+        For each of a unit's tokens the largest weight that a token of the question or the response
+        gives it, summed over the unit's tokens, all heads and layers. That is no cause, but finds
+        candidates in one row. None where weights are not seen, or beyond the budget.
+        """
+        if not self.sees_attention:
+            return None
+        started = time.perf_counter()
+        meter = self.session.meter
+        row = self._masked_row(Ablation(), "question")
+        if not meter.allows(self._engine.num_unread + row.num_tokens):
+            return None
+        self.session.before_batch()
+        with torch.inference_mode():
+            weights = self._implementation.weights(row)
+        seconds = time.perf_counter() - started
+        meter.spend(row.num_tokens, seconds)
+        self.usage.scored_tokens += row.num_tokens
+        self.usage.forward_passes += 1
+        self.usage.seconds += seconds
+        held = (self.context.hidden_tokens(Ablation.of(*unit)) for unit in self.units)
+        return [float(weights[list(tokens)].sum()) for tokens in held]
+
     def _rows(
         self, ablations: Sequence[Ablation], recompute: Recompute | None
     ) -> tuple[list[Row], tuple[bool, ...]]:

@@ -22,6 +22,7 @@ from attribot_rag.methods import (
     Scores,
     choose,
 )
+from attribot_rag.methods.base import best
 from attribot_rag.methods.choice import METHODS
 from attribot_rag.scoring import Progress, Scorer
 from attribot_rag.scoring.cropped import CachedImplementation
@@ -162,7 +163,20 @@ def is_same(row: tuple[float, ...], expected: tuple[float, ...]) -> bool:
     return len(row) == len(expected) and np.allclose(row, expected, atol=ATOL)
 
 
-@pytest.mark.parametrize("name", ["auto", "masked_hierarchical", "hierarchical"])
+def test_what_is_attended_to_most_comes_first() -> None:
+    full, needed = unlimited("auto")
+    assert full.attention is not None
+    order = best(full.attention, len(full.attention))
+    counts = set()
+    for budget in range(300, needed + 20, 20):
+        found = Auto().run(limited(budget))
+        scored = {index for index, row in enumerate(found.token_scores) if row is not None}
+        assert scored == set(order[: len(scored)])
+        counts.add(len(scored))
+    assert {0, 16} < counts
+
+
+@pytest.mark.parametrize("name", ["masked_hierarchical", "hierarchical"])
 def test_groups_come_before_units_and_the_best_first(name: str) -> None:
     full, needed = unlimited(name)
     order = sorted(full.groups, key=lambda group: -sum(group.token_scores))

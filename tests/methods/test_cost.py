@@ -242,7 +242,7 @@ def test_a_cache_that_is_taken_over_saves_the_prompt() -> None:
 def test_the_default_is_the_reliance_the_candidates_and_what_is_scored_again() -> None:
     taken_over = replace(WORK, taken_over=True)
     reliance = 20 + (60 + 20)
-    candidates = (10 + 1) * 80 + (12 + 1) * 80
-    again = 20 + 3 * (600 + 80)
+    candidates = 80 + (16 + 1) * 80
+    again = 20 + 6 * (600 + 80)
     assert Auto().cost(taken_over).target_tokens == reliance + candidates + again
     assert Auto(rescore=0).cost(taken_over).target_tokens == reliance + candidates

@@ -335,7 +335,7 @@ def test_proxies_of_any_tokenizer_go_through_the_facade(make_proxy: Any, method:
         progress=False,
     )
     found = attributor.attribute(chat(documents), ANSWER, documents)
-    assert found.groups
+    assert found.groups or method == "auto"
     assert all(len(group.token_scores) == len(found.token_spans) for group in found.groups)
 
 
