@@ -44,14 +44,17 @@ def find_group(
 ) -> Group | None:
     """The smallest group found whose joint effect on these tokens is at least `needed` nats.
 
-    Candidates are the sources with the largest `effects` and those most like the sentence. The
-    group grows by whatever adds most and loses what it does not need, by masked ablation where
-    that is available; at last it is scored exactly, and must be worth half of `needed` then.
+    Candidates are the sources with the largest `effects` and those most like the sentence. If all
+    of them together are worth enough, the group grows by whatever adds most and loses what it does
+    not need, by masked ablation where that is available; at last it is scored exactly, and must be
+    worth half of `needed` then.
     """
     joint = _Joint(scorer, tokens)
     likely = sorted(effects, key=lambda one: -effects[one])[:_NUM_LIKELY]
     alike = sorted(scorer.context.present, key=lambda one: -_likeness(scorer, one, sentence))
     candidates = list(dict.fromkeys([*likely, *alike[:_NUM_LIKELY]]))
+    if not any(effect >= needed for effect, _ in joint.of([candidates])):
+        return None
     chosen: list[int] = []
     while len(chosen) < max_group:
         options = [[*chosen, one] for one in candidates if one not in chosen]

@@ -2,10 +2,34 @@
 
 from __future__ import annotations
 
-from attribot_rag.methods import Auto, Hierarchical, LeaveOneOut, Masked, Method, Pruned
+from dataclasses import dataclass
+
+from attribot_rag.errors import UnsupportedModel
+from attribot_rag.methods import Auto, Hierarchical, LeaveOneOut, Masked, Method, Pruned, Scores
+from attribot_rag.methods.cost import Cost, Workload, attention
+from attribot_rag.scoring import Scorer
+
+
+@dataclass(frozen=True)
+class Attention:
+    """The weights that choose the candidates of `auto`, ranked as if they were scores."""
+
+    name = "attention"
+
+    def run(self, scorer: Scorer) -> Scores:
+        weights = scorer.attention()
+        if weights is None:
+            raise UnsupportedModel("this model's attention weights are not seen")
+        count = len(weights)
+        return Scores(None, tuple((one,) for one in weights), (False,) * count)
+
+    def cost(self, workload: Workload) -> Cost:
+        return attention(workload)
+
 
 METHODS: dict[str, Method] = {
     "auto": Auto(),
+    "attention alone": Attention(),
     "masked": Masked(),
     "masked, response only": Masked("response"),
     "masked, rest of the document too": Masked("document"),
