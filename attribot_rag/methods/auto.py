@@ -31,7 +31,8 @@ class Auto:
     by masked ablation. Scored exactly are the best of them and the most attended one, and as far
     as they are worth half a nat the best `rescore`, down to a twentieth of the best, and the best
     one of every answer sentence. Where masked and exact scores of these agree less than
-    `min_agreement` (0 to 1), and a nat is at stake, all candidates are scored exactly.
+    `min_agreement` (0 to 1), and a nat is at stake, all candidates are scored exactly. So are all
+    units where there are no more than `rescore`.
 
     Where attention is not seen, groups find the candidates, and `keep` of them (a number, or a
     fraction) are looked into; where the architecture does not allow masking, all is scored
@@ -60,9 +61,9 @@ class Auto:
         whole = scorer.score([scorer.context.whole])
         screening = self._screening(scorer)
         scores = screening.run(scorer)
-        chosen = self._chosen(scorer, scores)
-        if screening is self._on_target and scorer.masked_refusal is not None:
-            chosen = []  # what the screening scored is as exact as it can be
+        exact = isinstance(screening, LeaveOneOut)
+        exact |= screening is self._on_target and scorer.masked_refusal is not None
+        chosen = [] if exact else self._chosen(scorer, scores)
         again = _Again(scorer, scores)
         agreement = again.score(chosen) if chosen else None
         at_stake = again.best >= _AT_STAKE
@@ -104,7 +105,9 @@ class Auto:
         return LeaveOneOut().cost(whole) + self._on_target.cost(workload) + again
 
     def _screening(self, scorer: Scorer) -> Method:
-        """What finds the candidates."""
+        """What finds the candidates; exact scores of all where they are few."""
+        if len(scorer.units) <= self.rescore:
+            return LeaveOneOut()
         on_proxy = self._on_proxy
         if on_proxy is not None and self._proxy_pays(scorer, on_proxy.language_model):
             return on_proxy
