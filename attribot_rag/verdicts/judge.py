@@ -120,6 +120,8 @@ class Judge:
                 )
         if stake < options.min_reliance:
             return replace(plain, kind="unsupported")
+        if carried < options.cited_share * reliance:
+            cited = ()
         grounded = replace(plain, kind="grounded", source_ids=cited, effect=carried)
         if cited and carried >= options.explained_share * reliance:
             return grounded

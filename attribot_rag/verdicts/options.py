@@ -16,9 +16,10 @@ class VerdictOptions:
     turn that is worth `min_origin` and `origin_ratio` times what the context is.
 
     Shares: a source that accounts for `carrying_share` of the reliance is cited even where it
-    does not stand out, a cited source has at least `min_share` of the best one's effect, and
-    sources explain a sentence if they account for `explained_share` of the reliance. `alpha` is
-    the significance level of outliers. A group has at most `max_group` sources.
+    does not stand out, a cited source has at least `min_share` of the best one's effect, all cited
+    ones account for at least `cited_share` of the reliance, and sources explain a sentence if they
+    account for `explained_share` of it. `alpha` is the significance level of outliers. A group has
+    at most `max_group` sources.
     """
 
     alpha: float = 0.05
@@ -28,11 +29,12 @@ class VerdictOptions:
     origin_ratio: float = 2.0
     min_share: float = 0.1
     carrying_share: float = 0.5
+    cited_share: float = 0.2
     explained_share: float = 0.6
     max_group: int = 5
 
     def __post_init__(self) -> None:
-        for name in ("alpha", "min_share", "carrying_share", "explained_share"):
+        for name in ("alpha", "min_share", "carrying_share", "cited_share", "explained_share"):
             if not 0 < getattr(self, name) < 1:
                 raise InvalidInput(f"{name}={getattr(self, name)!r}; use a value between 0 and 1")
         for name in ("min_effect", "min_reliance", "min_origin", "origin_ratio"):

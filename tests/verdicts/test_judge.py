@@ -194,8 +194,13 @@ def test_open_where_no_group_carries_the_sentence() -> None:
 
 
 def test_what_stands_out_stays_cited_where_no_group_explains_more() -> None:
-    found = verdict({3: 9.0}, reliance=500.0)
+    found = verdict({3: 9.0}, reliance=40.0)
     assert (found.kind, found.source_ids, found.effect) == ("grounded", (3,), 9.0)
+
+
+def test_what_stands_out_is_not_cited_where_it_hardly_matters() -> None:
+    found = verdict({3: 9.0}, reliance=500.0)
+    assert (found.kind, found.source_ids, found.effect) == ("open", (), None)
 
 
 def test_follows_from_an_earlier_sentence() -> None:

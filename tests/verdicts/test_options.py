@@ -13,7 +13,9 @@ def test_the_defaults_are_allowed() -> None:
     assert VerdictOptions() == VerdictOptions()
 
 
-@pytest.mark.parametrize("name", ["alpha", "min_share", "carrying_share", "explained_share"])
+@pytest.mark.parametrize(
+    "name", ["alpha", "min_share", "carrying_share", "cited_share", "explained_share"]
+)
 @pytest.mark.parametrize("value", [0.0, 1.0, -0.1, 2, math.nan, math.inf])
 def test_shares_lie_between_0_and_1(name: str, value: float) -> None:
     given: dict[str, Any] = {name: value}
