@@ -1,0 +1,45 @@
+"""Hand-written answers with the verdicts that each of their sentences should get."""
+
+import itertools
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from attribot_rag import Attribution, Attributor, Document
+from attribot_rag.attribution import Verdict
+from attribot_rag.prompting import rag_prompt
+
+DATA = Path(__file__).parent / "data" / "verdict_cases.json"
+CASES: list[dict[str, Any]] = json.loads(DATA.read_text(encoding="utf-8"))["cases"]
+
+
+def attribute(attributor: Attributor, case: Mapping[str, Any]) -> Attribution:
+    """The case's own messages, or the prompt of `ask`."""
+    documents = [Document(text) for text in case["documents"]]
+    if "messages" not in case:
+        prompt = rag_prompt(case["question"], documents, chat=True)
+        return attributor.attribute(prompt, case["answer"], documents)
+    joined = "\n\n".join(case["documents"])
+    messages = [
+        {**message, "content": message["content"].replace("{documents}", joined)}
+        for message in case["messages"]
+    ]
+    return attributor.attribute(messages, case["answer"], documents)
+
+
+def is_right(found: Attribution, case: Mapping[str, Any]) -> bool:
+    """Verdicts, cited documents and the audit of the model's markers are the expected ones."""
+    verdicts = [(one.kind, cited(found, one), one.follows) for one in found.verdicts]
+    expected = [
+        (one["verdict"], set(itertools.chain.from_iterable(one["documents"])), one["follows"])
+        for one in case["expected"]
+    ]
+    markers = [(one.number, one.supported) for one in found.markers]
+    return verdicts == expected and markers == [
+        (one["marker"], one["honest"]) for one in case.get("markers", ())
+    ]
+
+
+def cited(found: Attribution, verdict: Verdict) -> set[int]:
+    return {document for one in verdict.source_ids for document in found.sources[one].documents}
