@@ -1,4 +1,4 @@
-"""The default: masked on documents, masked on sentences of the best, exact on the survivors."""
+"""The default: masked ablation of the most attended sources, exact scores of the best of them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from attribot_rag.context import Ablation
 from attribot_rag.context.grouping import Level
 from attribot_rag.errors import InvalidInput
 from attribot_rag.language_model import LanguageModel
-from attribot_rag.methods.base import Method, Row, Scores, best, num_kept
+from attribot_rag.methods.base import WORTHWHILE, Method, Row, Scores, best, num_kept
 from attribot_rag.methods.cost import Cost, Workload
 from attribot_rag.methods.hierarchical import best_of_each_sentence
 from attribot_rag.methods.leave_one_out import LeaveOneOut, scores_of
@@ -18,7 +18,6 @@ from attribot_rag.methods.proxy import Proxy
 from attribot_rag.methods.screening import Screening
 from attribot_rag.scoring import Scorer
 
-_WORTHWHILE = 0.5
 _SHARE = 0.05
 _AT_STAKE = 1.0
 
@@ -90,7 +89,7 @@ class Auto:
         if not self.rescore or not order:
             return []
         totals = {index: sum(rows[index] or ()) for index in order}
-        floor = max(_WORTHWHILE, _SHARE * totals[order[0]])
+        floor = max(WORTHWHILE, _SHARE * totals[order[0]])
         worthwhile = [index for index in order[: self.rescore] if totals[index] >= floor]
         attended = [index for index in best(scores.attention or (), 1) if index in totals]
         return [
@@ -99,10 +98,12 @@ class Auto:
 
     def cost(self, workload: Workload) -> Cost:
         """Without widening, one answer sentence, candidates found on the target itself."""
-        whole = replace(workload, context_tokens=0, num_sources=1, num_groups=1)
-        share = min(self.rescore, workload.num_sources) / workload.num_sources
+        whole = LeaveOneOut().cost(replace(workload, context_tokens=0, num_sources=1, num_groups=1))
+        if workload.num_sources <= self.rescore:
+            return whole + LeaveOneOut().cost(workload)
+        share = self.rescore / workload.num_sources
         again = LeaveOneOut().cost(workload.narrowed(share)) if self.rescore else Cost(0, 0, 0)
-        return LeaveOneOut().cost(whole) + self._on_target.cost(workload) + again
+        return whole + self._on_target.cost(workload) + again
 
     def _screening(self, scorer: Scorer) -> Method:
         """What finds the candidates; exact scores of all where they are few."""

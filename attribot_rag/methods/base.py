@@ -12,6 +12,9 @@ from attribot_rag.scoring import Scorer
 
 Row = tuple[float, ...]
 
+WORTHWHILE = 0.5
+"""Nats from which on a score is worth a closer look, when methods choose what goes on."""
+
 
 @dataclass(frozen=True)
 class GroupScore:

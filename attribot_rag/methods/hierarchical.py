@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from attribot_rag.context.grouping import Level, group
 from attribot_rag.errors import InvalidInput
 from attribot_rag.methods.base import (
+    WORTHWHILE,
     GroupScore,
     Method,
     Row,
@@ -20,8 +21,6 @@ from attribot_rag.methods.cost import Cost, Workload
 from attribot_rag.methods.leave_one_out import LeaveOneOut
 from attribot_rag.methods.sentences import answer_sentences
 from attribot_rag.scoring import Scorer
-
-_WORTHWHILE = 0.5
 
 
 @dataclass(frozen=True)
@@ -98,7 +97,7 @@ def best_of_each_sentence(scorer: Scorer, rows: Sequence[Row | None]) -> list[in
     """The best row of each answer sentence, if it is worth at least half a nat to it."""
     totals = (span_totals(rows, tokens) for tokens in answer_sentences(scorer))
     winners = ((best(one, 1)[0], one) for one in totals)
-    return [index for index, one in winners if (one[index] or 0.0) >= _WORTHWHILE]
+    return [index for index, one in winners if (one[index] or 0.0) >= WORTHWHILE]
 
 
 def narrowed(scorer: Scorer, kept: list[int], *, shorten: bool) -> Scorer | None:

@@ -28,14 +28,17 @@ class Engine:
 
     @cached_property
     def implementation(self) -> Implementation:
-        """The requested implementation, or the fastest that is right; its prefill is counted."""
+        """The requested implementation, or the fastest that is right; its prefill is counted.
+
+        Not in the usage's seconds: whoever asks is at work, and times that.
+        """
         started = time.perf_counter()
         implementation = self.models.select(self.requested, self.generation)
         seconds = time.perf_counter() - started
         self.session.meter.spend(implementation.prefilled_tokens, seconds)
-        usage = self.session.usage_of(self.language_model)
-        usage.prefilled_tokens += implementation.prefilled_tokens
-        usage.seconds += seconds
+        self.session.usage_of(
+            self.language_model
+        ).prefilled_tokens += implementation.prefilled_tokens
         return implementation
 
     @property

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 from transformers import PreTrainedModel
@@ -76,3 +76,14 @@ def is_out_of_memory(error: BaseException) -> bool:
     return isinstance(error, RuntimeError) and (
         "not enough memory" in str(error) or "can't allocate memory" in str(error)
     )
+
+
+def unless_out_of_memory(compute: Callable[[], torch.Tensor]) -> torch.Tensor | None:
+    """What is computed without gradients, or None if it did not fit into memory."""
+    try:
+        with torch.inference_mode():
+            return compute()
+    except (RuntimeError, MemoryError) as error:
+        if not is_out_of_memory(error):
+            raise
+        return None

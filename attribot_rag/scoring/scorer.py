@@ -6,10 +6,10 @@ import copy
 import time
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Literal, get_args
 
 import numpy as np
-import numpy.typing as npt
 import torch
 
 from attribot_rag.context import Ablation, Context, TokenizedText
@@ -21,64 +21,15 @@ from attribot_rag.generation import Generation
 from attribot_rag.language_model import LanguageModel
 from attribot_rag.scoring.base import Implementation
 from attribot_rag.scoring.engine import Engine
-from attribot_rag.scoring.memory import is_out_of_memory
+from attribot_rag.scoring.log_likelihoods import LogLikelihoods, Matrix
+from attribot_rag.scoring.memory import unless_out_of_memory
+from attribot_rag.scoring.options import ScoringOptions
 from attribot_rag.scoring.reference import Reference
 from attribot_rag.scoring.row import Row
-from attribot_rag.scoring.selection import IMPLEMENTATIONS, ScoringModels, tolerance
+from attribot_rag.scoring.selection import ScoringModels, tolerance
 from attribot_rag.scoring.session import Session, Usage
 
-Matrix = npt.NDArray[np.float64]
 Recompute = Literal["response", "question", "document"]
-
-
-@dataclass(frozen=True, kw_only=True)
-class ScoringOptions:
-    """How log-likelihoods are computed.
-
-    `implementation` is 'auto' (the fastest that is right for the model), 'packed', 'cropped' or
-    'reference'. `token_budget` bounds the tokens of one forward pass; None takes what memory
-    allows. `self_check` scores one ablation by the reference too and raises if they differ.
-    """
-
-    implementation: str = "auto"
-    token_budget: int | None = None
-    self_check: bool = False
-
-    def __post_init__(self) -> None:
-        known = ["auto", *(kind.name for kind in IMPLEMENTATIONS)]
-        if self.implementation not in known:
-            raise InvalidInput(
-                f"unknown implementation {self.implementation!r}; choose one of {', '.join(known)}"
-            )
-        if self.token_budget is not None and self.token_budget < 1:
-            raise InvalidInput(f"token_budget={self.token_budget}; use at least 1, or None")
-
-
-@dataclass(frozen=True, eq=False)
-class LogLikelihoods:
-    """Log-probabilities in nats of each response token.
-
-    `full` [num_response_tokens] with nothing removed, `ablated` [num_ablations,
-    num_response_tokens], both NaN for what the budget left undone; `in_step` says of each
-    ablation whether its text was removed exactly.
-    """
-
-    full: Matrix
-    ablated: Matrix
-    in_step: tuple[bool, ...]
-
-    @property
-    def scored(self) -> tuple[bool, ...]:
-        """Which ablations were scored."""
-        return tuple(bool(np.isfinite(row).all()) for row in self.ablated)
-
-    @property
-    def changes(self) -> list[tuple[float, ...] | None]:
-        """For each ablation how much more likely each token is without it being taken out."""
-        return [
-            tuple((self.full - row).tolist()) if scored else None
-            for row, scored in zip(self.ablated, self.scored, strict=True)
-        ]
 
 
 @dataclass(eq=False)
@@ -219,23 +170,26 @@ class Scorer:
 
         For each of a unit's tokens the largest weight that a token of the question or the response
         gives it, summed over the unit's tokens, all heads and layers. That is no cause, but finds
-        candidates in one row. None where weights are not seen, or beyond the budget.
+        candidates in one row. None where weights are not seen, beyond the budget, and where they do
+        not fit into memory.
         """
         if not self.sees_attention:
             return None
-        started = time.perf_counter()
+        begun = time.perf_counter()
         meter = self.session.meter
         row = self._masked_row(Ablation(), "question")
         if not meter.allows(self._engine.num_unread + row.num_tokens):
             return None
         self.session.before_batch()
-        with torch.inference_mode():
-            weights = self._implementation.weights(row)
-        seconds = time.perf_counter() - started
-        meter.spend(row.num_tokens, seconds)
+        implementation = self._implementation  # which reads the prompt, if it has to
+        started = time.perf_counter()
+        weights = unless_out_of_memory(partial(implementation.weights, row))
+        if weights is None:
+            return None
+        meter.spend(row.num_tokens, time.perf_counter() - started)
         self.usage.scored_tokens += row.num_tokens
         self.usage.forward_passes += 1
-        self.usage.seconds += seconds
+        self.usage.seconds += time.perf_counter() - begun
         held = (self.context.hidden_tokens(Ablation.of(*unit)) for unit in self.units)
         return [float(weights[list(tokens)].sum()) for tokens in held]
 
@@ -278,7 +232,7 @@ class Scorer:
                 break
             started = time.perf_counter()
             before = self._implementation.scored_tokens
-            part = self._score_batch(batch)
+            part = unless_out_of_memory(partial(self._implementation.log_likelihoods, batch))
             if part is None:
                 self._engine.batching.halve(batch)
                 continue
@@ -304,16 +258,6 @@ class Scorer:
             if count >= min(least, len(batch)) and meter.allows(tokens):
                 return batch[:count]
         return batch[:1] if first and not self.usage.scored_tokens else ()
-
-    def _score_batch(self, batch: Sequence[Row]) -> torch.Tensor | None:
-        """The batch's log-likelihoods, or None if it was too large for the memory."""
-        try:
-            with torch.inference_mode():
-                return self._implementation.log_likelihoods(batch)
-        except (RuntimeError, MemoryError) as error:
-            if not is_out_of_memory(error):
-                raise
-            return None
 
     def _check_finite(self, scored: Matrix, ablations: Sequence[Ablation]) -> None:
         bad = np.argwhere(~np.isfinite(scored))

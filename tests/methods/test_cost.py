@@ -246,3 +246,11 @@ def test_the_default_is_the_reliance_the_candidates_and_what_is_scored_again() -
     again = 20 + 6 * (600 + 80)
     assert Auto().cost(taken_over).target_tokens == reliance + candidates + again
     assert Auto(rescore=0).cost(taken_over).target_tokens == reliance + candidates
+
+
+def test_the_default_scores_few_sources_exactly() -> None:
+    few = replace(WORK, num_sources=6, num_groups=3)
+    reliance = cost.leave_one_out_cached(
+        replace(few, context_tokens=0, num_sources=1, num_groups=1)
+    )
+    assert Auto().cost(few) == reliance + cost.leave_one_out_cached(few)

@@ -1,6 +1,7 @@
 """How strongly the question and the response attend to each source, by the model's own weights."""
 
 import copy
+import time
 
 import numpy as np
 import pytest
@@ -8,6 +9,9 @@ import torch
 from methods.scorers import built, many_documents, scorer
 
 from attribot_rag.context import Ablation
+from attribot_rag.methods import Auto
+from attribot_rag.scoring.packed import Packed
+from attribot_rag.scoring.row import Row
 
 NAMES = ("llama", "qwen2", "qwen3", "mixtral", "phi3", "gpt_neox", "granite", "cohere")
 
@@ -54,3 +58,24 @@ def test_a_spent_budget_leaves_it_out() -> None:
     before = one.usage.scored_tokens
     assert one.attention() is None
     assert one.usage.scored_tokens == before
+
+
+def test_weights_that_do_not_fit_into_memory_are_left_out() -> None:
+    one = scorer(many_documents(3))
+
+    class Scarce(Packed):
+        def weights(self, row: Row) -> torch.Tensor:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+
+    one._engine.implementation = one.models.make(Scarce, one.generation)
+    assert one.attention() is None
+    assert Auto().run(one).num_approximate > 0
+
+
+def test_the_time_it_takes_to_read_the_prompt_counts_once() -> None:
+    one = scorer(many_documents(3))
+    started = time.perf_counter()
+    one.attention()
+    one.score([one.context.whole])
+    assert one.usage.prefilled_tokens > 0
+    assert 0 < one.usage.seconds <= time.perf_counter() - started
