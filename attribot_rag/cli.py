@@ -7,7 +7,7 @@ import io
 import os
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, redirect_stderr, redirect_stdout
 from importlib.metadata import version
 from pathlib import Path
@@ -19,7 +19,8 @@ from attribot_rag.attributor import Attributor
 from attribot_rag.display import print_table
 from attribot_rag.display.escaping import on_one_line
 from attribot_rag.errors import AttributionError
-from attribot_rag.methods import METHODS
+from attribot_rag.evaluation import command
+from attribot_rag.methods import BASELINES, METHODS
 from attribot_rag.models import DEFAULT_MODEL, load_model
 from attribot_rag.retrieval import read_chunks, retrieve
 from attribot_rag.scoring import Budget
@@ -33,9 +34,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     Only the result goes to stdout. Progress, and the one line that an error takes, go to stderr.
     """
-    options = _parser().parse_args(arguments)
+    given = sys.argv[1:] if arguments is None else list(arguments)
+    options = _parser().parse_args(given)
+    options.arguments = given
     try:
-        _ask(options)
+        options.run(options)
         sys.stdout.flush()
     except AttributionError as error:
         return _failed(str(error))
@@ -48,6 +51,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # The reader (head, less) has gone; Python would write to it once more when it exits.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 0
+
+
+def _evaluate(options: argparse.Namespace) -> None:
+    with redirect_stdout(sys.stderr), _quiet_transformers():
+        said = command.evaluate(options)
+    _encode_stdout(errors="replace")
+    sys.stdout.write(said)
 
 
 def _ask(options: argparse.Namespace) -> None:
@@ -130,16 +140,11 @@ def _parser() -> argparse.ArgumentParser:
         "from them, and measure which of their sentences caused the answer.",
     )
     add = ask.add_argument
+    ask.set_defaults(run=_ask)
     add("question", help="what to ask")
     add("files", nargs="+", type=Path, metavar="FILES", help=".md and .txt files, or folders")
     add("--top", type=_positive, default=5, metavar="N", help="sources to show (default: 5)")
     add("--chunks", type=_positive, default=4, metavar="K", help="chunks to retrieve (default: 4)")
-    add(
-        "--model",
-        default=DEFAULT_MODEL,
-        help="a folder with a model, a Hugging Face id, or the embedded default: %(default)s",
-    )
-    add("--device", help="cpu, cuda, cuda:1, ... (default: CUDA if there is one)")
     add(
         "--max-new-tokens",
         type=_positive,
@@ -150,13 +155,33 @@ def _parser() -> argparse.ArgumentParser:
     add(
         "--method",
         default="auto",
-        choices=METHODS,
+        choices=METHODS | BASELINES,
         help="how sources are scored: %(choices)s (default: %(default)s)",
     )
     add("--seconds", type=_seconds, metavar="S", help="how long the attribution may take")
     add("--json", action="store_true", help="print the attribution as JSON and nothing else")
-    add("--no-progress", dest="progress", action="store_false", help="show no progress on stderr")
+    evaluation = commands.add_parser(
+        "evaluate",
+        help="compare attribution methods on a data file",
+        description="Let a local model answer questions, score every answer by every method, "
+        "compare with exact leave-one-out, and write a report with figures. What was computed is "
+        "kept: the same command goes on where it was stopped.",
+    )
+    command.add_arguments(evaluation)
+    evaluation.set_defaults(run=_evaluate)
+    for one in (ask, evaluation):
+        _add_common(one.add_argument)
     return parser
+
+
+def _add_common(add: Callable[..., object]) -> None:
+    add(
+        "--model",
+        default=DEFAULT_MODEL,
+        help="a folder with a model, a Hugging Face id, or the embedded default: %(default)s",
+    )
+    add("--device", help="cpu, cuda, cuda:1, ... (default: CUDA if there is one)")
+    add("--no-progress", dest="progress", action="store_false", help="show no progress on stderr")
 
 
 def _positive(text: str) -> int:

@@ -13,7 +13,7 @@ from typing import Any, cast
 import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from attribot_rag.errors import InvalidInput, TokenizerMismatch
+from attribot_rag.errors import ContextTooLong, InvalidInput, TokenizerMismatch
 
 # A fast tokenizer is set up anew for each way of encoding: one thread at a time.
 _encoding = threading.Lock()
@@ -74,6 +74,17 @@ class LanguageModel:
             self.model.config.get_text_config(decoder=True), "max_position_embeddings", None
         )
         return int(positions) if positions else None
+
+    def check_length(self, num_prompt_tokens: int, num_response_tokens: int) -> None:
+        """Raises ContextTooLong if the model has not so many positions."""
+        limit = self.max_positions
+        lengths = (num_prompt_tokens, num_response_tokens - 1)
+        length = max(lengths) if self.is_encoder_decoder else sum(lengths)
+        if limit is not None and length > limit:
+            raise ContextTooLong(
+                f"prompt and response take {length} positions, {self.name!r} has {limit}; "
+                "retrieve fewer or shorter documents"
+            )
 
     @cached_property
     def boundary_ids(self) -> frozenset[int]:

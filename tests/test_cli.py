@@ -9,7 +9,6 @@ from importlib.metadata import version
 from pathlib import Path
 
 import pytest
-from tiny_tokenizers import byte_level
 
 from attribot_rag import Attribution
 from attribot_rag.attribution import SCHEMA_VERSION
@@ -18,18 +17,6 @@ from attribot_rag.cli import main
 CORPUS = Path(__file__).parent.parent / "examples" / "corpus"
 COMMAND = (sys.executable, "-m", "attribot_rag")
 QUESTION = "How many passengers does the ferry Kittiwake carry?"
-
-
-@pytest.fixture(scope="module")
-def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """A folder with a model that babbles until it is stopped."""
-    folder = tmp_path_factory.mktemp("tiny")
-    language_model = byte_level()
-    assert language_model.model.generation_config is not None
-    language_model.model.generation_config.eos_token_id = None
-    language_model.model.save_pretrained(folder)
-    language_model.tokenizer.save_pretrained(folder)
-    return str(folder)
 
 
 @pytest.fixture

@@ -51,8 +51,8 @@ def cite(
     """What each sentence of the answer cites, by its verdict.
 
     In a result without verdicts a source is cited by a rule of thumb: if it is worth at least
-    `min_score` nats to the sentence and at least `min_share` of the best source's score. Documents
-    that hold a cited source all get a number.
+    `min_score` nats to the sentence and at least `min_share` of the best source's score; nothing
+    is cited for scores of another unit. Documents that hold a cited source all get a number.
     """
     cited = [_judged(verdict) for verdict in attribution.verdicts]
     if not cited:
@@ -75,5 +75,7 @@ def _by_rule(
     attribution: Attribution, span: Interval, min_score: float, min_share: float
 ) -> CitedSentence:
     ranked = attribution.top(len(attribution.sources), *span)
+    if attribution.unit != "nats":
+        return CitedSentence(*span, ())
     least = max(min_score, min_share * ranked[0].score) if ranked else min_score
     return CitedSentence(*span, tuple(one.source.id for one in ranked if one.score >= least))

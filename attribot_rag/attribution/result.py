@@ -71,7 +71,9 @@ class SourceGroup:
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Attribution:
-    """Scores of sources for one response, in nats (positive: the source supports it).
+    """Scores of sources for one response (positive: the source supports it).
+
+    In nats, unless `unit` says something else, as for methods that do not ablate.
 
     `token_spans` [num_response_tokens] are the characters of `response` that each token stands
     for. `token_scores` [num_sources][num_response_tokens] hold None for a source that was not
@@ -100,6 +102,7 @@ class Attribution:
     groups: tuple[SourceGroup, ...] = ()
     context_reliance: tuple[float, ...] | None = None
     agreement: float | None = None
+    unit: str = "nats"
     partial: bool = False
     verdicts: tuple[Verdict, ...] = ()
     markers: tuple[Marker, ...] = ()
@@ -138,7 +141,7 @@ class Attribution:
         return (
             f"Attribution({_beginning(self.response)!r}, {len(self.sources)} sources, "
             f"{len(self.documents)} documents, {self.provenance.method}, "
-            f"{f'best score {best[0].score:.2f} nats' if best else 'nothing scored'})"
+            f"{f'best score {best[0].score:.2f} {self.unit}' if best else 'nothing scored'})"
         )
 
     @cached_property

@@ -15,7 +15,7 @@ from attribot_rag.attribution.verdict import Marker, Verdict
 from attribot_rag.context import Document, DocumentSpan, Occurrence, Source
 from attribot_rag.errors import SchemaError
 
-SCHEMA_VERSION = "1.1"
+SCHEMA_VERSION = "1.2"
 
 # An innermost array without strings. A line feed within a string is written as \n, so that what
 # follows a real one is never part of a text.
@@ -70,6 +70,7 @@ def from_dict(data: Mapping[str, Any]) -> Attribution:
             groups=tuple(map(_group, data.get("groups", ()))),
             context_reliance=_numbers(data.get("context_reliance")),
             agreement=data.get("agreement"),
+            unit=data.get("unit", "nats"),
             partial=data.get("partial", False),
             verdicts=tuple(map(_verdict, data.get("verdicts", ()))),
             markers=tuple(Marker(**marker) for marker in data.get("markers", ())),

@@ -96,7 +96,7 @@ def report_on(attribution: Attribution, *, top: int) -> Report:
         documents=tuple(_cited(attribution, citations)),
         verdict="" if citations.numbers else verdict,
         sources=sources,
-        heading=f"Top {len(sources)} of {_count(num_sources, 'source')}, in nats",
+        heading=f"Top {len(sources)} of {_count(num_sources, 'source')}, in {attribution.unit}",
         legend=" ".join(_legend(sources)),
         remarks=tuple(_remarks(attribution, num_sources - num_scored)),
         provenance=_described(attribution.provenance),

@@ -2,7 +2,7 @@
 
 from attribot_rag.methods.auto import Auto
 from attribot_rag.methods.base import GroupScore, Method, Scores
-from attribot_rag.methods.choice import METHODS, choose
+from attribot_rag.methods.choice import BASELINES, METHODS, choose
 from attribot_rag.methods.hierarchical import Hierarchical
 from attribot_rag.methods.leave_one_out import LeaveOneOut
 from attribot_rag.methods.masked import Masked
@@ -10,6 +10,7 @@ from attribot_rag.methods.proxy import Proxy
 from attribot_rag.methods.pruning import Pruned
 
 __all__ = [
+    "BASELINES",
     "METHODS",
     "Auto",
     "GroupScore",

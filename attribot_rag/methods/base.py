@@ -27,7 +27,7 @@ class GroupScore:
 
 @dataclass(frozen=True)
 class Scores:
-    """Scores of a scorer's units in nats, one row per unit.
+    """Scores of a scorer's units, in nats, one row per unit.
 
     A row holds one score per response token, or is None for a unit that was not scored. `exact`
     says of each unit whether it was taken out of the full prompt and everything after it encoded
@@ -37,8 +37,8 @@ class Scores:
     same units. `screened`, if some scores are of another kind than others, are those of one kind.
     `groups` are scores of several units at once, the coarsest first. `num_dropped`
     counts units that were removed as whole tokens. `attention`, if it chose the candidates, is how
-    strongly the question and the response attend to each unit. `notes` are what a reader should
-    know.
+    strongly the question and the response attend to each unit. `unit` is another one than nats for
+    scores that are no differences of log-likelihoods. `notes` are what a reader should know.
     """
 
     token_log_likelihoods: Row | None
@@ -50,6 +50,7 @@ class Scores:
     groups: tuple[GroupScore, ...] = ()
     num_dropped: int = 0
     attention: tuple[float, ...] | None = None
+    unit: str = "nats"
     notes: tuple[str, ...] = ()
 
     @property

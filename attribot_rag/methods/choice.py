@@ -9,6 +9,12 @@ from attribot_rag.errors import InvalidInput
 from attribot_rag.language_model import LanguageModel
 from attribot_rag.methods.auto import Auto
 from attribot_rag.methods.base import Method
+from attribot_rag.methods.baselines import (
+    AttentionWeights,
+    ContextCite,
+    GradientNorm,
+    Similarity,
+)
 from attribot_rag.methods.hierarchical import Hierarchical
 from attribot_rag.methods.leave_one_out import LeaveOneOut
 from attribot_rag.methods.masked import Masked
@@ -23,6 +29,13 @@ METHODS: dict[str, Callable[[], Method]] = {
     "masked_hierarchical": lambda: Hierarchical(coarse=Masked(), fine=Masked(), shorten=False),
 }
 
+BASELINES: dict[str, Callable[[], Method]] = {
+    "context_cite": ContextCite,
+    "attention_weights": AttentionWeights,
+    "gradient_norm": GradientNorm,
+    "similarity": Similarity,
+}
+
 
 def choose(
     method: str | Method, proxy: LanguageModel | None = None, keep: int | float | None = None
@@ -34,9 +47,10 @@ def choose(
     the method: proxy pruning. Raises InvalidInput for an unknown name, or `keep` without a proxy.
     """
     if isinstance(method, str):
-        if method not in METHODS:
-            raise InvalidInput(f"unknown method {method!r}; choose one of {', '.join(METHODS)}")
-        method = METHODS[method]()
+        known = METHODS | BASELINES
+        if method not in known:
+            raise InvalidInput(f"unknown method {method!r}; choose one of {', '.join(known)}")
+        method = known[method]()
     if keep is not None and proxy is None:
         raise InvalidInput(f"keep={keep!r} is for a proxy; pass proxy=, or set it in the method")
     if proxy is None:

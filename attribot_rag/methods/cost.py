@@ -9,6 +9,8 @@ Table 1. They are averages for sources of equal length in groups of equal size:
 - an ablated row is counted as long as its whole context: the removed source, 1/|S| of the context,
   or the removed group, 1/|G|, is not taken off;
 - a cached row encodes again what follows its removed source, on average half of its context;
+- what stands before the context is read with every whole row (the formulas leave it out), but not
+  again where there is a cache;
 - every context that is scored needs one more row, with nothing removed, which fills the cache;
 - a proxy has the target's tokenizer, so it sees as many tokens;
 - caches are not carried from a context to a shortened one.
@@ -28,8 +30,9 @@ Recomputed = Literal["response", "query_and_response"]
 class Workload:
     """One answer to attribute: lengths in tokens, numbers of sources and groups, model sizes.
 
-    The query is all of the prompt that is not context. Without a proxy, `proxy_parameters` is None.
-    `taken_over` says that generation's cache is there, so that the prompt need not be read first.
+    The context is all from the first document to the last, the query what follows it, and
+    `preamble_tokens` are those before it. Without a proxy, `proxy_parameters` is None. `taken_over`
+    says that generation's cache is there, so that the prompt need not be read first.
     Raises InvalidInput for numbers that no answer can have.
     """
 
@@ -41,9 +44,10 @@ class Workload:
     target_parameters: int
     proxy_parameters: int | None = None
     taken_over: bool = False
+    preamble_tokens: int = 0
 
     def __post_init__(self) -> None:
-        for name in ("context_tokens", "query_tokens"):
+        for name in ("context_tokens", "query_tokens", "preamble_tokens"):
             if getattr(self, name) < 0:
                 raise InvalidInput(f"{name} is {getattr(self, name)}; it must be at least 0")
         for name in ("response_tokens", "num_sources", "target_parameters"):
@@ -58,6 +62,10 @@ class Workload:
                 f"num_groups is {self.num_groups}; it must be from 1 to num_sources,"
                 f" {self.num_sources}"
             )
+
+    @property
+    def prompt_tokens(self) -> int:
+        return self.preamble_tokens + self.context_tokens + self.query_tokens
 
     def shortened(self, share: float) -> Workload:
         """What is left where a share of the context was kept and the rest taken out for good."""
@@ -98,8 +106,7 @@ def leave_one_out_cached(workload: Workload) -> Cost:
     The first row has |R| tokens where generation's cache is taken over.
     """
     tokens = _leave_one_out_tokens(workload, cached=True)
-    read = workload.context_tokens + workload.query_tokens if workload.taken_over else 0
-    return _on_target(workload, tokens - read)
+    return _on_target(workload, tokens - (workload.prompt_tokens if workload.taken_over else 0))
 
 
 def hierarchical(workload: Workload, *, keep: int) -> Cost:
@@ -157,9 +164,27 @@ def masked_leave_one_out(
     return _on_target(workload, rows * _recomputed_tokens(workload, recomputed))
 
 
-def attention(workload: Workload) -> Cost:
-    """Ours: one row of |Q| + |R| tokens, whose attention weights find the candidates."""
-    return _on_target(workload, _recomputed_tokens(workload, "query_and_response"))
+def attention(workload: Workload, *, recomputed: Recomputed = "query_and_response") -> Cost:
+    """One row of |Q| + |R| or |R| tokens, whose attention weights are looked at."""
+    return _on_target(workload, _recomputed_tokens(workload, recomputed))
+
+
+def gradient(workload: Workload) -> Cost:
+    """One row of |C| + |Q| + |R| tokens forward and back, which takes twice as long as forward."""
+    forward = _on_target(workload, workload.prompt_tokens + workload.response_tokens)
+    return Cost(forward.target_tokens, 0.0, 3 * forward.flops)
+
+
+def context_cite(workload: Workload, *, num_ablations: int, keep: float = 0.5) -> Cost:
+    """The full row, and `num_ablations` rows of keep·|C| + |Q| + |R| tokens.
+
+    Of a cached prompt hardly anything can be shared: the first removed source stands near its
+    beginning.
+    """
+    tail = workload.query_tokens + workload.response_tokens
+    full = workload.response_tokens + (0 if workload.taken_over else workload.prompt_tokens)
+    rows = num_ablations * (keep * workload.context_tokens + tail)
+    return _on_target(workload, full + rows)
 
 
 def masked_hierarchical(
@@ -200,8 +225,9 @@ def _hierarchical_tokens(workload: Workload, keep: int, *, cached: bool) -> floa
 def _tokens(workload: Workload, context_tokens: float, ablations: float, *, cached: bool) -> float:
     """Tokens of one context's full row and of its ablated rows."""
     tail = workload.query_tokens + workload.response_tokens
-    again = context_tokens / 2 if cached else context_tokens
-    return context_tokens + tail + ablations * (again + tail)
+    whole = workload.preamble_tokens + context_tokens
+    again = context_tokens / 2 if cached else whole
+    return whole + tail + ablations * (again + tail)
 
 
 def _recomputed_tokens(workload: Workload, recomputed: str) -> int:

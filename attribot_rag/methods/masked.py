@@ -34,6 +34,8 @@ class Masked:
         if self.recompute == "response":
             return masked_leave_one_out(workload, recomputed="response")
         if self.recompute == "document":
-            rest = workload.context_tokens // (2 * workload.num_groups)
+            per_group = workload.context_tokens / workload.num_groups
+            per_source = workload.context_tokens / workload.num_sources
+            rest = round((per_group - per_source) / 2)
             workload = replace(workload, query_tokens=workload.query_tokens + rest)
         return masked_leave_one_out(workload)

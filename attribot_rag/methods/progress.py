@@ -12,7 +12,7 @@ from attribot_rag.scoring import Progress
 
 
 class ProgressBar(Progress):
-    """A bar over ablations that grows as a method asks for more."""
+    """A bar that grows as more is asked for."""
 
     def __init__(self, bar: tqdm[Any]) -> None:
         self._bar = bar
@@ -26,7 +26,9 @@ class ProgressBar(Progress):
 
 
 @contextmanager
-def ablation_progress(*, shown: bool) -> Iterator[Progress]:
+def progress_bar(
+    *, shown: bool, doing: str = "attributing", unit: str = "source"
+) -> Iterator[Progress]:
     """A bar while the block runs, or nothing."""
-    with tqdm(total=0, desc="attributing", unit="source", leave=False, disable=not shown) as bar:
+    with tqdm(total=0, desc=doing, unit=unit, leave=False, disable=not shown) as bar:
         yield ProgressBar(bar)

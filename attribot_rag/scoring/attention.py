@@ -13,7 +13,7 @@ from transformers import AttentionInterface
 
 from attribot_rag.context.tokens import Interval
 from attribot_rag.generation import PromptCache
-from attribot_rag.scoring.base import Unsupported
+from attribot_rag.scoring.base import Reduction, Unsupported
 from attribot_rag.scoring.row import Row
 
 PACKED_ATTENTION = "attribot_packed"
@@ -24,13 +24,41 @@ _HARMLESS = frozenset(
 
 
 @dataclass(frozen=True, eq=False)
+class KeyWeights:
+    """Collects how strongly rows attend to each position of the cache: `values` [prompt tokens].
+
+    Over heads and layers the sum of each position's 'largest' weight by any token, or of the
+    'total' of all tokens' weights.
+    """
+
+    values: torch.Tensor
+    reduction: Reduction
+
+    def add(
+        self,
+        segment: Interval,
+        query: torch.Tensor,
+        key: torch.Tensor,
+        log_sum: torch.Tensor,
+        scaling: float | None,
+    ) -> None:
+        """Of one layer; `log_sum` [1, heads, tokens] is over all keys that the queries see."""
+        scale = query.shape[-1] ** -0.5 if scaling is None else scaling
+        grouped = query.reshape(key.shape[1], -1, query.shape[-1])
+        scores = (grouped @ key[0].transpose(-1, -2)).float() * scale
+        scores = scores.view(query.shape[1], query.shape[2], -1)
+        weights = (scores - log_sum[0, :, :, None]).exp()
+        reduced = weights.amax(1) if self.reduction == "largest" else weights.sum(1)
+        self.values[slice(*segment)] += reduced.sum(0).to(self.values.device)
+
+
+@dataclass(frozen=True, eq=False)
 class PackedLayout:
     """Rows in one sequence, piece by piece.
 
     Piece i has the tokens `spans[i]`, whose row begins at the token `starts[i]`, and sees
     `segments[i]` of the cache. `layers_seen` collects the layers that attended, so that a layer
-    of another kind is noticed. `weights` [prompt tokens], if there are any, collects how strongly
-    the rows attend to each position of the cache.
+    of another kind is noticed. `weights`, if there are any, collect what the rows attend to.
     """
 
     cache: PromptCache
@@ -38,11 +66,11 @@ class PackedLayout:
     starts: tuple[int, ...]
     segments: tuple[tuple[Interval, ...], ...]
     layers_seen: set[int] = field(default_factory=set)
-    weights: torch.Tensor | None = None
+    weights: KeyWeights | None = None
 
     @classmethod
     def of(
-        cls, rows: Sequence[Row], cache: PromptCache, weights: torch.Tensor | None = None
+        cls, rows: Sequence[Row], cache: PromptCache, weights: KeyWeights | None = None
     ) -> PackedLayout:
         spans, starts, end = [], [], 0
         for row in rows:
@@ -120,23 +148,9 @@ def packed_attention(
         output[:, start:end] = part.transpose(1, 2)
         if layout.weights is not None and cached is not None:
             for first, last in segments:
-                found = largest_weights(piece, cached.keys[:, :, first:last], log_sum, scaling)
-                layout.weights[first:last] += found.to(layout.weights.device)
+                keys = cached.keys[:, :, first:last]
+                layout.weights.add((first, last), piece, keys, log_sum, scaling)
     return output, None
-
-
-def largest_weights(
-    query: torch.Tensor, key: torch.Tensor, log_sum: torch.Tensor, scaling: float | None
-) -> torch.Tensor:
-    """The largest attention weight that any query gives each key, summed over heads: [keys].
-
-    `log_sum` [1, num_heads, tokens] is over all keys that the queries see.
-    """
-    scale = query.shape[-1] ** -0.5 if scaling is None else scaling
-    grouped = query.reshape(key.shape[1], -1, query.shape[-1])
-    scores = (grouped @ key[0].transpose(-1, -2)).float() * scale
-    scores = scores.view(query.shape[1], query.shape[2], -1)
-    return (scores - log_sum[0, :, :, None]).exp().amax(1).sum(0)
 
 
 def _attend_grouped(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import torch
 from transformers import PreTrainedModel
@@ -14,6 +14,8 @@ from attribot_rag.generation import Generation
 from attribot_rag.scoring.row import Row
 
 _SOFTMAX_ELEMENTS = 1 << 22
+
+Reduction = Literal["largest", "total"]
 
 
 class Unsupported(Exception):
@@ -71,11 +73,11 @@ class Implementation(ABC):
     def log_likelihoods(self, rows: Sequence[Row]) -> torch.Tensor:
         """Log-probabilities in nats, float32 on the CPU: [num_rows, num_response_tokens]."""
 
-    def weights(self, row: Row) -> torch.Tensor:
+    def weights(self, row: Row, reduction: Reduction) -> torch.Tensor:
         """How strongly the row's tokens attend to each token of the prompt that stays encoded.
 
-        [num_prompt_tokens], on the CPU: the largest weight that any of them gives it, summed over
-        heads and layers. Only for those that have `sees_weights`.
+        [num_prompt_tokens], on the CPU, summed over heads and layers: the 'largest' weight that
+        any of them gives it, or the 'total' of all. Only for those that have `sees_weights`.
         """
         raise Unsupported("it does not see attention weights")
 

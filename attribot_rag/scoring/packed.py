@@ -9,8 +9,13 @@ from typing import ClassVar
 import torch
 from transformers import PreTrainedModel
 
-from attribot_rag.scoring.attention import PACKED_ATTENTION, PackedLayout, packed_layout
-from attribot_rag.scoring.base import Unsupported
+from attribot_rag.scoring.attention import (
+    PACKED_ATTENTION,
+    KeyWeights,
+    PackedLayout,
+    packed_layout,
+)
+from attribot_rag.scoring.base import Reduction, Unsupported
 from attribot_rag.scoring.cropped import CachedImplementation
 from attribot_rag.scoring.row import Row
 
@@ -41,11 +46,11 @@ class Packed(CachedImplementation):
         layout = PackedLayout.of(rows, self.prompt_cache)
         return self._target_log_probabilities(self._run(rows, layout, scored.flatten()))
 
-    def weights(self, row: Row) -> torch.Tensor:
-        weights = torch.zeros(len(self.generation.prompt_ids))
+    def weights(self, row: Row, reduction: Reduction) -> torch.Tensor:
+        weights = KeyWeights(torch.zeros(len(self.generation.prompt_ids)), reduction)
         layout = PackedLayout.of([row], self.prompt_cache, weights)
         self._run([row], layout, torch.tensor([row.num_tokens - 1]))
-        return weights
+        return weights.values
 
     def _run(self, rows: Sequence[Row], layout: PackedLayout, scored: torch.Tensor) -> torch.Tensor:
         """The logits at some tokens of the sequence."""

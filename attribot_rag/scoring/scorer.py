@@ -19,8 +19,9 @@ from attribot_rag.errors import InvalidInput, ScoringFailed, UnsupportedModel
 from attribot_rag.exchange import Exchange
 from attribot_rag.generation import Generation
 from attribot_rag.language_model import LanguageModel
-from attribot_rag.scoring.base import Implementation
+from attribot_rag.scoring.base import Implementation, Reduction
 from attribot_rag.scoring.engine import Engine
+from attribot_rag.scoring.gradient import embedding_gradients
 from attribot_rag.scoring.log_likelihoods import LogLikelihoods, Matrix
 from attribot_rag.scoring.memory import unless_out_of_memory
 from attribot_rag.scoring.options import ScoringOptions
@@ -165,33 +166,63 @@ class Scorer:
         """Whether `attention` is available here."""
         return self._engine.kind.sees_weights and self.masked_refusal is None
 
-    def attention(self) -> list[float] | None:
-        """How strongly what follows the documents attends to each unit, or None.
+    def attention(self, reduction: Reduction = "largest") -> list[float] | None:
+        """How strongly what follows the documents attends to each unit, over all layers, or None.
 
-        For each of a unit's tokens the largest weight that a token of the question or the response
-        gives it, summed over the unit's tokens, all heads and layers. That is no cause, but finds
-        candidates in one row. None where weights are not seen, beyond the budget, and where they do
-        not fit into memory.
+        For each of a unit's tokens, 'largest': the largest weight that a token of the question or
+        the response gives it, summed over heads, which finds candidates in one row; 'total': all
+        weights that the response's tokens give it, averaged over heads. None where weights are not
+        seen, beyond the budget, and where they do not fit into memory.
         """
         if not self.sees_attention:
             return None
         begun = time.perf_counter()
         meter = self.session.meter
-        row = self._masked_row(Ablation(), "question")
+        row = self._masked_row(Ablation(), "question" if reduction == "largest" else "response")
         if not meter.allows(self._engine.num_unread + row.num_tokens):
             return None
         self.session.before_batch()
         implementation = self._implementation  # which reads the prompt, if it has to
         started = time.perf_counter()
-        weights = unless_out_of_memory(partial(implementation.weights, row))
+        weights = unless_out_of_memory(partial(implementation.weights, row, reduction))
         if weights is None:
             return None
         meter.spend(row.num_tokens, time.perf_counter() - started)
-        self.usage.scored_tokens += row.num_tokens
+        self._count(row.num_tokens, time.perf_counter() - begun)
+        if reduction == "total":
+            config = self.language_model.model.config.get_text_config(decoder=True)
+            weights = weights / config.num_attention_heads
+        return [float(weights[tokens].sum()) for tokens in self._unit_tokens]
+
+    def gradient_norms(self) -> list[float] | None:
+        """The norm of the gradient of the response's log-likelihood by each unit's embeddings.
+
+        One pass through the whole prompt and back, without a cache; Frobenius norm over a unit's
+        tokens. None beyond the budget. Raises UnsupportedModel for an encoder-decoder.
+        """
+        generation = self.generation
+        num_tokens = len(generation.prompt_ids) + len(generation.response_ids) - 1
+        if not self.session.meter.allows(num_tokens):
+            self.session.meter.exhausted = True
+            return None
+        self.session.before_batch()
+        started = time.perf_counter()
+        squares = embedding_gradients(self.models.plain_twin, generation).square().sum(-1)
+        seconds = time.perf_counter() - started
+        self.session.meter.spend(num_tokens, seconds)
+        self._count(num_tokens, seconds)
+        return [float(squares[tokens].sum().sqrt()) for tokens in self._unit_tokens]
+
+    @property
+    def _unit_tokens(self) -> list[list[int]]:
+        """Positions of each unit's tokens in the prompt."""
+        return [self.context.hidden_tokens(Ablation.of(*unit)) for unit in self.units]
+
+    def _count(self, tokens: int, seconds: float) -> None:
+        """One forward pass that scored no rows."""
+        self.usage.scored_tokens += tokens
         self.usage.forward_passes += 1
-        self.usage.seconds += time.perf_counter() - begun
-        held = (self.context.hidden_tokens(Ablation.of(*unit)) for unit in self.units)
-        return [float(weights[list(tokens)].sum()) for tokens in held]
+        self.usage.seconds += seconds
 
     def _rows(
         self, ablations: Sequence[Ablation], recompute: Recompute | None

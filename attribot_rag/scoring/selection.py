@@ -43,6 +43,11 @@ class ScoringModels:
         self._twins: dict[str | None, PreTrainedModel] = {}
         self._probed: dict[tuple[type[Implementation], bool], str | None] = {}
 
+    @property
+    def plain_twin(self) -> PreTrainedModel:
+        """The twin with the model's own attention."""
+        return self._twin(None)
+
     def make(self, kind: type[Implementation], generation: Generation) -> Implementation:
         """The implementation for one generation, prepared; raises Unsupported if it cannot be."""
         implementation = kind(self._twin(kind.attention), generation)

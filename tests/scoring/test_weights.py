@@ -10,6 +10,7 @@ from methods.scorers import built, many_documents, scorer
 
 from attribot_rag.context import Ablation
 from attribot_rag.methods import Auto
+from attribot_rag.scoring.base import Reduction
 from attribot_rag.scoring.packed import Packed
 from attribot_rag.scoring.row import Row
 
@@ -64,7 +65,7 @@ def test_weights_that_do_not_fit_into_memory_are_left_out() -> None:
     one = scorer(many_documents(3))
 
     class Scarce(Packed):
-        def weights(self, row: Row) -> torch.Tensor:
+        def weights(self, row: Row, reduction: Reduction) -> torch.Tensor:
             raise torch.OutOfMemoryError("CUDA out of memory")
 
     one._engine.implementation = one.models.make(Scarce, one.generation)

@@ -1,0 +1,130 @@
+"""The command `attribot-rag evaluate`."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+import sys
+from collections.abc import Iterator, Sequence
+from itertools import chain, zip_longest
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from attribot_rag.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from attribot_rag.evaluation.evaluating import Outcome
+    from attribot_rag.evaluation.example import Example
+    from attribot_rag.evaluation.results import Results
+
+_FORMATS = {
+    "hotpotqa": "HotpotQA JSON (hotpot_dev_distractor_v1.json), or 'hub' to download it",
+    "squad": "SQuAD 2.0 JSON (dev-v2.0.json), or 'hub'",
+    "qasper": "QASPER JSON (qasper-train-v0.3.json), or 'hub'",
+    "log": "JSON lines with question, documents, and perhaps answer, evidence and id",
+}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """What the command takes; imports nothing that is slow."""
+    add = parser.add_argument
+    for name, description in _FORMATS.items():
+        add(f"--{name}", type=Path, action="append", default=[], metavar="FILE", help=description)
+    add("--examples", type=int, default=20, metavar="N", help="of each file (default: 20)")
+    add("--minutes", type=float, metavar="M", help="begin nothing new after so many minutes")
+    add("--methods", nargs="+", metavar="NAME", help="(default: all but the dearest)")
+    add("--proxy", help="a smaller model, a folder or a Hugging Face id, for the proxy methods")
+    add("--template", default="attribot", help="attribot, context_cite or short")
+    add("--max-new-tokens", type=int, default=64, metavar="N", help="(default: %(default)s)")
+    add("--random", type=int, default=16, metavar="N", help="random ablations for the LDS")
+    add("--seed", type=int, default=0, help="of the sample (default: %(default)s)")
+    add("--output", type=Path, default=Path("evaluation"), metavar="FOLDER", help="%(default)s")
+    add(
+        "--compare",
+        type=Path,
+        nargs=2,
+        metavar="RESULTS",
+        help="say what got better or worse from one results.jsonl to another, and run nothing",
+    )
+
+
+def evaluate(options: argparse.Namespace) -> str:
+    """Run what the options say, and return what to tell: where the report is, and what is missing.
+
+    Raises InvalidInput for options and files that cannot be used.
+    """
+    from attribot_rag.evaluation.comparing import comparison
+    from attribot_rag.evaluation.results import Results
+
+    if options.compare:
+        for path in options.compare:
+            if not path.is_file():
+                raise InvalidInput(f"{path} is no file; pass two results.jsonl")
+        return comparison(*map(Results, options.compare))
+    examples, problems = _examples(options)
+    results = Results(options.output / "results.jsonl")
+    outcome, model = _run(options, examples, results)
+    problems += [f"{key}: {reason}" for key, reason in outcome.problems.items()]
+    problems += [f"{name}: {reason}" for name, reason in outcome.unsupported.items()]
+    written = _write(options, results, model)
+    ending = ["The time is up; the same command goes on."] if outcome.out_of_time else []
+    return "\n".join([*problems, *ending, f"Written: {', '.join(map(str, written))}"]) + "\n"
+
+
+def _examples(options: argparse.Namespace) -> tuple[list[Example], list[str]]:
+    """From every file in turn, so that a run that is cut short has some of each."""
+    from attribot_rag.evaluation.data_sets import load, sample
+
+    files = [(name, path) for name in _FORMATS for path in getattr(options, name)]
+    if not files:
+        names = ", ".join(f"--{name}" for name in _FORMATS)
+        raise InvalidInput(f"no data; name at least one file with {names}")
+    if options.examples < 1:
+        raise InvalidInput(f"--examples {options.examples}; use at least 1")
+    loaded = [load(path, name) for name, path in files]
+    drawn = [sample(one.examples, options.examples, options.seed) for one in loaded]
+    problems = list(chain.from_iterable(one.problems for one in loaded))
+    if problems:
+        problems.append(f"{len(problems)} bad lines were left out.")
+    in_turn = chain.from_iterable(zip_longest(*drawn))
+    return [one for one in in_turn if one is not None], problems
+
+
+def _run(
+    options: argparse.Namespace, examples: Sequence[Example], results: Results
+) -> tuple[Outcome, str]:
+    from attribot_rag.evaluation.answering import AskingOptions
+    from attribot_rag.evaluation.evaluating import Evaluation, EvaluationOptions
+    from attribot_rag.evaluation.grid import COSTLY, EXACT, NAIVE, methods
+    from attribot_rag.methods.progress import progress_bar
+    from attribot_rag.models import load_model
+
+    asking = AskingOptions(template=options.template, max_new_tokens=options.max_new_tokens)
+    measured = EvaluationOptions(asking=asking, num_random=options.random, minutes=options.minutes)
+    proxy = load_model(options.proxy, device=options.device) if options.proxy else None
+    known = methods(proxy)
+    wanted = options.methods or [name for name in known if name not in COSTLY]
+    for name in wanted:
+        if name not in known:
+            raise InvalidInput(f"unknown method {name!r}; choose of: {'; '.join(known)}")
+    chosen = {name: known[name] for name in known if name in {EXACT, NAIVE, *wanted}}
+    language_model = load_model(options.model, device=options.device)
+    shown = options.progress and sys.stderr.isatty()
+    with progress_bar(shown=shown, doing="evaluating", unit="result") as progress:
+        evaluation = Evaluation(language_model, chosen, results, measured, progress)
+        outcome = evaluation.run(examples)
+    dtype = str(language_model.dtype).removeprefix("torch.")
+    return outcome, f"{Path(language_model.name).name}, {dtype}"
+
+
+def _write(options: argparse.Namespace, results: Results, model: str) -> Iterator[Path]:
+    from attribot_rag.evaluation.figures import draw
+    from attribot_rag.evaluation.report import report
+    from attribot_rag.evaluation.tables import write_parquet
+
+    yield results.path
+    figures = draw(results, options.output)
+    command = shlex.join(["attribot-rag", *options.arguments])
+    path = options.output / "report.md"
+    path.write_text(report(results, model, command, figures), encoding="utf-8")
+    yield from (path, *figures, write_parquet(results, options.output / "results.parquet"))

@@ -1,0 +1,62 @@
+"""Data sets from local files in their public formats, prepared as the AttriBoT paper does it."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from attribot_rag.errors import InvalidInput
+from attribot_rag.evaluation.data_sets.fields import Field, parse, read_text
+from attribot_rag.evaluation.data_sets.hotpotqa import hotpotqa
+from attribot_rag.evaluation.data_sets.hub import from_hub
+from attribot_rag.evaluation.data_sets.log import log
+from attribot_rag.evaluation.data_sets.qasper import qasper
+from attribot_rag.evaluation.data_sets.squad import squad
+from attribot_rag.evaluation.example import Example
+
+HUB_PATH = Path("hub")
+FORMATS: dict[str, Callable[[Field], list[Example]]] = {
+    "hotpotqa": hotpotqa,
+    "squad": squad,
+    "qasper": qasper,
+}
+
+__all__ = ["FORMATS", "Loaded", "hotpotqa", "load", "log", "qasper", "sample", "squad"]
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """The examples of a file, and what is wrong with the lines that are none."""
+
+    examples: tuple[Example, ...]
+    problems: tuple[str, ...] = ()
+
+
+def load(path: Path, data_format: str) -> Loaded:
+    """Read a file as 'hotpotqa', 'squad', 'qasper' or 'log' (JSON lines).
+
+    The path 'hub' is no file, but the data set of this format on the Hugging Face hub. Raises
+    InvalidInput naming the file, the line or path, and the field, for a file that is not of this
+    format; a log is read on, unless none of its lines is good.
+    """
+    problems: list[str] = []
+    if data_format == "log":
+        examples, problems = log(read_text(path), path)
+    elif data_format in FORMATS:
+        data = from_hub(data_format) if path == HUB_PATH else parse(read_text(path), path)
+        examples = FORMATS[data_format](data)
+    else:
+        names = ", ".join([*FORMATS, "log"])
+        raise InvalidInput(f"unknown format {data_format!r}; choose one of {names}")
+    if not examples:
+        first = f"; the first of {len(problems)} bad lines: {problems[0]}" if problems else ""
+        raise InvalidInput(f"{path} holds no example of the format {data_format!r}{first}")
+    return Loaded(tuple(examples), tuple(problems))
+
+
+def sample(examples: Sequence[Example], count: int, seed: int = 0) -> list[Example]:
+    """So many of the examples, drawn by the seed; a larger sample begins with a smaller one."""
+    order = random.Random(seed).sample(range(len(examples)), len(examples))
+    return [examples[index] for index in order[:count]]

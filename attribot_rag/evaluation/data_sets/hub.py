@@ -1,0 +1,101 @@
+"""The same data sets from the Hugging Face hub, put into their public formats."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from attribot_rag.errors import InvalidInput
+from attribot_rag.evaluation.data_sets.fields import Field
+
+Row = Mapping[str, Any]
+
+
+def hotpotqa_rows(rows: Iterable[Row]) -> list[dict[str, Any]]:
+    """Of `hotpotqa/hotpot_qa`, whose lists of pairs are pairs of lists."""
+    return [
+        {
+            "_id": row["id"],
+            "question": row["question"],
+            "supporting_facts": _pairs(row["supporting_facts"], "title", "sent_id"),
+            "context": _pairs(row["context"], "title", "sentences"),
+        }
+        for row in rows
+    ]
+
+
+def squad_rows(rows: Iterable[Row]) -> dict[str, Any]:
+    """Of `rajpurkar/squad_v2`, which has a row for each question, in the order of the articles."""
+    articles: dict[str, dict[str, list[Any]]] = {}
+    for row in rows:
+        starts = _pairs(row["answers"], "text", "answer_start")
+        question = {
+            "id": row["id"],
+            "question": row["question"],
+            "is_impossible": not starts,
+            "answers": [{"text": text, "answer_start": start} for text, start in starts],
+        }
+        articles.setdefault(row["title"], {}).setdefault(row["context"], []).append(question)
+    return {
+        "data": [
+            {
+                "title": title,
+                "paragraphs": [{"context": text, "qas": held} for text, held in paragraphs.items()],
+            }
+            for title, paragraphs in articles.items()
+        ]
+    }
+
+
+def qasper_rows(rows: Iterable[Row]) -> dict[str, Any]:
+    """Of `allenai/qasper`."""
+    return {
+        row["id"]: {
+            "full_text": [
+                {"section_name": name, "paragraphs": paragraphs}
+                for name, paragraphs in _pairs(row["full_text"], "section_name", "paragraphs")
+            ],
+            "qas": [
+                {
+                    "question_id": name,
+                    "question": question,
+                    "answers": [{"answer": answer} for answer in answers["answer"]],
+                }
+                for name, question, answers in zip(
+                    *(row["qas"][key] for key in ("question_id", "question", "answers")),
+                    strict=True,
+                )
+            ],
+        }
+        for row in rows
+    }
+
+
+HUB: dict[str, tuple[tuple[str, ...], str, Callable[[Iterable[Row]], Any]]] = {
+    "hotpotqa": (("hotpotqa/hotpot_qa", "distractor"), "validation", hotpotqa_rows),
+    "squad": (("rajpurkar/squad_v2",), "validation", squad_rows),
+    "qasper": (("allenai/qasper",), "train", qasper_rows),
+}
+
+
+def from_hub(name: str) -> Field:
+    """Download the split that the AttriBoT paper took; needs the package `datasets`.
+
+    Raises InvalidInput if it is not installed, or the hub cannot be reached.
+    """
+    try:
+        import datasets
+    except ImportError as error:
+        raise InvalidInput(f"--{name} hub needs the package: pip install datasets") from error
+    path, split, convert = HUB[name]
+    try:
+        rows = datasets.load_dataset(*path, split=split)
+    except (OSError, RuntimeError, ValueError) as error:
+        raise InvalidInput(
+            f"{'/'.join(path)} cannot be had from the hub ({error}); download the file and pass it"
+        ) from error
+    return Field(convert(rows), path[0])
+
+
+def _pairs(lists: Row, first: str, second: str) -> list[tuple[Any, Any]]:
+    return list(zip(lists[first], lists[second], strict=True))

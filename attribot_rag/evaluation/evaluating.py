@@ -1,0 +1,250 @@
+"""Runs methods on examples, and keeps what comes out."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from attribot_rag.assembling import workload_of
+from attribot_rag.context import Ablation, Context, DocumentSpan
+from attribot_rag.errors import InvalidInput, UnsupportedModel
+from attribot_rag.evaluation.ablations import (
+    Removed,
+    group_ablations,
+    random_ablations,
+    top_ablations,
+)
+from attribot_rag.evaluation.answering import Answer, AskingOptions, Question, answer, ask
+from attribot_rag.evaluation.example import Example
+from attribot_rag.evaluation.grid import NAIVE, described
+from attribot_rag.evaluation.results import Ablated, Answered, Results, Scored
+from attribot_rag.language_model import LanguageModel
+from attribot_rag.methods import Auto, Method
+from attribot_rag.methods.cost import leave_one_out
+from attribot_rag.scoring import Progress, Scorer, ScoringModels
+
+_NUM_NAIVE_ROWS = 3
+_DECIMALS = 4
+
+
+@dataclass(frozen=True, kw_only=True)
+class EvaluationOptions:
+    """How examples are asked, and what is measured.
+
+    `num_random` is the number of random ablations for the linear datamodeling score, `tops` are
+    the numbers of best sources that are removed together. After `minutes` nothing new is begun.
+    """
+
+    asking: AskingOptions = field(default_factory=AskingOptions)
+    num_random: int = 16
+    tops: tuple[int, ...] = (1, 3, 5)
+    minutes: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.minutes is not None and not self.minutes > 0:
+            raise InvalidInput(f"minutes={self.minutes!r}; use more than 0")
+
+
+@dataclass
+class Outcome:
+    """How a run ended: examples and methods that were left out, and why."""
+
+    problems: dict[str, str] = field(default_factory=dict)
+    unsupported: dict[str, str] = field(default_factory=dict)
+    out_of_time: bool = False
+
+
+class Evaluation:
+    """One model, the methods that are compared, and the file that keeps the results."""
+
+    def __init__(
+        self,
+        language_model: LanguageModel,
+        methods: Mapping[str, Method],
+        results: Results,
+        options: EvaluationOptions,
+        progress: Progress | None = None,
+    ) -> None:
+        self._language_model = language_model
+        self._methods = methods
+        self._results = results
+        self._options = options
+        self._progress = progress or Progress()
+        self._models = ScoringModels(language_model.model)
+        self._warm = False
+        self._outcome = Outcome()
+
+    def run(self, examples: Sequence[Example]) -> Outcome:
+        """All that is not known yet, example by example; each method's result is kept at once."""
+        outcome = self._outcome = Outcome()
+        minutes = self._options.minutes
+        ends = None if minutes is None else time.perf_counter() + 60 * minutes
+        self._progress.expect(len(examples) * (len(self._methods) + 1))
+        for example in examples:
+            for _ in self._steps(example):
+                self._progress.advance(1)
+                if ends is not None and time.perf_counter() > ends:
+                    outcome.out_of_time = True
+                    return outcome
+        return outcome
+
+    def _steps(self, example: Example) -> Iterator[None]:
+        """One step for each method, and one for the ablations that they are judged by."""
+        answered = None
+        try:
+            question = ask(example, self._language_model, self._options.asking)
+            if not self._is_known(question):
+                answered = answer(question, self._language_model)
+                if answered is None:
+                    self._outcome.problems[example.key] = "the model answered with nothing"
+        except InvalidInput as error:
+            self._outcome.problems[example.key] = str(error)
+        record = None if answered is None else self._keep(answered)
+        for name in self._methods:
+            if answered is not None and record is not None:
+                self._score(answered, record, name)
+            yield
+        if answered is not None and record is not None:
+            self._ablate(answered, record)
+        yield
+
+    def _is_known(self, question: Question) -> bool:
+        """Whether there is nothing left to do for it."""
+        known = self._results.answers.get(question.example.key)
+        if known is None or known.question != question.digest(self._language_model):
+            return False
+        names = (name for name in self._methods if name not in self._outcome.unsupported)
+        return all(self._known_scores(known, name) for name in names) and not self._missing(known)
+
+    def _keep(self, answered: Answer) -> Answered:
+        record = _record(answered, self._language_model)
+        known = self._results.answers.get(record.key)
+        if known is not None and (known.question, known.digest) == (record.question, record.digest):
+            return known
+        self._results.add(record)
+        return record
+
+    def _known_scores(self, record: Answered, name: str) -> Scored | None:
+        options = described(self._methods[name])
+        return self._results.scored(record.key, record.digest, name, options)
+
+    def _score(self, answered: Answer, record: Answered, name: str) -> None:
+        if name in self._outcome.unsupported or self._known_scores(record, name):
+            return
+        if not self._warm:  # the first run makes twins and probes
+            self._warm = True
+            Auto().run(self._scorer(answered))
+        try:
+            if name == NAIVE:
+                found = self._measured_naively(answered, record)
+            else:
+                found = self._measured(answered, record, name)
+        except (UnsupportedModel, InvalidInput) as error:
+            self._outcome.unsupported[name] = str(error)
+        else:
+            self._results.add(found)
+
+    def _measured(self, answered: Answer, record: Answered, name: str) -> Scored:
+        method, scorer = self._methods[name], self._scorer(answered)
+        started = time.perf_counter()
+        scores = method.run(scorer)
+        seconds = time.perf_counter() - started
+        expected = method.cost(workload_of(scorer))
+        usages = [usage for _, usage in scorer.session.usages]
+        return Scored(
+            key=record.key,
+            digest=record.digest,
+            method=name,
+            options=described(method),
+            scores=[None if one is None else round(one, _DECIMALS) for one in scores.totals],
+            tokens=sum(usage.tokens for usage in usages),
+            flops=sum(usage.flops for usage in usages),
+            expected_tokens=expected.target_tokens + expected.proxy_tokens,
+            expected_flops=expected.flops,
+            seconds=round(seconds, 3),
+            agreement=scores.agreement,
+        )
+
+    def _measured_naively(self, answered: Answer, record: Answered) -> Scored:
+        """What leave-one-out takes without a cache, by a few rows spread over the prompt.
+
+        Its head is on the response only. Its scores are those of exact leave-one-out.
+        """
+        scorer = self._scorer(answered, "reference")
+        count = len(scorer.units)
+        places = sorted({int((i + 0.5) * count / _NUM_NAIVE_ROWS) for i in range(_NUM_NAIVE_ROWS)})
+        started = time.perf_counter()
+        scorer.score([Ablation.of(*scorer.units[place]) for place in places])
+        seconds = time.perf_counter() - started
+        share = (count + 1) / (len(places) + 1)
+        expected = leave_one_out(workload_of(scorer))
+        return Scored(
+            key=record.key,
+            digest=record.digest,
+            method=NAIVE,
+            options=described(self._methods[NAIVE]),
+            scores=[],
+            tokens=round(scorer.usage.tokens * share),
+            flops=scorer.usage.flops * share,
+            expected_tokens=expected.target_tokens,
+            expected_flops=expected.flops,
+            seconds=round(seconds * share, 3),
+            extrapolated=True,
+        )
+
+    def _ablate(self, answered: Answer, record: Answered) -> None:
+        missing = self._missing(record)
+        if missing:
+            found = self._scorer(answered).score([Ablation.of(*sorted(one)) for one in missing])
+            scores = (found.full - found.ablated).sum(1).tolist()
+            self._results.add(
+                *(
+                    Ablated(record.key, record.digest, sorted(removed), round(score, _DECIMALS))
+                    for removed, score in zip(missing, scores, strict=True)
+                )
+            )
+
+    def _missing(self, record: Answered) -> list[Removed]:
+        """The ablations that are not known yet."""
+        known = self._results.ablated(record.key, record.digest)
+        scores = (self._known_scores(record, name) for name in self._methods)
+        wanted = [
+            *group_ablations(record),
+            *random_ablations(record, self._options.num_random),
+            *top_ablations([one.scores for one in scores if one], self._options.tops),
+        ]
+        return [one for one in dict.fromkeys(wanted) if one not in known]
+
+    def _scorer(self, answered: Answer, implementation: str = "auto") -> Scorer:
+        return answered.scorer(self._language_model, self._models, implementation)
+
+
+def _record(answered: Answer, language_model: LanguageModel) -> Answered:
+    generation, context = answered.generation, answered.context
+    example = answered.question.example
+    return Answered(
+        key=example.key,
+        question=answered.question.digest(language_model),
+        digest=answered.digest(language_model),
+        prompt_tokens=len(generation.prompt_ids),
+        context_tokens=sum(len(context.prompt.tokens_in(region)) for region in context.regions),
+        response_tokens=len(generation.response_ids),
+        documents=[source.documents[0] for source in context.sources],
+        evidence=_evidence(context, example.evidence),
+        seconds=None if answered.seconds is None else round(answered.seconds, 3),
+    )
+
+
+def _evidence(context: Context, marked: Sequence[DocumentSpan]) -> list[int]:
+    """The sources that hold a part of what people marked."""
+    return [
+        source.id
+        for source in context.sources
+        if any(
+            span.document == mark.document and span.start < mark.end and mark.start < span.end
+            for place in source.occurrences
+            for span in place.spans
+            for mark in marked
+        )
+    ]

@@ -1,0 +1,135 @@
+"""Figures of an evaluation, readable in grayscale."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import cycle
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from attribot_rag.evaluation.grid import BASELINES, EXACT, NAIVE
+from attribot_rag.evaluation.metrics import outlier_recall
+from attribot_rag.evaluation.pareto import pareto_front
+from attribot_rag.evaluation.report import cases_of, data_sets, points
+from attribot_rag.evaluation.results import Results
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_MARKERS = "os^vD<>ph*PXd8"
+_DASHES = ("-", "--", "-.", ":")
+_GRAYS = ("0", "0.35", "0.6")
+_FRACTIONS = tuple(np.linspace(0, 1, 21).tolist())
+_STYLE: dict[Any, Any] = {
+    "font.size": 9,
+    "axes.grid": True,
+    "grid.color": "0.9",
+    "axes.axisbelow": True,
+    "svg.hashsalt": "attribot",
+    "svg.fonttype": "path",
+}
+
+
+def draw(results: Results, folder: Path) -> list[Path]:
+    """Write the figures as SVG into the folder: one panel for each data set."""
+    import matplotlib as mpl
+    from matplotlib.figure import Figure
+
+    sets = [one for one in data_sets(results) if cases_of(results, one, EXACT)]
+    paths = []
+    for name, panel in (
+        ("faithfulness_and_time", _faithfulness),
+        ("scatter", _scatter),
+        ("outlier_recall", _recall),
+        ("cost_and_context", _cost),
+    ):
+        if sets:
+            with mpl.rc_context(_STYLE):
+                figure = Figure(figsize=(6.4 * len(sets), 5.2), layout="constrained")
+                panels = figure.subplots(1, len(sets), squeeze=False)[0]
+                for axes, data_set in zip(panels, sets, strict=True):
+                    panel(axes, results, data_set)
+                    axes.set_title(data_set)
+                paths.append(folder / f"{name}.svg")
+                figure.savefig(paths[-1], metadata={"Date": None})
+    return paths
+
+
+def _faithfulness(axes: Axes, results: Results, data_set: str) -> None:
+    """mAP against seconds, the front drawn."""
+    found = points(results, data_set)
+    front = pareto_front(found)
+    axes.step(
+        [found[name].seconds for name in front],
+        [found[name].faithfulness for name in front],
+        where="post",
+        color="0.5",
+        linestyle="--",
+        label="Pareto front",
+    )
+    for (name, point), (marker, gray) in zip(found.items(), _marks(), strict=False):
+        ours = name not in BASELINES
+        axes.plot(*point, marker, color=gray, fillstyle="full" if ours else "none", label=name)
+    axes.set_xscale("log")
+    axes.set_xlabel("seconds per answer (median, log scale)")
+    axes.set_ylabel("mAP against outliers of exact leave-one-out")
+    _legend(axes)
+
+
+def _scatter(axes: Axes, results: Results, data_set: str) -> None:
+    """Approximate scores against exact ones, a point for each source."""
+    wanted = [one for one in ("proxy", "masked", "auto") if cases_of(results, data_set, one)]
+    for name, (marker, gray) in zip(wanted, _marks(), strict=False):
+        pairs = [
+            (exact, found)
+            for case in cases_of(results, data_set, name)
+            for exact, found in zip(case.exact, case.found.scores, strict=True)
+            if exact is not None and found is not None
+        ]
+        axes.plot(*zip(*pairs, strict=True), marker, color=gray, ms=3, fillstyle="none", label=name)
+    axes.axline((0, 0), slope=1, color="0.7", linewidth=1)
+    axes.set_xscale("symlog", linthresh=1)
+    axes.set_yscale("symlog", linthresh=1)
+    axes.set_xlabel("exact leave-one-out score, nats (symmetric log scale)")
+    axes.set_ylabel("approximate score, nats")
+    _legend(axes)
+
+
+def _recall(axes: Axes, results: Results, data_set: str) -> None:
+    """Which share of the outliers is among the best part of the sources."""
+    names = (name for name in results.methods() if name not in (EXACT, NAIVE))
+    styles = cycle((gray, dash) for gray in _GRAYS for dash in _DASHES)
+    for name, (gray, dash) in zip(names, styles, strict=False):
+        held = [case for case in cases_of(results, data_set, name) if case.outliers]
+        if held:
+            curves = [outlier_recall(one.found.scores, one.outliers, _FRACTIONS) for one in held]
+            mean = np.mean(curves, axis=0)
+            axes.plot(_FRACTIONS, mean, color=gray, linestyle=dash, label=name)
+    axes.set_xlabel("share of the sources that is kept, best first")
+    axes.set_ylabel("share of the outliers among them")
+    _legend(axes)
+
+
+def _cost(axes: Axes, results: Results, data_set: str) -> None:
+    """Tokens that go through the model against the length of the context."""
+    for name, (marker, gray) in zip(results.methods(), _marks(), strict=False):
+        held = [case for case in cases_of(results, data_set, name) if case.found.tokens]
+        if held:
+            lengths = [case.answered.context_tokens for case in held]
+            tokens = [case.found.tokens for case in held]
+            axes.plot(lengths, tokens, marker, color=gray, ms=3, fillstyle="none", label=name)
+    axes.set_yscale("log")
+    axes.set_xlabel("context, tokens")
+    axes.set_ylabel("tokens through the model (log scale)")
+    _legend(axes)
+
+
+def _legend(axes: Axes) -> None:
+    if axes.get_legend_handles_labels()[0]:
+        axes.legend(fontsize=6)
+
+
+def _marks() -> Iterator[tuple[str, str]]:
+    return cycle((marker, gray) for gray in _GRAYS for marker in _MARKERS)

@@ -1,0 +1,78 @@
+"""The methods that are compared, by name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+
+from attribot_rag.language_model import LanguageModel
+from attribot_rag.methods import Auto, Hierarchical, LeaveOneOut, Masked, Method, Proxy, Pruned
+from attribot_rag.methods.baselines import (
+    AttentionWeights,
+    ContextCite,
+    GradientNorm,
+    Similarity,
+)
+
+EXACT = "leave-one-out"
+NAIVE = "leave-one-out, no cache"
+KEPT_GROUPS = (1, 3, 5)
+KEPT_SOURCES = (3, 5, 10)
+NUM_ABLATIONS = (32, 64, 128, 256)
+
+
+def methods(proxy: LanguageModel | None = None) -> dict[str, Method]:
+    """All of them; those that need a proxy only if there is one."""
+    found: dict[str, Method] = {
+        EXACT: LeaveOneOut(),
+        NAIVE: LeaveOneOut(),
+        "auto": Auto(),
+        "masked": Masked(),
+        "masked, response": Masked("response"),
+        "masked, document": Masked("document"),
+    }
+    for keep in KEPT_GROUPS:
+        found[f"hierarchical, keep {keep}"] = Hierarchical(keep)
+        found[f"masked hierarchical, keep {keep}"] = Hierarchical(
+            keep, coarse=Masked(), fine=Masked(), shorten=False
+        )
+    for keep in KEPT_SOURCES:
+        found[f"pruning by masked, keep {keep}"] = Pruned(Masked(), keep=keep)
+    if proxy is not None:
+        found["proxy"] = Proxy(proxy)
+        for keep in KEPT_GROUPS:
+            found[f"proxy, hierarchical, keep {keep}"] = Proxy(proxy, Hierarchical(keep))
+        for keep in KEPT_SOURCES:
+            found[f"proxy pruning, keep {keep}"] = Pruned(Proxy(proxy), keep=keep)
+    for count in NUM_ABLATIONS:
+        found[f"ContextCite, {count} ablations"] = ContextCite(count)
+    return found | {
+        "attention weights": AttentionWeights(),
+        "gradient norm": GradientNorm(),
+        "similarity": Similarity(),
+    }
+
+
+BASELINES = (
+    *(f"ContextCite, {count} ablations" for count in NUM_ABLATIONS),
+    "attention weights",
+    "gradient norm",
+    "similarity",
+)
+
+
+COSTLY = tuple(f"ContextCite, {count} ablations" for count in NUM_ABLATIONS if count > 64)
+"""Which only run when they are named."""
+
+
+def described(value: object) -> str:
+    """A method with all its options, the same in every process."""
+    if isinstance(value, LanguageModel):
+        return f"{value.name} ({value.num_parameters} parameters, {value.dtype})"
+    if is_dataclass(value) and not isinstance(value, type):
+        held = {one.name: getattr(value, one.name) for one in fields(value) if one.repr}
+        inside = ", ".join(f"{name}={described(one)}" for name, one in held.items())
+        return f"{type(value).__name__}({inside})"
+    if isinstance(value, Mapping):
+        return str({key: described(one) for key, one in value.items()})
+    return repr(value)

@@ -1,0 +1,121 @@
+"""What is measured of a method's scores for one answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property, partial
+
+from attribot_rag.evaluation.ablations import Removed, group_ablations, random_ablations
+from attribot_rag.evaluation.grid import EXACT, NAIVE
+from attribot_rag.evaluation.metrics import (
+    average_precision,
+    best,
+    exact_outliers,
+    linear_datamodeling_score,
+    pearson,
+    recall,
+    spearman,
+)
+from attribot_rag.evaluation.results import Answered, Results, Scored
+
+TOP = 5
+TOPS = (1, 3, 5)
+
+
+@dataclass(frozen=True, eq=False)
+class Case:
+    """One method's scores for one answer, and what they are judged by.
+
+    `ablations` are the exact scores of sources that were removed together.
+    """
+
+    answered: Answered
+    found: Scored
+    exact: list[float | None]
+    ablations: Mapping[Removed, float]
+    naive: Scored | None
+
+    @cached_property
+    def outliers(self) -> frozenset[int]:
+        return exact_outliers([score or 0.0 for score in self.exact])
+
+    @property
+    def random(self) -> dict[Removed, float]:
+        """The random ones of the ablations that are known."""
+        drawn = random_ablations(self.answered, len(self.ablations))
+        return {one: self.ablations[one] for one in drawn if one in self.ablations}
+
+
+@dataclass(frozen=True)
+class Measure:
+    """A number for a case, or None where it says nothing.
+
+    `better` is 1 if more is better, -1 if less is. A `cost` needs no scores, and is summed up by
+    its median.
+    """
+
+    name: str
+    _of: Callable[[Case], float | None]
+    better: int = 1
+    form: str = ".3f"
+    cost: bool = False
+
+    def of(self, case: Case) -> float | None:
+        return self._of(case) if case.found.scores or self.cost else None
+
+
+def _top_drop(top: int, case: Case) -> float | None:
+    return case.ablations.get(frozenset(best(case.found.scores, top)))
+
+
+MEASURES: tuple[Measure, ...] = (
+    Measure("mAP", lambda case: average_precision(case.found.scores, case.outliers)),
+    Measure(f"recall@{TOP}", lambda case: recall(case.found.scores, case.outliers, TOP)),
+    Measure("Pearson", lambda case: pearson(case.found.scores, case.exact)),
+    Measure("Spearman", lambda case: spearman(case.found.scores, case.exact)),
+    Measure(
+        "evidence mAP", lambda case: average_precision(case.found.scores, case.answered.evidence)
+    ),
+    Measure("LDS", lambda case: linear_datamodeling_score(case.found.scores, case.random)),
+    *(Measure(f"top-{top} drop, nats", partial(_top_drop, top), form=".2f") for top in TOPS),
+)
+
+COSTS: tuple[Measure, ...] = (
+    Measure("tokens", lambda case: case.found.tokens, -1, ",.0f", cost=True),
+    Measure("tokens expected", lambda case: case.found.expected_tokens, -1, ",.0f", cost=True),
+    Measure("GFLOP", lambda case: case.found.flops / 1e9, -1, ",.0f", cost=True),
+    Measure("seconds", lambda case: case.found.seconds, -1, ".2f", cost=True),
+    Measure(
+        "times faster than no cache",
+        lambda case: case.naive.seconds / case.found.seconds if case.naive else None,
+        1,
+        ".1f",
+        cost=True,
+    ),
+    Measure(
+        "attribution / generation time",
+        lambda case: case.found.seconds / case.answered.seconds if case.answered.seconds else None,
+        -1,
+        ".2f",
+        cost=True,
+    ),
+)
+
+
+def cases(results: Results, method: str) -> Iterator[Case]:
+    """Of all answers whose exact scores are known."""
+    exact, naive = results.of_method(EXACT), results.of_method(NAIVE)
+    for key, found in results.of_method(method).items():
+        answered = results.answers[key]
+        if key in exact:
+            known = results.ablated(key, answered.digest)
+            ablations = {removed: one.score for removed, one in known.items()}
+            yield Case(answered, found, exact[key].scores, ablations, naive.get(key))
+
+
+def group_correlation(case: Case) -> float | None:
+    """Of the sums of the sources' exact scores with those of whole documents."""
+    groups = [one for one in group_ablations(case.answered) if one in case.ablations]
+    sums = [sum(case.exact[index] or 0.0 for index in group) for group in groups]
+    return pearson(sums, [case.ablations[group] for group in groups]) if len(groups) > 2 else None

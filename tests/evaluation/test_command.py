@@ -1,0 +1,83 @@
+"""`attribot-rag evaluate`, from files to a report."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from methods.scorers import many_documents
+
+from attribot_rag.cli import main
+
+LINE = {"question": "who closed it?", "documents": list(many_documents(4))}
+FEW = ["--methods", "auto", "masked", "attention weights"]
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    path = tmp_path / "mine.jsonl"
+    lines = [json.dumps({**LINE, "id": str(number)}) for number in range(3)]
+    path.write_text("\n".join([*lines, '{"question": "cut sho']))
+    return path
+
+
+def evaluate(tiny_model: str, *more: str | Path) -> int:
+    common = ["--model", tiny_model, "--max-new-tokens", "6", "--random", "4", "--no-progress"]
+    return main(["evaluate", *map(str, more), *common])
+
+
+def test_from_a_log_to_a_report(
+    tiny_model: str, log: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "found"
+    assert evaluate(tiny_model, "--log", log, "--examples", "2", "--output", folder, *FEW) == 0
+    said = capsys.readouterr().out
+    assert "mine.jsonl:4: no JSON" in said
+    assert "1 bad lines were left out." in said
+    text = (folder / "report.md").read_text()
+    assert "## mine" in text
+    assert "| 2 | 12.0 | 4.0 |" in text
+    assert re.search(r"\| leave-one-out \| 2 \| [^|]+\| [^|]+\| 1\.000", text)
+    for figure in re.findall(r"\]\((.+?\.svg)\)", text):
+        assert (folder / figure).exists()
+    assert "attribot-rag evaluate --log" in text
+    lines = (folder / "results.jsonl").read_text().splitlines()
+    assert evaluate(tiny_model, "--log", log, "--examples", "3", "--output", folder, *FEW) == 0
+    more = (folder / "results.jsonl").read_text().splitlines()
+    assert more[: len(lines)] == lines
+    assert sum('"answer"' in line for line in more) == 3
+
+
+def test_two_results_compared(
+    tiny_model: str, log: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "found"
+    evaluate(tiny_model, "--log", log, "--examples", "2", "--output", folder, *FEW)
+    capsys.readouterr()
+    results = str(folder / "results.jsonl")
+    assert main(["evaluate", "--compare", results, results]) == 0
+    said = capsys.readouterr().out
+    assert "| mine | auto | Pearson | 2 | 0.000 [0.000, 0.000] | no difference seen |" in said
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ([], "no data; name at least one file with --hotpotqa"),
+        (["--squad", "nowhere.json"], "nowhere.json cannot be read"),
+        (["--log", "LOG", "--examples", "0"], "--examples 0; use at least 1"),
+        (["--log", "LOG", "--methods", "magic"], "unknown method 'magic'; choose of: leave-one"),
+        (["--log", "LOG", "--template", "poem"], "unknown prompt template 'poem'; choose one of"),
+        (["--log", "LOG", "--minutes", "0"], "minutes=0.0; use more than 0"),
+        (["--squad", "LOG"], "mine.jsonl:2: no JSON"),
+        (["--compare", "a", "b"], "a is no file"),
+    ],
+)
+def test_what_cannot_be_run_says_why(
+    given: list[str], said: str, tiny_model: str, log: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = [str(log) if one == "LOG" else one for one in given]
+    assert evaluate(tiny_model, *arguments) == 2
+    shown = capsys.readouterr()
+    assert said in shown.err
+    assert shown.out == ""

@@ -1,0 +1,257 @@
+"""Public formats, read as the paper prepares them; bad files say where they are bad."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from attribot_rag.errors import InvalidInput
+from attribot_rag.evaluation.data_sets import hotpotqa, load, qasper, sample, squad
+from attribot_rag.evaluation.data_sets.fields import Field
+from attribot_rag.evaluation.data_sets.hub import hotpotqa_rows, qasper_rows, squad_rows
+
+HOTPOTQA: Any = [
+    {
+        "_id": "h1",
+        "question": "Who built it?",
+        "answer": "Ann",
+        "supporting_facts": [["Hall", 1], ["Hall", 9]],
+        "context": [["Ship", ["It sank.", " It was red."]], ["Hall", ["It is old.", " Ann did."]]],
+    }
+]
+SQUAD: Any = {
+    "version": "v2.0",
+    "data": [
+        {
+            "title": "Hall",
+            "paragraphs": [
+                {
+                    "context": f"Paragraph {number}. Ann built it.",
+                    "qas": [
+                        {
+                            "id": f"q{number}",
+                            "question": "Who?",
+                            "is_impossible": False,
+                            "answers": [{"text": "Ann", "answer_start": 13 + (number > 9)}] * 2,
+                        },
+                        {
+                            "id": f"i{number}",
+                            "question": "When?",
+                            "is_impossible": True,
+                            "answers": [],
+                        },
+                    ],
+                }
+                for number in range(12)
+            ],
+        }
+    ],
+}
+QASPER: Any = {
+    "1909.1": {
+        "full_text": [
+            {"section_name": "Introduction", "paragraphs": ["First.", "", "Second."]},
+            {"section_name": None, "paragraphs": ["Third."]},
+            {"section_name": "Empty", "paragraphs": [""]},
+        ],
+        "qas": [
+            {
+                "question_id": "q1",
+                "question": "What?",
+                "answers": [{"answer": {"evidence": ["Second.", "not there"]}}],
+            }
+        ],
+    },
+    "long": {
+        "full_text": [{"section_name": "All", "paragraphs": ["A paragraph."] * 61}],
+        "qas": [{"question_id": "q2", "question": "What?", "answers": []}],
+    },
+}
+LOG: Any = {"question": "Who?", "documents": ["Ann built it.", {"text": "It is old.", "id": "b"}]}
+
+
+def write(path: Path, value: Any) -> Path:
+    path.write_text(value if isinstance(value, str) else json.dumps(value))
+    return path
+
+
+def texts(path: Path, name: str) -> list[tuple[str, ...]]:
+    """The evidence of each example, as text."""
+    return [
+        tuple(one.documents[span.document].text[span.start : span.end] for span in one.evidence)
+        for one in load(path, name).examples
+    ]
+
+
+def test_hotpotqa_has_its_own_sentences_and_marks(tmp_path: Path) -> None:
+    path = write(tmp_path / "h.json", HOTPOTQA)
+    (one,) = load(path, "hotpotqa").examples
+    assert (one.key, one.data_set) == ("hotpotqa/h1", "hotpotqa")
+    assert [document.text for document in one.documents] == [
+        "It sank. It was red.",
+        "It is old. Ann did.",
+    ]
+    assert one.pieces == (("It sank.", " It was red."), ("It is old.", " Ann did."))
+    assert texts(path, "hotpotqa") == [(" Ann did.",)]
+    assert callable(one.source_unit)
+    assert one.source_unit("It sank. It was red.") == ("It sank.", " It was red.")
+
+
+def test_squad_has_answerable_questions_on_the_first_ten_paragraphs(tmp_path: Path) -> None:
+    path = write(tmp_path / "s.json", SQUAD)
+    found = load(path, "squad").examples
+    assert [one.key for one in found] == [f"squad/q{number}" for number in range(10)]
+    assert {len(one.documents) for one in found} == {10}
+    assert found[3].evidence[0].document == 3
+    assert texts(path, "squad") == [("Ann",)] * 10
+    assert found[0].source_unit == "sentence"
+
+
+def test_qasper_has_paragraphs_in_sections_and_no_long_papers(tmp_path: Path) -> None:
+    path = write(tmp_path / "q.json", QASPER)
+    (one,) = load(path, "qasper").examples
+    assert one.key == "qasper/q1"
+    assert one.pieces == (("First. ", "Second. "), ("Third. ",))
+    assert [document.metadata["heading"] for document in one.documents] == ["Introduction", ""]
+    assert texts(path, "qasper") == [("Second. ",)]
+
+
+def test_a_log_may_hold_answers_and_evidence(tmp_path: Path) -> None:
+    lines = [LOG, {**LOG, "id": "x", "answer": "Ann.", "evidence": ["Ann"]}]
+    path = write(tmp_path / "mine.jsonl", "\n\n".join(map(json.dumps, lines)))
+    first, second = load(path, "log").examples
+    assert (first.key, first.response, first.evidence) == ("mine/1", None, ())
+    assert (second.key, second.response) == ("mine/x", "Ann.")
+    assert texts(path, "log")[1] == ("Ann",)
+
+
+def test_bad_lines_of_a_log_are_named_and_the_rest_is_read(tmp_path: Path) -> None:
+    bad = [
+        '{"question": "Who?", "docu',
+        '{"documents": ["a"]}',
+        '{"question": 3, "documents": ["a"]}',
+        '{"question": "Who?", "documents": []}',
+        '{"question": "Who?", "documents": [{"id": "a"}]}',
+        '{"question": "Who?", "documents": [" "]}',
+        '{"question": "Who?", "documents": ["a"], "answer": ""}',
+        '{"question": "Who?", "documents": ["a"], "evidence": ["b"]}',
+        '["a"]',
+        '{"question": "Who?", "documents": [{"text": "a", "source": "b"}]}',
+    ]
+    path = write(tmp_path / "log.jsonl", "\n".join([*bad, json.dumps(LOG)]))
+    found = load(path, "log")
+    assert len(found.examples) == 1
+    assert len(found.problems) == len(bad)
+    for number, (problem, said) in enumerate(
+        zip(
+            found.problems,
+            (
+                "column", "question", "question", "documents", "text", "empty",
+                "answer", "stands in none", "an object", "source",
+            ),
+            strict=True,
+        ),
+        start=1,
+    ):  # fmt: skip
+        assert problem.startswith(f"{path}:{number}")
+        assert said in problem
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("squad", "", "is empty"),
+        ("squad", "{", ":1: no JSON"),
+        ("squad", '{"data": [\n{"title": "a"', ":2: no JSON"),
+        ("squad", HOTPOTQA, "is not an object"),
+        ("hotpotqa", SQUAD, "is not a list"),
+        ("hotpotqa", [{"_id": "a"}], r"\[0\]: the field 'context' is missing; there are '_id'"),
+        ("squad", {"data": [{"title": "a", "paragraphs": [{"context": 3}]}]}, "is not a text"),
+        ("squad", {"data": []}, "holds no example"),
+        ("qasper", {"p": {"full_text": 3}}, r"\.p\.full_text: 3 is not a list"),
+        ("log", "nothing\nhere", "the first of 2 bad lines"),
+        ("tsv", "a", "choose one of hotpotqa, squad, qasper, log"),
+    ],
+)
+def test_a_bad_file_is_an_error_that_says_where(
+    tmp_path: Path, name: str, content: Any, said: str
+) -> None:
+    path = write(tmp_path / "bad.json", content)
+    with pytest.raises(InvalidInput, match=said):
+        load(path, name)
+
+
+def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput, match="No such file"):
+        load(tmp_path / "none.json", "squad")
+    (tmp_path / "latin.json").write_bytes(b"\xe9")
+    with pytest.raises(InvalidInput, match="UTF-8"):
+        load(tmp_path / "latin.json", "squad")
+
+
+def test_samples_are_seeded_and_grow(tmp_path: Path) -> None:
+    found = load(write(tmp_path / "s.json", SQUAD), "squad").examples
+    assert sample(found, 3) == sample(found, 5)[:3]
+    assert sample(found, 10, seed=1) != sample(found, 10)
+    assert sorted(one.key for one in sample(found, 99)) == sorted(one.key for one in found)
+
+
+def test_the_hubs_rows_make_the_same_examples(tmp_path: Path) -> None:
+    one = HOTPOTQA[0]
+    titles, sentences = zip(*one["context"], strict=True)
+    marked, numbers = zip(*one["supporting_facts"], strict=True)
+    rows: list[dict[str, Any]] = [
+        {
+            "id": one["_id"],
+            "question": one["question"],
+            "context": {"title": titles, "sentences": [list(held) for held in sentences]},
+            "supporting_facts": {"title": marked, "sent_id": numbers},
+        }
+    ]
+    expected = list(load(write(tmp_path / "h.json", HOTPOTQA), "hotpotqa").examples)
+    data = json.loads(json.dumps(hotpotqa_rows(rows)))
+    assert hotpotqa(Field(data, "hub")) == expected
+
+    rows = [
+        {
+            "id": question["id"],
+            "title": "Hall",
+            "context": paragraph["context"],
+            "question": question["question"],
+            "answers": {
+                key: [answer[key] for answer in question["answers"]]
+                for key in ("text", "answer_start")
+            },
+        }
+        for paragraph in SQUAD["data"][0]["paragraphs"]
+        for question in paragraph["qas"]
+    ]
+    expected = list(load(write(tmp_path / "s.json", SQUAD), "squad").examples)
+    assert squad(Field(squad_rows(rows), "hub")) == expected
+
+    paper = QASPER["1909.1"]
+    rows = [
+        {
+            "id": "1909.1",
+            "full_text": {
+                key: [section[key] for section in paper["full_text"]]
+                for key in ("section_name", "paragraphs")
+            },
+            "qas": {
+                "question": [question["question"] for question in paper["qas"]],
+                "question_id": [question["question_id"] for question in paper["qas"]],
+                "answers": [
+                    {"answer": [answer["answer"] for answer in question["answers"]]}
+                    for question in paper["qas"]
+                ],
+            },
+        }
+    ]
+    expected = list(load(write(tmp_path / "q.json", QASPER), "qasper").examples)
+    assert qasper(Field(qasper_rows(rows), "hub")) == expected
+
+
+def test_the_hub_needs_its_package() -> None:
+    with pytest.raises(InvalidInput, match="pip install datasets"):
+        load(Path("hub"), "squad")

@@ -1,0 +1,186 @@
+"""Runs on a tiny model: all methods, resumed, killed, out of time."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from methods.scorers import many_documents
+from tiny_tokenizers import byte_level
+
+from attribot_rag.context import Document, DocumentSpan
+from attribot_rag.evaluation.answering import AskingOptions
+from attribot_rag.evaluation.evaluating import Evaluation, EvaluationOptions, Outcome
+from attribot_rag.evaluation.example import Example
+from attribot_rag.evaluation.grid import EXACT, NAIVE, described, methods
+from attribot_rag.evaluation.measures import cases, group_correlation
+from attribot_rag.evaluation.results import Results
+from attribot_rag.methods import Auto, Hierarchical, LeaveOneOut, Masked, Method
+from attribot_rag.methods.baselines import ContextCite
+
+OPTIONS = EvaluationOptions(asking=AskingOptions(max_new_tokens=6), num_random=6)
+EXAMPLES = [
+    Example(
+        key=f"tiny/{number}",
+        question=f"who closed {number}?",
+        documents=tuple(map(Document, many_documents(number + 2))),
+        evidence=(DocumentSpan(1, 0, 5),),
+    )
+    for number in range(3)
+]
+METHODS: dict[str, Method] = {
+    EXACT: LeaveOneOut(),
+    NAIVE: LeaveOneOut(),
+    "auto": Auto(),
+    "masked": Masked(),
+    "ContextCite, 8 ablations": ContextCite(8),
+}
+
+
+def evaluate(path: Path, options: EvaluationOptions = OPTIONS, count: int = 3) -> Outcome:
+    evaluation = Evaluation(byte_level(), METHODS, Results(path), options)
+    return evaluation.run(EXAMPLES[:count])
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("evaluation") / "results.jsonl"
+    outcome = evaluate(path)
+    assert outcome == Outcome()
+    return path
+
+
+def test_every_method_has_a_result_for_every_example(path: Path) -> None:
+    results = Results(path)
+    assert list(results.answers) == [one.key for one in EXAMPLES]
+    for name in METHODS:
+        assert len(results.of_method(name)) == len(EXAMPLES)
+    for one in results.answers.values():
+        assert one.evidence == [3]
+        assert len(one.documents) == 3 * len(set(one.documents))
+
+
+def test_no_text_is_kept(path: Path) -> None:
+    kept = path.read_text()
+    assert "harbour" not in kept
+    assert "closed" not in kept
+
+
+def test_the_naive_cost_is_what_leave_one_out_takes_without_a_cache(path: Path) -> None:
+    results = Results(path)
+    for key, naive in results.of_method(NAIVE).items():
+        answered = results.answers[key]
+        row = answered.prompt_tokens + answered.response_tokens - 1
+        rows = len(answered.documents) + 1
+        assert naive.extrapolated
+        assert 0.85 < naive.tokens / (row * rows) <= 1.0
+
+
+def test_ablations_are_exact_scores(path: Path) -> None:
+    results = Results(path)
+    for case in cases(results, EXACT):
+        single = [one for one in case.ablations if len(one) == 1]
+        for removed in single:
+            (index,) = removed
+            assert case.ablations[removed] == pytest.approx(case.exact[index], abs=2e-3)
+        assert len(case.random) == OPTIONS.num_random
+        groups = len(set(case.answered.documents))
+        assert (group_correlation(case) is None) == (groups < 3)
+
+
+def test_a_second_run_computes_nothing(path: Path) -> None:
+    before = path.read_bytes()
+    started = time.perf_counter()
+    evaluate(path)
+    assert time.perf_counter() - started < 60
+    assert path.read_bytes() == before
+
+
+def test_what_is_missing_is_added(path: Path, tmp_path: Path) -> None:
+    lines = path.read_text().splitlines(keepends=True)
+    cut = tmp_path / "results.jsonl"
+    cut.write_text("".join(line for line in lines if '"masked"' not in line))
+    evaluate(cut)
+    added = cut.read_text().splitlines()[-3:]
+    assert [json.loads(line)["method"] for line in added] == ["masked"] * 3
+
+
+def test_a_given_answer_is_scored_as_it_is(tmp_path: Path) -> None:
+    results = Results(tmp_path / "results.jsonl")
+    given = replace(EXAMPLES[0], response="The queen did.")
+    Evaluation(byte_level(), METHODS, results, OPTIONS).run([given])
+    (answered,) = results.answers.values()
+    assert answered.seconds is None
+    assert answered.response_tokens == len(byte_level().encode("The queen did."))
+
+
+def test_time_that_is_up_keeps_what_was_done(tmp_path: Path) -> None:
+    path = tmp_path / "results.jsonl"
+    outcome = evaluate(path, replace(OPTIONS, minutes=1e-6))
+    assert outcome.out_of_time
+    assert Results(path).methods() == [EXACT]
+
+
+def test_what_cannot_be_done_is_said(tmp_path: Path) -> None:
+    results = Results(tmp_path / "results.jsonl")
+    long = Example("tiny/long", "who?", (Document("A word. " * 3000),))
+    found = Evaluation(byte_level(), METHODS, results, OPTIONS).run([long, EXAMPLES[0]])
+    assert list(found.problems) == ["tiny/long"]
+    assert list(results.answers) == ["tiny/0"]
+
+
+SCRIPT = """
+import sys
+from pathlib import Path
+from evaluation.test_evaluating import evaluate
+evaluate(Path(sys.argv[1]))
+"""
+
+
+def test_a_run_that_is_killed_goes_on(path: Path, tmp_path: Path) -> None:
+    """The scores are in the end those of a run that was left alone."""
+    cut = tmp_path / "results.jsonl"
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    command = [sys.executable, "-c", SCRIPT, str(cut)]
+    killed = 0
+    for lines in (2, 12):
+        with subprocess.Popen(command, env=environment) as process:
+            while process.poll() is None:
+                if cut.exists() and cut.read_bytes().count(b"\n") >= lines:
+                    process.send_signal(signal.SIGKILL)
+                    killed += 1
+                    break
+                time.sleep(0.005)
+    assert killed > 0
+    evaluate(cut)
+    whole, again = Results(path), Results(cut)
+    for name in set(METHODS) - {NAIVE}:
+        expected, found = whole.of_method(name), again.of_method(name)
+        assert expected.keys() == found.keys()
+        for key, one in expected.items():
+            np.testing.assert_allclose(
+                np.array(found[key].scores, dtype=float),
+                np.array(one.scores, dtype=float),
+                atol=2e-3,
+            )
+    for key, answered in whole.answers.items():
+        expected_ablations = whole.ablated(key, answered.digest)
+        assert again.ablated(key, answered.digest).keys() == expected_ablations.keys()
+
+
+def test_a_method_is_described_with_its_options() -> None:
+    assert described(Hierarchical(5)) != described(Hierarchical(3))
+    assert "Masked(recompute='question')" in described(Hierarchical(coarse=Masked()))
+    proxied = described(methods(byte_level())["proxy pruning, keep 3"])
+    assert "parameters" in proxied
+    assert "object at" not in proxied
+    assert (
+        len({described(one) for one in methods(byte_level()).values()})
+        == len(methods(byte_level())) - 1
+    )  # leave-one-out without a cache is the same method

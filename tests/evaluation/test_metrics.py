@@ -1,0 +1,108 @@
+"""Metrics against values by hand, scipy and scikit-learn."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+from sklearn.metrics import average_precision_score
+
+from attribot_rag.evaluation.metrics import (
+    average_precision,
+    best,
+    estimate,
+    exact_outliers,
+    linear_datamodeling_score,
+    outlier_recall,
+    pearson,
+    recall,
+    spearman,
+)
+from attribot_rag.evaluation.pareto import Point, pareto_front
+
+SCORES = [0.1, 5.0, None, 2.0, -1.0, 3.0]
+
+
+def test_average_precision_by_hand() -> None:
+    # Ranked: 1, 5, 3, 0, 4, then the unscored 2. Wanted at ranks 1 and 3: (1/1 + 2/3) / 2.
+    assert average_precision(SCORES, {1, 3}) == pytest.approx((1 + 2 / 3) / 2)
+    assert average_precision(SCORES, {2}) == pytest.approx(1 / 6)
+    assert average_precision(SCORES, ()) is None
+
+
+@given(
+    st.lists(st.floats(-50, 50), min_size=2, max_size=20),
+    st.sets(st.integers(0, 19), min_size=1),
+)
+def test_average_precision_is_that_of_scikit_learn(scores: list[float], places: set[int]) -> None:
+    wanted = {place % len(scores) for place in places}
+    labels = [index in wanted for index in range(len(scores))]
+    assert average_precision(scores, wanted) == average_precision_score(labels, scores)
+
+
+def test_recall_and_the_best_by_hand() -> None:
+    assert best(SCORES, 3) == [1, 5, 3]
+    assert best(SCORES, 9) == [1, 5, 3, 0, 4]
+    assert recall(SCORES, {1, 3}, 2) == 0.5
+    assert recall(SCORES, {1, 3}, 3) == 1.0
+    assert recall(SCORES, (), 3) is None
+    assert outlier_recall(SCORES, {1, 3}, (0, 0.5, 1)) == [0.0, 1.0, 1.0]
+
+
+def test_correlations_are_those_of_scipy() -> None:
+    exact = [0.0, 4.0, 1.0, 2.5, -2.0, 3.5]
+    filled = [score or 0.0 for score in SCORES]
+    assert pearson(SCORES, exact) == pytest.approx(stats.pearsonr(filled, exact).statistic)
+    assert spearman(SCORES, exact) == pytest.approx(stats.spearmanr(filled, exact).statistic)
+    assert pearson([1.0, 1.0], [1.0, 2.0]) is None
+    assert spearman([1.0, 2.0], [1.0, 1.0]) is None
+
+
+def test_the_linear_datamodeling_score_by_hand() -> None:
+    scores = [1.0, 2.0, 4.0]
+    removed = [frozenset({0}), frozenset({1}), frozenset({2}), frozenset({0, 1})]  # 1, 2, 4, 3
+    same_order = dict(zip(removed, [10.0, 11.0, 13.0, 12.0], strict=True))
+    assert linear_datamodeling_score(scores, same_order) == pytest.approx(1.0)
+    # Predicted ranks 1 2 4 3, actual 1 2 3 4: 1 - 6 * 2 / (4 * 15).
+    other = dict(zip(removed, [10.0, 11.0, 12.0, 13.0], strict=True))
+    assert linear_datamodeling_score(scores, other) == pytest.approx(0.8)
+    assert linear_datamodeling_score(scores, dict(list(other.items())[:2])) is None
+
+
+def test_the_interval_is_that_of_scipy() -> None:
+    values = [0.2, 0.9, 0.4, 0.7, 0.5, None]
+    found = estimate(values)
+    known = np.array([value for value in values if value is not None])
+    expected = stats.bootstrap(
+        (known,), np.mean, n_resamples=2000, method="percentile", rng=np.random.default_rng(0)
+    ).confidence_interval
+    assert found is not None
+    assert found.count == 5
+    assert found.mean == pytest.approx(0.54)
+    assert found.low == pytest.approx(expected.low)
+    assert found.high == pytest.approx(expected.high)
+    assert f"{found:.2f}" == f"0.54 [{expected.low:.2f}, {expected.high:.2f}]"
+
+
+def test_few_examples_have_no_interval() -> None:
+    assert estimate([None]) is None
+    one = estimate([0.5])
+    assert one is not None
+    assert (one.low, f"{one:.1f}") == (None, "0.5")
+
+
+def test_outliers_are_those_of_the_papers_form() -> None:
+    assert exact_outliers([0.1, -0.2, 0.0, 0.1, 9.0, 0.2, -0.1]) == {4}
+    assert exact_outliers([1.0, 1.0, 1.0]) == frozenset()
+
+
+def test_the_pareto_front_by_hand() -> None:
+    points = {
+        "slow and best": Point(10, 0.9),
+        "fast": Point(1, 0.5),
+        "beaten in both": Point(11, 0.8),
+        "as fast, worse": Point(1, 0.4),
+        "between": Point(5, 0.7),
+        "twin": Point(5, 0.7),
+    }
+    assert pareto_front(points) == ["fast", "between", "twin", "slow and best"]

@@ -1,0 +1,133 @@
+"""The report, its figures and the comparison say what the results hold."""
+
+import random
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pyarrow.parquet
+import pytest
+
+from attribot_rag.evaluation.comparing import compare, comparison
+from attribot_rag.evaluation.figures import draw
+from attribot_rag.evaluation.grid import EXACT, NAIVE
+from attribot_rag.evaluation.measures import MEASURES, cases
+from attribot_rag.evaluation.report import points, report, summary
+from attribot_rag.evaluation.results import Ablated, Answered, Results, Scored
+from attribot_rag.evaluation.tables import write_parquet
+
+
+def made(path: Path, noise: float, count: int = 8) -> Results:
+    """Results in which 'auto' is exact up to some noise, and a baseline is mostly noise."""
+    chooser = random.Random(0)
+    results = Results(path)
+    for number in range(count):
+        key = f"set/{number}"
+        exact = [round(chooser.gauss(0, 0.1), 4) for _ in range(12)]
+        exact[number % 12] = 9.0
+        results.add(Answered(key, "q", "d", 300, 250, 9, [i // 4 for i in range(12)], [0], 2.0))
+        for name, spread, seconds in (
+            (EXACT, 0.0, 20.0),
+            ("auto", noise, 2.0),
+            ("similarity", 50.0, 0.5),
+            ("gradient norm", 50.0, 5.0),
+        ):
+            found: list[float | None] = [one + chooser.gauss(0, spread) for one in exact]
+            tokens = int(100 * seconds)
+            results.add(Scored(key, "d", name, name, found, tokens, 1e9, tokens, 1e9, seconds))
+        results.add(
+            Scored(key, "d", NAIVE, NAIVE, [], 9000, 1e10, 9000, 1e10, 40.0, extrapolated=True)
+        )
+        for document in range(3):
+            group = list(range(4 * document, 4 * document + 4))
+            results.add(Ablated(key, "d", group, sum(exact[i] for i in group)))
+    return results
+
+
+@pytest.fixture
+def results(tmp_path: Path) -> Results:
+    return made(tmp_path / "results.jsonl", 0.01)
+
+
+def test_what_the_report_says(results: Results, tmp_path: Path) -> None:
+    text = report(results, "a model", "attribot-rag evaluate", [tmp_path / "scatter.svg"])
+    assert "## set" in text
+    assert "8 answers with exact scores, 8 of them with outliers." in text
+    assert "| 8 | 12.0 | 3.0 | 250 | 300 | 9.0 | 2.00 |" in text
+    assert "| leave-one-out | 8 | 1.000 [1.000, 1.000] |" in text
+    assert "exact score of the whole document: 1.000" in text
+    assert f"| {NAIVE}* | 8 | 9,000 |" in text
+    assert "20.0 | 1.00 |" in text  # auto: 40 / 2 seconds, 2 / 2 seconds of generation
+    assert "On the Pareto front of mAP and seconds: similarity, auto" in text
+    assert "in both: nowhere." in text
+    assert "![scatter](scatter.svg)" in text
+    assert text.count("| gradient norm |") == 2
+
+
+def test_a_baseline_that_is_better_is_named(tmp_path: Path) -> None:
+    results = made(tmp_path / "results.jsonl", 80.0)
+    found = points(results, "set")
+    assert found["similarity"].beats(found["auto"]) == (
+        found["similarity"].faithfulness >= found["auto"].faithfulness
+    )
+    worse = results.of_method("auto")
+    for one in worse.values():
+        exact = results.of_method(EXACT)[one.key].scores
+        reverse: list[float | None] = [-(score or 0.0) for score in exact]
+        results.add(Scored(one.key, "d", "auto", "auto", reverse, 200, 1e9, 200, 1e9, 2.0))
+    assert "similarity beats auto (mAP" in report(results, "a model", "command", [])
+
+
+def test_without_exact_scores_there_is_nothing_to_compare_with(tmp_path: Path) -> None:
+    results = Results(tmp_path / "results.jsonl")
+    results.add(Answered("set/1", "q", "d", 50, 40, 5, [0, 0, 1], [2], None))
+    assert "nothing to compare with" in report(results, "a model", "command", [])
+    assert draw(results, tmp_path) == []
+
+
+def test_means_are_over_the_answers_where_the_measure_says_something(results: Results) -> None:
+    held = list(cases(results, "auto"))
+    found = summary(MEASURES[0], held)
+    assert found is not None
+    assert found.count == 8
+    assert found.mean == pytest.approx(1.0)
+
+
+def test_the_comparison_finds_what_changed(results: Results, tmp_path: Path) -> None:
+    worse = made(tmp_path / "worse.jsonl", 30.0)
+    verdicts = {(one.method, one.measure.name): one.verdict for one in compare(results, worse)}
+    assert verdicts["auto", "Pearson"] == "worse"
+    assert verdicts[EXACT, "Pearson"] == "no difference seen"
+    assert verdicts["auto", "seconds"] == "no difference seen"
+    back = {(one.method, one.measure.name): one.verdict for one in compare(worse, results)}
+    assert back["auto", "Pearson"] == "better"
+    assert "| set | auto | Pearson | 8 | -" in comparison(results, worse)
+
+
+def test_figures_are_well_formed_and_labelled(results: Results, tmp_path: Path) -> None:
+    paths = draw(results, tmp_path)
+    assert [path.name for path in paths] == [
+        "faithfulness_and_time.svg",
+        "scatter.svg",
+        "outlier_recall.svg",
+        "cost_and_context.svg",
+    ]
+    for path in paths:
+        root = ElementTree.fromstring(path.read_bytes())
+        assert root.tag.endswith("svg")
+        colours = set()
+        for element in root.iter():
+            for part in element.get("style", "").split(";"):
+                name, _, value = part.strip().partition(": ")
+                if name in ("fill", "stroke") and value.startswith("#"):
+                    colours.add(value)
+        assert all(one[1:3] == one[3:5] == one[5:7] for one in colours if len(one) == 7)
+
+
+def test_the_table_has_a_row_for_each_answer_and_method(results: Results, tmp_path: Path) -> None:
+    path = write_parquet(results, tmp_path / "results.parquet")
+    rows = pyarrow.parquet.read_table(path).to_pylist()
+    assert len(rows) == 8 * 5
+    auto = [one for one in rows if one["method"] == "auto"]
+    assert [one["seconds"] for one in auto] == [2.0] * 8
+    naive = [one for one in rows if one["method"] == NAIVE]
+    assert {one["mAP"] for one in naive} == {None}

@@ -1,0 +1,198 @@
+"""Baselines by their papers' definitions, against a direct computation."""
+
+import copy
+from collections.abc import Sequence
+from types import SimpleNamespace
+from typing import Any, cast
+
+import numpy as np
+import pytest
+import torch
+from methods.scorers import built, many_documents, scorer
+from tiny_tokenizers import byte_level
+
+from attribot_rag import Attributor, Method, cite
+from attribot_rag.context import Ablation
+from attribot_rag.errors import InvalidInput, UnsupportedModel
+from attribot_rag.methods.baselines import (
+    AttentionWeights,
+    ContextCite,
+    GradientNorm,
+    Similarity,
+)
+from attribot_rag.methods.baselines.context_cite import logit_scaled
+from attribot_rag.methods.baselines.similarity import Embedder
+from attribot_rag.scoring import LogLikelihoods, Scorer
+
+WEIGHTS = np.array([40.0, 0.0, 0.0, 25.0, 0.0, -15.0, 0.0, 0.0, 0.0, 0.0])
+
+
+def linear_scorer(num_tokens: int = 8) -> Scorer:
+    """A response whose log-likelihood is linear in which sources are there."""
+
+    def score(ablations: Sequence[Ablation]) -> LogLikelihoods:
+        present = np.ones((len(ablations) + 1, len(WEIGHTS)))
+        for row, ablation in enumerate(ablations, start=1):
+            present[row, sorted(ablation.source_ids)] = 0
+        totals = present @ WEIGHTS - 200
+        rows = np.repeat(totals[:, None] / num_tokens, num_tokens, axis=1)
+        return LogLikelihoods(rows[0], rows[1:], (True,) * len(ablations))
+
+    generation = SimpleNamespace(response_ids=tuple(range(num_tokens)))
+    units = tuple((index,) for index in range(len(WEIGHTS)))
+    return cast(Scorer, SimpleNamespace(score=score, units=units, generation=generation))
+
+
+def test_context_cite_recovers_the_weights_of_a_linear_model() -> None:
+    found = ContextCite(64, alpha=1e-4).run(linear_scorer())
+    np.testing.assert_allclose(cast(Any, found.totals), WEIGHTS, atol=0.05)
+    assert found.unit == "logits"
+    assert not any(found.exact)
+
+
+def test_the_lasso_leaves_out_what_has_no_weight() -> None:
+    totals = np.array(ContextCite(64, alpha=0.1).run(linear_scorer()).totals, dtype=float)
+    assert (totals[WEIGHTS == 0] == 0).all()
+    assert (np.sign(totals[WEIGHTS != 0]) == np.sign(WEIGHTS[WEIGHTS != 0])).all()
+
+
+def test_more_ablations_come_closer_where_the_model_is_not_linear() -> None:
+    one = scorer(many_documents(3))
+    few, many = (np.array(ContextCite(count).run(one).totals, dtype=float) for count in (4, 64))
+    again = np.array(ContextCite(64, seed=1).run(one).totals, dtype=float)
+    assert np.abs(many - again).max() < np.abs(few - again).max()
+
+
+@pytest.mark.parametrize("probability", [1e-9, 0.2, 0.5, 0.999])
+def test_the_logit_scale(probability: float) -> None:
+    found = logit_scaled(np.log(np.array([probability])))
+    assert found[0] == pytest.approx(np.log(probability / (1 - probability)))
+
+
+def test_the_logit_scale_ends_in_finite_numbers() -> None:
+    assert np.isfinite(logit_scaled(np.array([0.0, -1e-300, -5000.0]))).all()
+
+
+@pytest.mark.parametrize("options", [{"num_ablations": 1}, {"keep": 1.0}, {"alpha": 0}])
+def test_options_that_make_no_sense(options: dict[str, Any]) -> None:
+    with pytest.raises(InvalidInput, match=next(iter(options))):
+        ContextCite(**options)
+
+
+def test_a_budget_leaves_fewer_ablations_or_none() -> None:
+    free = scorer(many_documents(3))
+    ContextCite(16).run(free)
+    some = scorer(many_documents(3), budget=free.usage.tokens // 2)
+    assert None not in ContextCite(16).run(some).token_scores
+    assert some.session.meter.exhausted
+    none = scorer(many_documents(3), budget=1)
+    assert set(ContextCite(16).run(none).token_scores) == {None}
+
+
+@pytest.mark.parametrize("name", ["llama", "qwen3", "gpt_neox", "cohere"])
+def test_attention_weights_are_those_of_plain_attention(name: str) -> None:
+    one = scorer(many_documents(3), "The hall.", language_model=built(name))
+    model = copy.deepcopy(one.language_model.model)
+    model.set_attn_implementation("eager")
+    generation = one.generation
+    ids = torch.tensor([[*generation.prompt_ids, *generation.response_ids]])
+    with torch.inference_mode():
+        attentions = model(ids, output_attentions=True).attentions
+    first = len(generation.prompt_ids) - 1  # the token that predicts the response's first
+    weights = sum(layer[0, :, first:-1].mean(0).sum(0) for layer in attentions)
+    expected = [float(weights[one.context.hidden_tokens(Ablation.of(*u))].sum()) for u in one.units]
+    found = AttentionWeights().run(one)
+    np.testing.assert_allclose(cast(Any, found.totals), expected, rtol=1e-3)
+    assert one.usage.scored_tokens == len(generation.response_ids)
+
+
+def test_attention_that_is_not_seen_is_refused() -> None:
+    with pytest.raises(UnsupportedModel, match="not seen"):
+        AttentionWeights().run(scorer(many_documents(3), language_model=built("bloom")))
+
+
+@pytest.mark.parametrize("name", ["llama", "gemma2", "gpt_neox", "mamba"])
+def test_gradient_norms_are_those_of_autograd(name: str) -> None:
+    one = scorer(many_documents(3), "The hall.", language_model=built(name))
+    model = copy.deepcopy(one.language_model.model)
+    kept: list[torch.Tensor] = []
+
+    def keep(_: object, __: object, output: torch.Tensor) -> torch.Tensor:
+        kept.append(output.detach().requires_grad_())
+        return kept[0]
+
+    model.get_input_embeddings().register_forward_hook(keep)
+    generation = one.generation
+    start = len(generation.prompt_ids)
+    ids = torch.tensor([[*generation.prompt_ids, *generation.response_ids]])
+    labels = ids.clone()
+    labels[:, :start] = -100
+    (-model(ids, labels=labels).loss * len(generation.response_ids)).backward()
+    assert kept[0].grad is not None
+    gradients = kept[0].grad[0]
+    held = [one.context.hidden_tokens(Ablation.of(*unit)) for unit in one.units]
+    expected = [float(torch.linalg.matrix_norm(gradients[tokens])) for tokens in held]
+    found = GradientNorm().run(one)
+    np.testing.assert_allclose(cast(Any, found.totals), expected, rtol=2e-3)
+
+
+def test_the_gradient_leaves_the_model_as_it_was() -> None:
+    one = scorer(many_documents(3))
+    GradientNorm().run(one)
+    parameters = list(one.language_model.model.parameters())
+    assert all(parameter.requires_grad and parameter.grad is None for parameter in parameters)
+
+
+class Letters:
+    """Texts as counts of letters."""
+
+    def encode(self, sentences: list[str]) -> Any:
+        return np.array([[text.count(chr(97 + i)) for i in range(26)] for text in sentences])
+
+
+def test_similarity_is_the_cosine_of_response_and_source() -> None:
+    one = scorer(("Xaab came. The 4 4 4. Xbb.",), "aab")
+    texts = [source.text for source in one.context.sources]
+    embedder: Embedder = Letters()
+    found = Similarity(embedder).run(one)
+    wanted, *others = embedder.encode(["aab", *texts])
+    expected = [
+        float(wanted @ other / np.sqrt(wanted @ wanted * (other @ other))) for other in others
+    ]
+    np.testing.assert_allclose(cast(Any, found.totals), expected)
+    assert found.totals.index(max(expected)) == 0
+
+
+def test_the_similarity_of_a_text_without_letters() -> None:
+    one = scorer(("The hall. 4 4 4!",), "123")
+    assert Similarity(Letters()).run(one).totals == [0.0] * len(one.units)
+
+
+@pytest.mark.slow
+def test_similarity_by_the_default_embedder_finds_the_sentence_that_says_it() -> None:
+    documents = ("The ferry carries 84 passengers. The lamp was lit in 1844. Tea costs 3 crowns.",)
+    totals = cast(Any, Similarity().run(scorer(documents, "A cup of tea is 3 crowns.")).totals)
+    assert totals.index(max(totals)) == 2
+    assert max(totals) > 0.6
+
+
+@pytest.mark.parametrize("method", ["attention_weights", AttentionWeights()])
+def test_the_facade_says_that_these_are_no_nats(method: Method | str) -> None:
+    language_model = byte_level()
+    attributor = Attributor(
+        language_model.model, language_model.tokenizer, method=method, progress=False
+    )
+    found = attributor.ask("who?", ["The hall burned. The ship sank."], max_new_tokens=4)
+    assert found.unit == "attention"
+    assert any("not in nats" in note for note in found.notes)
+    assert found.verdicts == ()
+    assert type(found).from_json(found.to_json()).unit == "attention"
+    assert "in attention" in found.to_markdown()
+    assert cite(found).numbers == {}
+
+
+@pytest.mark.parametrize("method", [AttentionWeights(), GradientNorm(), ContextCite(8)])
+def test_a_spent_budget_is_told(method: Method) -> None:
+    one = scorer(many_documents(3), budget=1)
+    assert set(method.run(one).token_scores) == {None}
+    assert one.session.meter.exhausted
