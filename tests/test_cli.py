@@ -128,12 +128,20 @@ def test_interrupt_ends_quietly_with_status_130(tmp_path: Path) -> None:
     os.mkfifo(pipe)
     with (
         subprocess.Popen(
-            [*COMMAND, "ask", QUESTION, str(pipe)], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+            [*COMMAND, "ask", QUESTION, str(pipe)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            preexec_fn=heed_interrupts,
         ) as process,
         pipe.open("w"),
     ):  # opens once the command reads, and keeps it waiting
         out, err = interrupted(process)
     assert (process.returncode, out, err) == (130, b"", b"")
+
+
+def heed_interrupts() -> None:
+    """Whoever runs tests in the background of a script has told them to ignore interrupts."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def interrupted(process: subprocess.Popen[bytes]) -> tuple[bytes, bytes]:

@@ -25,11 +25,16 @@ from tqdm import tqdm
 
 from attribot_rag import LanguageModel, load_model
 from attribot_rag.context import Ablation
+from attribot_rag.evaluation.metrics import (
+    average_precision,
+    exact_outliers,
+    pearson,
+    recall,
+)
 from attribot_rag.scoring import Scorer, ScoringModels, ScoringOptions
 from benchmarks.faithfulness.answers import Answer, answer
 from benchmarks.faithfulness.examples import Example, hotpotqa, squad
 from benchmarks.faithfulness.methods import METHODS
-from benchmarks.faithfulness.metrics import average_precision, exact_outliers, pearson, recall
 from benchmarks.faithfulness.results import Result, ResultStore, table
 from benchmarks.faithfulness.truth import TruthStore
 
