@@ -47,7 +47,8 @@ class Attributor:
     are no nats, or a method of `attribot_rag.methods`. A `proxy`, a smaller model with its
     tokenizer, finds candidates for 'auto' where that pays and runs any other method; with `keep`
     (a number of sources, or a fraction) it only decides which sources the target scores: proxy
-    pruning. `budget` bounds what one attribution may cost. `verdicts` are the thresholds by which
+    pruning. `budget` bounds what one attribution may cost, not counting what is done once for a
+    model. `verdicts` are the thresholds by which
     each sentence of the answer is judged, or None to leave that out.
     """
 
@@ -70,6 +71,10 @@ class Attributor:
         self.context_options = context or ContextOptions()
         self.scoring_options = scoring or ScoringOptions()
         self.method = choose(method, proxy, keep)
+        if budget is not None and not isinstance(budget, Budget):
+            raise InvalidInput(
+                f"budget={budget!r}; pass Budget(seconds=...), Budget(tokens=...), or None"
+            )
         self.budget = budget
         self.verdicts = verdicts
         self.progress = progress
@@ -110,7 +115,6 @@ class Attributor:
         `prompt` as chat messages tells earlier turns from the documents; `response` is the text
         that was shown, if it differs from the generation's by white space around it.
         """
-        meter = Meter(self.budget)
         language_model = self.language_model
         language_model.check_length(len(generation.prompt_ids), len(generation.response_ids))
         tokens = TokenizedText.of(language_model.check_ids(generation.prompt_ids), language_model)
@@ -118,6 +122,8 @@ class Attributor:
         turns = _earlier_turns(prompt) if prompt is not None else ()
         context = locate_context(tokens, documents, self.context_options, earlier_turns=turns)
         given = generation.prompt_ids if prompt is None else prompt
+        self._scoring_models.make_ready(self.scoring_options.implementation, generation)
+        meter = Meter(self.budget)
         with progress_bar(shown=self.progress) as progress:
             scorer = Scorer(
                 language_model=language_model,

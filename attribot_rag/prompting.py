@@ -7,12 +7,14 @@ from collections.abc import Sequence
 from attribot_rag.context import Document
 from attribot_rag.language_model import Message
 
+TEMPLATE = (
+    "Answer the question with one short sentence, using only the passages below.\n\n"
+    "{context}\n\nQuestion: {question}"
+)
+
 
 def rag_prompt(question: str, documents: Sequence[Document], chat: bool) -> str | list[Message]:
     """The documents, then the question; chat messages if the model chats."""
     passages = "\n\n".join(document.text.strip() for document in documents)
-    text = (
-        "Answer the question with one short sentence, using only the passages below.\n\n"
-        f"{passages}\n\nQuestion: {question.strip()}"
-    )
+    text = TEMPLATE.format(context=passages, question=question.strip())
     return [{"role": "user", "content": text}] if chat else f"{text}\nAnswer:"

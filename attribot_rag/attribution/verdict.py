@@ -31,7 +31,8 @@ class Verdict:
     - reasoning: the model's thinking, which is not judged; trivial: a greeting and the like;
     - open: the budget or the method left no answer.
 
-    `effect` is what taking out the cited sources costs the sentence, `reliance` what taking out
+    `effect` is the sum of what each cited source is worth to the sentence, or what taking out a
+    group costs it, `reliance` what taking out
     the whole context costs it, both in nats.
     """
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import random
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 
 from attribot_rag.evaluation.metrics import Found, best
 from attribot_rag.evaluation.results import Answered
 
 Removed = frozenset[int]
+
+TOPS = (1, 3, 5)
+"""How many of a method's best sources are removed together."""
 
 
 def group_ablations(answered: Answered) -> list[Removed]:
@@ -28,10 +31,10 @@ def random_ablations(answered: Answered, count: int) -> list[Removed]:
     return [frozenset(index for index, gone in enumerate(row) if gone) for row in drawn]
 
 
-def top_ablations(scores: Iterable[Found], tops: Sequence[int]) -> Iterator[Removed]:
+def top_ablations(scores: Iterable[Found]) -> Iterator[Removed]:
     """The best sources of each method, together."""
     for found in scores:
-        for top in tops:
+        for top in TOPS:
             chosen = best(found, top)
             if len(chosen) == top:
                 yield frozenset(chosen)

@@ -15,6 +15,7 @@ from attribot_rag.evaluation.example import Example
 from attribot_rag.exchange import Exchange
 from attribot_rag.generation import Generation
 from attribot_rag.language_model import LanguageModel, Prompt
+from attribot_rag.prompting import TEMPLATE
 from attribot_rag.recording import GenerationRecorder
 from attribot_rag.scoring import Scorer, ScoringModels, ScoringOptions
 
@@ -24,10 +25,7 @@ TEMPLATES: dict[str, str] = {
         "Context:\n{context}\n\nQuestion: {question}"
     ),
     "context_cite": "Context: {context}\n\nQuery: {question}",
-    "short": (
-        "Answer the question with one short sentence, using only the passages below.\n\n"
-        "{context}\n\nQuestion: {question}"
-    ),
+    "short": TEMPLATE,
 }
 """Prompts by name: that of AttriBoT's published scripts, ContextCite's, and that of
 `Attributor.ask`."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import shlex
 import sys
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import chain, zip_longest
 from pathlib import Path
@@ -30,15 +31,38 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     for name, description in _FORMATS.items():
         add(f"--{name}", type=Path, action="append", default=[], metavar="FILE", help=description)
-    add("--examples", type=int, default=20, metavar="N", help="of each file (default: 20)")
+    add("--examples", type=int, default=20, metavar="N", help="drawn from each file (default: 20)")
     add("--minutes", type=float, metavar="M", help="begin nothing new after so many minutes")
-    add("--methods", nargs="+", metavar="NAME", help="(default: all but the dearest)")
+    add(
+        "--methods",
+        nargs="+",
+        metavar="NAME",
+        help="such as auto, hierarchical or ContextCite; a wrong name lists all (default: all but "
+        "ContextCite with more than 64 ablations)",
+    )
     add("--proxy", help="a smaller model, a folder or a Hugging Face id, for the proxy methods")
-    add("--template", default="attribot", help="attribot, context_cite or short")
+    add(
+        "--template",
+        default="attribot",
+        help="the prompt: attribot (that of AttriBoT's scripts), context_cite, or short (that of "
+        "`ask`); default: %(default)s",
+    )
     add("--max-new-tokens", type=int, default=64, metavar="N", help="(default: %(default)s)")
-    add("--random", type=int, default=16, metavar="N", help="random ablations for the LDS")
+    add(
+        "--random",
+        type=int,
+        default=16,
+        metavar="N",
+        help="random ablations for the linear datamodeling score (default: %(default)s)",
+    )
     add("--seed", type=int, default=0, help="of the sample (default: %(default)s)")
-    add("--output", type=Path, default=Path("evaluation"), metavar="FOLDER", help="%(default)s")
+    add(
+        "--output",
+        type=Path,
+        default=Path("evaluation"),
+        metavar="FOLDER",
+        help="what was computed is kept there (default: %(default)s)",
+    )
     add(
         "--compare",
         type=Path,
@@ -63,10 +87,10 @@ def evaluate(options: argparse.Namespace) -> str:
         return comparison(*map(Results, options.compare))
     examples, problems = _examples(options)
     results = Results(options.output / "results.jsonl")
-    outcome, model = _run(options, examples, results)
+    outcome, methods, model = _run(options, examples, results)
     problems += [f"{key}: {reason}" for key, reason in outcome.problems.items()]
     problems += [f"{name}: {reason}" for name, reason in outcome.unsupported.items()]
-    written = _write(options, results, model)
+    written = _write(options, results.only(outcome.keys, methods), model)
     ending = ["The time is up; the same command goes on."] if outcome.out_of_time else []
     return "\n".join([*problems, *ending, f"Written: {', '.join(map(str, written))}"]) + "\n"
 
@@ -86,16 +110,22 @@ def _examples(options: argparse.Namespace) -> tuple[list[Example], list[str]]:
     problems = list(chain.from_iterable(one.problems for one in loaded))
     if problems:
         problems.append(f"{len(problems)} bad lines were left out.")
-    in_turn = chain.from_iterable(zip_longest(*drawn))
-    return [one for one in in_turn if one is not None], problems
+    in_turn = [one for one in chain.from_iterable(zip_longest(*drawn)) if one is not None]
+    repeated = [key for key, count in Counter(one.key for one in in_turn).items() if count > 1]
+    if repeated:
+        raise InvalidInput(
+            f"{len(repeated)} examples have the name of another, {repeated[0]!r} for one; give "
+            "them ids, and files of logs different names"
+        )
+    return in_turn, problems
 
 
 def _run(
     options: argparse.Namespace, examples: Sequence[Example], results: Results
-) -> tuple[Outcome, str]:
+) -> tuple[Outcome, list[str], str]:
     from attribot_rag.evaluation.answering import AskingOptions
     from attribot_rag.evaluation.evaluating import Evaluation, EvaluationOptions
-    from attribot_rag.evaluation.grid import COSTLY, EXACT, NAIVE, methods
+    from attribot_rag.evaluation.grid import COSTLY, EXACT, NAIVE, methods, named
     from attribot_rag.methods.progress import progress_bar
     from attribot_rag.models import load_model
 
@@ -103,10 +133,7 @@ def _run(
     measured = EvaluationOptions(asking=asking, num_random=options.random, minutes=options.minutes)
     proxy = load_model(options.proxy, device=options.device) if options.proxy else None
     known = methods(proxy)
-    wanted = options.methods or [name for name in known if name not in COSTLY]
-    for name in wanted:
-        if name not in known:
-            raise InvalidInput(f"unknown method {name!r}; choose of: {'; '.join(known)}")
+    wanted = set(named(options.methods, known) if options.methods else known.keys() - set(COSTLY))
     chosen = {name: known[name] for name in known if name in {EXACT, NAIVE, *wanted}}
     language_model = load_model(options.model, device=options.device)
     shown = options.progress and sys.stderr.isatty()
@@ -114,7 +141,7 @@ def _run(
         evaluation = Evaluation(language_model, chosen, results, measured, progress)
         outcome = evaluation.run(examples)
     dtype = str(language_model.dtype).removeprefix("torch.")
-    return outcome, f"{Path(language_model.name).name}, {dtype}"
+    return outcome, list(chosen), f"{Path(language_model.name).name}, {dtype}"
 
 
 def _write(options: argparse.Namespace, results: Results, model: str) -> Iterator[Path]:

@@ -32,13 +32,12 @@ _DECIMALS = 4
 class EvaluationOptions:
     """How examples are asked, and what is measured.
 
-    `num_random` is the number of random ablations for the linear datamodeling score, `tops` are
-    the numbers of best sources that are removed together. After `minutes` nothing new is begun.
+    `num_random` is the number of random ablations for the linear datamodeling score. After
+    `minutes` nothing new is begun.
     """
 
     asking: AskingOptions = field(default_factory=AskingOptions)
     num_random: int = 16
-    tops: tuple[int, ...] = (1, 3, 5)
     minutes: float | None = None
 
     def __post_init__(self) -> None:
@@ -48,8 +47,9 @@ class EvaluationOptions:
 
 @dataclass
 class Outcome:
-    """How a run ended: examples and methods that were left out, and why."""
+    """How a run ended: the examples that have results, and what was left out, and why."""
 
+    keys: list[str] = field(default_factory=list)
     problems: dict[str, str] = field(default_factory=dict)
     unsupported: dict[str, str] = field(default_factory=dict)
     out_of_time: bool = False
@@ -94,13 +94,17 @@ class Evaluation:
         answered = None
         try:
             question = ask(example, self._language_model, self._options.asking)
-            if not self._is_known(question):
+            if self._is_known(question):
+                self._outcome.keys.append(example.key)
+            else:
                 answered = answer(question, self._language_model)
                 if answered is None:
                     self._outcome.problems[example.key] = "the model answered with nothing"
         except InvalidInput as error:
             self._outcome.problems[example.key] = str(error)
         record = None if answered is None else self._keep(answered)
+        if record is not None:
+            self._outcome.keys.append(record.key)
         for name in self._methods:
             if answered is not None and record is not None:
                 self._score(answered, record, name)
@@ -212,7 +216,7 @@ class Evaluation:
         wanted = [
             *group_ablations(record),
             *random_ablations(record, self._options.num_random),
-            *top_ablations([one.scores for one in scores if one], self._options.tops),
+            *top_ablations(one.scores for one in scores if one),
         ]
         return [one for one in dict.fromkeys(wanted) if one not in known]
 

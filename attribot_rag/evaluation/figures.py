@@ -73,6 +73,7 @@ def _faithfulness(axes: Axes, results: Results, data_set: str) -> None:
         ours = name not in BASELINES
         axes.plot(*point, marker, color=gray, fillstyle="full" if ours else "none", label=name)
     axes.set_xscale("log")
+    axes.xaxis.set_major_formatter("{x:g}")
     axes.set_xlabel("seconds per answer (median, log scale)")
     axes.set_ylabel("mAP against outliers of exact leave-one-out")
     _legend(axes)
@@ -121,6 +122,7 @@ def _cost(axes: Axes, results: Results, data_set: str) -> None:
             tokens = [case.found.tokens for case in held]
             axes.plot(lengths, tokens, marker, color=gray, ms=3, fillstyle="none", label=name)
     axes.set_yscale("log")
+    axes.yaxis.set_major_formatter("{x:,.0f}")
     axes.set_xlabel("context, tokens")
     axes.set_ylabel("tokens through the model (log scale)")
     _legend(axes)

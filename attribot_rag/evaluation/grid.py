@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 
+from attribot_rag.errors import InvalidInput
 from attribot_rag.language_model import LanguageModel
 from attribot_rag.methods import Auto, Hierarchical, LeaveOneOut, Masked, Method, Proxy, Pruned
 from attribot_rag.methods.baselines import (
@@ -59,6 +61,25 @@ BASELINES = (
     "gradient norm",
     "similarity",
 )
+
+
+def named(wanted: Sequence[str], known: Collection[str]) -> list[str]:
+    """The known methods of these names, or of these families ('hierarchical', 'ContextCite').
+
+    Case, spaces, hyphens and underscores make no difference. Raises InvalidInput for another name.
+    """
+    found = []
+    for name in wanted:
+        exact = [one for one in known if _plain(one) == _plain(name)]
+        family = [one for one in known if _plain(one.split(",")[0]) == _plain(name)]
+        if not exact and not family:
+            raise InvalidInput(f"unknown method {name!r}; choose of: {'; '.join(known)}")
+        found += exact or family
+    return found
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[\s_-]+", "", name).lower()
 
 
 COSTLY = tuple(f"ContextCite, {count} ablations" for count in NUM_ABLATIONS if count > 64)

@@ -6,7 +6,12 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property, partial
 
-from attribot_rag.evaluation.ablations import Removed, group_ablations, random_ablations
+from attribot_rag.evaluation.ablations import (
+    TOPS,
+    Removed,
+    group_ablations,
+    random_ablations,
+)
 from attribot_rag.evaluation.grid import EXACT, NAIVE
 from attribot_rag.evaluation.metrics import (
     average_precision,
@@ -20,7 +25,6 @@ from attribot_rag.evaluation.metrics import (
 from attribot_rag.evaluation.results import Answered, Results, Scored
 
 TOP = 5
-TOPS = (1, 3, 5)
 
 
 @dataclass(frozen=True, eq=False)

@@ -102,9 +102,13 @@ def _plainly(found: dict[str, Point]) -> Iterator[str]:
         f"{found[ours].seconds:.2f} s)"
         for baseline in BASELINES
         for ours in found
-        if baseline in found and ours not in BASELINES and found[baseline].beats(found[ours])
+        if baseline in found and ours not in (EXACT, *BASELINES)
+        if found[baseline].beats(found[ours])
     ]
-    yield f"Where a baseline beats a method of ours in both: {'; '.join(beaten) or 'nowhere'}."
+    yield (
+        "Where a baseline is at least as good as a method of ours in both, and better in one: "
+        f"{'; '.join(beaten) or 'nowhere'}."
+    )
 
 
 def _statistics(answers: Sequence[Answered]) -> str:
@@ -145,8 +149,9 @@ def _explanation() -> list[str]:
         "what the answer loses without a method's k best sources. Means over answers with 95 % "
         "bootstrap intervals; costs are medians.",
         f"Seconds are those of a method from its scorer to its scores; generation's cache is taken "
-        f"over. '{NAIVE}'* is reckoned from three rows per answer, and its scores are those of "
-        f"'{EXACT}'.",
+        f"over, unless the answer was given: then every method reads the prompt first. Ratios are "
+        f"medians of each answer's. '{NAIVE}'* is reckoned from three rows per answer, and its "
+        f"scores are those of '{EXACT}'.",
     ]
 
 

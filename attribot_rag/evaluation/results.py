@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, ClassVar
@@ -113,6 +113,15 @@ class Results:
     def ablated(self, key: str, digest: str) -> dict[frozenset[int], Ablated]:
         """All that is known of the answer's ablations."""
         return self.ablations.get((key, digest), {})
+
+    def only(self, keys: Collection[str], methods: Collection[str]) -> Results:
+        """The same with no other examples and methods than these; not for adding to."""
+        view = Results.__new__(Results)
+        view.path = self.path
+        view.answers = {key: one for key, one in self.answers.items() if key in keys}
+        view.scores = {name: one for name, one in self.scores.items() if name[2] in methods}
+        view.ablations = self.ablations
+        return view
 
     def methods(self) -> list[str]:
         """In the order in which they were first run."""

@@ -50,8 +50,8 @@ class Auto:
     def __post_init__(self) -> None:
         for name, least in (("candidates", 1), ("rescore", 0)):
             value = getattr(self, name)
-            if isinstance(value, bool) or value < least:
-                raise InvalidInput(f"{name}={value!r}; use a number of at least {least}")
+            if not isinstance(value, int) or isinstance(value, bool) or value < least:
+                raise InvalidInput(f"{name}={value!r}; use a whole number of at least {least}")
         if not 0 <= self.min_agreement <= 1:
             raise InvalidInput(f"min_agreement={self.min_agreement!r}; use a value in [0, 1]")
         num_kept(self.keep, 1)

@@ -51,6 +51,8 @@ def choose(
         if method not in known:
             raise InvalidInput(f"unknown method {method!r}; choose one of {', '.join(known)}")
         method = known[method]()
+    if isinstance(method, type) or not callable(getattr(method, "run", None)):
+        raise InvalidInput(f"method={method!r}; pass a name, or an object such as LeaveOneOut()")
     if keep is not None and proxy is None:
         raise InvalidInput(f"keep={keep!r} is for a proxy; pass proxy=, or set it in the method")
     if proxy is None:

@@ -67,6 +67,10 @@ class ScoringModels:
                 self._refuse(kind, requested, str(error))
         raise AssertionError("Reference refuses nothing")
 
+    def make_ready(self, requested: str, generation: Generation) -> None:
+        """Make the twin and run the probes, if this was not done before; reads no prompt."""
+        self.masked_refusal(self.first(requested, generation))
+
     def first(self, requested: str, generation: Generation) -> type[Implementation]:
         """The one that `select` tries first; reads no prompt."""
         return next(self._right(requested, generation))

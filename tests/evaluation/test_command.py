@@ -8,6 +8,7 @@ import pytest
 from methods.scorers import many_documents
 
 from attribot_rag.cli import main
+from attribot_rag.evaluation.grid import methods, named
 
 LINE = {"question": "who closed it?", "documents": list(many_documents(4))}
 FEW = ["--methods", "auto", "masked", "attention weights"]
@@ -58,6 +59,40 @@ def test_two_results_compared(
     assert main(["evaluate", "--compare", results, results]) == 0
     said = capsys.readouterr().out
     assert "| mine | auto | Pearson | 2 | 0.000 [0.000, 0.000] | no difference seen |" in said
+
+
+def test_the_report_is_of_this_run_alone(tiny_model: str, log: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "found"
+    both: list[str | Path] = ["--log", log, "--output", folder]
+    evaluate(tiny_model, *both, "--examples", "2", "--methods", "auto", "masked")
+    evaluate(tiny_model, *both, "--examples", "1", "--methods", "AUTO")
+    text = (folder / "report.md").read_text()
+    assert "1 answers with exact scores" in text
+    assert "| masked |" not in text
+    assert "| auto | 1 |" in text
+
+
+def test_logs_of_the_same_name_are_not_mixed(
+    tiny_model: str, log: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = tmp_path / "other" / "mine.jsonl"
+    other.parent.mkdir()
+    other.write_text(log.read_text())
+    assert evaluate(tiny_model, "--log", log, "--log", other, *FEW) == 2
+    assert "'mine/" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (["leave_one_out"], ["leave-one-out"]),
+        (["Leave One Out", "masked"], ["leave-one-out", "masked"]),
+        (["contextcite"], [f"ContextCite, {count} ablations" for count in (32, 64, 128, 256)]),
+        (["masked_hierarchical"], [f"masked hierarchical, keep {keep}" for keep in (1, 3, 5)]),
+    ],
+)
+def test_names_of_methods_and_families(given: list[str], said: list[str]) -> None:
+    assert named(given, methods()) == said
 
 
 @pytest.mark.parametrize(

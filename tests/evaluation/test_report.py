@@ -58,7 +58,7 @@ def test_what_the_report_says(results: Results, tmp_path: Path) -> None:
     assert f"| {NAIVE}* | 8 | 9,000 |" in text
     assert "20.0 | 1.00 |" in text  # auto: 40 / 2 seconds, 2 / 2 seconds of generation
     assert "On the Pareto front of mAP and seconds: similarity, auto" in text
-    assert "in both: nowhere." in text
+    assert "better in one: nowhere." in text
     assert "![scatter](scatter.svg)" in text
     assert text.count("| gradient norm |") == 2
 

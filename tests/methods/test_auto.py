@@ -325,6 +325,7 @@ def test_any_options_give_the_same_scores(keep: float, rescore: int) -> None:
         {"min_agreement": 1.1},
         {"min_agreement": -0.1},
         {"candidates": 0},
+        {"candidates": 1.5},
         {"keep": 1.5},
     ],
 )

@@ -10,7 +10,7 @@ from tiny_tokenizers import byte_level
 from attribot_rag import Attribution, Attributor, LanguageModel
 from attribot_rag.context import Ablation, Document
 from attribot_rag.errors import InvalidInput
-from attribot_rag.methods import LeaveOneOut, choose
+from attribot_rag.methods import LeaveOneOut, Masked, choose
 from attribot_rag.methods.choice import METHODS
 from attribot_rag.prompting import rag_prompt
 from attribot_rag.scoring import Budget, ScoringOptions
@@ -133,3 +133,17 @@ def test_the_real_model_names_the_cause_by_every_method(smollm2: LanguageModel, 
     found = attributor.attribute(prompt, "It carries 84 passengers.", documents)
     assert found.top(1)[0].source.text == cause
     assert found.top(1)[0].score > 2
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"budget": 2}, r"budget=2; pass Budget\(seconds"),
+        ({"method": Masked}, "pass a name, or an object"),
+        ({"method": None}, "method=None; pass a name"),
+    ],
+)
+def test_options_of_a_wrong_kind_are_refused_at_once(options: dict[str, Any], said: str) -> None:
+    language_model = byte_level()
+    with pytest.raises(InvalidInput, match=said):
+        Attributor(language_model.model, language_model.tokenizer, **options)
