@@ -14,8 +14,8 @@ from attribot_rag.scoring import Scorer
 class GradientNorm:
     """The Frobenius norm of the response's log-likelihood's gradient by a source's embeddings.
 
-    One forward and one backward pass through the whole prompt (the gradient baseline of AttriBoT,
-    section 4).
+    One forward and one backward pass through the whole prompt, whose activations are all kept (the
+    gradient baseline of AttriBoT, section 4).
     """
 
     name = "gradient_norm"
