@@ -29,7 +29,6 @@ class ProgressBar(Progress):
 def progress_bar(
     *, shown: bool, doing: str = "attributing", unit: str = "source"
 ) -> Iterator[Progress]:
-    """A bar on a terminal or in a notebook while the block runs, or nothing."""
-    disable = None if shown else True  # None: where nobody looks
-    with tqdm(total=0, desc=doing, unit=unit, leave=False, disable=disable) as bar:
+    """A bar while the block runs, or nothing."""
+    with tqdm(total=0, desc=doing, unit=unit, leave=False, disable=not shown) as bar:
         yield ProgressBar(bar)
