@@ -37,8 +37,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--methods",
         nargs="+",
         metavar="NAME",
-        help="such as auto, hierarchical or ContextCite; a wrong name lists all (default: all but "
-        "ContextCite with more than 64 ablations)",
+        help="such as auto, hierarchical or ContextCite, or 'all'; a wrong name lists them "
+        "(default: one or two of each kind)",
     )
     add("--proxy", help="a smaller model, a folder or a Hugging Face id, for the proxy methods")
     add(
@@ -125,7 +125,7 @@ def _run(
 ) -> tuple[Outcome, list[str], str]:
     from attribot_rag.evaluation.answering import AskingOptions
     from attribot_rag.evaluation.evaluating import Evaluation, EvaluationOptions
-    from attribot_rag.evaluation.grid import COSTLY, EXACT, NAIVE, methods, named
+    from attribot_rag.evaluation.grid import DEFAULT, EXACT, NAIVE, methods, named
     from attribot_rag.methods.progress import progress_bar
     from attribot_rag.models import load_model
 
@@ -133,7 +133,7 @@ def _run(
     measured = EvaluationOptions(asking=asking, num_random=options.random, minutes=options.minutes)
     proxy = load_model(options.proxy, device=options.device) if options.proxy else None
     known = methods(proxy)
-    wanted = set(named(options.methods, known) if options.methods else known.keys() - set(COSTLY))
+    wanted = set(named(options.methods, known) if options.methods else known.keys() & set(DEFAULT))
     chosen = {name: known[name] for name in known if name in {EXACT, NAIVE, *wanted}}
     language_model = load_model(options.model, device=options.device)
     shown = options.progress and sys.stderr.isatty()

@@ -66,8 +66,11 @@ BASELINES = (
 def named(wanted: Sequence[str], known: Collection[str]) -> list[str]:
     """The known methods of these names, or of these families ('hierarchical', 'ContextCite').
 
-    Case, spaces, hyphens and underscores make no difference. Raises InvalidInput for another name.
+    Case, spaces, hyphens and underscores make no difference; 'all' is all. Raises InvalidInput for
+    another name.
     """
+    if list(wanted) == ["all"]:
+        return list(known)
     found = []
     for name in wanted:
         exact = [one for one in known if _plain(one) == _plain(name)]
@@ -82,8 +85,22 @@ def _plain(name: str) -> str:
     return re.sub(r"[\s_-]+", "", name).lower()
 
 
-COSTLY = tuple(f"ContextCite, {count} ablations" for count in NUM_ABLATIONS if count > 64)
-"""Which only run when they are named."""
+DEFAULT = (
+    EXACT,
+    NAIVE,
+    "auto",
+    "masked",
+    "hierarchical, keep 3",
+    "masked hierarchical, keep 3",
+    "pruning by masked, keep 5",
+    "proxy",
+    "proxy pruning, keep 5",
+    "ContextCite, 32 ablations",
+    "attention weights",
+    "gradient norm",
+    "similarity",
+)
+"""Which run when none is named; those with a proxy only if there is one."""
 
 
 def described(value: object) -> str:

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 from methods.scorers import many_documents
+from tiny_tokenizers import byte_level
 
 from attribot_rag.cli import main
-from attribot_rag.evaluation.grid import methods, named
+from attribot_rag.evaluation.grid import DEFAULT, methods, named
 
 LINE = {"question": "who closed it?", "documents": list(many_documents(4))}
 FEW = ["--methods", "auto", "masked", "attention weights"]
@@ -85,6 +86,7 @@ def test_logs_of_the_same_name_are_not_mixed(
 @pytest.mark.parametrize(
     ("given", "said"),
     [
+        (["all"], list(methods())),
         (["leave_one_out"], ["leave-one-out"]),
         (["Leave One Out", "masked"], ["leave-one-out", "masked"]),
         (["contextcite"], [f"ContextCite, {count} ablations" for count in (32, 64, 128, 256)]),
@@ -93,6 +95,10 @@ def test_logs_of_the_same_name_are_not_mixed(
 )
 def test_names_of_methods_and_families(given: list[str], said: list[str]) -> None:
     assert named(given, methods()) == said
+
+
+def test_the_default_methods_are_known() -> None:
+    assert set(DEFAULT) <= set(methods(byte_level()))
 
 
 @pytest.mark.parametrize(
