@@ -49,14 +49,21 @@ def cases_of(results: Results, data_set: str, method: str) -> list[Case]:
 
 
 def points(results: Results, data_set: str) -> dict[str, Point]:
-    """Median seconds and mAP of every method with scores of its own, over the same answers."""
+    """Median seconds and mAP of every method with scores, over the answers that all have."""
+    by_method = {
+        name: {case.answered.key: case for case in cases_of(results, data_set, name)}
+        for name in results.methods()
+        if name != NAIVE
+    }
+    scored = {name: held for name, held in by_method.items() if held}
+    shared = set.intersection(*map(set, scored.values())) if scored else set()
     found = {}
-    for method in results.methods():
-        held = cases_of(results, data_set, method)
-        faithfulness = summary(MEASURES[0], held)
-        if method != NAIVE and faithfulness is not None:
-            seconds = statistics.median(one.found.seconds for one in held)
-            found[method] = Point(seconds, faithfulness.mean)
+    for name, held in scored.items():
+        same = [case for key, case in held.items() if key in shared]
+        faithfulness = summary(MEASURES[0], same)
+        if faithfulness is not None:
+            seconds = statistics.median(case.found.seconds for case in same)
+            found[name] = Point(seconds, faithfulness.mean)
     return found
 
 
@@ -95,7 +102,8 @@ def _plainly(found: dict[str, Point]) -> Iterator[str]:
     if not found:
         return
     front = pareto_front(found)
-    yield f"On the Pareto front of mAP and seconds: {', '.join(front)}."
+    names = ", ".join(front)
+    yield f"On the Pareto front of mAP and seconds, over the answers that all have: {names}."
     beaten = [
         f"{baseline} beats {ours} (mAP {found[baseline].faithfulness:.3f} to "
         f"{found[ours].faithfulness:.3f}, {found[baseline].seconds:.2f} s to "

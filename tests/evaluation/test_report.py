@@ -57,7 +57,7 @@ def test_what_the_report_says(results: Results, tmp_path: Path) -> None:
     assert "exact score of the whole document: 1.000" in text
     assert f"| {NAIVE}* | 8 | 9,000 |" in text
     assert "20.0 | 1.00 |" in text  # auto: 40 / 2 seconds, 2 / 2 seconds of generation
-    assert "On the Pareto front of mAP and seconds: similarity, auto" in text
+    assert "mAP and seconds, over the answers that all have: similarity, auto" in text
     assert "better in one: nowhere." in text
     assert "![scatter](scatter.svg)" in text
     assert text.count("| gradient norm |") == 2
@@ -121,6 +121,18 @@ def test_figures_are_well_formed_and_labelled(results: Results, tmp_path: Path) 
                 if name in ("fill", "stroke") and value.startswith("#"):
                     colours.add(value)
         assert all(one[1:3] == one[3:5] == one[5:7] for one in colours if len(one) == 7)
+
+
+def test_methods_are_compared_over_the_answers_that_all_have(results: Results) -> None:
+    before = points(results, "set")
+    exact = results.of_method(EXACT)["set/0"].scores
+    key = "set/extra"
+    results.add(Answered(key, "q", "d", 300, 250, 9, [i // 4 for i in range(12)], [0], 2.0))
+    for name in (EXACT, "auto"):
+        worst: list[float | None] = [-(score or 0.0) for score in exact]
+        found = exact if name == EXACT else worst
+        results.add(Scored(key, "d", name, name, found, 9, 1e9, 9, 1e9, 500.0))
+    assert points(results, "set") == before
 
 
 def test_the_table_has_a_row_for_each_answer_and_method(results: Results, tmp_path: Path) -> None:
