@@ -122,8 +122,8 @@ def _notes(scorer: Scorer, scores: Scores) -> Iterator[str]:
         yield not_found_note(scorer.context.not_located)
     if scores.unit != "nats":
         yield (
-            f"Scores are not in nats but in units of {scores.unit}, for the whole answer: no "
-            "ablation was measured, and no verdict is given."
+            f"Scores are not in nats but in units of {scores.unit}, and for the whole answer: no "
+            "verdict is given."
         )
     yield from scores.notes
     if scores.num_dropped:

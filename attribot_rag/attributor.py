@@ -48,8 +48,8 @@ class Attributor:
     tokenizer, finds candidates for 'auto' where that pays and runs any other method; with `keep`
     (a number of sources, or a fraction) it only decides which sources the target scores: proxy
     pruning. `budget` bounds what one attribution may cost, not counting what is done once for a
-    model. `verdicts` are the thresholds by which
-    each sentence of the answer is judged, or None to leave that out.
+    model. `verdicts` are the thresholds by which each sentence of the answer is judged, or None to
+    leave that out.
     """
 
     def __init__(
@@ -117,13 +117,13 @@ class Attributor:
         """
         language_model = self.language_model
         language_model.check_length(len(generation.prompt_ids), len(generation.response_ids))
+        self._scoring_models.make_ready(self.scoring_options.implementation, generation)
+        meter = Meter(self.budget)
         tokens = TokenizedText.of(language_model.check_ids(generation.prompt_ids), language_model)
         language_model.check_ids(generation.response_ids)
         turns = _earlier_turns(prompt) if prompt is not None else ()
         context = locate_context(tokens, documents, self.context_options, earlier_turns=turns)
         given = generation.prompt_ids if prompt is None else prompt
-        self._scoring_models.make_ready(self.scoring_options.implementation, generation)
-        meter = Meter(self.budget)
         with progress_bar(shown=self.progress) as progress:
             scorer = Scorer(
                 language_model=language_model,

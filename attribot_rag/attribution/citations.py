@@ -74,8 +74,8 @@ def _judged(verdict: Verdict) -> CitedSentence:
 def _by_rule(
     attribution: Attribution, span: Interval, min_score: float, min_share: float
 ) -> CitedSentence:
-    ranked = attribution.top(len(attribution.sources), *span)
     if attribution.unit != "nats":
         return CitedSentence(*span, ())
+    ranked = attribution.top(len(attribution.sources), *span)
     least = max(min_score, min_share * ranked[0].score) if ranked else min_score
     return CitedSentence(*span, tuple(one.source.id for one in ranked if one.score >= least))

@@ -73,7 +73,7 @@ class SourceGroup:
 class Attribution:
     """Scores of sources for one response (positive: the source supports it).
 
-    In nats, unless `unit` says something else, as for methods that do not ablate.
+    In nats, unless `unit` says something else, as for baselines.
 
     `token_spans` [num_response_tokens] are the characters of `response` that each token stands
     for. `token_scores` [num_sources][num_response_tokens] hold None for a source that was not

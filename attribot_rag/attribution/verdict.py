@@ -32,8 +32,7 @@ class Verdict:
     - open: the budget or the method left no answer.
 
     `effect` is the sum of what each cited source is worth to the sentence, or what taking out a
-    group costs it, `reliance` what taking out
-    the whole context costs it, both in nats.
+    group costs it, `reliance` what taking out the whole context costs it, both in nats.
     """
 
     start: int

@@ -121,6 +121,7 @@ def answer(question: Question, language_model: LanguageModel) -> Answer | None:
     seconds = None
     if example.response is not None:
         response_ids = language_model.encode(example.response)
+        language_model.check_length(len(prompt_ids), len(response_ids))
         generation = Generation(prompt_ids, response_ids, retokenized=True)
     else:
         started = time.perf_counter()
