@@ -135,25 +135,14 @@ def test_interrupt_ends_quietly_with_status_130(tmp_path: Path) -> None:
         ) as process,
         pipe.open("w"),
     ):  # opens once the command reads, and keeps it waiting
-        out, err = interrupted(process)
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=60)
     assert (process.returncode, out, err) == (130, b"", b"")
 
 
 def heed_interrupts() -> None:
     """Whoever runs tests in the background of a script has told them to ignore interrupts."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
-
-
-def interrupted(process: subprocess.Popen[bytes]) -> tuple[bytes, bytes]:
-    """What it wrote; a signal right before the process begins to read is noticed at the next."""
-    for _ in range(3):
-        process.send_signal(signal.SIGINT)
-        try:
-            return process.communicate(timeout=20)
-        except subprocess.TimeoutExpired:
-            continue
-    process.kill()
-    return process.communicate()
 
 
 @pytest.mark.slow
