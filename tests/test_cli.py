@@ -5,6 +5,7 @@ import re
 import signal
 import subprocess
 import sys
+import time
 from importlib.metadata import version
 from pathlib import Path
 
@@ -135,6 +136,7 @@ def test_interrupt_ends_quietly_with_status_130(tmp_path: Path) -> None:
         ) as process,
         pipe.open("w"),
     ):  # opens once the command reads, and keeps it waiting
+        time.sleep(1)  # a signal between opening and reading would not interrupt the read
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=60)
     assert (process.returncode, out, err) == (130, b"", b"")
