@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,6 +10,7 @@ import torch
 
 from attribot_rag.context import Context, ContextOptions, TokenizedText, locate_context
 from attribot_rag.errors import InvalidInput
+from attribot_rag.evaluation.clock import CLOCKS
 from attribot_rag.evaluation.example import Example
 from attribot_rag.exchange import Exchange
 from attribot_rag.generation import Generation
@@ -66,7 +66,7 @@ class Question:
 class Answer:
     """The generation that answered a question, and its located context.
 
-    `seconds` is what the answer took, None if it was given.
+    `seconds` is what the answer took by the `clock`, None if it was given.
     """
 
     question: Question
@@ -74,17 +74,22 @@ class Answer:
     context: Context
     exchange: Exchange
     seconds: float | None
+    clock: str = "wall"
 
     def digest(self, language_model: LanguageModel) -> str:
         """Changes whenever the question, the model or the response does."""
         return _digest(self.question.digest(language_model), self.generation.response_ids)
 
     def scorer(
-        self, language_model: LanguageModel, models: ScoringModels, implementation: str = "auto"
+        self,
+        language_model: LanguageModel,
+        models: ScoringModels,
+        implementation: str = "auto",
+        of: type[Scorer] = Scorer,
     ) -> Scorer:
         """A new one, so that what another has read or counted does not show."""
         options = ScoringOptions(implementation=implementation)
-        return Scorer(
+        return of(
             language_model,
             self.generation,
             self.context,
@@ -115,7 +120,7 @@ def prompt_of(example: Example, template: str, language_model: LanguageModel) ->
     return f"{text}\nAnswer:"
 
 
-def answer(question: Question, language_model: LanguageModel) -> Answer | None:
+def answer(question: Question, language_model: LanguageModel, clock: str = "wall") -> Answer | None:
     """Let the model answer, unless the example holds an answer; None if it says nothing."""
     example, prompt_ids = question.example, question.prompt_ids
     seconds = None
@@ -124,9 +129,10 @@ def answer(question: Question, language_model: LanguageModel) -> Answer | None:
         language_model.check_length(len(prompt_ids), len(response_ids))
         generation = Generation(prompt_ids, response_ids, retokenized=True)
     else:
-        started = time.perf_counter()
+        now = CLOCKS[clock]
+        started = now()
         generated = _generated(prompt_ids, language_model, question.max_new_tokens)
-        seconds = time.perf_counter() - started
+        seconds = now() - started
         if generated is None:
             return None
         generation = generated
@@ -134,7 +140,7 @@ def answer(question: Question, language_model: LanguageModel) -> Answer | None:
     tokens = TokenizedText.of(prompt_ids, language_model)
     context = locate_context(tokens, example.documents, options)
     exchange = Exchange(question.prompt, context, options)
-    return Answer(question, generation, context, exchange, seconds)
+    return Answer(question, generation, context, exchange, seconds, clock)
 
 
 def _generated(

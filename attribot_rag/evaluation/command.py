@@ -55,6 +55,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="random ablations for the linear datamodeling score (default: %(default)s)",
     )
+    add(
+        "--clock",
+        choices=("wall", "cpu"),
+        default="wall",
+        help="what seconds are: those that you wait, or those of the processor, summed over "
+        "threads, which other work on the machine does not change (default: %(default)s)",
+    )
     add("--seed", type=int, default=0, help="of the sample (default: %(default)s)")
     add(
         "--output",
@@ -130,7 +137,12 @@ def _run(
     from attribot_rag.models import load_model
 
     asking = AskingOptions(template=options.template, max_new_tokens=options.max_new_tokens)
-    measured = EvaluationOptions(asking=asking, num_random=options.random, minutes=options.minutes)
+    measured = EvaluationOptions(
+        asking=asking,
+        num_random=options.random,
+        minutes=options.minutes,
+        clock=options.clock,
+    )
     proxy = load_model(options.proxy, device=options.device) if options.proxy else None
     known = methods(proxy)
     wanted = set(named(options.methods, known) if options.methods else known.keys() & set(DEFAULT))

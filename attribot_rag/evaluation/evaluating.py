@@ -6,7 +6,6 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from attribot_rag.assembling import workload_of
 from attribot_rag.context import Ablation, Context, DocumentSpan
 from attribot_rag.errors import InvalidInput, UnsupportedModel
 from attribot_rag.evaluation.ablations import (
@@ -16,15 +15,15 @@ from attribot_rag.evaluation.ablations import (
     top_ablations,
 )
 from attribot_rag.evaluation.answering import Answer, AskingOptions, Question, answer, ask
+from attribot_rag.evaluation.clock import check_clock
 from attribot_rag.evaluation.example import Example
-from attribot_rag.evaluation.grid import NAIVE, described
+from attribot_rag.evaluation.grid import described
+from attribot_rag.evaluation.measuring import Measuring
 from attribot_rag.evaluation.results import Ablated, Answered, Results, Scored
 from attribot_rag.language_model import LanguageModel
 from attribot_rag.methods import Auto, Method
-from attribot_rag.methods.cost import leave_one_out
-from attribot_rag.scoring import Progress, Scorer, ScoringModels
+from attribot_rag.scoring import Progress, ScoringModels
 
-_NUM_NAIVE_ROWS = 3
 _DECIMALS = 4
 
 
@@ -33,12 +32,13 @@ class EvaluationOptions:
     """How examples are asked, and what is measured.
 
     `num_random` is the number of random ablations for the linear datamodeling score. After
-    `minutes` nothing new is begun.
+    `minutes` nothing new is begun. `clock` is one of CLOCKS.
     """
 
     asking: AskingOptions = field(default_factory=AskingOptions)
     num_random: int = 16
     minutes: float | None = None
+    clock: str = "wall"
 
     def __post_init__(self) -> None:
         if self.minutes is not None and not self.minutes > 0:
@@ -73,6 +73,7 @@ class Evaluation:
         self._progress = progress or Progress()
         self._models = ScoringModels(language_model.model)
         self._warm = False
+        check_clock(options.clock, language_model.device.type)
         self._outcome = Outcome()
 
     def run(self, examples: Sequence[Example]) -> Outcome:
@@ -97,20 +98,18 @@ class Evaluation:
             if self._is_known(question):
                 self._outcome.keys.append(example.key)
             else:
-                answered = answer(question, self._language_model)
+                answered = answer(question, self._language_model, self._options.clock)
                 if answered is None:
                     self._outcome.problems[example.key] = "the model answered with nothing"
         except InvalidInput as error:
             self._outcome.problems[example.key] = str(error)
-        record = None if answered is None else self._keep(answered)
-        if record is not None:
-            self._outcome.keys.append(record.key)
+        measuring = None if answered is None else self._measuring(answered)
         for name in self._methods:
-            if answered is not None and record is not None:
-                self._score(answered, record, name)
+            if measuring is not None:
+                self._score(measuring, name)
             yield
-        if answered is not None and record is not None:
-            self._ablate(answered, record)
+        if measuring is not None:
+            self._ablate(measuring)
         yield
 
     def _is_known(self, question: Question) -> bool:
@@ -121,86 +120,39 @@ class Evaluation:
         names = (name for name in self._methods if name not in self._outcome.unsupported)
         return all(self._known_scores(known, name) for name in names) and not self._missing(known)
 
-    def _keep(self, answered: Answer) -> Answered:
+    def _measuring(self, answered: Answer) -> Measuring:
         record = _record(answered, self._language_model)
+        self._outcome.keys.append(record.key)
         known = self._results.answers.get(record.key)
         if known is not None and (known.question, known.digest) == (record.question, record.digest):
-            return known
-        self._results.add(record)
-        return record
+            record = known
+        else:
+            self._results.add(record)
+        clock = self._options.clock
+        return Measuring(answered, record, self._language_model, self._models, clock)
 
     def _known_scores(self, record: Answered, name: str) -> Scored | None:
         options = described(self._methods[name])
         return self._results.scored(record.key, record.digest, name, options)
 
-    def _score(self, answered: Answer, record: Answered, name: str) -> None:
-        if name in self._outcome.unsupported or self._known_scores(record, name):
+    def _score(self, measuring: Measuring, name: str) -> None:
+        if name in self._outcome.unsupported or self._known_scores(measuring.record, name):
             return
         if not self._warm:  # the first run makes twins and probes
             self._warm = True
-            Auto().run(self._scorer(answered))
+            Auto().run(measuring.scorer())
         try:
-            if name == NAIVE:
-                found = self._measured_naively(answered, record)
-            else:
-                found = self._measured(answered, record, name)
+            found = measuring.run(name, self._methods[name])
         except (UnsupportedModel, InvalidInput) as error:
             self._outcome.unsupported[name] = str(error)
         else:
             self._results.add(found)
 
-    def _measured(self, answered: Answer, record: Answered, name: str) -> Scored:
-        method, scorer = self._methods[name], self._scorer(answered)
-        started = time.perf_counter()
-        scores = method.run(scorer)
-        seconds = time.perf_counter() - started
-        expected = method.cost(workload_of(scorer))
-        usages = [usage for _, usage in scorer.session.usages]
-        return Scored(
-            key=record.key,
-            digest=record.digest,
-            method=name,
-            options=described(method),
-            scores=[None if one is None else round(one, _DECIMALS) for one in scores.totals],
-            tokens=sum(usage.tokens for usage in usages),
-            flops=sum(usage.flops for usage in usages),
-            expected_tokens=expected.target_tokens + expected.proxy_tokens,
-            expected_flops=expected.flops,
-            seconds=round(seconds, 3),
-            agreement=scores.agreement,
-        )
-
-    def _measured_naively(self, answered: Answer, record: Answered) -> Scored:
-        """What leave-one-out takes without a cache, by a few rows spread over the prompt.
-
-        Its head is on the response only. Its scores are those of exact leave-one-out.
-        """
-        scorer = self._scorer(answered, "reference")
-        count = len(scorer.units)
-        places = sorted({int((i + 0.5) * count / _NUM_NAIVE_ROWS) for i in range(_NUM_NAIVE_ROWS)})
-        started = time.perf_counter()
-        scorer.score([Ablation.of(*scorer.units[place]) for place in places])
-        seconds = time.perf_counter() - started
-        share = (count + 1) / (len(places) + 1)
-        expected = leave_one_out(workload_of(scorer))
-        return Scored(
-            key=record.key,
-            digest=record.digest,
-            method=NAIVE,
-            options=described(self._methods[NAIVE]),
-            scores=[],
-            tokens=round(scorer.usage.tokens * share),
-            flops=scorer.usage.flops * share,
-            expected_tokens=expected.target_tokens,
-            expected_flops=expected.flops,
-            seconds=round(seconds * share, 3),
-            extrapolated=True,
-        )
-
-    def _ablate(self, answered: Answer, record: Answered) -> None:
+    def _ablate(self, measuring: Measuring) -> None:
+        record = measuring.record
         missing = self._missing(record)
         if missing:
-            found = self._scorer(answered).score([Ablation.of(*sorted(one)) for one in missing])
+            found = measuring.scorer().score([Ablation.of(*sorted(one)) for one in missing])
             scores = (found.full - found.ablated).sum(1).tolist()
             self._results.add(
                 *(
@@ -220,9 +172,6 @@ class Evaluation:
         ]
         return [one for one in dict.fromkeys(wanted) if one not in known]
 
-    def _scorer(self, answered: Answer, implementation: str = "auto") -> Scorer:
-        return answered.scorer(self._language_model, self._models, implementation)
-
 
 def _record(answered: Answer, language_model: LanguageModel) -> Answered:
     generation, context = answered.generation, answered.context
@@ -237,6 +186,7 @@ def _record(answered: Answer, language_model: LanguageModel) -> Answered:
         documents=[source.documents[0] for source in context.sources],
         evidence=_evidence(context, example.evidence),
         seconds=None if answered.seconds is None else round(answered.seconds, 3),
+        clock=answered.clock,
     )
 
 

@@ -32,7 +32,7 @@ def report(results: Results, model: str, command: str, figures: Sequence[Path]) 
         "# Evaluation",
         f"Model {model}; {hardware()}. {_versions()}",
         f"    {command}",
-        *_explanation(),
+        *_explanation(results),
     ]
     for data_set in data_sets(results):
         lines += [f"## {data_set}", *_of_data_set(results, data_set)]
@@ -148,7 +148,7 @@ def _table(scored: dict[str, list[Case]], measures: Sequence[Measure]) -> str:
     return "\n".join(lines)
 
 
-def _explanation() -> list[str]:
+def _explanation(results: Results) -> list[str]:
     return [
         "mAP and recall are against the outliers of exact leave-one-out (the paper's form of the "
         "ESD test, one-sided), over the answers that have any. Pearson and Spearman are against "
@@ -156,11 +156,20 @@ def _explanation() -> list[str]:
         "people marked. LDS is the linear datamodeling score over random ablations, top-k drop "
         "what the answer loses without a method's k best sources. Means over answers with 95 % "
         "bootstrap intervals; costs are medians.",
-        f"Seconds are those of a method from its scorer to its scores; generation's cache is taken "
-        f"over, unless the answer was given: then every method reads the prompt first. Ratios are "
-        f"medians of each answer's. '{NAIVE}'* is reckoned from three rows per answer, and its "
-        f"scores are those of '{EXACT}'.",
+        f"Seconds {clocks(results)} are those of a method from its scorer to its scores; "
+        "generation's cache is taken over, unless the answer was given: then every method reads "
+        "the prompt first. ContextCite's with few ablations are a part of those with more. Ratios "
+        f"are medians of each answer's. '{NAIVE}'* is reckoned from three rows per answer, and "
+        f"its scores are those of '{EXACT}'.",
     ]
+
+
+def clocks(results: Results) -> str:
+    """What the seconds are."""
+    used = {one.clock for one in results.scores.values()}
+    if used == {"cpu"}:
+        return "of the processor, summed over threads,"
+    return "of the wall clock" + " or of the processor (see the results)" * ("cpu" in used)
 
 
 def hardware() -> str:

@@ -18,7 +18,7 @@ class Answered:
 
     `question` is the digest of what was asked, `digest` that of the answer too. `documents` is the
     first document that holds each source, `evidence` are the sources that people marked. Seconds
-    are None for an answer that was given.
+    are by the `clock`, and None for an answer that was given.
     """
 
     kind: ClassVar[str] = "answer"
@@ -32,6 +32,7 @@ class Answered:
     documents: list[int]
     evidence: list[int]
     seconds: float | None
+    clock: str = "wall"
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,8 @@ class Scored:
 
     `scores` [num_sources] are for the whole response, None for a source that was not scored.
     `tokens` and `flops` are what went through models, the expected ones by the cost model.
-    `extrapolated` says that only some rows were run, and the rest reckoned.
+    `seconds` are by the `clock`. `extrapolated` says that only some rows were run, and the rest
+    reckoned.
     """
 
     kind: ClassVar[str] = "scores"
@@ -55,6 +57,7 @@ class Scored:
     expected_tokens: float
     expected_flops: float
     seconds: float
+    clock: str = "wall"
     agreement: float | None = None
     extrapolated: bool = False
 

@@ -1,0 +1,128 @@
+"""Methods on one answer: shared ablations and clocks."""
+
+import time
+
+import numpy as np
+import pytest
+from evaluation.test_evaluating import EXAMPLES, OPTIONS
+from tiny_tokenizers import byte_level
+
+from attribot_rag.context import Ablation
+from attribot_rag.errors import InvalidInput
+from attribot_rag.evaluation.answering import Answer, answer, ask
+from attribot_rag.evaluation.clock import check_clock
+from attribot_rag.evaluation.evaluating import _record
+from attribot_rag.evaluation.measuring import Measuring
+from attribot_rag.evaluation.remembering import RememberingScorer
+from attribot_rag.language_model import LanguageModel
+from attribot_rag.methods import LeaveOneOut, Masked
+from attribot_rag.methods.baselines import ContextCite
+from attribot_rag.scoring import ScoringModels
+
+
+@pytest.fixture(scope="module")
+def language_model() -> LanguageModel:
+    return byte_level()
+
+
+@pytest.fixture(scope="module")
+def answered(language_model: LanguageModel) -> Answer:
+    found = answer(ask(EXAMPLES[2], language_model, OPTIONS.asking), language_model)
+    assert found is not None
+    return found
+
+
+def measuring(answered: Answer, language_model: LanguageModel, clock: str = "wall") -> Measuring:
+    record = _record(answered, language_model)
+    models = ScoringModels(language_model.model)
+    return Measuring(answered, record, language_model, models, clock)
+
+
+def test_shared_ablations_give_what_separate_ones_do(
+    answered: Answer, language_model: LanguageModel
+) -> None:
+    together = measuring(answered, language_model)
+    for count in (4, 12, 12, 8, 16):
+        name = f"ContextCite, {count} ablations"
+        shared = together.run(name, ContextCite(count))
+        alone = measuring(answered, language_model).run(name, ContextCite(count))
+        assert shared.scores == pytest.approx(alone.scores, abs=1e-3)
+        assert shared.expected_tokens == alone.expected_tokens
+        row = answered.generation.response_ids  # the full prompt's is scored in every part
+        assert 0 <= shared.tokens - alone.tokens <= 4 * len(row)
+
+
+def test_more_ablations_take_the_time_of_fewer_too(
+    answered: Answer, language_model: LanguageModel
+) -> None:
+    together = measuring(answered, language_model)
+    few, more = (together.run(f"{count}", ContextCite(count)) for count in (4, 64))
+    assert 0 < few.seconds < more.seconds
+    assert few.tokens < more.tokens
+
+
+def test_another_sampling_shares_nothing(answered: Answer, language_model: LanguageModel) -> None:
+    together = measuring(answered, language_model)
+    for method in (ContextCite(8), ContextCite(8, seed=1), ContextCite(8, keep=0.8)):
+        alone = measuring(answered, language_model).run("one", method)
+        assert together.run("one", method).tokens == alone.tokens
+
+
+def test_a_remembered_ablation_costs_nothing_and_stays_the_same(
+    answered: Answer, language_model: LanguageModel
+) -> None:
+    models = ScoringModels(language_model.model)
+    scorer = answered.scorer(language_model, models, of=RememberingScorer)
+    plain = answered.scorer(language_model, models)
+    ablations = [Ablation.of(0), Ablation.of(1, 2), Ablation.of(0)]
+    first = scorer.score(ablations)
+    tokens = scorer.usage.scored_tokens
+    again = scorer.score(ablations[::-1])
+    assert scorer.usage.scored_tokens - tokens == len(answered.generation.response_ids)
+    np.testing.assert_allclose(first.ablated, plain.score(ablations).ablated, atol=1e-4)
+    np.testing.assert_array_equal(again.ablated, first.ablated[::-1])
+    assert again.in_step == first.in_step[::-1]
+    assert scorer.score([]).ablated.shape == (0, len(answered.generation.response_ids))
+
+
+def test_masked_ablations_are_never_taken_for_exact_ones(
+    answered: Answer, language_model: LanguageModel
+) -> None:
+    scorer = answered.scorer(
+        language_model, ScoringModels(language_model.model), of=RememberingScorer
+    )
+    exact = scorer.score([Ablation.of(0)])
+    masked = scorer.score([Ablation.of(0)], recompute="question")
+    assert np.abs(exact.ablated - masked.ablated).max() > 1e-6
+    assert masked.in_step == (False,)
+
+
+def test_the_processor_s_clock_does_not_count_waiting(
+    answered: Answer, language_model: LanguageModel
+) -> None:
+    class Waiting(LeaveOneOut):
+        def run(self, scorer):  # type: ignore[no-untyped-def]
+            time.sleep(1)
+            return super().run(scorer)
+
+    seconds = {
+        clock: measuring(answered, language_model, clock).run("one", Waiting())
+        for clock in ("wall", "cpu")
+    }
+    assert seconds["wall"].seconds > 1
+    assert seconds["cpu"].clock == "cpu"
+    assert seconds["cpu"].seconds < seconds["wall"].seconds
+
+
+def test_a_clock_that_cannot_see_the_device_is_refused() -> None:
+    with pytest.raises(InvalidInput, match="does not count what cuda does"):
+        check_clock("cpu", "cuda")
+    with pytest.raises(InvalidInput, match="unknown clock 'sun'; choose one of wall, cpu"):
+        check_clock("sun", "cpu")
+
+
+def test_a_clock_is_kept_with_every_figure(answered: Answer, language_model: LanguageModel) -> None:
+    on_processor = answer(answered.question, language_model, "cpu")
+    assert on_processor is not None
+    assert _record(on_processor, language_model).clock == "cpu"
+    assert measuring(answered, language_model, "cpu").run("masked", Masked()).clock == "cpu"
