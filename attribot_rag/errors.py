@@ -33,5 +33,13 @@ class ScoringOutOfMemory(AttributionError, MemoryError):
     """Even a single ablation does not fit into memory."""
 
 
+class NotRecorded(AttributionError):
+    """An answer that the model was not seen to give."""
+
+
+class QueueFull(AttributionError):
+    """More answers wait for their attribution than were allowed to."""
+
+
 class SchemaError(AttributionError, ValueError):
     """A serialized attribution that does not follow the schema."""

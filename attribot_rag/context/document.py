@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,6 +11,8 @@ from attribot_rag.errors import InvalidInput
 # What holds a document's text, with the fields that stand beside it and say nothing: LangChain
 # writes the name of the class.
 _TEXT_FIELDS: Mapping[str, tuple[str, ...]] = {"text": (), "page_content": ("type",)}
+_TITLES = ("title", "source", "file", "file_name", "file_path")
+_URLS = ("url", "link", "source")
 
 
 @dataclass(frozen=True)
@@ -20,6 +22,21 @@ class Document:
     text: str
     id: str | None = None
     metadata: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def title(self) -> str:
+        """What its metadata calls it, or where that says it is from; '' if it does neither."""
+        return self._first(_TITLES)
+
+    @property
+    def url(self) -> str:
+        """Where its metadata says that it can be read, '' if nowhere."""
+        found = self._first(_URLS)
+        return found if found.startswith(("http://", "https://")) else ""
+
+    def _first(self, keys: Sequence[str]) -> str:
+        given = (self.metadata.get(key) for key in keys)
+        return next((one for one in given if isinstance(one, str) and one.strip()), "")
 
     @classmethod
     def of(cls, value: str | Document | Mapping[str, Any] | Any) -> Document:

@@ -18,7 +18,6 @@ _REMARKS = {
     "open": "not decided",
 }
 _QUOTE_LENGTH = 400
-_TITLES = ("title", "source", "file")
 
 
 @dataclass(frozen=True)
@@ -105,8 +104,7 @@ def report_on(attribution: Attribution, *, top: int) -> Report:
 
 def label_of(document: Document, index: int) -> str:
     """A document's title (or where it is from) and its id; its place if it has neither."""
-    given = (document.metadata.get(key) for key in _TITLES)
-    title = next((value for value in given if isinstance(value, str) and value.strip()), "")
+    title = document.title
     identifier = str(document.id) if document.id is not None else ""
     if title and title not in identifier:
         return f"{title} ({identifier})" if identifier else title

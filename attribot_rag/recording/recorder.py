@@ -6,12 +6,34 @@ import threading
 import time
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import cached_property
 from types import TracebackType
 
 from attribot_rag.errors import InvalidInput
 from attribot_rag.generation import Generation
 from attribot_rag.language_model import LanguageModel
 from attribot_rag.recording.hook import GenerateHook
+
+
+class _Kept:
+    """A generation, with its prompt as text from when it is first looked for."""
+
+    def __init__(self, generation: Generation, language_model: LanguageModel) -> None:
+        self.generation = generation
+        self._language_model = language_model
+
+    @cached_property
+    def prompts(self) -> tuple[str, str]:
+        """The prompt with its special tokens and without them."""
+        ids, decode = self.generation.prompt_ids, self._language_model.decode
+        return decode(ids), decode(ids, skip_special_tokens=True)
+
+    def holds(self, generation: Generation) -> bool:
+        """Whether that is this generation, whole or cut."""
+        return self.generation.prompt_ids is generation.prompt_ids
+
+    def drop_cache(self) -> None:
+        self.generation = self.generation.without_cache()
 
 
 class GenerationRecorder:
@@ -32,7 +54,7 @@ class GenerationRecorder:
         self._max_generations = max_generations
         self._max_cache_bytes = max_cache_bytes
         self._hook: GenerateHook | None = None
-        self._generations: list[Generation] = []
+        self._kept: list[_Kept] = []
         self._lock = threading.Lock()
 
     def attach(self) -> GenerationRecorder:
@@ -62,7 +84,7 @@ class GenerationRecorder:
     def generations(self) -> tuple[Generation, ...]:
         """What is kept, oldest first."""
         with self._lock:
-            return tuple(self._generations)
+            return tuple(one.generation for one in self._kept)
 
     def find(
         self,
@@ -79,11 +101,26 @@ class GenerationRecorder:
         `contains` must stand in it. Waits up to `timeout` seconds for generations that are under
         way when it is called: a streamed answer is seen before `generate` returns.
         """
+        found = self.find_shown(response, prompt=prompt, contains=contains, timeout=timeout)
+        return None if found is None else found[0]
+
+    def find_shown(
+        self,
+        shown: str,
+        *,
+        prompt: str | None = None,
+        contains: Sequence[str] = (),
+        timeout: float = 0.0,
+    ) -> tuple[Generation, int] | None:
+        """As `find`, with the character at which the response begins in the text that was shown.
+
+        That is 0 unless the prompt was shown before it.
+        """
         hook = self._hook
         awaited = set(hook.in_flight) if hook is not None else set()
         deadline = time.monotonic() + timeout
         while True:
-            found = self._search(response, prompt, contains)
+            found = self._search(shown, prompt, contains)
             if found is not None or hook is None:
                 return found
             with hook.idle:
@@ -92,15 +129,19 @@ class GenerationRecorder:
                 if awaited and remaining > 0:
                     hook.idle.wait(remaining)
                     continue
-            return self._search(response, prompt, contains)
+            return self._search(shown, prompt, contains)
 
     def release(self, generation: Generation) -> None:
         """Let go of a generation's cache once it is attributed; its ids stay."""
         with self._lock:
-            self._generations = [
-                kept.without_cache() if kept.cache is generation.cache else kept
-                for kept in self._generations
-            ]
+            for kept in self._kept:
+                if kept.holds(generation):
+                    kept.drop_cache()
+
+    def forget(self, generation: Generation) -> None:
+        """Keep it no longer, whole or cut."""
+        with self._lock:
+            self._kept = [kept for kept in self._kept if not kept.holds(generation)]
 
     def wait_until_idle(self, timeout: float) -> None:
         """Return once the model generates nothing, or after `timeout` seconds."""
@@ -110,29 +151,33 @@ class GenerationRecorder:
                 hook.idle.wait_for(lambda: not hook.in_flight, timeout)
 
     def _keep(self, generations: list[Generation]) -> None:
+        new = [_Kept(generation, self._language_model) for generation in generations]
         with self._lock:
-            kept = (self._generations + generations)[-self._max_generations :]
+            self._kept = (self._kept + new)[-self._max_generations :]
             cache_bytes = 0
-            for index in reversed(range(len(kept))):
-                cache_bytes += kept[index].cache_bytes
+            for kept in reversed(self._kept):
+                cache_bytes += kept.generation.cache_bytes
                 if cache_bytes > self._max_cache_bytes:
-                    kept[index] = kept[index].without_cache()
-            self._generations = kept
+                    kept.drop_cache()
 
     def _search(
-        self, response: str, prompt: str | None, contains: Sequence[str]
-    ) -> Generation | None:
+        self, shown: str, prompt: str | None, contains: Sequence[str]
+    ) -> tuple[Generation, int] | None:
         wanted = None if prompt is None else self._bare(prompt)
-        for generation in reversed(self.generations):
-            seen, read = (
-                self._language_model.decode(generation.prompt_ids, skip_special_tokens=skip)
-                for skip in (False, True)
-            )
+        with self._lock:
+            known = tuple(reversed(self._kept))
+        for kept in known:
+            generation, (seen, read) = kept.generation, kept.prompts
             if wanted is not None and wanted not in (self._bare(seen), self._bare(read)):
                 continue
-            if all(text.strip() in seen for text in contains):
-                with suppress(InvalidInput):
-                    return shown_part(self._language_model, generation, response)
+            if not all(text.strip() in seen for text in contains):
+                continue
+            for before in ("", seen, read):
+                if shown.startswith(before):
+                    start = len(before)
+                    with suppress(InvalidInput):
+                        part = shown_part(self._language_model, generation, shown[start:])
+                        return part, start
         return None
 
     def _bare(self, prompt: str) -> str:

@@ -1,0 +1,125 @@
+"""Answers that a framework's local model gave, and their attribution."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import Any
+
+from attribot_rag.adapting.outcome import Outcome
+from attribot_rag.adapting.worker import Worker
+from attribot_rag.attributor import Attributor, Documents
+from attribot_rag.errors import AttributionError, InvalidInput, NotRecorded
+from attribot_rag.generation import Generation
+from attribot_rag.language_model import LanguageModel, Prompt
+from attribot_rag.recording import GenerationRecorder
+
+logger = logging.getLogger(__name__)
+
+_WAIT = 30.0
+_MAX_GENERATIONS = 256  # a large batch has been generated before the first answer is told
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a framework knows of an answer.
+
+    `text` is what its caller was given: the answer or its beginning, perhaps with the prompt before
+    it. `said` are texts that all stand in the prompt, which tell it from other prompts.
+    """
+
+    text: str
+    documents: Documents
+    said: Sequence[str]
+    prompt: Prompt | None = None
+
+
+class AnswerAttributor:
+    """Attributes the answers of one local model, and never breaks what asked for it.
+
+    Records the model's generations from the start, until `close`. `options` are those of
+    Attributor. Errors become outcomes, and are logged, unless `raise_error` is set.
+    """
+
+    def __init__(
+        self,
+        language_model: LanguageModel,
+        *,
+        max_pending: int = 32,
+        raise_error: bool = False,
+        **options: Any,
+    ) -> None:
+        if max_pending < 1:
+            raise InvalidInput(f"max_pending={max_pending!r}; use at least 1")
+        self.attributor = Attributor(
+            language_model.model, language_model.tokenizer, **{"progress": False, **options}
+        )
+        self.attributor.recorder = GenerationRecorder(
+            self.attributor.language_model, max_generations=_MAX_GENERATIONS
+        ).attach()
+        self.max_pending = max_pending
+        self.raise_error = raise_error
+        self._worker = Worker.of(language_model.model)
+
+    @property
+    def language_model(self) -> LanguageModel:
+        return self.attributor.language_model
+
+    def close(self) -> None:
+        """Stop recording; the model gets its own `generate` back when nobody records it."""
+        self.attributor.recorder.detach()
+
+    def attribute(self, answer: Answer) -> Outcome:
+        """Attribute it here and now, as soon as no other attribution of the model runs."""
+        try:
+            generation, start = self._captured(answer)
+            return self._worker.run(lambda: self._attributed(answer, generation, start))
+        except Exception as error:  # the user's chain must not be lost to its attribution
+            return self.failed(error)
+
+    def submit(self, answer: Answer, then: Callable[[Outcome], None]) -> Future[Outcome]:
+        """Attribute it in the background, and tell `then` before the future is done.
+
+        Raises QueueFull if `max_pending` answers wait already.
+        """
+
+        def task() -> Outcome:
+            outcome = self.attribute(answer)
+            then(outcome)
+            return outcome
+
+        return self._worker.submit(task, max_pending=self.max_pending)
+
+    def failed(self, error: Exception) -> Outcome:
+        """The outcome of what could not be attributed; raises it if that was asked for."""
+        if self.raise_error:
+            raise error
+        unexpected = None if isinstance(error, AttributionError) else error
+        logger.warning("no attribution: %s", error, exc_info=unexpected)
+        return Outcome(error=error)
+
+    def _captured(self, answer: Answer) -> tuple[Generation, int]:
+        """The recorded generation, and where its response begins in the answer's text.
+
+        While it is still under way, as a streamed one may be, it is waited for.
+        """
+        if not answer.text.strip():
+            raise InvalidInput(f"the answer {answer.text!r} is empty, nothing can be attributed")
+        recorder = self.attributor.recorder
+        found = recorder.find_shown(answer.text, contains=answer.said, timeout=_WAIT)
+        if found is None:
+            raise NotRecorded(
+                f"the answer {answer.text[:60]!r} is none that {self.language_model.name!r} was "
+                "seen to give to this prompt: another model gave it, a cache, or something changed "
+                "its text; pass the model that answers, and do so before it answers"
+            )
+        recorder.forget(found[0])
+        return found
+
+    def _attributed(self, answer: Answer, generation: Generation, start: int) -> Outcome:
+        attribution = self.attributor.attribute_generation(
+            generation, answer.documents, answer.prompt, response=answer.text[start:]
+        )
+        return Outcome(attribution, start=start)

@@ -1,0 +1,151 @@
+"""What of an attribution fits beside the answer: a summary of bounded size."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from attribot_rag.attribution.citations import Citations, CitedSentence, cite
+from attribot_rag.attribution.result import Attribution
+from attribot_rag.attribution.serialization import SCHEMA_VERSION
+
+MAX_SUMMARY_BYTES = 16_384
+_DECIMALS = 4
+
+
+@dataclass(frozen=True)
+class _Size:
+    """How much is told: sources, documents and sentences, and characters of each text."""
+
+    num_sources: int
+    num_documents: int
+    num_sentences: int
+    num_characters: int
+    metadata: bool
+
+
+_SIZES = (
+    _Size(20, 50, 100, 400, True),
+    _Size(20, 50, 100, 200, False),
+    _Size(10, 20, 60, 100, False),
+    _Size(5, 10, 30, 60, False),
+    _Size(3, 5, 10, 30, False),
+    _Size(0, 0, 0, 30, False),
+)
+
+
+def summarize(attribution: Attribution, *, start: int = 0) -> dict[str, Any]:
+    """Verdicts, cited documents and the best sources, as plain data of at most 16 KB of JSON.
+
+    Positions are characters of the text that was shown, in which the response begins at `start`.
+    What did not fit is counted under `omitted`. Its schema is summary_schema.json.
+    """
+    citations = cite(attribution)
+    sizes = iter(_SIZES)
+    data = _summary(attribution, citations, start, next(sizes))
+    while len(json.dumps(data).encode()) > MAX_SUMMARY_BYTES:
+        data = _summary(attribution, citations, start, next(sizes))
+    return data
+
+
+def _summary(
+    attribution: Attribution, citations: Citations, start: int, size: _Size
+) -> dict[str, Any]:
+    ranked = attribution.top(size.num_sources)
+    told = [one.source.id for one in ranked]
+    documents = list(_told_documents(attribution, citations, told))[: size.num_documents]
+    sentences = citations.sentences[: size.num_sentences]
+    provenance = attribution.provenance
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "status": "partial" if attribution.partial else "complete",
+        "start": start,
+        "end": start + len(attribution.response),
+        "unit": attribution.unit,
+        "sentences": [_sentence(attribution, one, start) for one in sentences],
+        "documents": [_document(attribution, citations, one, size) for one in documents],
+        "sources": [_source(attribution, one.source.id, one.score, size) for one in ranked],
+        "agreement": attribution.agreement,
+        "notes": [_cut(note, 2 * size.num_characters) for note in attribution.notes[:10]],
+        "method": _cut(provenance.method, 200),
+        "model": _cut(provenance.model, 200),
+        "retokenized": provenance.retokenized,
+        "seconds": round(provenance.seconds, 3),
+        "omitted": {
+            "sources": len(attribution.sources) - len(ranked),
+            "documents": len(attribution.documents) - len(documents),
+            "sentences": len(citations.sentences) - len(sentences),
+        },
+    }
+
+
+def _told_documents(
+    attribution: Attribution, citations: Citations, source_ids: list[int]
+) -> Iterator[int]:
+    """First those that are cited, then those of the best sources, then the others."""
+    first = sorted(citations.numbers, key=lambda one: citations.numbers[one])
+    of_sources = [one for index in source_ids for one in attribution.sources[index].documents]
+    yield from dict.fromkeys([*first, *of_sources, *range(len(attribution.documents))])
+
+
+def _sentence(attribution: Attribution, cited: CitedSentence, start: int) -> dict[str, Any]:
+    documents = {
+        document: None
+        for source_id in cited.source_ids
+        for document in attribution.sources[source_id].documents
+    }
+    found: dict[str, Any] = {
+        "start": start + cited.start,
+        "end": start + cited.end,
+        "sources": list(cited.source_ids),
+        "documents": list(documents),
+        "either": cited.either,
+    }
+    if cited.verdict is not None:
+        found["verdict"] = cited.verdict.kind
+        found["effect"] = _rounded(cited.verdict.effect)
+        found["reliance"] = _rounded(cited.verdict.reliance)
+        found["follows"] = cited.verdict.follows
+    return found
+
+
+def _document(
+    attribution: Attribution, citations: Citations, index: int, size: _Size
+) -> dict[str, Any]:
+    document = attribution.documents[index]
+    found: dict[str, Any] = {
+        "index": index,
+        "id": None if document.id is None else _cut(str(document.id), size.num_characters),
+        "number": citations.numbers.get(index),
+        "title": _cut(document.title, size.num_characters),
+        "url": document.url if len(document.url) <= 5 * size.num_characters else "",
+        "located": index not in attribution.not_located,
+    }
+    if size.metadata:
+        found["metadata"] = {
+            str(key): _cut(value, size.num_characters) if isinstance(value, str) else value
+            for key, value in document.metadata.items()
+            if type(value) in (str, int, float, bool) and len(str(key)) <= size.num_characters
+        }
+    return found
+
+
+def _source(attribution: Attribution, index: int, score: float, size: _Size) -> dict[str, Any]:
+    source = attribution.sources[index]
+    return {
+        "id": index,
+        "text": _cut(source.text.strip(), size.num_characters),
+        "documents": list(source.documents),
+        "score": round(score, _DECIMALS),
+        "exact": attribution.exact[index],
+    }
+
+
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else round(value, _DECIMALS)
+
+
+def _cut(text: str, length: int) -> str:
+    return text if len(text) <= length else text[: length - 1] + "…"
