@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import PurePath
 from typing import Any
 
 import numpy as np
@@ -50,6 +51,12 @@ class Provenance:
     self_check: float | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
     versions: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def model_name(self) -> str:
+        """The model without the folder that it was loaded from."""
+        path = PurePath(self.model)
+        return path.name if path.is_absolute() else self.model
 
 
 @dataclass(frozen=True)

@@ -70,7 +70,7 @@ def _summary(
         "agreement": attribution.agreement,
         "notes": [_cut(note, 2 * size.num_characters) for note in attribution.notes[:10]],
         "method": _cut(provenance.method, 200),
-        "model": _cut(provenance.model, 200),
+        "model": _cut(provenance.model_name, 200),
         "retokenized": provenance.retokenized,
         "seconds": round(provenance.seconds, 3),
         "omitted": {

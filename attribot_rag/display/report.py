@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from pathlib import PurePath
 
 from attribot_rag.attribution import Attribution, Citations, Provenance, Verdict, cite
 from attribot_rag.attribution.notes import not_found_note
@@ -213,10 +212,8 @@ def _remarks(attribution: Attribution, num_unscored: int) -> Iterable[str]:
 
 
 def _described(provenance: Provenance) -> str:
-    path = PurePath(provenance.model)
-    model = path.name if path.is_absolute() else provenance.model
     return (
-        f"{provenance.method.replace('_', '-')} in {provenance.seconds:.2f} s on {model} "
+        f"{provenance.method.replace('_', '-')} in {provenance.seconds:.2f} s on {provenance.model_name} "
         f"({provenance.implementation}, {provenance.dtype}, {provenance.device}), "
         f"{_count(provenance.prompt_tokens, 'prompt token')}, "
         f"{_count(provenance.scored_tokens, 'token')} scored in "

@@ -1,0 +1,27 @@
+"""Which retrieved text caused the answer of a LangChain chain on a local model."""
+
+from langchain_attribot.compressor import DeduplicatingCompressor
+from langchain_attribot.documents import METADATA_KEY
+from langchain_attribot.handler import AttributionCallbackHandler
+from langchain_attribot.messages import citations_of
+from langchain_attribot.results import AttributedRun
+from langchain_attribot.wrapping import attribute, with_attribution
+
+__all__ = [
+    "METADATA_KEY",
+    "AttributedRun",
+    "AttributionCallbackHandler",
+    "AttributionMiddleware",
+    "DeduplicatingCompressor",
+    "attribute",
+    "citations_of",
+    "with_attribution",
+]
+
+
+def __getattr__(name: str) -> object:
+    if name == "AttributionMiddleware":  # needs langchain, an extra
+        from langchain_attribot.middleware import AttributionMiddleware
+
+        return AttributionMiddleware
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

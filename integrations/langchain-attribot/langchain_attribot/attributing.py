@@ -1,0 +1,106 @@
+"""What the handler and the middleware do with an answer."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Any, Literal, get_args
+from uuid import UUID
+
+from attribot_rag import InvalidInput
+from attribot_rag.adapting import Answer, AnswerAttributor, Outcome
+from langchain_attribot.models import language_model_of
+from langchain_attribot.results import AttributedRun, Results
+
+logger = logging.getLogger(__name__)
+
+Mode = Literal["inline", "background"]
+
+
+class Attributing:
+    """Attributes the answers of one model, here or in the background, and keeps the last ones.
+
+    In mode 'background' at most `max_pending` answers may wait; `on_result` is told of every one
+    that is finished. `options` are those of attribot_rag.Attributor, where a proxy may be a
+    LangChain model too.
+    """
+
+    def __init__(
+        self,
+        llm: Any,
+        *,
+        mode: Mode = "inline",
+        max_pending: int = 32,
+        max_results: int = 128,
+        on_result: Callable[[AttributedRun], None] | None = None,
+        raise_error: bool = False,
+        results: Results | None = None,
+        proxy: Any = None,
+        **options: Any,
+    ) -> None:
+        if mode not in get_args(Mode):
+            raise InvalidInput(f"mode={mode!r}; choose one of {', '.join(get_args(Mode))}")
+        if max_results < 1:
+            raise InvalidInput(f"max_results={max_results!r}; use at least 1")
+        self.answers = AnswerAttributor(
+            language_model_of(llm),
+            max_pending=max_pending,
+            raise_error=raise_error,
+            proxy=None if proxy is None else language_model_of(proxy),
+            **options,
+        )
+        self.results = Results(max_results) if results is None else results
+        self.in_background = mode == "background"
+        self._on_result = on_result
+
+    def attribute(self, run_id: UUID, root_id: UUID, answer: Answer) -> AttributedRun:
+        """The finished run; in the background one that is under way."""
+        run = AttributedRun(run_id, root_id, answer.documents)
+        if not self.in_background:
+            return self._finished(run, self.answers.attribute(answer))
+        future: Future[AttributedRun] = Future()
+        self.results.expect(run, future)
+        try:
+            self.answers.submit(
+                answer, lambda outcome: future.set_result(self._finished(run, outcome))
+            )
+        except Exception as error:  # the queue is full
+            future.set_result(self._finished(run, Outcome(error=error)))
+            self.answers.failed(error)
+        return self.results[run_id]
+
+    def result(self, run_id: UUID | str, timeout: float | None = None) -> AttributedRun:
+        """The finished run of this id or with this root, waited for while it is under way.
+
+        Raises TimeoutError after `timeout` seconds, InvalidInput for a run without attribution.
+        """
+        future = self.results.under_way(run_id)
+        return self._known(run_id) if future is None else future.result(timeout)
+
+    async def aresult(self, run_id: UUID | str, timeout: float | None = None) -> AttributedRun:
+        """The same, without blocking the event loop."""
+        future = self.results.under_way(run_id)
+        if future is None:
+            return self._known(run_id)
+        return await asyncio.wait_for(asyncio.shield(asyncio.wrap_future(future)), timeout)
+
+    def _known(self, run_id: UUID | str) -> AttributedRun:
+        try:
+            return self.results[run_id]
+        except KeyError:
+            raise InvalidInput(
+                f"no attribution of the run {run_id}: it retrieved nothing, its model was not "
+                "called, or max_results others came after it"
+            ) from None
+
+    def _finished(self, under_way: AttributedRun, outcome: Outcome) -> AttributedRun:
+        run = AttributedRun(under_way.run_id, under_way.root_id, under_way.documents, outcome)
+        self.results.add(run)
+        if self._on_result is not None:
+            try:
+                self._on_result(run)
+            except Exception:
+                logger.exception("on_result failed for the run %s", run.run_id)
+        return run

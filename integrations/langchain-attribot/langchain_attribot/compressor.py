@@ -1,0 +1,43 @@
+"""A document compressor that leaves nothing in the prompt twice."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from langchain_core.callbacks import Callbacks
+from langchain_core.documents import BaseDocumentCompressor, Document
+from pydantic import Field
+
+from attribot_rag.adapting import Kept, remove_duplicates
+
+MERGED_KEY = "merged"
+
+
+class DeduplicatingCompressor(BaseDocumentCompressor):
+    """Removes retrieved documents, and parts of them, that say what others say already.
+
+    Equal and nearly equal documents (`threshold`, a similarity up to 1) and those that another one
+    holds are removed; sentences that a document shares with an earlier one, as chunks that overlap
+    do, are cut off its beginning and end (`min_overlap` characters or more, None leaves them). A
+    document that stands for others names them under `merged` in its metadata, with their ids and
+    metadata. Documents are copied, never changed.
+    """
+
+    threshold: float = Field(default=0.9, gt=0, le=1)
+    min_overlap: int | None = Field(default=30, ge=1)
+
+    def compress_documents(
+        self, documents: Sequence[Document], query: str, callbacks: Callbacks | None = None
+    ) -> list[Document]:
+        texts = [document.page_content for document in documents]
+        kept = remove_duplicates(texts, threshold=self.threshold, min_overlap=self.min_overlap)
+        return [_copied(documents, one) for one in kept]
+
+
+def _copied(documents: Sequence[Document], kept: Kept) -> Document:
+    document = documents[kept.index]
+    others = [documents[index] for index in (*kept.merged, *kept.overlapping)]
+    metadata = dict(document.metadata)
+    if others:
+        metadata[MERGED_KEY] = [{"id": one.id, "metadata": dict(one.metadata)} for one in others]
+    return document.model_copy(update={"page_content": kept.text, "metadata": metadata})

@@ -1,0 +1,74 @@
+"""Documents in whatever LangChain passes around."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from langchain_core.documents import Document
+from langchain_core.messages import BaseMessage
+
+from attribot_rag import Document as Retrieved
+
+METADATA_KEY = "attribot_documents"
+"""Where a run's configuration may name documents that are in the prompt as plain text."""
+
+_MAX_DEPTH = 4
+
+
+def documents_in(value: Any, depth: int = _MAX_DEPTH) -> Iterator[Document]:
+    """Documents in dicts, lists and artifacts of tool messages, in their order."""
+    if isinstance(value, Document):
+        yield value
+    elif depth and isinstance(value, BaseMessage):
+        yield from documents_in(getattr(value, "artifact", None), depth - 1)
+    elif depth and isinstance(value, Mapping):
+        for item in value.values():
+            yield from documents_in(item, depth - 1)
+    elif depth and isinstance(value, list | tuple):
+        for item in value:
+            yield from documents_in(item, depth - 1)
+
+
+def named_in(metadata: Mapping[str, Any] | None) -> list[Document]:
+    """Documents that the configuration names, as Documents, mappings or texts."""
+    given = (metadata or {}).get(METADATA_KEY) or ()
+    return [_langchain(one) for one in ([given] if isinstance(given, str | Document) else given)]
+
+
+def _langchain(value: Any) -> Document:
+    if isinstance(value, Document):
+        return value
+    known = Retrieved.of(value)
+    return Document(page_content=known.text, id=known.id, metadata=dict(known.metadata))
+
+
+def merged(lists: Iterable[Sequence[Document]], key: Callable[[Document], str]) -> list[Document]:
+    """All documents of all lists, each as often as the list that has it most often.
+
+    What has the same `key` is the same document.
+    """
+    found: list[Document] = []
+    counts: Counter[str] = Counter()
+    for documents in lists:
+        seen: Counter[str] = Counter()
+        for document in documents:
+            name = key(document)
+            seen[name] += 1
+            if seen[name] > counts[name]:
+                counts[name] += 1
+                found.append(document)
+    return found
+
+
+def by_text(document: Document) -> str:
+    """The same for a document that something on the way added metadata to, such as a rank."""
+    return json.dumps([document.id, document.page_content])
+
+
+def by_everything(document: Document) -> str:
+    """The same for copies only."""
+    fields = [document.id, document.page_content, document.metadata]
+    return json.dumps(fields, default=str, sort_keys=True)

@@ -1,0 +1,287 @@
+"""The callback handler: documents in, answers out, attribution attached."""
+
+from __future__ import annotations
+
+import asyncio
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import UUID
+
+from langchain_core.callbacks import BaseCallbackHandler, dispatch_custom_event
+from langchain_core.documents import Document
+from langchain_core.messages import BaseMessage
+from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, GenerationChunk, LLMResult
+
+from attribot_rag import Budget, Method
+from attribot_rag.adapting import Answer
+from langchain_attribot.attributing import Attributing, Mode
+from langchain_attribot.documents import documents_in, named_in
+from langchain_attribot.messages import KEY, attach, chat_of, register, said_in
+from langchain_attribot.results import AttributedRun, Results
+from langchain_attribot.run_tree import Kind, Run, RunTree
+
+
+@dataclass(eq=False)
+class _Call:
+    """A call of a model that is under way: its run, its prompt, and what was streamed so far."""
+
+    run: Run
+    said: list[str]
+    prompt: str | list[dict[str, str]]
+    streamed: list[str] = field(default_factory=list)
+    attributed: bool = False
+    summary: dict[str, Any] | None = None
+
+
+class AttributionCallbackHandler(BaseCallbackHandler):
+    """Attaches to every answer which retrieved text caused it.
+
+        handler = AttributionCallbackHandler(chat)
+        rag = chain.with_config(callbacks=[handler])
+        rag.invoke("Who signed the treaty?").response_metadata["attribution"]
+
+    `llm` is the chain's ChatHuggingFace or HuggingFacePipeline on a local pipeline. Attach the
+    handler to the chain or pass it per call, not to the model, where it sees no retriever.
+
+    `method`, `proxy`, `keep`, `budget` and further `options` are those of attribot_rag.Attributor;
+    a proxy may be a LangChain model too. With `citations`, `content_blocks` of attributed messages
+    show them as standard annotations. In mode 'background' answers come at once, with the status
+    'pending', and what caused them later: to `on_result`, and to whoever asks `result` or
+    `aresult`; `max_pending` answers may wait.
+
+    Summaries of at most 16 KB are attached to messages and dicts; `results` keeps the whole of the
+    last `max_results` runs. What fails becomes an 'error' there and a line in the log, unless
+    `raise_error` is set.
+    """
+
+    def __init__(
+        self,
+        llm: Any,
+        *,
+        method: str | Method = "auto",
+        proxy: Any = None,
+        keep: int | float | None = None,
+        budget: Budget | None = None,
+        citations: bool = False,
+        mode: Mode = "inline",
+        raise_error: bool = False,
+        **options: Any,
+    ) -> None:
+        self._attributing = Attributing(
+            llm,
+            mode=mode,
+            raise_error=raise_error,
+            method=method,
+            proxy=proxy,
+            keep=keep,
+            budget=budget,
+            **options,
+        )
+        self.raise_error = raise_error
+        self._citations = citations
+        self._tree = RunTree()
+        self._calls: dict[UUID, _Call] = {}
+        self._warned = False
+        if citations:
+            register()
+
+    @property
+    def results(self) -> Results:
+        """The last runs, by the id of the model's run and of its root (`config["run_id"]`)."""
+        return self._attributing.results
+
+    @property
+    def last(self) -> AttributedRun | None:
+        """The run that was attributed last."""
+        return self.results.last
+
+    def close(self) -> None:
+        """Stop recording the model's generations."""
+        self._attributing.answers.close()
+
+    def result(self, run_id: UUID | str, timeout: float | None = None) -> AttributedRun:
+        """The finished run of this id or with this root, waited for while it is under way.
+
+        Raises TimeoutError after `timeout` seconds, InvalidInput for a run without attribution.
+        """
+        return self._attributing.result(run_id, timeout)
+
+    async def aresult(self, run_id: UUID | str, timeout: float | None = None) -> AttributedRun:
+        """The same, without blocking the event loop."""
+        return await self._attributing.aresult(run_id, timeout)
+
+    def on_chain_start(
+        self,
+        serialized: dict[str, Any],
+        inputs: Any,
+        *,
+        run_id: UUID,
+        parent_run_id: UUID | None = None,
+        **_: Any,
+    ) -> None:
+        self._tree.begin(run_id, parent_run_id, "chain", tuple(documents_in(inputs)))
+
+    def on_chain_end(self, outputs: Any, *, run_id: UUID, **_: Any) -> None:
+        run = self._tree.end(run_id, tuple(documents_in(outputs)))
+        if run is None or run.parent is not None or not isinstance(outputs, dict):
+            return
+        known = self.results.get(run_id)
+        if known is not None and "messages" not in outputs:
+            outputs[KEY] = known.summary
+
+    def on_chain_error(self, error: BaseException, *, run_id: UUID, **_: Any) -> None:
+        self._tree.end(run_id)
+
+    def on_tool_start(
+        self,
+        serialized: dict[str, Any],
+        input_str: str,
+        *,
+        run_id: UUID,
+        parent_run_id: UUID | None = None,
+        **_: Any,
+    ) -> None:
+        self._tree.begin(run_id, parent_run_id, "tool")
+
+    def on_tool_end(self, output: Any, *, run_id: UUID, **_: Any) -> None:
+        self._tree.end(run_id, tuple(documents_in(output)))
+
+    def on_tool_error(self, error: BaseException, *, run_id: UUID, **_: Any) -> None:
+        self._tree.end(run_id)
+
+    def on_retriever_start(
+        self,
+        serialized: dict[str, Any],
+        query: str,
+        *,
+        run_id: UUID,
+        parent_run_id: UUID | None = None,
+        **_: Any,
+    ) -> None:
+        self._tree.begin(run_id, parent_run_id, "retriever")
+
+    def on_retriever_end(self, documents: Sequence[Document], *, run_id: UUID, **_: Any) -> None:
+        self._tree.end(run_id, tuple(documents))
+
+    def on_retriever_error(self, error: BaseException, *, run_id: UUID, **_: Any) -> None:
+        self._tree.end(run_id)
+
+    def on_chat_model_start(
+        self,
+        serialized: dict[str, Any],
+        messages: list[list[BaseMessage]],
+        *,
+        run_id: UUID,
+        parent_run_id: UUID | None = None,
+        metadata: dict[str, Any] | None = None,
+        **_: Any,
+    ) -> None:
+        given = [*documents_in(messages), *named_in(metadata)]
+        run = self._begin_call(run_id, parent_run_id, given)
+        self._calls[run_id] = _Call(run, said_in(messages[0]), chat_of(messages[0]))
+
+    def on_llm_start(
+        self,
+        serialized: dict[str, Any],
+        prompts: list[str],
+        *,
+        run_id: UUID,
+        parent_run_id: UUID | None = None,
+        metadata: dict[str, Any] | None = None,
+        **_: Any,
+    ) -> None:
+        run = self._begin_call(run_id, parent_run_id, named_in(metadata))
+        self._calls[run_id] = _Call(run, [prompts[0]], prompts[0])
+
+    def _begin_call(
+        self, run_id: UUID, parent_run_id: UUID | None, given: Sequence[Document]
+    ) -> Run:
+        kind: Kind = "model"
+        run = self._tree.begin(run_id, parent_run_id, kind, tuple(given))
+        if run.orphan and not given and not self._warned:
+            self._warned = True
+            warnings.warn(
+                "AttributionCallbackHandler is attached to the model, where it sees no retriever; "
+                "attach it to the chain, chain.with_config(callbacks=[handler]), or pass it per "
+                "call",
+                stacklevel=2,
+            )
+        return run
+
+    def on_llm_new_token(
+        self,
+        token: str | list[str | dict[str, Any]],
+        *,
+        chunk: GenerationChunk | ChatGenerationChunk | None = None,
+        run_id: UUID,
+        **_: Any,
+    ) -> None:
+        call = self._calls.get(run_id)
+        if call is None or call.attributed:
+            return
+        call.streamed.append(str(token) if chunk is None else chunk.text)
+        if isinstance(chunk, ChatGenerationChunk) and _is_last(chunk):
+            summary = self._attributed(call, "".join(call.streamed))
+            attach(chunk, summary, citations=self._citations)
+
+    def on_llm_end(self, response: LLMResult, *, run_id: UUID, **_: Any) -> None:
+        call = self._calls.pop(run_id, None)
+        if call is None:
+            return
+        generations = [one for row in response.generations for one in row]
+        try:
+            if len(generations) == 1 and not _calls_tools(generations[0]):
+                summary = self._attributed(call, generations[0].text)
+                attach(generations[0], summary, citations=self._citations)
+        finally:
+            self._tree.end(run_id)
+
+    def on_llm_error(self, error: BaseException, *, run_id: UUID, **_: Any) -> None:
+        call = self._calls.pop(run_id, None)
+        stopped = isinstance(error, GeneratorExit | asyncio.CancelledError)
+        try:
+            if call is not None and stopped and self._attributing.in_background:
+                self._attributed(call, "".join(call.streamed))
+        finally:
+            self._tree.end(run_id)
+
+    def _attributed(self, call: _Call, text: str) -> dict[str, Any] | None:
+        """The summary of the answer's attribution, None if nothing was retrieved."""
+        if call.attributed:
+            return call.summary
+        call.attributed = True
+        documents = self._tree.documents_for(call.run, "\n".join(call.said))
+        if not documents or not text.strip():
+            return None
+        answer = Answer(text, tuple(documents), tuple(call.said), call.prompt)
+        run = self._attributing.attribute(call.run.id, call.run.root, answer)
+        if run.attribution is not None:
+            self._tree.use(call.run, _located(run))
+        if not self._attributing.in_background:
+            _announce(run.summary)
+        call.summary = run.summary
+        return call.summary
+
+
+def _located(run: AttributedRun) -> list[Document]:
+    gone = frozenset(run.attribution.not_located if run.attribution is not None else ())
+    return [one for index, one in enumerate(run.documents) if index not in gone]
+
+
+def _is_last(chunk: ChatGenerationChunk) -> bool:
+    return getattr(chunk.message, "chunk_position", None) == "last"
+
+
+def _calls_tools(generation: Any) -> bool:
+    message = generation.message if isinstance(generation, ChatGeneration) else None
+    return bool(getattr(message, "tool_calls", None))
+
+
+def _announce(summary: dict[str, Any]) -> None:
+    """Tell `astream_events` of it; only within a chain is there anyone to tell."""
+    try:
+        dispatch_custom_event(KEY, summary)
+    except RuntimeError:  # a model called on its own
+        return

@@ -1,0 +1,119 @@
+"""Messages: what they say, and what is attached to them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage
+from langchain_core.messages.block_translators import register_translator
+from langchain_core.messages.content import (
+    Citation,
+    ContentBlock,
+    create_citation,
+    create_text_block,
+)
+from langchain_core.outputs import ChatGeneration, Generation
+
+KEY = "attribution"
+_PROVIDER = "langchain-attribot"
+_ROLES = {"human": "user", "ai": "assistant", "system": "system", "tool": "tool"}
+_WRITTEN_BY_TEMPLATES = ("ai",)  # reasoning is left out of earlier answers, tool calls are added
+
+
+def text_of(message: BaseMessage) -> str:
+    """Its text, without blocks of any other kind."""
+    content = message.content
+    if isinstance(content, str):
+        return content
+    parts = (part if isinstance(part, str) else part.get("text") for part in content)
+    return "".join(part for part in parts if isinstance(part, str))
+
+
+def said_in(messages: Sequence[BaseMessage]) -> list[str]:
+    """Texts that stand in the prompt as they are, whatever the chat template makes of the rest."""
+    kept = (one for one in messages if one.type not in _WRITTEN_BY_TEMPLATES)
+    return [text for one in kept if (text := text_of(one).strip())]
+
+
+def chat_of(messages: Sequence[BaseMessage]) -> list[dict[str, str]]:
+    """The messages as chat templates take them."""
+    return [
+        {"role": _ROLES.get(one.type, getattr(one, "role", one.type)), "content": text_of(one)}
+        for one in messages
+    ]
+
+
+def attach(generation: Generation, summary: dict[str, Any] | None, *, citations: bool) -> None:
+    """Give the generation's message the summary, or take an old one away.
+
+    The message is replaced by a copy, because a cache may hold the one that is there; a chunk, of
+    which a copy would not reach the caller, is written to.
+    """
+    if not isinstance(generation, ChatGeneration):
+        return
+    message = generation.message
+    if summary is None and KEY not in message.response_metadata:
+        return
+    changed = attached(message, summary, citations=citations)
+    if isinstance(message, AIMessageChunk):
+        message.response_metadata = changed.response_metadata
+    else:
+        generation.message = changed
+
+
+def attached(
+    message: BaseMessage, summary: dict[str, Any] | None, *, citations: bool
+) -> BaseMessage:
+    """A copy of the message with this summary and no other."""
+    metadata = {key: one for key, one in message.response_metadata.items() if key != KEY}
+    if summary is not None:
+        metadata[KEY] = summary
+        if citations and metadata.get("model_provider") in (None, _PROVIDER):
+            metadata["model_provider"] = _PROVIDER
+    return message.model_copy(update={"response_metadata": metadata})
+
+
+def citations_of(message: AIMessage) -> list[Citation]:
+    """LangChain's standard annotations for what each sentence of an attributed message cites."""
+    summary = message.response_metadata.get(KEY) or {}
+    texts = {source["id"]: source["text"] for source in summary.get("sources", ())}
+    documents = {one["index"]: one for one in summary.get("documents", ())}
+    return [
+        _citation(
+            sentence, documents[index], [texts[one] for one in sentence["sources"] if one in texts]
+        )
+        for sentence in summary.get("sentences", ())
+        for index in sentence["documents"]
+        if index in documents
+    ]
+
+
+def _citation(sentence: dict[str, Any], document: dict[str, Any], cited: Sequence[str]) -> Citation:
+    return create_citation(
+        url=document["url"] or None,
+        title=document["title"] or None,
+        start_index=sentence["start"],
+        end_index=sentence["end"],
+        cited_text=" … ".join(cited) or None,
+        document_id=document["id"],
+        number=document["number"],
+    )
+
+
+def _with_citations(message: AIMessage) -> list[ContentBlock]:
+    """The content blocks of a message whose content is text, with its citations.
+
+    The content stays text, which every chat model takes as history.
+    """
+    if not isinstance(message.content, str) or message.tool_calls:
+        raise NotImplementedError
+    found = citations_of(message)
+    if not found:
+        raise NotImplementedError
+    return [create_text_block(message.content, annotations=list(found))]
+
+
+def register() -> None:
+    """Have `content_blocks` of attributed messages show their citations."""
+    register_translator(_PROVIDER, _with_citations, _with_citations)

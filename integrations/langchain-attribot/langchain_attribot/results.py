@@ -1,0 +1,109 @@
+"""Attributions of runs, for the callers whose answers cannot carry them."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+from uuid import UUID
+
+from attribot_rag import Attribution
+from attribot_rag.adapting import Outcome
+
+
+@dataclass(frozen=True, eq=False)
+class AttributedRun:
+    """One answer: the model's run, the root run that it was a part of, and what came of it.
+
+    `documents` are the Documents that it was attributed to; `outcome` is None while it is under
+    way.
+    """
+
+    run_id: UUID
+    root_id: UUID
+    documents: Sequence[Any]
+    outcome: Outcome | None = None
+
+    @property
+    def attribution(self) -> Attribution | None:
+        """The whole result, None while it is under way and if there is an `error`."""
+        return None if self.outcome is None else self.outcome.attribution
+
+    @property
+    def error(self) -> BaseException | None:
+        return None if self.outcome is None else self.outcome.error
+
+    @cached_property
+    def summary(self) -> dict[str, Any]:
+        """What is attached to the answer: plain data of at most 16 KB, with its `status`."""
+        found = {"status": "pending"} if self.outcome is None else self.outcome.summary()
+        return {**found, "run_id": str(self.run_id)}
+
+
+class Results(Mapping[UUID, AttributedRun]):
+    """The last runs, by the id of the model's run and by that of its root.
+
+    A root stands for the last of its answers that could be attributed. The oldest are forgotten.
+    """
+
+    def __init__(self, max_results: int) -> None:
+        self._max_results = max_results
+        self._runs: OrderedDict[UUID, AttributedRun] = OrderedDict()
+        self._futures: dict[UUID, Future[AttributedRun]] = {}
+        self._lock = threading.Lock()
+        self.last: AttributedRun | None = None
+
+    def __getitem__(self, run_id: UUID | str) -> AttributedRun:
+        return self._runs[_uuid(run_id)]
+
+    def __iter__(self) -> Iterator[UUID]:
+        return iter(tuple(self._runs))
+
+    def __len__(self) -> int:
+        return len(self._runs)
+
+    def add(self, run: AttributedRun) -> None:
+        """Keep it in place of what was known of the run."""
+        with self._lock:
+            self._put(run.run_id, run)
+            known = self._runs.get(run.root_id)
+            replaced = known is None or known.attribution is None or run.error is None
+            if run.root_id == run.run_id or replaced:
+                self._put(run.root_id, run)
+            if run.outcome is not None:
+                self.last = run
+
+    def expect(self, run: AttributedRun, future: Future[AttributedRun]) -> None:
+        """Let callers wait for what is under way."""
+        ids = {run.run_id, run.root_id}
+        with self._lock:
+            self._futures.update(dict.fromkeys(ids, future))
+        self.add(run)
+        future.add_done_callback(lambda _: self._forget(ids, future))
+
+    def under_way(self, run_id: UUID | str) -> Future[AttributedRun] | None:
+        return self._futures.get(_uuid(run_id))
+
+    @property
+    def num_under_way(self) -> int:
+        return len(set(map(id, tuple(self._futures.values()))))
+
+    def _put(self, run_id: UUID, run: AttributedRun) -> None:
+        self._runs[run_id] = run
+        self._runs.move_to_end(run_id)
+        while len(self._runs) > self._max_results:
+            self._runs.popitem(last=False)
+
+    def _forget(self, ids: set[UUID], future: Future[AttributedRun]) -> None:
+        with self._lock:
+            for one in ids:
+                if self._futures.get(one) is future:
+                    del self._futures[one]
+
+
+def _uuid(run_id: UUID | str) -> UUID:
+    return run_id if isinstance(run_id, UUID) else UUID(run_id)

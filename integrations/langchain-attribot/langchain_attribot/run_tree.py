@@ -1,0 +1,128 @@
+"""Which run is part of which, and which documents came up where."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+from uuid import UUID
+
+from langchain_core.documents import Document
+
+from langchain_attribot.documents import by_everything, by_text, merged
+
+Kind = Literal["chain", "tool", "retriever", "model"]
+
+_MAX_TREES = 1024
+
+
+@dataclass(eq=False)
+class Run:
+    """One run that has begun.
+
+    `given` are documents in its input, `found` those that it gave; a retriever's stand for all that
+    other retrievers gave it. `orphan` says that it names a parent that was not seen.
+    """
+
+    id: UUID
+    root: UUID
+    kind: Kind
+    parent: Run | None
+    orphan: bool
+    given: Sequence[Document] = ()
+    found: Sequence[Document] | None = None
+    children: list[Run] = field(default_factory=list)
+
+    def documents(self) -> list[Document]:
+        """All that came up within it.
+
+        What retrievers and tools gave, and what else is seen in inputs and outputs: new documents
+        that a step made of those.
+        """
+        made: list[Sequence[Document]] = []
+        seen: list[Sequence[Document]] = []
+        self._collect(made, seen)
+        return merged([merged(made, by_everything), *seen], by_text)
+
+    def _collect(self, made: list[Sequence[Document]], seen: list[Sequence[Document]]) -> None:
+        seen.append(self.given)
+        if self.found is not None:
+            (seen if self.kind == "chain" else made).append(self.found)
+            if self.kind == "retriever":
+                return
+        for child in self.children:
+            child._collect(made, seen)
+
+
+class RunTree:
+    """Runs that have not ended yet, by id; a root takes everything within it along when it ends.
+
+    Runs of a root that never ends are forgotten after a thousand others have begun.
+    """
+
+    def __init__(self) -> None:
+        self._runs: dict[UUID, Run] = {}
+        self._trees: dict[UUID, list[UUID]] = {}
+        self._used: dict[UUID, set[str]] = {}
+        self._lock = threading.RLock()
+
+    def __len__(self) -> int:
+        return len(self._runs) + len(self._trees) + len(self._used)
+
+    def begin(
+        self, run_id: UUID, parent_id: UUID | None, kind: Kind, given: Sequence[Document] = ()
+    ) -> Run:
+        with self._lock:
+            parent = None if parent_id is None else self._runs.get(parent_id)
+            root = run_id if parent is None else parent.root
+            orphan = parent is None and parent_id is not None
+            run = Run(run_id, root, kind, parent, orphan, given)
+            if parent is not None:
+                parent.children.append(run)
+            self._runs[run_id] = run
+            self._trees.setdefault(root, []).append(run_id)
+            if len(self._trees) > _MAX_TREES:
+                self.forget(next(iter(self._trees)))
+            return run
+
+    def end(self, run_id: UUID, found: Sequence[Document] | None = None) -> Run | None:
+        """The run, if it is known, with what it gave; a root is forgotten."""
+        with self._lock:
+            run = self._runs.get(run_id)
+            if run is not None:
+                run.found = found
+                if run.parent is None:
+                    self.forget(run_id)
+            return run
+
+    def forget(self, root: UUID) -> None:
+        with self._lock:
+            for run_id in self._trees.pop(root, ()):
+                self._runs.pop(run_id, None)
+            self._used.pop(root, None)
+
+    def documents_for(self, run: Run, prompt: str) -> list[Document]:
+        """Those that can stand in a model's prompt: its own, and its nearest ancestor's with any.
+
+        Documents that an earlier answer within the same root used are left out, unless they are in
+        this prompt too.
+        """
+        with self._lock:
+            nearest: list[Document] = []
+            ancestor = run.parent
+            while ancestor is not None and not nearest:
+                nearest = ancestor.documents()
+                ancestor = ancestor.parent
+            used = self._used.get(run.root, set())
+            return [
+                one
+                for one in merged([run.given, nearest], by_text)
+                if by_text(one) not in used or one.page_content in prompt
+            ]
+
+    def use(self, run: Run, documents: Sequence[Document]) -> None:
+        """Remember that an answer was attributed to these."""
+        with self._lock:
+            if run.root in self._trees:
+                self._used.setdefault(run.root, set()).update(map(by_text, documents))
