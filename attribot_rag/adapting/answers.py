@@ -86,7 +86,11 @@ class AnswerAttributor:
         """
 
         def task() -> Outcome:
-            outcome = self.attribute(answer)
+            try:
+                outcome = self.attribute(answer)
+            except Exception as error:  # as asked for; `then` may have others waiting
+                then(Outcome(error=error))
+                raise
             then(outcome)
             return outcome
 

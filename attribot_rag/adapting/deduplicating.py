@@ -33,12 +33,24 @@ def remove_duplicates(
     A text is gone if it equals an earlier one, or nearly does (`threshold`, as for sources), or if
     another one holds it. Whole sentences at its beginning or end that an earlier text holds are cut
     off, as chunks that overlap have them, if they are `min_overlap` characters or more together;
-    None leaves them. Raises InvalidInput for other options.
+    None leaves them. The same goes for what is left, until nothing more can go. Raises InvalidInput
+    for other options.
     """
     if not 0 < threshold <= 1:
         raise InvalidInput(f"threshold={threshold!r}; use a similarity above 0, at most 1")
     if min_overlap is not None and min_overlap < 1:
         raise InvalidInput(f"min_overlap={min_overlap!r}; use at least 1 character, or None")
+    kept = _reduced(texts, threshold, min_overlap)
+    while True:
+        left = [one.text for one in kept]
+        again = _reduced(left, threshold, min_overlap)
+        if [one.text for one in again] == left:
+            return kept
+        kept = [_joined(one, kept) for one in again]
+
+
+def _reduced(texts: Sequence[str], threshold: float, min_overlap: int | None) -> list[Kept]:
+    """What is left after each text was compared once."""
     merged: dict[int, list[int]] = defaultdict(list)
     remaining = []
     for first, *others in group_duplicates(texts, threshold=threshold):
@@ -54,6 +66,16 @@ def remove_duplicates(
         Kept(index, text, tuple(sorted(merged[index])), tuple(overlapping[index]))
         for index, text in left.items()
     ]
+
+
+def _joined(one: Kept, before: Sequence[Kept]) -> Kept:
+    """What was kept of the texts in `before`, by the indices that those have themselves."""
+    here, gone = before[one.index], [before[index] for index in one.merged]
+    merged = {*here.merged, *(index for text in gone for index in (text.index, *text.merged))}
+    overlapping = {*here.overlapping, *(before[index].index for index in one.overlapping)}
+    overlapping.update(index for text in gone for index in text.overlapping)
+    others = overlapping - merged - {here.index}
+    return Kept(here.index, one.text, tuple(sorted(merged)), tuple(sorted(others)))
 
 
 def _without_contained(

@@ -62,10 +62,21 @@ class Worker:
             self._num_pending += 1
             if self._executor is None:
                 self._executor = ThreadPoolExecutor(1, thread_name_prefix="attribot-rag")
-        future = self._executor.submit(self.run, task)
-        future.add_done_callback(self._count_done)
+        future = self._executor.submit(self._run_counted, task)
+        future.add_done_callback(self._count_cancelled)
         return future
 
-    def _count_done(self, _: Future[Result]) -> None:
+    def _run_counted(self, task: Callable[[], Result]) -> Result:
+        """Run it and count it out before its future is done: who waits for that may submit."""
+        try:
+            return self.run(task)
+        finally:
+            self._count_out()
+
+    def _count_cancelled(self, future: Future[Result]) -> None:
+        if future.cancelled():  # it never ran
+            self._count_out()
+
+    def _count_out(self) -> None:
         with self._counting:
             self._num_pending -= 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -13,6 +14,8 @@ from attribot_rag.attribution.serialization import SCHEMA_VERSION
 
 MAX_SUMMARY_BYTES = 16_384
 _DECIMALS = 4
+_MAX_UNIT = 60
+_MAX_BITS = 64
 
 
 @dataclass(frozen=True)
@@ -63,7 +66,7 @@ def _summary(
         "status": "partial" if attribution.partial else "complete",
         "start": start,
         "end": start + len(attribution.response),
-        "unit": attribution.unit,
+        "unit": _cut(attribution.unit, _MAX_UNIT),
         "sentences": [_sentence(attribution, one, start) for one in sentences],
         "documents": [_document(attribution, citations, one, size) for one in documents],
         "sources": [_source(attribution, one.source.id, one.score, size) for one in ranked],
@@ -127,7 +130,7 @@ def _document(
         found["metadata"] = {
             str(key): _cut(value, size.num_characters) if isinstance(value, str) else value
             for key, value in document.metadata.items()
-            if type(value) in (str, int, float, bool) and len(str(key)) <= size.num_characters
+            if _is_scalar(value) and len(str(key)) <= size.num_characters
         }
     return found
 
@@ -141,6 +144,15 @@ def _source(attribution: Attribution, index: int, score: float, size: _Size) -> 
         "score": round(score, _DECIMALS),
         "exact": attribution.exact[index],
     }
+
+
+def _is_scalar(value: object) -> bool:
+    """Whether it is a single value that every reader of JSON knows."""
+    if type(value) is float:
+        return math.isfinite(value)
+    if type(value) is int:
+        return value.bit_length() <= _MAX_BITS
+    return type(value) in (str, bool)
 
 
 def _rounded(value: float | None) -> float | None:

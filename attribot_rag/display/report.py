@@ -213,7 +213,8 @@ def _remarks(attribution: Attribution, num_unscored: int) -> Iterable[str]:
 
 def _described(provenance: Provenance) -> str:
     return (
-        f"{provenance.method.replace('_', '-')} in {provenance.seconds:.2f} s on {provenance.model_name} "
+        f"{provenance.method.replace('_', '-')} in {provenance.seconds:.2f} s on "
+        f"{provenance.model_name} "
         f"({provenance.implementation}, {provenance.dtype}, {provenance.device}), "
         f"{_count(provenance.prompt_tokens, 'prompt token')}, "
         f"{_count(provenance.scored_tokens, 'token')} scored in "

@@ -1,0 +1,71 @@
+import os
+
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
+os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+
+from typing import Any
+
+import pytest
+from langchain_core.documents import Document
+from langchain_huggingface import ChatHuggingFace, HuggingFacePipeline
+from tiny import tiny_language_model
+from transformers import pipeline
+
+from attribot_rag import LanguageModel, load_model
+
+DOCUMENTS = (
+    Document(
+        page_content="The ferry Kittiwake carries up to 84 passengers. "
+        "A single ticket costs 18 crowns.",
+        metadata={"source": "ferry.md", "url": "https://example.org/ferry"},
+        id="ferry",
+    ),
+    Document(
+        page_content="The lighthouse is 38 metres high. "
+        "Its lamp was lit for the first time in 1844.",
+        metadata={"source": "lighthouse.md", "page": 3},
+        id="lighthouse",
+    ),
+)
+QUESTION = "How high is the lighthouse?"
+
+
+def llm_of(language_model: LanguageModel, **options: Any) -> HuggingFacePipeline:
+    """A LangChain model on a local pipeline, greedy and without the prompt in its answers."""
+    settings = {"max_new_tokens": 16, "do_sample": False, "return_full_text": False, **options}
+    batch_size = settings.pop("batch_size", 4)
+    made = pipeline(
+        "text-generation",
+        model=language_model.model,
+        tokenizer=language_model.tokenizer,
+        **settings,
+    )
+    return HuggingFacePipeline(pipeline=made, batch_size=batch_size)
+
+
+def chat_of(language_model: LanguageModel, **options: Any) -> ChatHuggingFace:
+    return ChatHuggingFace(
+        llm=llm_of(language_model, **options), tokenizer=language_model.tokenizer
+    )
+
+
+@pytest.fixture(scope="session")
+def smollm2() -> LanguageModel:
+    """The embedded model: real weights, offline."""
+    return load_model()
+
+
+@pytest.fixture(scope="session")
+def tiny(smollm2: LanguageModel) -> LanguageModel:
+    """Random weights, and the tokenizer and the chat template of the embedded model."""
+    return tiny_language_model(smollm2.tokenizer)
+
+
+@pytest.fixture(scope="session")
+def chat(smollm2: LanguageModel) -> ChatHuggingFace:
+    return chat_of(smollm2)
+
+
+@pytest.fixture(scope="session")
+def tiny_chat(tiny: LanguageModel) -> ChatHuggingFace:
+    return chat_of(tiny, max_new_tokens=6)

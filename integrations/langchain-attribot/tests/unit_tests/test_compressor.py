@@ -1,0 +1,46 @@
+"""Duplicates are gone before the prompt is built."""
+
+from chains import Given
+from conftest import DOCUMENTS
+from langchain_classic.retrievers import ContextualCompressionRetriever
+from langchain_core.documents import Document
+
+from langchain_attribot import DeduplicatingCompressor
+
+
+def test_equal_and_contained_documents_are_named_by_the_one_that_stays() -> None:
+    twin = Document(page_content=DOCUMENTS[0].page_content, id="mirror", metadata={"page": 2})
+    part = Document(page_content="A single ticket costs 18 crowns.", id="part")
+    given = [DOCUMENTS[0], twin, DOCUMENTS[1], part]
+    before = [one.model_copy(deep=True) for one in given]
+    found = DeduplicatingCompressor().compress_documents(given, "?")
+    assert [one.id for one in found] == ["ferry", "lighthouse"]
+    assert found[0].metadata["merged"] == [
+        {"id": "mirror", "metadata": {"page": 2}},
+        {"id": "part", "metadata": {}},
+    ]
+    assert found[0].metadata["source"] == "ferry.md"
+    assert found[1] == DOCUMENTS[1]
+    assert given == before
+
+
+def test_overlaps_are_cut_off() -> None:
+    sentences = [f"Sentence number {i} tells of harbour {i}." for i in range(6)]
+    chunks = [
+        Document(page_content=" ".join(sentences[:4]), id="a"),
+        Document(page_content=" ".join(sentences[2:]), id="b"),
+    ]
+    first, second = DeduplicatingCompressor().compress_documents(chunks, "?")
+    assert first.page_content == chunks[0].page_content
+    assert second.page_content == " ".join(sentences[4:])
+    assert [one["id"] for one in first.metadata["merged"]] == ["b"]
+    untouched = DeduplicatingCompressor(min_overlap=None).compress_documents(chunks, "?")
+    assert untouched == chunks
+
+
+def test_it_goes_into_a_compression_retriever() -> None:
+    retriever = ContextualCompressionRetriever(
+        base_compressor=DeduplicatingCompressor(),
+        base_retriever=Given(documents=[*DOCUMENTS, *DOCUMENTS]),
+    )
+    assert [one.id for one in retriever.invoke("?")] == ["ferry", "lighthouse"]
