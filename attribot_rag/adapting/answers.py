@@ -16,6 +16,8 @@ from attribot_rag.generation import Generation
 from attribot_rag.language_model import LanguageModel, Prompt
 from attribot_rag.recording import GenerationRecorder
 
+Known = Callable[[], Outcome | None]
+
 logger = logging.getLogger(__name__)
 
 _WAIT = 30.0
@@ -71,15 +73,27 @@ class AnswerAttributor:
         """Stop recording; the model gets its own `generate` back when nobody records it."""
         self.attributor.recorder.detach()
 
-    def attribute(self, answer: Answer) -> Outcome:
-        """Attribute it here and now, as soon as no other attribution of the model runs."""
+    def attribute(self, answer: Answer, known: Known = lambda: None) -> Outcome:
+        """Attribute it here and now, as soon as no other attribution of the model runs.
+
+        `known` is asked where the model was not seen to give the answer: a framework's model may
+        pass on what another one of its models, which was attributed already, has answered.
+        """
         try:
-            generation, start = self._captured(answer)
+            try:
+                generation, start = self._captured(answer)
+            except NotRecorded:
+                outcome = known()
+                if outcome is None:
+                    raise
+                return outcome
             return self._worker.run(lambda: self._attributed(answer, generation, start))
         except Exception as error:  # the user's chain must not be lost to its attribution
             return self.failed(error)
 
-    def submit(self, answer: Answer, then: Callable[[Outcome], None]) -> Future[Outcome]:
+    def submit(
+        self, answer: Answer, then: Callable[[Outcome], None], known: Known = lambda: None
+    ) -> Future[Outcome]:
         """Attribute it in the background, and tell `then` before the future is done.
 
         Raises QueueFull if `max_pending` answers wait already.
@@ -87,7 +101,7 @@ class AnswerAttributor:
 
         def task() -> Outcome:
             try:
-                outcome = self.attribute(answer)
+                outcome = self.attribute(answer, known)
             except Exception as error:  # as asked for; `then` may have others waiting
                 then(Outcome(error=error))
                 raise

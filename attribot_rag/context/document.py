@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,6 +13,7 @@ from attribot_rag.errors import InvalidInput
 _TEXT_FIELDS: Mapping[str, tuple[str, ...]] = {"text": (), "page_content": ("type",)}
 _TITLES = ("title", "source", "file", "file_name", "file_path")
 _URLS = ("url", "link", "source")
+_SCHEMES = ("http://", "https://")
 
 
 @dataclass(frozen=True)
@@ -26,17 +27,16 @@ class Document:
     @property
     def title(self) -> str:
         """What its metadata calls it, or where that says it is from; '' if it does neither."""
-        return self._first(_TITLES)
+        return next(self._texts(_TITLES), "")
 
     @property
     def url(self) -> str:
         """Where its metadata says that it can be read, '' if nowhere."""
-        found = self._first(_URLS)
-        return found if found.startswith(("http://", "https://")) else ""
+        return next((one for one in self._texts(_URLS) if one.startswith(_SCHEMES)), "")
 
-    def _first(self, keys: Sequence[str]) -> str:
+    def _texts(self, keys: Sequence[str]) -> Iterator[str]:
         given = (self.metadata.get(key) for key in keys)
-        return next((one for one in given if isinstance(one, str) and one.strip()), "")
+        return (one for one in given if isinstance(one, str) and one.strip())
 
     @classmethod
     def of(cls, value: str | Document | Mapping[str, Any] | Any) -> Document:

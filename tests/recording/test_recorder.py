@@ -192,6 +192,131 @@ class TestFinding:
         assert recorder.find(ANSWER, timeout=60) is not None
 
 
+class TestFindingWhatWasShown:
+    @pytest.mark.parametrize("build", [byte_level, metaspace, byt5])
+    @pytest.mark.parametrize("skip_special_tokens", [True, False])
+    def test_the_prompt_may_stand_before_the_answer(
+        self, build: Any, skip_special_tokens: bool
+    ) -> None:
+        model: LanguageModel = build()
+        prompt_ids = model.encode_prompt(rendered(model))
+        with GenerationRecorder(model) as recorder:
+            say(model, [model.decode(prompt_ids)], [ANSWER])
+        prompt = model.decode(
+            recorder.generations[0].prompt_ids, skip_special_tokens=skip_special_tokens
+        )
+        for shown in (ANSWER, "In the old"):
+            found = recorder.find_shown(prompt + shown, contains=[DOCUMENTS[1]])
+            assert found is not None
+            generation, start = found
+            assert start == len(prompt)
+            assert generation.prompt_ids == recorder.generations[0].prompt_ids
+            assert model.decode(generation.response_ids).strip().startswith(shown)
+            assert len(generation.response_ids) <= len(recorder.generations[0].response_ids)
+
+    @pytest.mark.parametrize("around", [("", ""), (" ", ""), ("\n\n", " \t")])
+    def test_an_answer_alone_begins_where_its_text_does(
+        self, model: LanguageModel, recorder: GenerationRecorder, around: tuple[str, str]
+    ) -> None:
+        say(model, [rendered(model)], [ANSWER])
+        found = recorder.find_shown(f"{around[0]}{ANSWER}{around[1]}")
+        assert found is not None
+        assert found[1] == 0
+        assert found[0].response_ids == model.encode(ANSWER)
+
+    def test_another_prompt_before_the_answer(
+        self, model: LanguageModel, recorder: GenerationRecorder
+    ) -> None:
+        prompts = [rendered(model, [document]) for document in DOCUMENTS]
+        for prompt in prompts:
+            say(model, [prompt], [ANSWER])
+        for prompt in prompts:
+            found = recorder.find_shown(prompt + ANSWER)
+            assert found is not None
+            assert found[0].prompt_ids == model.encode_prompt(prompt)
+            assert found[1] == len(prompt)
+        assert recorder.find_shown(rendered(model) + ANSWER) is None
+        assert recorder.find_shown(prompts[0] + "Another answer.") is None
+        assert recorder.find_shown(prompts[0]) is None
+        assert recorder.find_shown(prompts[0] + " \n") is None
+
+    def test_an_answer_that_repeats_its_prompt(
+        self, model: LanguageModel, recorder: GenerationRecorder
+    ) -> None:
+        prompt = "\n".join([*DOCUMENTS, "Say it again."])
+        say(model, [prompt], [prompt + ANSWER])
+        (generation,) = recorder.generations
+        found = recorder.find_shown(prompt + ANSWER)
+        assert found is not None
+        assert found[1] == 0
+        assert found[0].response_ids == generation.response_ids
+
+    def test_find_is_the_same_without_the_place(
+        self, model: LanguageModel, recorder: GenerationRecorder
+    ) -> None:
+        say(model, [rendered(model)], [ANSWER])
+        found = recorder.find(rendered(model) + ANSWER)
+        assert found is not None
+        assert found.response_ids == model.encode(ANSWER)
+
+
+class TestForgetting:
+    def test_a_generation_is_kept_no_longer(
+        self, model: LanguageModel, recorder: GenerationRecorder
+    ) -> None:
+        say(model, [rendered(model)], [ANSWER])
+        say(model, [rendered(model)], ["By the river."])
+        first, second = recorder.generations
+        recorder.forget(first)
+        assert list(recorder.generations) == [second]
+        assert recorder.find(ANSWER) is None
+        recorder.forget(first)
+        assert list(recorder.generations) == [second]
+
+    def test_nor_one_that_was_found_cut(
+        self, model: LanguageModel, recorder: GenerationRecorder
+    ) -> None:
+        say(model, [rendered(model)], [ANSWER])
+        found = recorder.find("In the old")
+        assert found is not None
+        recorder.forget(found)
+        assert recorder.generations == ()
+
+    def test_equal_ones_are_told_apart(
+        self, model: LanguageModel, recorder: GenerationRecorder
+    ) -> None:
+        """Rows of one batch and calls with one prompt have equal ids, but are not the same."""
+        say(model, [rendered(model)] * 2, [ANSWER] * 2)
+        say(model, [rendered(model)], [ANSWER])
+        generations = recorder.generations
+        recorder.forget(generations[1])
+        assert list(recorder.generations) == [generations[0], generations[2]]
+        latest = recorder.find(ANSWER)
+        assert latest is not None
+        recorder.forget(latest)
+        assert list(recorder.generations) == [generations[0]]
+
+    def test_its_memory_is_given_back(
+        self, model: LanguageModel, recorder: GenerationRecorder
+    ) -> None:
+        answer(model)
+        (generation,) = recorder.generations
+        assert generation.cache is not None
+        alive = [weakref.ref(tensor) for layer in generation.cache for tensor in layer]
+        recorder.forget(generation)
+        del generation
+        gc.collect()
+        assert [reference() for reference in alive] == [None] * 4
+
+    def test_what_comes_later_is_kept(
+        self, model: LanguageModel, recorder: GenerationRecorder
+    ) -> None:
+        answer(model)
+        recorder.forget(recorder.generations[0])
+        answer(model)
+        assert len(recorder.generations) == 1
+
+
 class Gate(StoppingCriteria):
     """Holds a generation before its end until it is opened."""
 

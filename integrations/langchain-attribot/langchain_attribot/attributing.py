@@ -58,13 +58,17 @@ class Attributing:
     def attribute(self, run_id: UUID, root_id: UUID, answer: Answer) -> AttributedRun:
         """The finished run; in the background one that is under way."""
         run = AttributedRun(run_id, root_id, answer.documents)
+
+        def known() -> Outcome | None:
+            return self.results.known(root_id, answer.text)
+
         if not self.in_background:
-            return self._finished(run, self.answers.attribute(answer))
+            return self._finished(run, self.answers.attribute(answer, known))
         future: Future[AttributedRun] = Future()
         self.results.expect(run, future)
         try:
             self.answers.submit(
-                answer, lambda outcome: future.set_result(self._finished(run, outcome))
+                answer, lambda outcome: future.set_result(self._finished(run, outcome)), known
             )
         except Exception as error:  # the queue is full
             future.set_result(self._finished(run, Outcome(error=error)))

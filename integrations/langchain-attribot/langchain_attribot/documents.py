@@ -25,11 +25,19 @@ def documents_in(value: Any, depth: int = _MAX_DEPTH) -> Iterator[Document]:
     elif depth and isinstance(value, BaseMessage):
         yield from documents_in(getattr(value, "artifact", None), depth - 1)
     elif depth and isinstance(value, Mapping):
+        if value.get("type") == "Document" and isinstance(value.get("page_content"), str):
+            yield _langchain(value)  # as a checkpoint gives it back
+            return
         for item in value.values():
             yield from documents_in(item, depth - 1)
     elif depth and isinstance(value, list | tuple):
         for item in value:
             yield from documents_in(item, depth - 1)
+
+
+def retrieved_in(messages: Sequence[BaseMessage]) -> list[Document]:
+    """Documents in the artifacts of messages; what several tools or turns found is there once."""
+    return merged((list(documents_in(one)) for one in messages), by_everything)
 
 
 def named_in(metadata: Mapping[str, Any] | None) -> list[Document]:

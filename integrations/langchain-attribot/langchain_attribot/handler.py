@@ -17,7 +17,7 @@ from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, Generati
 from attribot_rag import Budget, Method
 from attribot_rag.adapting import Answer
 from langchain_attribot.attributing import Attributing, Mode
-from langchain_attribot.documents import documents_in, named_in
+from langchain_attribot.documents import documents_in, named_in, retrieved_in
 from langchain_attribot.messages import KEY, attach, chat_of, register, said_in
 from langchain_attribot.results import AttributedRun, Results
 from langchain_attribot.run_tree import Kind, Run, RunTree
@@ -178,7 +178,7 @@ class AttributionCallbackHandler(BaseCallbackHandler):
         metadata: dict[str, Any] | None = None,
         **_: Any,
     ) -> None:
-        given = [*documents_in(messages), *named_in(metadata)]
+        given = [*retrieved_in(messages[0]), *named_in(metadata)]
         run = self._begin_call(run_id, parent_run_id, given)
         self._calls[run_id] = _Call(run, said_in(messages[0]), chat_of(messages[0]))
 

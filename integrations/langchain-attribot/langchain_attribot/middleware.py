@@ -15,7 +15,7 @@ from langchain_core.messages import AIMessage, BaseMessage
 from attribot_rag import UnsupportedModel
 from attribot_rag.adapting import Answer, Outcome
 from langchain_attribot.attributing import Attributing
-from langchain_attribot.documents import by_text, documents_in, merged
+from langchain_attribot.documents import retrieved_in
 from langchain_attribot.messages import attached, chat_of, register, said_in, text_of
 from langchain_attribot.models import find_language_model
 from langchain_attribot.results import AttributedRun, Results
@@ -87,7 +87,7 @@ class AttributionMiddleware(AgentMiddleware[Any, Any, Any]):
         messages: Sequence[BaseMessage] = request.messages
         if request.system_message is not None:
             messages = [request.system_message, *messages]
-        documents = merged([list(documents_in(list(messages)))], by_text)
+        documents = retrieved_in(messages)
         result = list(response.result)
         if not documents:
             return response

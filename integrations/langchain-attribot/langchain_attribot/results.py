@@ -77,6 +77,16 @@ class Results(Mapping[UUID, AttributedRun]):
             if run.outcome is not None:
                 self.last = run
 
+    def known(self, root_id: UUID, answer: str) -> Outcome | None:
+        """What came of the same answer by another model within the same root, if anything did."""
+        for run in reversed(tuple(self._runs.values())):
+            found = run.attribution
+            if found is None or run.root_id != root_id:
+                continue
+            if found.response.strip() == answer.strip():
+                return run.outcome
+        return None
+
     def expect(self, run: AttributedRun, future: Future[AttributedRun]) -> None:
         """Let callers wait for what is under way."""
         ids = {run.run_id, run.root_id}

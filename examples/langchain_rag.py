@@ -1,0 +1,41 @@
+"""A LangChain chain on a local model, and which sentences of its documents caused the answer.
+
+python examples/langchain_rag.py "How high is the lighthouse?"
+"""
+
+import sys
+
+from langchain_core.prompts import ChatPromptTemplate
+from langchain_core.runnables import RunnablePassthrough
+from langchain_corpus import retriever
+from langchain_huggingface import ChatHuggingFace, HuggingFacePipeline
+from transformers import pipeline
+
+from attribot_rag import load_model
+from langchain_attribot import AttributionCallbackHandler
+
+question = " ".join(sys.argv[1:]) or "How high is the lighthouse?"
+
+local = load_model()  # the embedded one; any loaded model with its tokenizer will do
+answers = pipeline(
+    "text-generation",
+    model=local.model,
+    tokenizer=local.tokenizer,
+    max_new_tokens=60,
+    do_sample=False,
+    return_full_text=False,
+)
+chat = ChatHuggingFace(llm=HuggingFacePipeline(pipeline=answers), tokenizer=local.tokenizer)
+
+prompt = ChatPromptTemplate.from_template(
+    "{context}\n\nAnswer with one short sentence, using the passages above: {question}"
+)
+context = retriever() | (lambda found: "\n\n".join(one.page_content for one in found))
+chain = {"context": context, "question": RunnablePassthrough()} | prompt | chat
+
+handler = AttributionCallbackHandler(chat)  # these two lines are all it takes
+message = chain.with_config(callbacks=[handler]).invoke(question)
+
+print(handler.last.attribution.to_table(top=3))
+summary = message.response_metadata["attribution"]
+print("Attached to the message:", ", ".join(summary))

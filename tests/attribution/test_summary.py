@@ -1,0 +1,509 @@
+"""What of an attribution is attached to an answer: of bounded size, plain, after its schema."""
+
+import dataclasses
+import datetime
+import decimal
+import json
+import math
+from typing import Any, get_args
+
+import jsonschema
+import numpy as np
+import pytest
+from handmade import FERRY, ISLAND, PROVENANCE, handmade
+from hostile import ESCAPES, HALF_OF_A_PAIR
+from hypothesis import assume, given
+from made_up import attributions
+from schemas import SUMMARIES, SUMMARY_SCHEMA
+from speaking import ANSWER, DOCUMENTS, rendered
+from tiny_tokenizers import byte_level
+
+from attribot_rag import Attribution, Attributor, Document, Verdict, cite
+from attribot_rag.adapting import Outcome
+from attribot_rag.attribution import SCHEMA_VERSION
+from attribot_rag.attribution.summary import MAX_SUMMARY_BYTES, summarize
+from attribot_rag.attribution.verdict import Kind
+
+RESPONSE = "The ferry is red. It is old. So it is both."
+EDGES = ((0, 18), (18, 29), (29, len(RESPONSE)))
+FIRST, SECOND, THIRD = "Ferries are red.", "The ferry is red.", "It is old."
+
+
+def judged(*verdicts: dict[str, Any], **fields: Any) -> Attribution:
+    """One verdict for each sentence, in order."""
+    return handmade(
+        RESPONSE,
+        [FIRST, SECOND, f"{FERRY} {THIRD}"],
+        {FIRST: (4.0, 0.0, 0.0), SECOND: (4.5, 0.0, 0.0), THIRD: (0.0, 5.0, 0.0)},
+        verdicts=tuple(
+            Verdict(start=start, end=end, **given)
+            for (start, end), given in zip(EDGES, verdicts, strict=True)
+        ),
+        **fields,
+    )
+
+
+VERDICTS: tuple[dict[str, Any], ...] = (
+    {
+        "kind": "redundant",
+        "relation": "either",
+        "source_ids": (1, 0),
+        "effect": 8.123456,
+        "reliance": -0.00001,
+    },
+    {"kind": "grounded", "source_ids": (2,), "effect": 5.0},
+    {"kind": "follows", "follows": 0, "reliance": 1 / 3},
+)
+
+
+def assert_plain(value: Any) -> None:
+    """JSON's own types and no subclass of them, nor a number that JSON has not."""
+    assert type(value) in (dict, list, str, int, float, bool, type(None))
+    if isinstance(value, float):
+        assert math.isfinite(value)
+    if isinstance(value, dict):
+        assert all(type(key) is str for key in value)
+        value = list(value.values())
+    if isinstance(value, list):
+        for item in value:
+            assert_plain(item)
+
+
+def checked(attribution: Attribution, start: int = 0) -> dict[str, Any]:
+    """The summary, once it was seen that it keeps what every summary promises."""
+    summary = summarize(attribution, start=start)
+    assert len(json.dumps(summary, allow_nan=False).encode()) <= MAX_SUMMARY_BYTES
+    assert json.loads(json.dumps(summary)) == summary
+    SUMMARIES.validate(summary)
+    assert summary["omitted"] == {
+        "sources": len(attribution.sources) - len(summary["sources"]),
+        "documents": len(attribution.documents) - len(summary["documents"]),
+        "sentences": len(cite(attribution)) - len(summary["sentences"]),
+    }
+    return summary
+
+
+class TestContents:
+    def test_a_small_attribution_is_told_whole(self) -> None:
+        assert checked(ISLAND) == {
+            "schema_version": SCHEMA_VERSION,
+            "status": "complete",
+            "start": 0,
+            "end": 73,
+            "unit": "nats",
+            "sentences": [
+                {"start": 0, "end": 29, "sources": [0], "documents": [0, 1], "either": False},
+                {"start": 29, "end": 55, "sources": [1], "documents": [0], "either": False},
+                {"start": 55, "end": 73, "sources": [], "documents": [], "either": False},
+            ],
+            "documents": [
+                {
+                    **{"index": 0, "id": "ferry.txt#2", "number": 1, "title": "", "url": ""},
+                    **{"located": True, "metadata": {}},
+                },
+                {
+                    **{"index": 1, "id": "festival.md#3", "number": 2, "title": "Lamp Night"},
+                    **{"url": "", "located": True, "metadata": {"title": "Lamp Night"}},
+                },
+                {
+                    **{"index": 2, "id": None, "number": None, "title": "", "url": ""},
+                    **{"located": True, "metadata": {}},
+                },
+            ],
+            "sources": [
+                {"id": 0, "text": FERRY, "documents": [0, 1], "score": 12.645, "exact": True},
+                {
+                    **{"id": 1, "text": "A single ticket costs 18 crowns.", "documents": [0]},
+                    **{"score": 8.5, "exact": True},
+                },
+                {
+                    **{"id": 3, "text": "The museum is open on Saturdays only."},
+                    **{"documents": [2], "score": 0.004, "exact": True},
+                },
+                {"id": 2, "text": "Book early.", "documents": [1], "score": -0.45, "exact": True},
+            ],
+            "agreement": None,
+            "notes": [],
+            "method": "leave_one_out",
+            "model": "smollm2",
+            "retokenized": False,
+            "seconds": 3.209,
+            "omitted": {"sources": 0, "documents": 0, "sentences": 0},
+        }
+
+    def test_verdicts(self) -> None:
+        summary = checked(judged(*VERDICTS))
+        assert summary["sentences"] == [
+            {
+                **{"start": 0, "end": 18, "sources": [1, 0], "documents": [1, 0], "either": True},
+                **{"verdict": "redundant", "effect": 8.1235, "reliance": 0.0, "follows": None},
+            },
+            {
+                **{"start": 18, "end": 29, "sources": [2], "documents": [2], "either": False},
+                **{"verdict": "grounded", "effect": 5.0, "reliance": None, "follows": None},
+            },
+            {
+                **{"start": 29, "end": 43, "sources": [], "documents": [], "either": False},
+                **{"verdict": "follows", "effect": None, "reliance": 0.3333, "follows": 0},
+            },
+        ]
+        assert [one["index"] for one in summary["documents"]] == [1, 0, 2]
+        assert [one["number"] for one in summary["documents"]] == [1, 2, 3]
+
+    def test_only_either_is_either(self) -> None:
+        for relation in ("each", "together"):
+            given = {"kind": "redundant", "relation": relation, "source_ids": (0, 1)}
+            summary = checked(judged(given, *VERDICTS[1:]))
+            assert not summary["sentences"][0]["either"]
+
+    @pytest.mark.parametrize("kind", get_args(Kind))
+    def test_every_kind_of_verdict(self, kind: Kind) -> None:
+        summary = checked(judged({"kind": kind}, *VERDICTS[1:]))
+        assert summary["sentences"][0]["verdict"] == kind
+
+    @pytest.mark.parametrize("start", [0, 1, 10_000])
+    def test_positions_are_those_of_the_text_that_was_shown(self, start: int) -> None:
+        attribution = judged(*VERDICTS)
+        summary = checked(attribution, start)
+        shown = "p" * start + RESPONSE
+        assert shown[summary["start"] : summary["end"]] == RESPONSE
+        for told, cited in zip(summary["sentences"], cite(attribution), strict=True):
+            piece = shown[told["start"] : told["end"]]
+            assert piece == RESPONSE[cited.start : cited.end]
+        moved = {**summary, "start": 0, "end": 0, "sentences": []}
+        assert moved == {**summarize(attribution), "start": 0, "end": 0, "sentences": []}
+
+    def test_documents_come_by_number_then_by_their_sources_then_as_they_are(self) -> None:
+        texts = [f"Fact {index} is told." for index in range(6)]
+        scores = dict(zip(texts, [(0.1,), (0.0,), (9.0,), None, (0.5,), (8.0,)], strict=True))
+        attribution = handmade("Answer.", texts, scores, not_located=(3,))
+        found = checked(attribution)["documents"]
+        assert [one["index"] for one in found] == [2, 5, 4, 0, 1, 3]
+        assert [one["number"] for one in found] == [1, 2, None, None, None, None]
+        assert [one["located"] for one in found] == [True, True, True, True, True, False]
+
+    def test_sources_that_were_not_scored_are_omitted_and_no_zeros(self) -> None:
+        attribution = handmade("Yes.", ["One. Two."], {"One.": None, "Two.": (-2.0,)})
+        summary = checked(attribution)
+        assert [(one["id"], one["score"]) for one in summary["sources"]] == [(1, -2.0)]
+        assert summary["omitted"] == {"sources": 1, "documents": 0, "sentences": 0}
+
+    def test_a_partial_result_says_so(self) -> None:
+        summary = checked(judged(*VERDICTS, partial=True, notes=("The budget ran out.",)))
+        assert summary["status"] == "partial"
+        assert summary["notes"] == ["The budget ran out."]
+
+    def test_scores_that_are_no_nats_cite_nothing(self) -> None:
+        summary = checked(handmade("Yes.", [FIRST], {FIRST: (9.0,)}, unit="attention"))
+        assert summary["unit"] == "attention"
+        assert [one["sources"] for one in summary["sentences"]] == [[]]
+        assert summary["sources"][0]["score"] == 9.0
+
+    def test_how_it_came_about(self) -> None:
+        provenance = dataclasses.replace(
+            PROVENANCE, method="hierarchical", model="org/model", retokenized=True, seconds=1.23456
+        )
+        exact = (True, False, True)
+        summary = checked(judged(*VERDICTS, provenance=provenance, exact=exact, agreement=0.5))
+        told = {name: summary[name] for name in ("method", "model", "retokenized", "seconds")}
+        assert told == {
+            **{"method": "hierarchical", "model": "org/model"},
+            **{"retokenized": True, "seconds": 1.235},
+        }
+        assert summary["agreement"] == 0.5
+        assert {one["id"]: one["exact"] for one in summary["sources"]} == dict(enumerate(exact))
+
+    def test_where_documents_can_be_read(self) -> None:
+        metadata = {"title": "Ferries", "source": "https://example.org/ferry"}
+        attribution = handmade("Yes.", [Document(FIRST, "a", metadata)], {FIRST: (9.0,)})
+        (found,) = checked(attribution)["documents"]
+        assert found["title"] == "Ferries"
+        assert found["url"] == "https://example.org/ferry"
+
+    def test_a_real_attribution(self) -> None:
+        model = byte_level()
+        documents = [Document(text, str(i), {"page": i}) for i, text in enumerate(DOCUMENTS)]
+        attributor = Attributor(model.model, model.tokenizer, progress=False)
+        attribution = attributor.attribute(rendered(model), ANSWER, [*documents, "Penguins swim."])
+        summary = checked(attribution)
+        assert_plain(summary)
+        assert summary["retokenized"]
+        assert {one["index"]: one["located"] for one in summary["documents"]} == {
+            **dict.fromkeys(range(3), True),
+            3: False,
+        }
+        assert [one["verdict"] for one in summary["sentences"]] == [
+            verdict.kind for verdict in attribution.verdicts
+        ]
+
+
+class TestMetadata:
+    def told(self, metadata: dict[Any, Any]) -> Any:
+        attribution = handmade("Yes.", [Document(FIRST, "a", metadata)], {FIRST: (9.0,)})
+        summary = checked(attribution)
+        assert_plain(summary)
+        return summary["documents"][0]["metadata"]
+
+    def test_scalars(self) -> None:
+        metadata = {"page": 3, "score": 0.5, "draft": False, "author": "Ada", "": "", "far": 2**60}
+        assert self.told(metadata) == metadata
+
+    def test_nothing_else(self) -> None:
+        metadata = {
+            "missing": None,
+            "list": [1],
+            "tuple": (1, 2),
+            "nested": {"a": 1},
+            "seen": datetime.date(1648, 10, 24),
+            "price": decimal.Decimal("1.10"),
+            "vector": np.zeros(3),
+            "float32": np.float32(0.5),
+            "float64": np.float64(0.5),
+            "int64": np.int64(7),
+            "text": np.str_("text"),
+            "bytes": b"x",
+        }
+        assert self.told({**metadata, "page": 3}) == {"page": 3}
+
+    def test_numbers_that_json_does_not_know(self) -> None:
+        metadata = {"a": float("nan"), "b": float("inf"), "c": -math.inf, "d": 10**5000}
+        assert self.told({**metadata, "page": 3}) == {"page": 3}
+
+    def test_keys_are_texts(self) -> None:
+        assert self.told({3: "a", ("b", 1): "c", None: "d"}) == {
+            **{"3": "a", "('b', 1)": "c", "None": "d"}
+        }
+
+    def test_long_values_are_cut_and_long_keys_left_out(self) -> None:
+        told = self.told({"a": "x" * 1000, "k" * 1000: 3, "page": 3})
+        assert told == {"a": "x" * 399 + "…", "page": 3}
+
+
+LONG = 100_000
+SIGNS = ("x", "条", "🙂", '"', "\x00", "\ud83d")
+
+
+def crowded(
+    sign: str, num_documents: int, num_sentences: int, length: int, **fields: Any
+) -> Attribution:
+    """One whose every part is long; each document is cited."""
+    sources = [f"{sign * length} {index}." for index in range(num_documents)]
+    documents = [
+        Document(
+            text,
+            f"{index} {sign * length}",
+            {
+                "title": f"{index} {sign * length}",
+                "url": f"https://example.org/{sign * length}",
+                **{f"{key} {sign * min(length, 300)}": sign * length for key in range(5)},
+            },
+        )
+        for index, text in enumerate(sources)
+    ]
+    response = "".join(f"Sentence {index}. " for index in range(num_sentences))
+    rows: list[list[float]] = [[0.0] * num_sentences for _ in sources]
+    for index, row in enumerate(rows):
+        row[index % num_sentences] = 5.0 + index
+    return handmade(
+        response,
+        documents,
+        dict(zip(sources, rows, strict=True)),
+        notes=(sign * length,) * 50,
+        provenance=dataclasses.replace(PROVENANCE, method=sign * length, model=sign * length),
+        **fields,
+    )
+
+
+class TestSize:
+    @pytest.mark.parametrize("sign", SIGNS)
+    @pytest.mark.parametrize(
+        ("num_documents", "num_sentences", "length"),
+        [(1, 1, LONG), (300, 1, 10), (300, 40, 400), (2, 300, 10), (20, 20, 2000)],
+    )
+    def test_any_amount_of_any_text(
+        self, sign: str, num_documents: int, num_sentences: int, length: int
+    ) -> None:
+        attribution = crowded(sign, num_documents, num_sentences, length)
+        summary = checked(attribution, start=10**9)
+        assert summary["end"] - summary["start"] == len(attribution.response)
+        assert len(summary["notes"]) == 10
+        named = crowded(sign, num_documents, num_sentences, length, unit=sign * length)
+        assert checked(named)["unit"][:10] == sign * 10
+
+    def test_every_sentence_cites_hundreds(self) -> None:
+        texts = [f"Fact {index} is told." for index in range(600)]
+        response = "Yes. " * 200
+        verdicts = tuple(
+            Verdict(start=5 * i, end=5 * i + 5, kind="redundant", source_ids=tuple(range(600)))
+            for i in range(200)
+        )
+        attribution = handmade(response, texts, dict.fromkeys(texts, (1.0,)), verdicts=verdicts)
+        summary = checked(attribution)
+        assert summary["omitted"]["sentences"] > 0
+
+    def test_as_much_is_told_as_fits(self) -> None:
+        """Sentences and documents of moderate length are all there, with their metadata."""
+        texts = [f"Document {index} is {'very ' * 10}long." for index in range(20)]
+        documents = [Document(text, str(i), {"page": i}) for i, text in enumerate(texts)]
+        rows: list[list[float]] = [[0.0] * 20 for _ in texts]
+        for index, row in enumerate(rows):
+            row[index] = 5.0
+        summary = checked(
+            handmade("So it is. " * 20, documents, dict(zip(texts, rows, strict=True)))
+        )
+        assert summary["omitted"] == {"sources": 0, "documents": 0, "sentences": 0}
+        assert [one["metadata"] for one in summary["documents"]] == [{"page": i} for i in range(20)]
+        assert [one["text"] for one in summary["sources"]] == texts
+
+    def test_cited_documents_are_the_last_to_be_left_out(self) -> None:
+        texts = [f"Fact {index} is told." for index in range(200)]
+        scores = {text: (9.0,) if index > 190 else (0.0,) for index, text in enumerate(texts)}
+        summary = checked(handmade("So it is.", texts, scores))
+        told = {one["index"] for one in summary["documents"]}
+        assert len(told) < 200
+        assert set(range(191, 200)) <= told
+        assert [one["index"] for one in summary["documents"]][:9] == list(range(191, 200))
+
+    def test_numbers_stay_those_of_all_citations(self) -> None:
+        attribution = crowded("x", 300, 40, 400)
+        numbers = cite(attribution).numbers
+        assert len(numbers) > 10
+        summary = checked(attribution)
+        assert summary["documents"]
+        for document in summary["documents"]:
+            assert document["number"] == numbers[document["index"]]
+
+    def test_the_first_sentences_are_told(self) -> None:
+        attribution = crowded("条", 2, 300, 10)
+        summary = checked(attribution)
+        assert 0 < len(summary["sentences"]) < 300
+        told = [(one["start"], one["end"]) for one in summary["sentences"]]
+        assert told == [(one.start, one.end) for one in cite(attribution)][: len(told)]
+
+    def test_cut_texts_end_in_an_ellipsis(self) -> None:
+        attribution = handmade(
+            "Yes.",
+            [Document("x" * 1000, "i" * 1000, {"title": "t" * 400})],
+            {"x" * 1000: (9.0,)},
+            notes=("n" * 1000,),
+        )
+        summary = checked(attribution)
+        assert summary["sources"][0]["text"] == "x" * 399 + "…"
+        assert summary["documents"][0]["id"] == "i" * 399 + "…"
+        assert summary["documents"][0]["title"] == "t" * 400
+        assert summary["notes"] == ["n" * 799 + "…"]
+
+    def test_a_url_is_whole_or_not_there(self) -> None:
+        urls = [f"https://example.org/{'x' * length}" for length in (1000, 10_000)]
+        documents = [Document(f"Fact {i}.", None, {"link": url}) for i, url in enumerate(urls)]
+        scores = {"Fact 0.": (1.0,), "Fact 1.": (1.0,)}
+        found = checked(handmade("Yes.", documents, scores))["documents"]
+        assert [one["url"] for one in found] == [urls[0], ""]
+
+    @pytest.mark.parametrize("text", [*ESCAPES, HALF_OF_A_PAIR])
+    def test_hostile_texts(self, text: str) -> None:
+        documents = [Document(f"{text} Fact.", text, {"title": text, text: text})]
+        summary = checked(handmade(f"{text} So.", documents, {f"{text} Fact.": (9.0,)}))
+        assert summary["documents"][0]["title"] == text
+
+
+@given(attributions())
+def test_any_attribution_is_summarized(attribution: Attribution) -> None:
+    assume(all(math.isfinite(sum(row)) for row in attribution.token_scores if row is not None))
+    assert_plain(checked(attribution))
+
+
+class TestSchema:
+    def test_it_is_one(self) -> None:
+        jsonschema.Draft202012Validator.check_schema(SUMMARY_SCHEMA)
+        assert SUMMARY_SCHEMA["$schema"] == "https://json-schema.org/draft/2020-12/schema"
+        assert f"/{SCHEMA_VERSION}/" in SUMMARY_SCHEMA["$id"]
+
+    def test_it_knows_every_kind(self) -> None:
+        known = SUMMARY_SCHEMA["$defs"]["sentence"]["properties"]["verdict"]["enum"]
+        assert known == list(get_args(Kind))
+
+    def test_it_bounds_the_size_as_the_code_does(self) -> None:
+        assert f"{MAX_SUMMARY_BYTES:,} bytes" in SUMMARY_SCHEMA["description"]
+
+    @pytest.mark.parametrize(
+        "summary",
+        [
+            summarize(judged(*VERDICTS)),
+            summarize(ISLAND),
+            Outcome(error=ValueError("no")).summary(),
+            {"status": "pending"},
+        ],
+    )
+    def test_a_run_may_be_named(self, summary: dict[str, Any]) -> None:
+        SUMMARIES.validate(summary)
+        SUMMARIES.validate({**summary, "run_id": "0199"})
+        for wrong in ({"run_id": 3}, {"run": "0199"}, {"status": "done"}):
+            with pytest.raises(jsonschema.ValidationError):
+                SUMMARIES.validate({**summary, **wrong})
+
+    @pytest.mark.parametrize("name", list(summarize(ISLAND)))
+    def test_nothing_is_missing(self, name: str) -> None:
+        summary = summarize(ISLAND)
+        del summary[name]
+        with pytest.raises(jsonschema.ValidationError):
+            SUMMARIES.validate(summary)
+
+    @pytest.mark.parametrize("part", ["sentences", "documents", "sources"])
+    def test_nor_in_a_part_of_it(self, part: str) -> None:
+        complete = summarize(judged(*VERDICTS))
+        optional = {"metadata", "verdict"}
+        for name in complete[part][0].keys() - optional:
+            summary = summarize(judged(*VERDICTS))
+            del summary[part][0][name]
+            with pytest.raises(jsonschema.ValidationError):
+                SUMMARIES.validate(summary)
+        complete[part][0]["more"] = 3
+        with pytest.raises(jsonschema.ValidationError):
+            SUMMARIES.validate(complete)
+
+    def test_fields_of_a_verdict_go_with_one(self) -> None:
+        summary = summarize(judged(*VERDICTS))
+        del summary["sentences"][0]["verdict"]
+        with pytest.raises(jsonschema.ValidationError):
+            SUMMARIES.validate(summary)
+
+    @pytest.mark.parametrize(
+        ("part", "field", "value"),
+        [
+            ("documents", "number", 0),
+            ("documents", "id", 3),
+            ("documents", "title", None),
+            ("documents", "metadata", {"a": None}),
+            ("documents", "metadata", {"a": [1]}),
+            ("sources", "score", None),
+            ("sources", "documents", [-1]),
+            ("sentences", "start", -1),
+            ("sentences", "verdict", "certain"),
+            ("sentences", "documents", [1, 1]),
+        ],
+    )
+    def test_values_of_a_wrong_kind(self, part: str, field: str, value: Any) -> None:
+        summary = summarize(judged(*VERDICTS))
+        SUMMARIES.validate(summary)
+        summary[part][0][field] = value
+        with pytest.raises(jsonschema.ValidationError):
+            SUMMARIES.validate(summary)
+
+    @pytest.mark.parametrize(
+        "data",
+        [
+            {},
+            [],
+            {"status": "error"},
+            {"status": "error", "schema_version": SCHEMA_VERSION},
+            {"status": "error", "schema_version": SCHEMA_VERSION, "error": {"type": "E"}},
+            {"status": "pending", "error": {"type": "E", "message": ""}},
+            {**summarize(ISLAND), "status": "pending"},
+            {**summarize(ISLAND), "status": "error"},
+            {**summarize(ISLAND), "schema_version": "2.0"},
+        ],
+    )
+    def test_what_is_no_summary(self, data: Any) -> None:
+        with pytest.raises(jsonschema.ValidationError):
+            SUMMARIES.validate(data)
