@@ -192,7 +192,7 @@ class GenerationRecorder:
 def shown_part(language_model: LanguageModel, generation: Generation, response: str) -> Generation:
     """The generation cut to the tokens whose text was shown as `response`.
 
-    Raises InvalidInput if the generation's text does not begin with it.
+    White space at its end stays if nothing else was cut. Raises InvalidInput if the generation's text does not begin with it.
     """
     shown = response.strip()
 
@@ -203,6 +203,8 @@ def shown_part(language_model: LanguageModel, generation: Generation, response: 
     num_tokens = len(generation.response_ids)
     if not shown or not text_of(num_tokens).startswith(shown):
         raise InvalidInput(f"the response {response[:80]!r} is not what was generated")
+    if language_model.decode(generation.response_ids).strip() == shown:
+        return generation
     low, high = 1, num_tokens
     while low < high:
         middle = (low + high) // 2

@@ -119,16 +119,18 @@ class AttributionCallbackHandler(BaseCallbackHandler):
         *,
         run_id: UUID,
         parent_run_id: UUID | None = None,
+        run_type: str | None = None,
         **_: Any,
     ) -> None:
-        self._tree.begin(run_id, parent_run_id, "chain", tuple(documents_in(inputs)))
+        kind: Kind = "parser" if run_type == "parser" else "chain"
+        self._tree.begin(run_id, parent_run_id, kind, tuple(documents_in(inputs)))
 
     def on_chain_end(self, outputs: Any, *, run_id: UUID, **_: Any) -> None:
-        run = self._tree.end(run_id, tuple(documents_in(outputs)))
+        run = self._tree.end(run_id, tuple(documents_in(outputs)), outputs)
         if run is None or run.parent is not None or not isinstance(outputs, dict):
             return
         known = self.results.get(run_id)
-        if known is not None and "messages" not in outputs:
+        if known is not None and "messages" not in outputs and run.parsed is not outputs:
             outputs[KEY] = known.summary
 
     def on_chain_error(self, error: BaseException, *, run_id: UUID, **_: Any) -> None:

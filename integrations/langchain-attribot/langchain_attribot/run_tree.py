@@ -5,14 +5,14 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 from uuid import UUID
 
 from langchain_core.documents import Document
 
 from langchain_attribot.documents import by_everything, by_text, merged
 
-Kind = Literal["chain", "tool", "retriever", "model"]
+Kind = Literal["chain", "parser", "tool", "retriever", "model"]
 
 _MAX_TREES = 1024
 
@@ -22,7 +22,8 @@ class Run:
     """One run that has begun.
 
     `given` are documents in its input, `found` those that it gave; a retriever's stand for all that
-    other retrievers gave it. `orphan` says that it names a parent that was not seen.
+    other retrievers gave it. `orphan` says that it names a parent that was not seen; `parsed` is
+    what an output parser within a root gave last.
     """
 
     id: UUID
@@ -32,6 +33,7 @@ class Run:
     orphan: bool
     given: Sequence[Document] = ()
     found: Sequence[Document] | None = None
+    parsed: Any = None
     children: list[Run] = field(default_factory=list)
 
     def documents(self) -> list[Document]:
@@ -48,7 +50,7 @@ class Run:
     def _collect(self, made: list[Sequence[Document]], seen: list[Sequence[Document]]) -> None:
         seen.append(self.given)
         if self.found is not None:
-            (seen if self.kind == "chain" else made).append(self.found)
+            (made if self.kind in ("tool", "retriever") else seen).append(self.found)
             if self.kind == "retriever":
                 return
         for child in self.children:
@@ -86,12 +88,16 @@ class RunTree:
                 self.forget(next(iter(self._trees)))
             return run
 
-    def end(self, run_id: UUID, found: Sequence[Document] | None = None) -> Run | None:
+    def end(
+        self, run_id: UUID, found: Sequence[Document] | None = None, output: Any = None
+    ) -> Run | None:
         """The run, if it is known, with what it gave; a root is forgotten."""
         with self._lock:
             run = self._runs.get(run_id)
             if run is not None:
                 run.found = found
+                if run.kind == "parser":
+                    self._runs[run.root].parsed = output
                 if run.parent is None:
                     self.forget(run_id)
             return run

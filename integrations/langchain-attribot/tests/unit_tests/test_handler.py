@@ -4,7 +4,7 @@ import asyncio
 import json
 import logging
 import warnings
-from typing import Any
+from typing import Any, TypedDict
 from uuid import uuid4
 
 import numpy as np
@@ -16,10 +16,11 @@ from langchain_core.documents import Document
 from langchain_core.language_models import FakeListChatModel
 from langchain_core.load import dumpd
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
-from langchain_core.output_parsers import StrOutputParser
+from langchain_core.output_parsers import BaseOutputParser, StrOutputParser
 from langchain_core.runnables import RunnableLambda, RunnableParallel, RunnablePassthrough
 from langchain_core.tracers import BaseTracer, Run
 from langchain_huggingface import ChatHuggingFace
+from langgraph.graph import START, StateGraph
 
 from attribot_rag import Attributor, Budget, InvalidInput, LanguageModel, LeaveOneOut, NotRecorded
 from langchain_attribot import AttributionCallbackHandler, attribute, citations_of
@@ -68,7 +69,8 @@ def test_scores_are_those_of_the_core_for_the_same_generation(
     truth = attributor.attribute_generation(generation, DOCUMENTS)
     assert handler.last is not None and handler.last.attribution is not None
     np.testing.assert_allclose(handler.last.attribution.matrix, truth.matrix, atol=1e-4)
-    assert handler.last.attribution.response == truth.response == message.content
+    assert handler.last.attribution.response == message.content
+    assert truth.response == message.content.strip()
 
 
 @pytest.mark.parametrize("full_text", [False, True])
@@ -463,3 +465,47 @@ def test_a_budget_makes_it_partial_and_says_so(tiny_chat: ChatHuggingFace) -> No
     chain = rag(Given(documents=DOCUMENTS), tiny_chat)
     message = chain.invoke(QUESTION, config={"callbacks": [handler]})
     assert message.response_metadata["attribution"]["status"] == "partial"
+
+
+def test_a_structured_answer_stays_as_it_was_parsed(tiny: LanguageModel) -> None:
+    llm = llm_of(tiny, max_new_tokens=6)
+    handler = AttributionCallbackHandler(llm, **EXACT)
+
+    class Parsed(BaseOutputParser[dict[str, Any]]):
+        def parse(self, text: str) -> dict[str, Any]:
+            return {"text": text}
+
+    run_id = uuid4()
+    chain = rag(ByName(), llm) | Parsed()
+    found = chain.invoke("A", config={"callbacks": [handler], "run_id": run_id})
+    assert list(found) == ["text"]
+    run = handler.results[run_id].attribution
+    assert run is not None
+    assert run.response == found["text"]
+
+
+def test_a_graph_that_keeps_documents_in_its_state(
+    tiny_chat: ChatHuggingFace, handler: AttributionCallbackHandler
+) -> None:
+    class State(TypedDict, total=False):
+        question: str
+        context: list[Document]
+        answer: str
+
+    def generate(state: State) -> State:
+        prompt = f"{joined(state['context'])}\n\n{state['question']}"
+        return {"answer": tiny_chat.invoke(prompt).text}
+
+    graph = StateGraph(State)
+    graph.add_node("retrieve", lambda state: {"context": ByName().invoke(state["question"])})
+    graph.add_node("generate", generate)
+    graph.add_edge(START, "retrieve")
+    graph.add_edge("retrieve", "generate")
+    run_id = uuid4()
+    config: Any = {"callbacks": [handler], "run_id": run_id}
+    found = graph.compile().invoke({"question": "A"}, config=config)
+    run = handler.results[run_id]  # a graph gives its state, and nothing that is added to it
+    assert [one.id for one in run.documents] == ["document A"]
+    assert run.attribution is not None
+    assert run.attribution.response == found["answer"]
+    assert len(handler._tree) == 0
