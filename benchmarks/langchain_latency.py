@@ -34,7 +34,7 @@ PASSAGES = [
 def chain_of(chat: ChatHuggingFace) -> Runnable[Any, Any]:
     documents = [Document(page_content=text, id=str(i)) for i, text in enumerate(PASSAGES)]
     prompt = ChatPromptTemplate.from_template("{context}\n\nAnswer briefly: {question}")
-    given = RunnableLambda(
+    given: Runnable[Any, Any] = RunnableLambda(
         lambda question: {
             "context": "\n\n".join(one.page_content for one in documents),
             "question": question,
