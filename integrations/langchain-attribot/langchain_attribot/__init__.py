@@ -1,10 +1,10 @@
 """Which retrieved text caused the answer of a LangChain chain on a local model."""
 
+from attribot_rag.adapting import AttributedRun
 from langchain_attribot.compressor import DeduplicatingCompressor
 from langchain_attribot.documents import METADATA_KEY
 from langchain_attribot.handler import AttributionCallbackHandler
 from langchain_attribot.messages import citations_of
-from langchain_attribot.results import AttributedRun
 from langchain_attribot.wrapping import attribute, with_attribution
 
 __all__ = [

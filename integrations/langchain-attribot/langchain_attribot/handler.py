@@ -15,11 +15,10 @@ from langchain_core.messages import BaseMessage
 from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, GenerationChunk, LLMResult
 
 from attribot_rag import Budget, Method
-from attribot_rag.adapting import Answer
-from langchain_attribot.attributing import Attributing, Mode
+from attribot_rag.adapting import Answer, AttributedRun, Attributing, Mode, Results
 from langchain_attribot.documents import documents_in, named_in, retrieved_in
 from langchain_attribot.messages import KEY, attach, chat_of, register, said_in
-from langchain_attribot.results import AttributedRun, Results
+from langchain_attribot.models import language_model_of
 from langchain_attribot.run_tree import Kind, Run, RunTree
 
 
@@ -70,11 +69,11 @@ class AttributionCallbackHandler(BaseCallbackHandler):
         **options: Any,
     ) -> None:
         self._attributing = Attributing(
-            llm,
+            language_model_of(llm),
             mode=mode,
             raise_error=raise_error,
             method=method,
-            proxy=proxy,
+            proxy=None if proxy is None else language_model_of(proxy),
             keep=keep,
             budget=budget,
             **options,
@@ -129,7 +128,7 @@ class AttributionCallbackHandler(BaseCallbackHandler):
         run = self._tree.end(run_id, tuple(documents_in(outputs)), outputs)
         if run is None or run.parent is not None or not isinstance(outputs, dict):
             return
-        known = self.results.get(run_id)
+        known = self.results.get(str(run_id))
         if known is not None and "messages" not in outputs and run.parsed is not outputs:
             outputs[KEY] = known.summary
 
@@ -258,7 +257,7 @@ class AttributionCallbackHandler(BaseCallbackHandler):
         if not documents or not text.strip():
             return None
         answer = Answer(text, tuple(documents), tuple(call.said), call.prompt)
-        run = self._attributing.attribute(call.run.id, call.run.root, answer)
+        run = self._attributing.attribute(str(call.run.id), str(call.run.root), answer)
         if run.attribution is not None:
             self._tree.use(call.run, _located(run))
         if not self._attributing.in_background:

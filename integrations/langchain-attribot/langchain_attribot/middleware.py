@@ -6,21 +6,20 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from typing import Any
-from uuid import UUID, uuid4
+from uuid import uuid4
 
 from langchain.agents.middleware import AgentMiddleware
 from langchain.agents.middleware.types import ModelRequest, ModelResponse
 from langchain_core.messages import AIMessage, BaseMessage
 
 from attribot_rag import UnsupportedModel
-from attribot_rag.adapting import Answer, Outcome
-from langchain_attribot.attributing import Attributing
+from attribot_rag.adapting import Answer, AttributedRun, Attributing, Outcome, Results
 from langchain_attribot.documents import retrieved_in
 from langchain_attribot.messages import attached, chat_of, register, said_in, text_of
-from langchain_attribot.models import find_language_model
-from langchain_attribot.results import AttributedRun, Results
+from langchain_attribot.models import find_language_model, language_model_of
 
 _RUN_PREFIX = "lc_run--"
+_UUID_LENGTH = 36
 
 
 class AttributionMiddleware(AgentMiddleware[Any, Any, Any]):
@@ -38,7 +37,9 @@ class AttributionMiddleware(AgentMiddleware[Any, Any, Any]):
         super().__init__()
         self._llm = llm
         self._citations = citations
-        self._options = options
+        self._options = dict(options)
+        if options.get("proxy") is not None:
+            self._options["proxy"] = language_model_of(options["proxy"])
         self._models: dict[int, Attributing] = {}
         self._results = Results(options.get("max_results", 128))
         if llm is not None:
@@ -99,7 +100,7 @@ class AttributionMiddleware(AgentMiddleware[Any, Any, Any]):
         return replace(response, result=result)
 
     def _run(
-        self, run_id: UUID, answer: Answer, attributing: Attributing | None, model: Any
+        self, run_id: str, answer: Answer, attributing: Attributing | None, model: Any
     ) -> AttributedRun:
         if attributing is not None:
             return attributing.attribute(run_id, run_id, answer)
@@ -112,8 +113,7 @@ class AttributionMiddleware(AgentMiddleware[Any, Any, Any]):
         return run
 
 
-def _run_id(message: BaseMessage) -> UUID:
-    try:
-        return UUID(str(message.id).removeprefix(_RUN_PREFIX)[:36])
-    except ValueError:
-        return uuid4()
+def _run_id(message: BaseMessage) -> str:
+    """The id of the model's run, which LangChain makes the message's of."""
+    given = str(message.id or uuid4()).removeprefix(_RUN_PREFIX)
+    return given[:_UUID_LENGTH]

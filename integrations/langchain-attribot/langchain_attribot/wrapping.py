@@ -115,7 +115,7 @@ class AttributedChain(Runnable[Any, Any]):
         return run_id, merge_configs(ensure_config(config), mine)
 
     def _found(self, run_id: UUID) -> dict[str, Any]:
-        run = self.handler.results.get(run_id)
+        run = self.handler.results.get(str(run_id))
         if run is None:
             return {"documents": [], "attribution": None}
         return {"documents": list(run.documents), "attribution": run.summary}

@@ -1,4 +1,4 @@
-"""What the handler and the middleware do with an answer."""
+"""What integrations do with an answer, here or in the background."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ import logging
 from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any, Literal, get_args
-from uuid import UUID
 
-from attribot_rag import InvalidInput
-from attribot_rag.adapting import Answer, AnswerAttributor, Outcome
-from langchain_attribot.models import language_model_of
-from langchain_attribot.results import AttributedRun, Results
+from attribot_rag.adapting.answers import Answer, AnswerAttributor
+from attribot_rag.adapting.outcome import Outcome
+from attribot_rag.adapting.runs import AttributedRun, Results
+from attribot_rag.errors import InvalidInput
+from attribot_rag.language_model import LanguageModel
 
 logger = logging.getLogger(__name__)
 
@@ -23,13 +23,12 @@ class Attributing:
     """Attributes the answers of one model, here or in the background, and keeps the last ones.
 
     In mode 'background' at most `max_pending` answers may wait; `on_result` is told of every one
-    that is finished. `options` are those of attribot_rag.Attributor, where a proxy may be a
-    LangChain model too.
+    that is finished. `options` are those of Attributor.
     """
 
     def __init__(
         self,
-        llm: Any,
+        language_model: LanguageModel,
         *,
         mode: Mode = "inline",
         max_pending: int = 32,
@@ -37,7 +36,6 @@ class Attributing:
         on_result: Callable[[AttributedRun], None] | None = None,
         raise_error: bool = False,
         results: Results | None = None,
-        proxy: Any = None,
         **options: Any,
     ) -> None:
         if mode not in get_args(Mode):
@@ -45,17 +43,13 @@ class Attributing:
         if max_results < 1:
             raise InvalidInput(f"max_results={max_results!r}; use at least 1")
         self.answers = AnswerAttributor(
-            language_model_of(llm),
-            max_pending=max_pending,
-            raise_error=raise_error,
-            proxy=None if proxy is None else language_model_of(proxy),
-            **options,
+            language_model, max_pending=max_pending, raise_error=raise_error, **options
         )
         self.results = Results(max_results) if results is None else results
         self.in_background = mode == "background"
         self._on_result = on_result
 
-    def attribute(self, run_id: UUID, root_id: UUID, answer: Answer) -> AttributedRun:
+    def attribute(self, run_id: str, root_id: str, answer: Answer) -> AttributedRun:
         """The finished run; in the background one that is under way."""
         run = AttributedRun(run_id, root_id, answer.documents)
 
@@ -75,7 +69,7 @@ class Attributing:
             self.answers.failed(error)
         return self.results[run_id]
 
-    def result(self, run_id: UUID | str, timeout: float | None = None) -> AttributedRun:
+    def result(self, run_id: object, timeout: float | None = None) -> AttributedRun:
         """The finished run of this id or with this root, waited for while it is under way.
 
         Raises TimeoutError after `timeout` seconds, InvalidInput for a run without attribution.
@@ -83,14 +77,14 @@ class Attributing:
         future = self.results.under_way(run_id)
         return self._known(run_id) if future is None else future.result(timeout)
 
-    async def aresult(self, run_id: UUID | str, timeout: float | None = None) -> AttributedRun:
+    async def aresult(self, run_id: object, timeout: float | None = None) -> AttributedRun:
         """The same, without blocking the event loop."""
         future = self.results.under_way(run_id)
         if future is None:
             return self._known(run_id)
         return await asyncio.wait_for(asyncio.shield(asyncio.wrap_future(future)), timeout)
 
-    def _known(self, run_id: UUID | str) -> AttributedRun:
+    def _known(self, run_id: object) -> AttributedRun:
         try:
             return self.results[run_id]
         except KeyError:

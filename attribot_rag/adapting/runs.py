@@ -9,22 +9,21 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
-from uuid import UUID
 
-from attribot_rag import Attribution
-from attribot_rag.adapting import Outcome
+from attribot_rag.adapting.outcome import Outcome
+from attribot_rag.attribution import Attribution
 
 
 @dataclass(frozen=True, eq=False)
 class AttributedRun:
     """One answer: the model's run, the root run that it was a part of, and what came of it.
 
-    `documents` are the Documents that it was attributed to; `outcome` is None while it is under
-    way.
+    `documents` are the framework's own that it was attributed to; `outcome` is None while it is
+    under way.
     """
 
-    run_id: UUID
-    root_id: UUID
+    run_id: str
+    root_id: str
     documents: Sequence[Any]
     outcome: Outcome | None = None
 
@@ -41,26 +40,26 @@ class AttributedRun:
     def summary(self) -> dict[str, Any]:
         """What is attached to the answer: plain data of at most 16 KB, with its `status`."""
         found = {"status": "pending"} if self.outcome is None else self.outcome.summary()
-        return {**found, "run_id": str(self.run_id)}
+        return {**found, "run_id": self.run_id}
 
 
-class Results(Mapping[UUID, AttributedRun]):
-    """The last runs, by the id of the model's run and by that of its root.
+class Results(Mapping[str, AttributedRun]):
+    """The last runs, by the id of the model's run and by that of its root, as text or not.
 
     A root stands for the last of its answers that could be attributed. The oldest are forgotten.
     """
 
     def __init__(self, max_results: int) -> None:
         self._max_results = max_results
-        self._runs: OrderedDict[UUID, AttributedRun] = OrderedDict()
-        self._futures: dict[UUID, Future[AttributedRun]] = {}
+        self._runs: OrderedDict[str, AttributedRun] = OrderedDict()
+        self._futures: dict[str, Future[AttributedRun]] = {}
         self._lock = threading.Lock()
         self.last: AttributedRun | None = None
 
-    def __getitem__(self, run_id: UUID | str) -> AttributedRun:
-        return self._runs[_uuid(run_id)]
+    def __getitem__(self, run_id: object) -> AttributedRun:
+        return self._runs[str(run_id)]
 
-    def __iter__(self) -> Iterator[UUID]:
+    def __iter__(self) -> Iterator[str]:
         return iter(tuple(self._runs))
 
     def __len__(self) -> int:
@@ -77,7 +76,7 @@ class Results(Mapping[UUID, AttributedRun]):
             if run.outcome is not None:
                 self.last = run
 
-    def known(self, root_id: UUID, answer: str) -> Outcome | None:
+    def known(self, root_id: str, answer: str) -> Outcome | None:
         """What came of the same answer by another model within the same root, if anything did."""
         for run in reversed(tuple(self._runs.values())):
             found = run.attribution
@@ -95,25 +94,21 @@ class Results(Mapping[UUID, AttributedRun]):
         self.add(run)
         future.add_done_callback(lambda _: self._forget(ids, future))
 
-    def under_way(self, run_id: UUID | str) -> Future[AttributedRun] | None:
-        return self._futures.get(_uuid(run_id))
+    def under_way(self, run_id: object) -> Future[AttributedRun] | None:
+        return self._futures.get(str(run_id))
 
     @property
     def num_under_way(self) -> int:
         return len(set(map(id, tuple(self._futures.values()))))
 
-    def _put(self, run_id: UUID, run: AttributedRun) -> None:
+    def _put(self, run_id: str, run: AttributedRun) -> None:
         self._runs[run_id] = run
         self._runs.move_to_end(run_id)
         while len(self._runs) > self._max_results:
             self._runs.popitem(last=False)
 
-    def _forget(self, ids: set[UUID], future: Future[AttributedRun]) -> None:
+    def _forget(self, ids: set[str], future: Future[AttributedRun]) -> None:
         with self._lock:
             for one in ids:
                 if self._futures.get(one) is future:
                     del self._futures[one]
-
-
-def _uuid(run_id: UUID | str) -> UUID:
-    return run_id if isinstance(run_id, UUID) else UUID(run_id)
