@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -49,14 +48,16 @@ class Attributing:
         self.in_background = mode == "background"
         self._on_result = on_result
 
-    def attribute(self, run_id: str, root_id: str, answer: Answer) -> AttributedRun:
-        """The finished run; in the background one that is under way."""
+    def attribute(
+        self, run_id: str, root_id: str, answer: Answer, *, background: bool = False
+    ) -> AttributedRun:
+        """The finished run; in the background, asked for here or by the mode, one under way."""
         run = AttributedRun(run_id, root_id, answer.documents)
 
         def known() -> Outcome | None:
             return self.results.known(root_id, answer.text)
 
-        if not self.in_background:
+        if not (background or self.in_background):
             return self._finished(run, self.answers.attribute(answer, known))
         future: Future[AttributedRun] = Future()
         self.results.expect(run, future)
@@ -68,30 +69,6 @@ class Attributing:
             future.set_result(self._finished(run, Outcome(error=error)))
             self.answers.failed(error)
         return self.results[run_id]
-
-    def result(self, run_id: object, timeout: float | None = None) -> AttributedRun:
-        """The finished run of this id or with this root, waited for while it is under way.
-
-        Raises TimeoutError after `timeout` seconds, InvalidInput for a run without attribution.
-        """
-        future = self.results.under_way(run_id)
-        return self._known(run_id) if future is None else future.result(timeout)
-
-    async def aresult(self, run_id: object, timeout: float | None = None) -> AttributedRun:
-        """The same, without blocking the event loop."""
-        future = self.results.under_way(run_id)
-        if future is None:
-            return self._known(run_id)
-        return await asyncio.wait_for(asyncio.shield(asyncio.wrap_future(future)), timeout)
-
-    def _known(self, run_id: object) -> AttributedRun:
-        try:
-            return self.results[run_id]
-        except KeyError:
-            raise InvalidInput(
-                f"no attribution of the run {run_id}: it retrieved nothing, its model was not "
-                "called, or max_results others came after it"
-            ) from None
 
     def _finished(self, under_way: AttributedRun, outcome: Outcome) -> AttributedRun:
         run = AttributedRun(under_way.run_id, under_way.root_id, under_way.documents, outcome)

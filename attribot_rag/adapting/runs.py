@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,6 +13,7 @@ from typing import Any
 
 from attribot_rag.adapting.outcome import Outcome
 from attribot_rag.attribution import Attribution
+from attribot_rag.errors import InvalidInput
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,6 +77,30 @@ class Results(Mapping[str, AttributedRun]):
                 self._put(run.root_id, run)
             if run.outcome is not None:
                 self.last = run
+
+    def wait(self, run_id: object, timeout: float | None = None) -> AttributedRun:
+        """The finished run of this id or with this root, waited for while it is under way.
+
+        Raises TimeoutError after `timeout` seconds, InvalidInput for a run without attribution.
+        """
+        future = self.under_way(run_id)
+        return self._finished(run_id) if future is None else future.result(timeout)
+
+    async def await_(self, run_id: object, timeout: float | None = None) -> AttributedRun:
+        """The same, without blocking the event loop."""
+        future = self.under_way(run_id)
+        if future is None:
+            return self._finished(run_id)
+        return await asyncio.wait_for(asyncio.shield(asyncio.wrap_future(future)), timeout)
+
+    def _finished(self, run_id: object) -> AttributedRun:
+        try:
+            return self[run_id]
+        except KeyError:
+            raise InvalidInput(
+                f"no attribution of the run {run_id}: it retrieved nothing, its model was not "
+                "called, or max_results others came after it"
+            ) from None
 
     def known(self, root_id: str, answer: str) -> Outcome | None:
         """What came of the same answer by another model within the same root, if anything did."""

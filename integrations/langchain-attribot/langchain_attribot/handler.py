@@ -105,11 +105,11 @@ class AttributionCallbackHandler(BaseCallbackHandler):
 
         Raises TimeoutError after `timeout` seconds, InvalidInput for a run without attribution.
         """
-        return self._attributing.result(run_id, timeout)
+        return self.results.wait(run_id, timeout)
 
     async def aresult(self, run_id: UUID | str, timeout: float | None = None) -> AttributedRun:
         """The same, without blocking the event loop."""
-        return await self._attributing.aresult(run_id, timeout)
+        return await self.results.await_(run_id, timeout)
 
     def on_chain_start(
         self,

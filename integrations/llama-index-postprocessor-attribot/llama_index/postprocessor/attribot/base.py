@@ -1,0 +1,122 @@
+"""The postprocessor: duplicates out, nodes in, attribution attached."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+from llama_index.core.postprocessor.types import BaseNodePostprocessor
+from llama_index.core.schema import NodeWithScore, QueryBundle
+from llama_index.postprocessor.attribot.finishing import Finishing, run_id_of
+from llama_index.postprocessor.attribot.models import language_model_of
+from llama_index.postprocessor.attribot.nodes import without_duplicates
+from llama_index.postprocessor.attribot.spans import installed
+from llama_index.postprocessor.attribot.synthesis import Synthesis
+from pydantic import Field, PrivateAttr
+
+from attribot_rag import Budget, LanguageModel
+from attribot_rag.adapting import AttributedRun, Attributing, Mode, Outcome, Results
+
+logger = logging.getLogger(__name__)
+
+
+class AttributionPostprocessor(BaseNodePostprocessor):
+    """Attaches to every response which retrieved text caused it.
+
+        engine = index.as_query_engine(node_postprocessors=[AttributionPostprocessor()])
+        engine.query("Who signed the treaty?").metadata["attribution"]
+
+    The model needs not be named: it is the HuggingFaceLLM that answers. Duplicates among the nodes,
+    exact, near (`threshold`) and overlapping (`min_overlap` characters; None leaves overlaps), are
+    taken out before the prompt is built, unless `deduplicate` is False. Nodes are never changed.
+
+    `method`, `proxy` (a HuggingFaceLLM too), `keep` and `budget` are those of
+    attribot_rag.Attributor, `options` further ones of it. With `score_metadata`, the metadata lines
+    that the model reads with a node count as its text. In mode 'background', and in asynchronous
+    queries, whose event loop scoring must not block, the response has the status 'pending' at
+    first: `result` waits for the attribution, `aresult` awaits it.
+    """
+
+    method: str | Any = "auto"
+    proxy: Any = Field(default=None, exclude=True)
+    keep: int | float | None = None
+    budget: Budget | None = None
+    mode: Mode = "inline"
+    deduplicate: bool = True
+    threshold: float = Field(default=0.9, gt=0, le=1)
+    min_overlap: int | None = Field(default=30, ge=1)
+    score_metadata: bool = False
+    max_pending: int = Field(default=32, ge=1)
+    max_results: int = Field(default=128, ge=1)
+    on_result: Callable[[AttributedRun], None] | None = Field(default=None, exclude=True)
+    options: dict[str, Any] = Field(default_factory=dict)
+
+    _results: Results = PrivateAttr()
+    _models: dict[int, Attributing] = PrivateAttr(default_factory=dict)
+
+    def model_post_init(self, _: Any) -> None:
+        self._results = Results(self.max_results)
+        installed()
+
+    @classmethod
+    def class_name(cls) -> str:
+        return "AttributionPostprocessor"
+
+    @property
+    def attribot_watcher(self) -> AttributionPostprocessor:
+        """Has the query that runs this postprocessor watched."""
+        return self
+
+    @property
+    def results(self) -> Results:
+        """The last answers, by the `run_id` in their responses' metadata."""
+        return self._results
+
+    def result(self, response: Any, timeout: float | None = None) -> AttributedRun:
+        """The finished run of a response, waited for while it is under way.
+
+        Raises TimeoutError after `timeout` seconds, InvalidInput for a response without any.
+        """
+        return self._results.wait(run_id_of(response), timeout)
+
+    async def aresult(self, response: Any, timeout: float | None = None) -> AttributedRun:
+        """The same, without blocking the event loop."""
+        return await self._results.await_(run_id_of(response), timeout)
+
+    def _postprocess_nodes(
+        self, nodes: list[NodeWithScore], query_bundle: QueryBundle | None = None
+    ) -> list[NodeWithScore]:
+        if not self.deduplicate:
+            return nodes
+        return without_duplicates(nodes, threshold=self.threshold, min_overlap=self.min_overlap)
+
+    def model_called(self, language_model: LanguageModel) -> None:
+        """Record what a model is going to answer."""
+        self._attributing(language_model)
+
+    def answered(self, synthesis: Synthesis, response: Any) -> None:
+        """Attribute a response, or have it attributed when it has been streamed."""
+        try:
+            Finishing(synthesis, self._attributing, self.score_metadata).begin(response)
+        except Exception as error:  # the user's answer must not be lost to its attribution
+            logger.exception("no attribution of %s", synthesis.run_id)
+            synthesis.attach(Outcome(error=error).summary())
+
+    def _attributing(self, language_model: LanguageModel) -> Attributing:
+        key = id(language_model.model)
+        if key not in self._models:
+            proxy = None if self.proxy is None else language_model_of(self.proxy)
+            self._models[key] = Attributing(
+                language_model,
+                mode=self.mode,
+                max_pending=self.max_pending,
+                results=self._results,
+                on_result=self.on_result,
+                method=self.method,
+                proxy=proxy,
+                keep=self.keep,
+                budget=self.budget,
+                **self.options,
+            )
+        return self._models[key]

@@ -1,0 +1,30 @@
+"""The local Hugging Face model inside a LlamaIndex model."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+from attribot_rag import InvalidInput, LanguageModel
+
+
+def find_language_model(llm: Any) -> LanguageModel | None:
+    """The model and tokenizer that a HuggingFaceLLM generates with; None for another kind."""
+    if isinstance(llm, LanguageModel):
+        return llm
+    model, tokenizer = getattr(llm, "_model", None), getattr(llm, "_tokenizer", None)
+    if isinstance(model, PreTrainedModel) and isinstance(tokenizer, PreTrainedTokenizerBase):
+        return LanguageModel(model, tokenizer)
+    return None
+
+
+def language_model_of(llm: Any) -> LanguageModel:
+    """The same; raises InvalidInput for a model that is not local."""
+    found = find_language_model(llm)
+    if found is None:
+        raise InvalidInput(
+            f"{type(llm).__name__} holds no local Hugging Face model; pass a HuggingFaceLLM, or an "
+            "attribot_rag.LanguageModel(model, tokenizer)"
+        )
+    return found

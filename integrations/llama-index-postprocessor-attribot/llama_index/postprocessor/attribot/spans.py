@@ -1,0 +1,185 @@
+"""LlamaIndex's instrumentation: which query has which nodes, and which models it calls."""
+
+from __future__ import annotations
+
+import inspect
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any
+
+from llama_index.core.instrumentation.span import BaseSpan
+from llama_index.core.instrumentation.span_handlers import BaseSpanHandler
+from llama_index.core.llms import LLM
+from llama_index.postprocessor.attribot.models import find_language_model
+from llama_index.postprocessor.attribot.synthesis import Call, Synthesis, Watcher
+from llama_index_instrumentation import get_dispatcher
+from pydantic import PrivateAttr
+
+_SYNTHESES = ("synthesize", "asynthesize")
+_COMPLETIONS = ("complete", "stream_complete", "acomplete", "astream_complete")
+
+_streaming: ContextVar[Synthesis | None] = ContextVar("attribot_streaming", default=None)
+_installing = threading.Lock()
+
+
+@contextmanager
+def streaming(synthesis: Synthesis) -> Iterator[None]:
+    """Models that are called within the block answer this query, whose spans have ended already."""
+    token = _streaming.set(synthesis)
+    try:
+        yield
+    finally:
+        _streaming.reset(token)
+
+
+class Spans(BaseSpanHandler[BaseSpan]):
+    """Follows the spans of queries that somebody watches, and forgets each when it ends.
+
+    An instance with an `attribot_watcher` has its parent's span watched, with everything within it:
+    a postprocessor the query that runs it. One with an `attribot_inner_watcher` has its own.
+    """
+
+    _watchers: dict[str, Watcher] = PrivateAttr(default_factory=dict)
+    _syntheses: dict[str, Synthesis] = PrivateAttr(default_factory=dict)
+    _finished: dict[str, Synthesis] = PrivateAttr(default_factory=dict)
+    _calls: dict[str, Call] = PrivateAttr(default_factory=dict)
+    _parents: dict[str, str] = PrivateAttr(default_factory=dict)
+
+    @classmethod
+    def class_name(cls) -> str:
+        return "AttributionSpans"
+
+    @property
+    def num_open(self) -> int:
+        """How many entries are kept of spans that have not ended."""
+        return sum(len(one) for one in self._held)
+
+    @property
+    def _held(self) -> tuple[dict[str, Any], ...]:
+        return self._watchers, self._syntheses, self._finished, self._calls, self._parents
+
+    def new_span(
+        self,
+        id_: str,
+        bound_args: inspect.BoundArguments,
+        instance: Any = None,
+        parent_span_id: str | None = None,
+        tags: dict[str, Any] | None = None,
+        **_: Any,
+    ) -> None:
+        """Called for every span of the process, most of which nobody watches."""
+        parent = parent_span_id or ""
+        synthesis = self._syntheses.get(parent) or _streaming.get()
+        if synthesis is not None:
+            self._syntheses[id_] = synthesis
+            if isinstance(instance, LLM):
+                self._call(id_, parent, instance, bound_args, synthesis)
+            return
+        watcher = getattr(instance, "attribot_watcher", None)
+        if watcher is not None and parent:
+            self._watchers.setdefault(parent, watcher)
+        inner = getattr(instance, "attribot_inner_watcher", None) or self._watchers.get(parent)
+        if inner is None:
+            return
+        self._watchers[id_] = inner
+        method = _method(id_)
+        if method in _SYNTHESES and "nodes" in bound_args.arguments:
+            self._syntheses[id_] = _synthesis(id_, method, inner, bound_args)
+            self._parents[id_] = parent
+
+    def _call(
+        self,
+        id_: str,
+        parent: str,
+        llm: LLM,
+        bound_args: inspect.BoundArguments,
+        synthesis: Synthesis,
+    ) -> None:
+        """A model is called: the outermost span is one call, the innermost has its whole prompt."""
+        call = self._calls.get(parent)
+        if call is None:
+            call = Call(type(llm).__name__, find_language_model(llm))
+            synthesis.calls.append(call)
+            if call.language_model is not None:
+                synthesis.watcher.model_called(call.language_model)
+        self._calls[id_] = call
+        messages = _argument(bound_args, "messages")
+        if messages is not None:
+            call.messages = tuple(messages)
+        if _method(id_) in _COMPLETIONS:
+            call.prompt = str(_argument(bound_args, "prompt") or "")
+
+    def prepare_to_exit_span(
+        self,
+        id_: str,
+        bound_args: inspect.BoundArguments,
+        instance: Any = None,
+        result: Any = None,
+        **_: Any,
+    ) -> None:
+        call = self._calls.get(id_)
+        if call is not None and _method(id_) in _COMPLETIONS and hasattr(result, "text"):
+            call.answer = str(result.text)
+        synthesis = self._syntheses.get(id_)
+        parent = self._parents.get(id_)
+        chatted = self._finished.get(id_)
+        self._forget(id_)
+        if synthesis is not None and synthesis.run_id == id_:
+            if parent:
+                self._finished[parent] = synthesis
+            synthesis.watcher.answered(synthesis, result)
+        elif chatted is not None and hasattr(result, "source_nodes"):
+            chatted.add(result)
+
+    def prepare_to_drop_span(
+        self,
+        id_: str,
+        bound_args: inspect.BoundArguments,
+        instance: Any = None,
+        err: BaseException | None = None,
+        **_: Any,
+    ) -> None:
+        self._forget(id_)
+
+    def _forget(self, id_: str) -> None:
+        for held in self._held:
+            held.pop(id_, None)
+
+
+def installed() -> Spans:
+    """The one handler of this process, at the root of LlamaIndex's dispatchers."""
+    root = get_dispatcher()
+    with _installing:
+        found = next((one for one in root.span_handlers if isinstance(one, Spans)), None)
+        if found is None:
+            found = Spans()
+            root.add_span_handler(found)
+        return found
+
+
+def _method(id_: str) -> str:
+    """The name of the method in a span's id, 'Class.method-uuid'."""
+    return id_.split("-", 1)[0].rsplit(".", 1)[-1]
+
+
+def _argument(bound_args: inspect.BoundArguments, name: str) -> Any:
+    """An argument by its name, or the first one of a method behind a decorator."""
+    given = bound_args.arguments
+    if name in given:
+        return given[name]
+    named = given.get("kwargs", {})
+    if name in named:
+        return named[name]
+    first = next(iter(given.get("args", ())), None)
+    return first if name == "prompt" and isinstance(first, str) else None
+
+
+def _synthesis(
+    id_: str, method: str, watcher: Watcher, bound_args: inspect.BoundArguments
+) -> Synthesis:
+    query = bound_args.arguments.get("query", "")
+    text = getattr(query, "query_str", query)
+    nodes = tuple(bound_args.arguments["nodes"])
+    return Synthesis(id_, watcher, str(text), nodes, asynchronous=method.startswith("a"))
