@@ -26,10 +26,10 @@ class Outcome:
     error: BaseException | None = None
     start: int = 0
 
-    def summary(self) -> dict[str, Any]:
+    def summary(self, max_bytes: int = MAX_SUMMARY_BYTES) -> dict[str, Any]:
         """Plain data of at most 16 KB as JSON: `to_summary`, or `status` 'error' and the reason."""
         if self.attribution is not None:
-            return summarize(self.attribution, start=self.start)
+            return summarize(self.attribution, start=self.start, max_bytes=max_bytes)
         kind, message = type(self.error).__name__, str(self.error)[:_MAX_MESSAGE]
         return {
             "schema_version": SCHEMA_VERSION,

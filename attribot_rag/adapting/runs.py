@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from attribot_rag.adapting.outcome import Outcome
+from attribot_rag.adapting.outcome import MAX_SUMMARY_BYTES, Outcome
 from attribot_rag.attribution import Attribution
 from attribot_rag.errors import InvalidInput
 
@@ -41,7 +41,12 @@ class AttributedRun:
     @cached_property
     def summary(self) -> dict[str, Any]:
         """What is attached to the answer: plain data of at most 16 KB, with its `status`."""
-        found = {"status": "pending"} if self.outcome is None else self.outcome.summary()
+        return self.summary_of(MAX_SUMMARY_BYTES)
+
+    def summary_of(self, max_bytes: int) -> dict[str, Any]:
+        """The same in fewer bytes of JSON, the run's id not counted."""
+        pending = {"status": "pending"}
+        found = pending if self.outcome is None else self.outcome.summary(max_bytes)
         return {**found, "run_id": self.run_id}
 
 

@@ -39,17 +39,20 @@ _SIZES = (
 )
 
 
-def summarize(attribution: Attribution, *, start: int = 0) -> dict[str, Any]:
+def summarize(
+    attribution: Attribution, *, start: int = 0, max_bytes: int = MAX_SUMMARY_BYTES
+) -> dict[str, Any]:
     """Verdicts, cited documents and the best sources, as plain data of at most 16 KB of JSON.
 
     Positions are characters of the text that was shown, in which the response begins at `start`.
-    What did not fit is counted under `omitted`. Its schema is summary_schema.json.
+    What did not fit is counted under `omitted`; with less than 16 KB, that is everything but how
+    the scores came about. Its schema is summary_schema.json.
     """
     citations = cite(attribution)
-    sizes = iter(_SIZES)
-    data = _summary(attribution, citations, start, next(sizes))
-    while len(json.dumps(data).encode()) > MAX_SUMMARY_BYTES:
-        data = _summary(attribution, citations, start, next(sizes))
+    for size in _SIZES:
+        data = _summary(attribution, citations, start, size)
+        if len(json.dumps(data).encode()) <= max_bytes:
+            break
     return data
 
 

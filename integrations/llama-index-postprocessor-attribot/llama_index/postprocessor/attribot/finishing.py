@@ -12,7 +12,15 @@ from llama_index.postprocessor.attribot.spans import streaming
 from llama_index.postprocessor.attribot.synthesis import Call, Synthesis
 
 from attribot_rag import Document, InvalidInput, LanguageModel, UnsupportedModel
-from attribot_rag.adapting import Answer, Attributing, Outcome
+from attribot_rag.adapting import (
+    MAX_SUMMARY_BYTES,
+    Answer,
+    AttributedRun,
+    Attributing,
+    Outcome,
+)
+
+_MAX_CALLS = 12
 
 
 class Finishing:
@@ -81,7 +89,8 @@ class Finishing:
             return
         if len(calls) == 1:
             shown = text if text.strip() == str(calls[0].answer).strip() else None
-            self._attribute(calls[0], synthesis.run_id, shown, synthesis.attach)
+            run_id = synthesis.run_id
+            self._attribute(calls[0], run_id, shown, lambda run: synthesis.attach(run.summary))
         else:
             Several(calls, text, synthesis).attribute(self._attribute)
 
@@ -90,7 +99,7 @@ class Finishing:
         call: Call,
         run_id: str,
         shown: str | None,
-        then: Callable[[dict[str, Any]], None],
+        then: Callable[[AttributedRun], None],
     ) -> None:
         """Attribute one call's answer; `then` is told what is known, and again when more is."""
         assert call.language_model is not None
@@ -105,10 +114,10 @@ class Finishing:
         run = attributing.attribute(
             run_id, self._synthesis.run_id, answer, background=self._synthesis.asynchronous
         )
-        then(run.summary)
+        then(run)
         future = attributing.results.under_way(run_id)
         if future is not None:
-            future.add_done_callback(lambda done: then(done.result().summary))
+            future.add_done_callback(lambda done: then(done.result()))
 
     def _documents(self, call: Call) -> list[Document]:
         """The nodes in the call's prompt; all if it is the only one."""
@@ -135,36 +144,46 @@ class Several:
         self._calls = calls
         self._text = text
         self._synthesis = synthesis
-        self._known: dict[int, dict[str, Any]] = {}
+        self._known: dict[int, AttributedRun] = {}
 
     def attribute(self, attribute: Callable[..., None]) -> None:
         for index, call in enumerate(self._calls):
             run_id = f"{self._synthesis.run_id}/{index + 1}"
-            attribute(call, run_id, None, lambda summary, index=index: self._add(index, summary))
+            attribute(call, run_id, None, lambda run, index=index: self._add(index, run))
 
-    def _add(self, index: int, summary: dict[str, Any]) -> None:
-        self._known[index] = summary
+    def _add(self, index: int, run: AttributedRun) -> None:
+        self._known[index] = run
         if len(self._known) == len(self._calls):
             self._synthesis.attach(self._merged())
 
     def _merged(self) -> dict[str, Any]:
-        summaries = [self._known[index] for index in range(len(self._calls))]
+        told = range(min(len(self._calls), _MAX_CALLS))
+        max_bytes = MAX_SUMMARY_BYTES // (len(told) + 1)
+        summaries = [self._known[index].summary_of(max_bytes) for index in told]
         places = _places([str(call.answer) for call in self._calls], self._text)
         merged: dict[str, Any] = {
             "schema_version": summaries[0].get("schema_version"),
-            "status": "complete",
+            "status": self._status(),
             "run_id": self._synthesis.run_id,
             "calls": summaries,
+            "omitted": {"calls": len(self._calls) - len(summaries)},
         }
         if places is None:
             error = UnsupportedModel(
-                f"the answer took {len(summaries)} calls that build on each other, so that no "
+                f"the answer took {len(self._calls)} calls that build on each other, so that no "
                 "call's scores are those of the whole answer; see each under 'calls', or use the "
                 "response mode 'compact'"
             )
             return {**merged, **Outcome(error=error).summary(), "status": "unsupported"}
-        merged["places"] = places
+        merged["places"] = places[: len(summaries)]
         return merged
+
+    def _status(self) -> str:
+        """The least that is true of each call; one without attribution makes it partial."""
+        found = {run.summary["status"] for run in self._known.values()}
+        if "pending" in found:
+            return "pending"
+        return "complete" if found == {"complete"} else "partial"
 
 
 def run_id_of(response: Any) -> str:

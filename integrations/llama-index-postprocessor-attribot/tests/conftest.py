@@ -1,0 +1,106 @@
+import os
+
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
+os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import torch
+from llama_index.core import Settings, VectorStoreIndex
+from llama_index.core.embeddings import MockEmbedding
+from llama_index.core.llms import MockLLM
+from llama_index.core.schema import NodeWithScore, TextNode
+from llama_index.llms.huggingface import HuggingFaceLLM
+from llama_index.postprocessor.attribot.spans import installed
+from transformers import LlamaConfig, LlamaForCausalLM
+
+from attribot_rag import LanguageModel, load_model
+
+QUESTION = "How high is the lighthouse?"
+EXACT: dict[str, Any] = {"method": "leave_one_out", "options": {"verdicts": None}}
+
+
+def nodes() -> list[TextNode]:
+    return [
+        TextNode(
+            text="The ferry Kittiwake carries up to 84 passengers. "
+            "A single ticket costs 18 crowns.",
+            id_="ferry",
+            metadata={"file_name": "ferry.md"},
+        ),
+        TextNode(
+            text="The lighthouse is 38 metres high. Its lamp was lit for the first time in 1844.",
+            id_="lighthouse",
+            metadata={"file_name": "lighthouse.md"},
+        ),
+    ]
+
+
+def scored(given: list[TextNode]) -> list[NodeWithScore]:
+    return [NodeWithScore(node=one, score=1.0) for one in given]
+
+
+def llm_of(language_model: LanguageModel, **options: Any) -> HuggingFaceLLM:
+    """A LlamaIndex model that is greedy and answers briefly."""
+    settings: dict[str, Any] = {"max_new_tokens": 12, "is_chat_model": True, **options}
+    generate = {"do_sample": False, **settings.pop("generate_kwargs", {})}
+    return HuggingFaceLLM(
+        model=language_model.model,
+        tokenizer=language_model.tokenizer,
+        context_window=2048,
+        generate_kwargs=generate,
+        **settings,
+    )
+
+
+def index_of(given: list[TextNode] | None = None) -> VectorStoreIndex:
+    return VectorStoreIndex(nodes() if given is None else given, embed_model=MockEmbedding(8))
+
+
+@pytest.fixture(scope="session")
+def smollm2() -> LanguageModel:
+    """The embedded model: real weights, offline."""
+    return load_model()
+
+
+@pytest.fixture(scope="session")
+def tiny(smollm2: LanguageModel) -> LanguageModel:
+    """Random weights, and the tokenizer and the chat template of the embedded model."""
+    torch.manual_seed(0)
+    config = LlamaConfig(
+        vocab_size=len(smollm2.tokenizer),
+        hidden_size=32,
+        intermediate_size=64,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        max_position_embeddings=2048,
+        pad_token_id=smollm2.tokenizer.pad_token_id,
+        eos_token_id=None,
+    )
+    return LanguageModel(LlamaForCausalLM(config).eval(), smollm2.tokenizer)
+
+
+@pytest.fixture(scope="session")
+def llm(smollm2: LanguageModel) -> HuggingFaceLLM:
+    return llm_of(smollm2)
+
+
+@pytest.fixture(scope="session")
+def tiny_llm(tiny: LanguageModel) -> HuggingFaceLLM:
+    return llm_of(tiny, max_new_tokens=4)
+
+
+@pytest.fixture(autouse=True, scope="session")
+def no_remote_model() -> None:
+    """LlamaIndex asks for a model of OpenAI's where it is given none, even if it needs none."""
+    Settings.llm = MockLLM()
+
+
+@pytest.fixture(autouse=True)
+def nothing_left() -> Iterator[None]:
+    """Whatever a test does, no entry of any span may stay."""
+    yield
+    assert installed().num_open == 0

@@ -1,0 +1,359 @@
+"""Queries, chats and streams: what their responses carry."""
+
+import asyncio
+import json
+import logging
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import numpy as np
+import pytest
+from conftest import EXACT, QUESTION, index_of, llm_of, nodes
+from llama_index.core import get_response_synthesizer
+from llama_index.core.chat_engine import CondensePlusContextChatEngine, ContextChatEngine
+from llama_index.core.llms import MockLLM
+from llama_index.core.postprocessor import SimilarityPostprocessor
+from llama_index.core.query_engine import RetrieverQueryEngine
+from llama_index.core.response_synthesizers import ResponseMode
+from llama_index.core.schema import MetadataMode, TextNode
+from llama_index.llms.huggingface import HuggingFaceLLM
+from llama_index.postprocessor.attribot import AttributionPostprocessor
+
+import attribot_rag
+from attribot_rag import Attributor, InvalidInput, LanguageModel, LeaveOneOut
+
+SCHEMA = json.loads(
+    (Path(attribot_rag.__file__).parent / "attribution/summary_schema.json").read_text("utf-8")
+)
+
+
+def attributed(response: Any, status: str) -> dict[str, Any]:
+    """What the response carries, which follows the schema and is no larger than it may be."""
+    summary: dict[str, Any] = response.metadata["attribution"]
+    assert summary["status"] == status, summary
+    jsonschema.validate(summary, SCHEMA)
+    assert len(json.dumps(summary)) <= 16_384 + 64
+    return summary
+
+
+def complete(response: Any) -> dict[str, Any]:
+    return attributed(response, "complete")
+
+
+def ids(summary: dict[str, Any]) -> set[str]:
+    return {one["id"] for one in summary["documents"]}
+
+
+@pytest.fixture
+def postprocessor() -> AttributionPostprocessor:
+    return AttributionPostprocessor(**EXACT)
+
+
+@pytest.mark.parametrize("chat_model", [True, False])
+def test_a_query_carries_what_caused_its_answer(
+    tiny: LanguageModel, postprocessor: AttributionPostprocessor, chat_model: bool
+) -> None:
+    llm = llm_of(tiny, max_new_tokens=4, is_chat_model=chat_model)
+    engine = index_of().as_query_engine(llm=llm, node_postprocessors=[postprocessor])
+    attributor = Attributor(tiny.model, tiny.tokenizer, progress=False, verdicts=None)
+    with attributor.recorder:
+        response = engine.query(QUESTION)
+    summary = complete(response)
+    assert ids(summary) == {"ferry", "lighthouse"}
+    assert len(summary["sources"]) == 4
+    assert not summary["retokenized"]
+    run = postprocessor.result(response)
+    assert run.attribution is not None
+    (generation,) = attributor.recorder.generations
+    assert run.attribution.provenance.prompt_tokens == len(generation.prompt_ids)
+    assert len(run.attribution.token_spans) == len(generation.response_ids)
+    attributor = Attributor(
+        tiny.model, tiny.tokenizer, method="leave_one_out", progress=False, verdicts=None
+    )
+    truth = attributor.attribute_generation(generation, run.attribution.documents)
+    np.testing.assert_allclose(run.attribution.matrix, truth.matrix, atol=1e-3)
+
+
+def test_an_engine_without_it_is_untouched(
+    tiny_llm: HuggingFaceLLM, postprocessor: AttributionPostprocessor
+) -> None:
+    index = index_of()
+    with_it = index.as_query_engine(llm=tiny_llm, node_postprocessors=[postprocessor])
+    without = index.as_query_engine(llm=tiny_llm)
+    complete(with_it.query(QUESTION))
+    assert "attribution" not in without.query(QUESTION).metadata
+
+
+def test_a_streamed_answer_has_it_after_its_end(
+    tiny_llm: HuggingFaceLLM, postprocessor: AttributionPostprocessor
+) -> None:
+    engine = index_of().as_query_engine(
+        llm=tiny_llm, node_postprocessors=[postprocessor], streaming=True
+    )
+    response = engine.query(QUESTION)
+    assert "attribution" not in response.metadata
+    text = "".join(response.response_gen)
+    complete(response)
+    run = postprocessor.result(response)
+    assert run.attribution is not None
+    assert run.attribution.response.strip() == text.strip()
+    assert not run.attribution.provenance.retokenized
+
+
+def test_two_interleaved_streams_have_their_own_nodes(
+    tiny_llm: HuggingFaceLLM, postprocessor: AttributionPostprocessor
+) -> None:
+    responses = []
+    for node in nodes():
+        engine = index_of([node]).as_query_engine(
+            llm=tiny_llm, node_postprocessors=[postprocessor], streaming=True
+        )
+        responses.append(engine.query(QUESTION))
+    streams = [response.response_gen for response in responses]
+    while streams:
+        streams = [one for one in streams if next(one, None) is not None]
+    assert [ids(complete(one)) for one in responses] == [{"ferry"}, {"lighthouse"}]
+
+
+def test_an_asynchronous_query_does_not_block_its_loop(
+    tiny_llm: HuggingFaceLLM, postprocessor: AttributionPostprocessor
+) -> None:
+    engines = [
+        index_of([node]).as_query_engine(llm=tiny_llm, node_postprocessors=[postprocessor])
+        for node in nodes()
+    ]
+
+    async def ask() -> list[Any]:
+        responses = await asyncio.gather(*(one.aquery(QUESTION) for one in [*engines, *engines]))
+        for response in responses:
+            assert response.metadata["attribution"]["status"] in ("pending", "complete")
+            run = await postprocessor.aresult(response)
+            assert run.attribution is not None
+        return responses
+
+    found = [ids(complete(one)) for one in asyncio.run(ask())]
+    assert found == [{"ferry"}, {"lighthouse"}] * 2
+
+
+def test_an_asynchronous_stream_has_it_in_the_end(
+    tiny_llm: HuggingFaceLLM, postprocessor: AttributionPostprocessor
+) -> None:
+    engine = index_of().as_query_engine(
+        llm=tiny_llm, node_postprocessors=[postprocessor], streaming=True
+    )
+
+    async def ask() -> Any:
+        response = await engine.aquery(QUESTION)
+        stream = response.response_gen
+        if callable(getattr(response, "async_response_gen", None)):
+            stream = response.async_response_gen()
+        pieces = [piece async for piece in stream]
+        assert pieces
+        await postprocessor.aresult(response)
+        return response
+
+    assert ids(complete(asyncio.run(ask()))) == {"ferry", "lighthouse"}
+
+
+@pytest.mark.parametrize("kind", [ContextChatEngine, CondensePlusContextChatEngine])
+def test_a_chat_attributes_every_turn(
+    tiny_llm: HuggingFaceLLM, postprocessor: AttributionPostprocessor, kind: Any
+) -> None:
+    chat = kind.from_defaults(
+        retriever=index_of().as_retriever(), llm=tiny_llm, node_postprocessors=[postprocessor]
+    )
+    for question in (QUESTION, "And what does a ticket cost?"):
+        response = chat.chat(question)
+        assert ids(complete(response)) == {"ferry", "lighthouse"}
+        run = postprocessor.result(response)
+        assert run.attribution is not None
+        assert run.attribution.response.strip() == response.response.strip()
+    streamed = chat.stream_chat("Once more?")
+    text = "".join(streamed.response_gen)
+    assert ids(complete(streamed)) == {"ferry", "lighthouse"}
+    run = postprocessor.result(streamed)
+    assert run.attribution is not None
+    assert run.attribution.response.strip() == text.strip()
+
+
+@pytest.mark.parametrize("kind", [ContextChatEngine, CondensePlusContextChatEngine])
+def test_an_asynchronous_chat_too(
+    tiny_llm: HuggingFaceLLM, postprocessor: AttributionPostprocessor, kind: Any
+) -> None:
+    chat = kind.from_defaults(
+        retriever=index_of().as_retriever(), llm=tiny_llm, node_postprocessors=[postprocessor]
+    )
+
+    async def ask() -> Any:
+        response = await chat.achat(QUESTION)
+        await postprocessor.aresult(response)
+        return response
+
+    assert ids(complete(asyncio.run(ask()))) == {"ferry", "lighthouse"}
+
+
+@pytest.mark.parametrize("mode", ["compact", "tree_summarize", "simple_summarize"])
+def test_modes_of_one_call(
+    tiny_llm: HuggingFaceLLM, postprocessor: AttributionPostprocessor, mode: str
+) -> None:
+    engine = index_of().as_query_engine(
+        llm=tiny_llm, node_postprocessors=[postprocessor], response_mode=mode
+    )
+    assert ids(complete(engine.query(QUESTION))) == {"ferry", "lighthouse"}
+
+
+def test_accumulated_answers_are_attributed_one_by_one(
+    tiny_llm: HuggingFaceLLM, postprocessor: AttributionPostprocessor
+) -> None:
+    engine = index_of().as_query_engine(
+        llm=tiny_llm, node_postprocessors=[postprocessor], response_mode="accumulate"
+    )
+    response = engine.query(QUESTION)
+    summary = complete(response)
+    assert sorted(map(ids, summary["calls"]), key=sorted) == [{"ferry"}, {"lighthouse"}]
+    for (start, end), call in zip(summary["places"], summary["calls"], strict=True):
+        run = postprocessor.results[call["run_id"]]
+        assert run.attribution is not None
+        assert response.response[start:end] == run.attribution.response.strip()
+
+
+def test_a_refined_answer_is_never_passed_off_as_one_call_s(
+    tiny_llm: HuggingFaceLLM, postprocessor: AttributionPostprocessor
+) -> None:
+    engine = index_of().as_query_engine(
+        llm=tiny_llm, node_postprocessors=[postprocessor], response_mode="refine"
+    )
+    summary = attributed(engine.query(QUESTION), "unsupported")
+    assert "2 calls that build on each other" in summary["error"]["message"]
+    assert sorted(map(ids, summary["calls"]), key=sorted) == [{"ferry"}, {"lighthouse"}]
+    assert "sources" not in summary
+
+
+def test_nothing_to_attribute_breaks_nothing(
+    tiny_llm: HuggingFaceLLM, postprocessor: AttributionPostprocessor
+) -> None:
+    engine = index_of().as_query_engine(
+        llm=tiny_llm, node_postprocessors=[postprocessor], response_mode="no_text"
+    )
+    assert "attribution" not in engine.query(QUESTION).metadata
+    cutoff = SimilarityPostprocessor(similarity_cutoff=2.0)
+    engine = index_of().as_query_engine(llm=tiny_llm, node_postprocessors=[cutoff, postprocessor])
+    response = engine.query(QUESTION)
+    assert "attribution" not in (response.metadata or {})
+    with pytest.raises(InvalidInput, match="carries no attribution"):
+        postprocessor.result(response)
+
+
+def test_a_model_that_is_not_local_is_said_to_be(
+    postprocessor: AttributionPostprocessor,
+) -> None:
+    engine = index_of().as_query_engine(
+        llm=MockLLM(max_tokens=5), node_postprocessors=[postprocessor]
+    )
+    summary = attributed(engine.query(QUESTION), "unsupported")
+    assert "MockLLM is no local Hugging Face model" in summary["error"]["message"]
+
+
+def test_a_failure_of_attribution_leaves_the_answer_intact(
+    tiny_llm: HuggingFaceLLM, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Broken(LeaveOneOut):
+        def run(self, scorer):  # type: ignore[no-untyped-def]
+            raise ZeroDivisionError("the scorer broke")
+
+    broken = AttributionPostprocessor(method=Broken())
+    index = index_of()
+    plain = index.as_query_engine(llm=tiny_llm).query(QUESTION)
+    with caplog.at_level(logging.WARNING):
+        response = index.as_query_engine(llm=tiny_llm, node_postprocessors=[broken]).query(QUESTION)
+    assert response.response == plain.response
+    assert response.metadata["attribution"]["error"]["message"] == "the scorer broke"
+    assert "the scorer broke" in caplog.text
+
+
+def test_nodes_and_prompts_stay_as_they_are(
+    tiny_llm: HuggingFaceLLM, postprocessor: AttributionPostprocessor
+) -> None:
+    prompts: list[tuple[int, ...]] = []
+    given = nodes()
+    index = index_of(given)
+    before = {key: one.model_dump_json() for key, one in index.docstore.docs.items()}
+    engine = index.as_query_engine(llm=tiny_llm, node_postprocessors=[postprocessor])
+    attributor = Attributor(tiny_llm._model, tiny_llm._tokenizer, progress=False)
+    with attributor.recorder:
+        responses = [engine.query(QUESTION) for _ in range(2)]
+        prompts = [one.prompt_ids for one in attributor.recorder.generations]
+    assert len(prompts) == 2
+    assert prompts[0] == prompts[1]
+    assert {k: one.model_dump_json() for k, one in index.docstore.docs.items()} == before
+    first, second = (
+        [(one.node_id, one.score, one.node.get_content(MetadataMode.ALL)) for one in r.source_nodes]
+        for r in responses
+    )
+    assert first == second
+
+
+def test_duplicates_are_gone_before_the_prompt_is_built(
+    tiny_llm: HuggingFaceLLM, postprocessor: AttributionPostprocessor
+) -> None:
+    twin = TextNode(text=nodes()[0].text, id_="mirror", metadata={"file_name": "mirror.md"})
+    index = index_of([*nodes(), twin])
+    engine = index.as_query_engine(
+        llm=tiny_llm, node_postprocessors=[postprocessor], similarity_top_k=3
+    )
+    response = engine.query(QUESTION)
+    assert len(complete(response)["documents"]) == 2
+    (kept,) = [one for one in response.source_nodes if "merged" in one.node.metadata]
+    assert {kept.node_id, kept.node.metadata["merged"][0]["id"]} == {"ferry", "mirror"}
+    assert "mirror" not in kept.node.get_content(MetadataMode.LLM).replace("mirror.md", "")
+    both = AttributionPostprocessor(deduplicate=False, **EXACT)
+    engine = index.as_query_engine(llm=tiny_llm, node_postprocessors=[both], similarity_top_k=3)
+    summary = complete(engine.query(QUESTION))
+    assert len(summary["documents"]) == 3
+    assert max(len(source["documents"]) for source in summary["sources"]) == 2
+
+
+def test_metadata_lines_are_scored_only_if_asked_for(tiny_llm: HuggingFaceLLM) -> None:
+    index = index_of()
+    texts = {}
+    for score_metadata in (False, True):
+        postprocessor = AttributionPostprocessor(score_metadata=score_metadata, **EXACT)
+        engine = index.as_query_engine(llm=tiny_llm, node_postprocessors=[postprocessor])
+        sources = complete(engine.query(QUESTION))["sources"]
+        texts[score_metadata] = " ".join(source["text"] for source in sources)
+    assert "file_name" not in texts[False]
+    assert "file_name: ferry.md" in texts[True]
+
+
+def test_a_hundred_queries_leave_nothing_behind(
+    tiny_llm: HuggingFaceLLM, postprocessor: AttributionPostprocessor
+) -> None:
+    class Breaks(SimilarityPostprocessor):
+        def _postprocess_nodes(self, nodes, query_bundle=None):  # type: ignore[no-untyped-def]
+            raise ConnectionError("the reranker is down")
+
+    index = index_of()
+    good = index.as_query_engine(llm=tiny_llm, node_postprocessors=[postprocessor])
+    bad = index.as_query_engine(llm=tiny_llm, node_postprocessors=[postprocessor, Breaks()])
+    for number in range(100):
+        if number % 3:
+            complete(good.query(QUESTION))
+        else:
+            with pytest.raises(ConnectionError):
+                bad.query(QUESTION)
+    assert postprocessor.results.num_under_way == 0
+    assert len(postprocessor.results) <= 128
+
+
+def test_a_synthesizer_of_one_s_own(
+    tiny_llm: HuggingFaceLLM, postprocessor: AttributionPostprocessor
+) -> None:
+    engine = RetrieverQueryEngine(
+        retriever=index_of().as_retriever(),
+        response_synthesizer=get_response_synthesizer(
+            llm=tiny_llm, response_mode=ResponseMode.COMPACT
+        ),
+        node_postprocessors=[SimilarityPostprocessor(), postprocessor],
+    )
+    complete(engine.query(QUESTION))
