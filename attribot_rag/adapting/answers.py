@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +18,7 @@ from attribot_rag.language_model import LanguageModel, Prompt
 from attribot_rag.recording import GenerationRecorder
 
 Known = Callable[[], Outcome | None]
+Captured = tuple[Generation, int]
 
 logger = logging.getLogger(__name__)
 
@@ -79,9 +81,35 @@ class AnswerAttributor:
         `known` is asked where the model was not seen to give the answer: a framework's model may
         pass on what another one of its models, which was attributed already, has answered.
         """
+        return self._outcome(answer, known, None)
+
+    def submit(
+        self, answer: Answer, then: Callable[[Outcome], None], known: Known = lambda: None
+    ) -> Future[Outcome]:
+        """Attribute it in the background, and tell `then` before the future is done.
+
+        Raises QueueFull if `max_pending` answers wait already.
+        """
+        captured = None
+        if answer.text.strip():
+            with suppress(NotRecorded):  # as yet: a stream is seen before its generation ends
+                captured = self._captured(answer, timeout=0)
+
+        def task() -> Outcome:
+            try:
+                outcome = self._outcome(answer, known, captured)
+            except Exception as error:  # as asked for; `then` may have others waiting
+                then(Outcome(error=error))
+                raise
+            then(outcome)
+            return outcome
+
+        return self._worker.submit(task, max_pending=self.max_pending)
+
+    def _outcome(self, answer: Answer, known: Known, captured: Captured | None) -> Outcome:
         try:
             try:
-                generation, start = self._captured(answer)
+                generation, start = captured or self._captured(answer)
             except NotRecorded:
                 outcome = known()
                 if outcome is None:
@@ -91,25 +119,6 @@ class AnswerAttributor:
         except Exception as error:  # the user's chain must not be lost to its attribution
             return self.failed(error)
 
-    def submit(
-        self, answer: Answer, then: Callable[[Outcome], None], known: Known = lambda: None
-    ) -> Future[Outcome]:
-        """Attribute it in the background, and tell `then` before the future is done.
-
-        Raises QueueFull if `max_pending` answers wait already.
-        """
-
-        def task() -> Outcome:
-            try:
-                outcome = self.attribute(answer, known)
-            except Exception as error:  # as asked for; `then` may have others waiting
-                then(Outcome(error=error))
-                raise
-            then(outcome)
-            return outcome
-
-        return self._worker.submit(task, max_pending=self.max_pending)
-
     def failed(self, error: Exception) -> Outcome:
         """The outcome of what could not be attributed; raises it if that was asked for."""
         if self.raise_error:
@@ -118,7 +127,7 @@ class AnswerAttributor:
         logger.warning("no attribution: %s", error, exc_info=unexpected)
         return Outcome(error=error)
 
-    def _captured(self, answer: Answer) -> tuple[Generation, int]:
+    def _captured(self, answer: Answer, timeout: float = _WAIT) -> tuple[Generation, int]:
         """The recorded generation, and where its response begins in the answer's text.
 
         While it is still under way, as a streamed one may be, it is waited for.
@@ -126,7 +135,9 @@ class AnswerAttributor:
         if not answer.text.strip():
             raise InvalidInput(f"the answer {answer.text!r} is empty, nothing can be attributed")
         recorder = self.attributor.recorder
-        found = recorder.find_shown(answer.text, contains=answer.said, timeout=_WAIT)
+        found = recorder.find_shown(
+            answer.text, contains=answer.said, like=self._rendered(answer.prompt), timeout=timeout
+        )
         if found is None:
             raise NotRecorded(
                 f"the answer {answer.text[:60]!r} is none that {self.language_model.name!r} was "
@@ -135,6 +146,16 @@ class AnswerAttributor:
             )
         recorder.forget(found[0])
         return found
+
+    def _rendered(self, prompt: Prompt | None) -> str | None:
+        """The prompt as the model most likely saw it; None if that cannot be told."""
+        if prompt is None or isinstance(prompt, str):
+            return prompt
+        try:
+            return self.language_model.decode(self.language_model.encode_prompt(prompt))
+        except Exception:  # of a chat template, which may raise anything for what it does not like
+            logger.debug("the prompt could not be rendered", exc_info=True)
+            return None
 
     def _attributed(self, answer: Answer, generation: Generation, start: int) -> Outcome:
         attribution = self.attributor.attribute_generation(

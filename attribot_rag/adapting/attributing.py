@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from concurrent.futures import Future
+from dataclasses import replace
 from typing import Any, Literal, get_args
 
 from attribot_rag.adapting.answers import Answer, AnswerAttributor
@@ -52,7 +53,7 @@ class Attributing:
         self, run_id: str, root_id: str, answer: Answer, *, background: bool = False
     ) -> AttributedRun:
         """The finished run; in the background, asked for here or by the mode, one under way."""
-        run = AttributedRun(run_id, root_id, answer.documents)
+        run = AttributedRun(run_id, root_id, answer.documents, answer.text)
 
         def known() -> Outcome | None:
             return self.results.known(root_id, answer.text)
@@ -66,12 +67,14 @@ class Attributing:
                 answer, lambda outcome: future.set_result(self._finished(run, outcome)), known
             )
         except Exception as error:  # the queue is full
-            future.set_result(self._finished(run, Outcome(error=error)))
+            refused = self._finished(run, Outcome(error=error))
+            future.set_result(refused)
             self.answers.failed(error)
-        return self.results[run_id]
+            return refused
+        return run
 
     def _finished(self, under_way: AttributedRun, outcome: Outcome) -> AttributedRun:
-        run = AttributedRun(under_way.run_id, under_way.root_id, under_way.documents, outcome)
+        run = replace(under_way, outcome=outcome)
         self.results.add(run)
         if self._on_result is not None:
             try:

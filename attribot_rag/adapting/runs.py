@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,20 +13,21 @@ from typing import Any
 
 from attribot_rag.adapting.outcome import MAX_SUMMARY_BYTES, Outcome
 from attribot_rag.attribution import Attribution
-from attribot_rag.errors import InvalidInput
+from attribot_rag.errors import DocumentsNotLocated, InvalidInput
 
 
 @dataclass(frozen=True, eq=False)
 class AttributedRun:
     """One answer: the model's run, the root run that it was a part of, and what came of it.
 
-    `documents` are the framework's own that it was attributed to; `outcome` is None while it is
-    under way.
+    `documents` are the framework's own that `text`, the answer, was attributed to; `outcome` is
+    None while it is under way.
     """
 
     run_id: str
     root_id: str
     documents: Sequence[Any]
+    text: str = ""
     outcome: Outcome | None = None
 
     @property
@@ -53,18 +54,20 @@ class AttributedRun:
 class Results(Mapping[str, AttributedRun]):
     """The last runs, by the id of the model's run and by that of its root, as text or not.
 
-    A root stands for the last of its answers that could be attributed. The oldest are forgotten.
+    A root stands for the last of its answers to a prompt with documents, unless it `stands_for`
+    another one. The oldest runs are forgotten.
     """
 
     def __init__(self, max_results: int) -> None:
         self._max_results = max_results
         self._runs: OrderedDict[str, AttributedRun] = OrderedDict()
+        self._roots: dict[str, str] = {}
         self._futures: dict[str, Future[AttributedRun]] = {}
         self._lock = threading.Lock()
         self.last: AttributedRun | None = None
 
     def __getitem__(self, run_id: object) -> AttributedRun:
-        return self._runs[str(run_id)]
+        return self._runs[self._roots.get(str(run_id), str(run_id))]
 
     def __iter__(self) -> Iterator[str]:
         return iter(tuple(self._runs))
@@ -75,13 +78,45 @@ class Results(Mapping[str, AttributedRun]):
     def add(self, run: AttributedRun) -> None:
         """Keep it in place of what was known of the run."""
         with self._lock:
-            self._put(run.run_id, run)
-            known = self._runs.get(run.root_id)
-            replaced = known is None or known.attribution is None or run.error is None
-            if run.root_id == run.run_id or replaced:
-                self._put(run.root_id, run)
+            if run.run_id not in self._runs and not self._is_beside_the_answer(run):
+                self._roots[run.root_id] = run.run_id
+            self._runs[run.run_id] = run
+            while len(self._runs) > self._max_results:
+                forgotten, old = self._runs.popitem(last=False)
+                if self._roots.get(old.root_id) == forgotten:
+                    del self._roots[old.root_id]
             if run.outcome is not None:
-                self.last = run
+                self.last = self._runs.get(self._roots.get(run.root_id, ""), run)
+
+    def _is_beside_the_answer(self, run: AttributedRun) -> bool:
+        """Whether it read no documents, and another run of its root did."""
+        known = self._runs.get(self._roots.get(run.root_id, ""))
+        without = isinstance(run.error, DocumentsNotLocated)
+        return without and known is not None and known.attribution is not None
+
+    def stands_for(self, root_id: object, texts: Collection[str]) -> None:
+        """Let a root stand for the last of its answers that is one of these texts, if any is."""
+        wanted = {text.strip() for text in texts}
+        for run in reversed(tuple(self._runs.values())):
+            if run.root_id == str(root_id) and run.text.strip() in wanted:
+                self._roots[run.root_id] = run.run_id
+                if self.last is not None and self.last.root_id == run.root_id:
+                    self.last = run
+                return
+
+    def expect(self, run: AttributedRun, future: Future[AttributedRun]) -> None:
+        """Let callers wait for what is under way."""
+        with self._lock:
+            self._futures[run.run_id] = future
+        self.add(run)
+        future.add_done_callback(lambda _: self._futures.pop(run.run_id, None))
+
+    def under_way(self, run_id: object) -> Future[AttributedRun] | None:
+        return self._futures.get(self._roots.get(str(run_id), str(run_id)))
+
+    @property
+    def num_under_way(self) -> int:
+        return len(self._futures)
 
     def wait(self, run_id: object, timeout: float | None = None) -> AttributedRun:
         """The finished run of this id or with this root, waited for while it is under way.
@@ -116,30 +151,3 @@ class Results(Mapping[str, AttributedRun]):
             if found.response.strip() == answer.strip():
                 return run.outcome
         return None
-
-    def expect(self, run: AttributedRun, future: Future[AttributedRun]) -> None:
-        """Let callers wait for what is under way."""
-        ids = {run.run_id, run.root_id}
-        with self._lock:
-            self._futures.update(dict.fromkeys(ids, future))
-        self.add(run)
-        future.add_done_callback(lambda _: self._forget(ids, future))
-
-    def under_way(self, run_id: object) -> Future[AttributedRun] | None:
-        return self._futures.get(str(run_id))
-
-    @property
-    def num_under_way(self) -> int:
-        return len(set(map(id, tuple(self._futures.values()))))
-
-    def _put(self, run_id: str, run: AttributedRun) -> None:
-        self._runs[run_id] = run
-        self._runs.move_to_end(run_id)
-        while len(self._runs) > self._max_results:
-            self._runs.popitem(last=False)
-
-    def _forget(self, ids: set[str], future: Future[AttributedRun]) -> None:
-        with self._lock:
-            for one in ids:
-                if self._futures.get(one) is future:
-                    del self._futures[one]

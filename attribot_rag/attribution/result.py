@@ -254,6 +254,12 @@ class Attribution:
 
         return render_table(self, top=top, width=width, color=color)
 
+    def to_cited_text(self) -> str:
+        """The answer with the numbers of the documents that each sentence cites."""
+        from attribot_rag.display import render_cited
+
+        return render_cited(self)
+
     def to_markdown(self, *, top: int = 5) -> str:
         """The same as Markdown with numbered citations; nothing in foreign text takes effect."""
         from attribot_rag.display import render_markdown

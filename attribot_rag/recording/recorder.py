@@ -110,17 +110,20 @@ class GenerationRecorder:
         *,
         prompt: str | None = None,
         contains: Sequence[str] = (),
+        like: str | None = None,
         timeout: float = 0.0,
     ) -> tuple[Generation, int] | None:
         """As `find`, with the character at which the response begins in the text that was shown.
 
-        That is 0 unless the prompt was shown before it.
+        That is 0 unless the prompt was shown before it. Of several, the one with the prompt `like`
+        this comes first, then one that was shown whole, then the latest; if none has that prompt
+        and they differ in theirs, there is nothing to choose by, and None is returned.
         """
         hook = self._hook
         awaited = set(hook.in_flight) if hook is not None else set()
         deadline = time.monotonic() + timeout
         while True:
-            found = self._search(shown, prompt, contains)
+            found = self._search(shown, prompt, contains, like)
             if found is not None or hook is None:
                 return found
             with hook.idle:
@@ -129,7 +132,7 @@ class GenerationRecorder:
                 if awaited and remaining > 0:
                     hook.idle.wait(remaining)
                     continue
-            return self._search(shown, prompt, contains)
+            return self._search(shown, prompt, contains, like)
 
     def release(self, generation: Generation) -> None:
         """Let go of a generation's cache once it is attributed; its ids stay."""
@@ -161,23 +164,40 @@ class GenerationRecorder:
                     kept.drop_cache()
 
     def _search(
-        self, shown: str, prompt: str | None, contains: Sequence[str]
+        self, shown: str, prompt: str | None, contains: Sequence[str], like: str | None
     ) -> tuple[Generation, int] | None:
         wanted = None if prompt is None else self._bare(prompt)
+        likely = None if like is None else self._bare(like)
+        best: tuple[bool, bool] = (False, False)
+        found: list[tuple[Generation, int]] = []
         with self._lock:
             known = tuple(reversed(self._kept))
         for kept in known:
-            generation, (seen, read) = kept.generation, kept.prompts
-            if wanted is not None and wanted not in (self._bare(seen), self._bare(read)):
+            prompts = tuple(map(self._bare, kept.prompts))
+            if wanted is not None and wanted not in prompts:
                 continue
-            if not all(text.strip() in seen for text in contains):
+            if not all(text.strip() in kept.prompts[0] for text in contains):
                 continue
-            for before in ("", seen, read):
-                if shown.startswith(before):
-                    start = len(before)
-                    with suppress(InvalidInput):
-                        part = shown_part(self._language_model, generation, shown[start:])
-                        return part, start
+            part = self._shown_part(kept, shown)
+            if part is None:
+                continue
+            whole = part[0].response_ids == kept.generation.response_ids
+            rank = (likely in prompts, whole)
+            if not found or rank > best:
+                best, found = rank, [part]
+            elif rank == best:
+                found.append(part)
+        different = {part.prompt_ids for part, _ in found}
+        ambiguous = likely is not None and not best[0] and len(different) > 1
+        return found[0] if found and not ambiguous else None
+
+    def _shown_part(self, kept: _Kept, shown: str) -> tuple[Generation, int] | None:
+        """The generation as far as it was shown, perhaps behind its prompt, and where it begins."""
+        for before in ("", *kept.prompts):
+            if shown.startswith(before):
+                start = len(before)
+                with suppress(InvalidInput):
+                    return shown_part(self._language_model, kept.generation, shown[start:]), start
         return None
 
     def _bare(self, prompt: str) -> str:

@@ -17,7 +17,7 @@ from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, Generati
 from attribot_rag import Budget, Method
 from attribot_rag.adapting import Answer, AttributedRun, Attributing, Mode, Results
 from langchain_attribot.documents import documents_in, named_in, retrieved_in
-from langchain_attribot.messages import KEY, attach, chat_of, register, said_in
+from langchain_attribot.messages import KEY, attach, chat_of, register, said_in, texts_in
 from langchain_attribot.models import language_model_of
 from langchain_attribot.run_tree import Kind, Run, RunTree
 
@@ -126,10 +126,13 @@ class AttributionCallbackHandler(BaseCallbackHandler):
 
     def on_chain_end(self, outputs: Any, *, run_id: UUID, **_: Any) -> None:
         run = self._tree.end(run_id, tuple(documents_in(outputs)), outputs)
-        if run is None or run.parent is not None or not isinstance(outputs, dict):
+        if run is None or run.parent is not None:
             return
+        self.results.stands_for(run_id, list(texts_in(outputs)))
         known = self.results.get(str(run_id))
-        if known is not None and "messages" not in outputs and run.parsed is not outputs:
+        if known is None or not isinstance(outputs, dict) or run.parsed is outputs:
+            return
+        if "messages" not in outputs and KEY not in outputs:
             outputs[KEY] = known.summary
 
     def on_chain_error(self, error: BaseException, *, run_id: UUID, **_: Any) -> None:

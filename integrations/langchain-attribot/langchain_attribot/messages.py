@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage
@@ -34,6 +34,18 @@ def said_in(messages: Sequence[BaseMessage]) -> list[str]:
     """Texts that stand in the prompt as they are, whatever the chat template makes of the rest."""
     kept = (one for one in messages if one.type not in _WRITTEN_BY_TEMPLATES)
     return [text for one in kept if (text := text_of(one).strip())]
+
+
+def texts_in(outputs: Any) -> Iterator[str]:
+    """What a chain's output says: a text, a message, or those among a dict's values."""
+    if isinstance(outputs, str):
+        yield outputs
+    elif isinstance(outputs, BaseMessage):
+        yield text_of(outputs)
+    elif isinstance(outputs, dict):
+        for value in outputs.values():
+            if isinstance(value, str | BaseMessage):
+                yield from texts_in(value)
 
 
 def chat_of(messages: Sequence[BaseMessage]) -> list[dict[str, str]]:

@@ -108,7 +108,7 @@ class AttributionMiddleware(AgentMiddleware[Any, Any, Any]):
             f"{type(model).__name__} holds no local Hugging Face model, whose probabilities the "
             "score needs; pass the one that answers: AttributionMiddleware(llm)"
         )
-        run = AttributedRun(run_id, run_id, answer.documents, Outcome(error=error))
+        run = AttributedRun(run_id, run_id, answer.documents, answer.text, Outcome(error=error))
         self._results.add(run)
         return run
 

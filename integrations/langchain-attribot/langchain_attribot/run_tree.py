@@ -111,24 +111,38 @@ class RunTree:
     def documents_for(self, run: Run, prompt: str) -> list[Document]:
         """Those that can stand in a model's prompt: its own, and its nearest ancestor's with any.
 
-        Documents that an earlier answer within the same root used are left out, unless they are in
-        this prompt too.
+        Documents that came up farther away count if they stand in it. Documents that an earlier
+        answer within the same root used are left out, unless they are in this prompt too.
         """
         with self._lock:
+            read = _plain(prompt)
+            reached: list[Sequence[Document]] = [run.given]
             nearest: list[Document] = []
             ancestor = run.parent
-            while ancestor is not None and not nearest:
-                nearest = ancestor.documents()
+            while ancestor is not None:
+                found = ancestor.documents()
+                if nearest:  # what is farther away has to be in the prompt
+                    found = [one for one in found if _plain(one.page_content) in read]
+                else:
+                    nearest = found
+                reached.append(found)
                 ancestor = ancestor.parent
             used = self._used.get(run.root, set())
-            return [
+            candidates = merged(reached, by_text)
+            kept = [
                 one
-                for one in merged([run.given, nearest], by_text)
-                if by_text(one) not in used or one.page_content in prompt
+                for one in candidates
+                if by_text(one) not in used or _plain(one.page_content) in read
             ]
+            return kept or candidates
 
     def use(self, run: Run, documents: Sequence[Document]) -> None:
         """Remember that an answer was attributed to these."""
         with self._lock:
             if run.root in self._trees:
                 self._used.setdefault(run.root, set()).update(map(by_text, documents))
+
+
+def _plain(text: str) -> str:
+    """Without regard to white space, which formatters change."""
+    return " ".join(text.split())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from typing import Any
 from uuid import UUID, uuid4
@@ -34,8 +34,9 @@ def attribute(llm: Any, **options: Any) -> Iterator[AttributionCallbackHandler]:
     try:
         yield handler
     finally:
-        _attributing.reset(token)
         handler.close()
+        with suppress(ValueError):  # a server may end a generator in another context
+            _attributing.reset(token)
 
 
 def with_attribution(chain: Runnable[Any, Any], llm: Any = None, **options: Any) -> AttributedChain:

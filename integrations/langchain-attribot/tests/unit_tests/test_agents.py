@@ -148,4 +148,4 @@ def test_a_model_that_passes_another_s_answer_on_has_its_attribution(
     config: Any = {"callbacks": [handler], "metadata": {"attribot_documents": documents}}
     summary = chain.invoke("?", config=config).response_metadata["attribution"]
     assert summary["status"] == "complete"
-    assert len(handler.results) == 3  # both models' runs and the root
+    assert len(handler.results) == 2  # both models' runs

@@ -6,8 +6,10 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
+from llama_index.core.base.llms.types import ChatMessage
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.schema import NodeWithScore, QueryBundle
+from llama_index.postprocessor.attribot.citing import cited_message
 from llama_index.postprocessor.attribot.finishing import Finishing, run_id_of
 from llama_index.postprocessor.attribot.models import language_model_of
 from llama_index.postprocessor.attribot.nodes import without_duplicates
@@ -15,7 +17,7 @@ from llama_index.postprocessor.attribot.spans import installed
 from llama_index.postprocessor.attribot.synthesis import Synthesis
 from pydantic import Field, PrivateAttr
 
-from attribot_rag import Budget, LanguageModel
+from attribot_rag import Attribution, Budget, LanguageModel
 from attribot_rag.adapting import AttributedRun, Attributing, Mode, Outcome, Results
 
 logger = logging.getLogger(__name__)
@@ -83,6 +85,24 @@ class AttributionPostprocessor(BaseNodePostprocessor):
     async def aresult(self, response: Any, timeout: float | None = None) -> AttributedRun:
         """The same, without blocking the event loop."""
         return await self._results.await_(run_id_of(response), timeout)
+
+    def cited_response(self, response: Any) -> str:
+        """The answer with the numbers of the documents that each sentence cites: '... high. [1]'.
+
+        Waits for the attribution; raises its error if there is one.
+        """
+        return self._attribution(response).to_cited_text()
+
+    def cited_message(self, response: Any) -> ChatMessage:
+        """The answer as a message with a CitationBlock for every citation; as `cited_response`."""
+        return cited_message(self._attribution(response))
+
+    def _attribution(self, response: Any) -> Attribution:
+        run = self.result(response)
+        if run.attribution is None:
+            assert run.error is not None
+            raise run.error
+        return run.attribution
 
     def _postprocess_nodes(
         self, nodes: list[NodeWithScore], query_bundle: QueryBundle | None = None

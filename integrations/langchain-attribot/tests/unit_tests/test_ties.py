@@ -1,0 +1,186 @@
+"""Which generation, which documents and which answer belong together, where it is not obvious."""
+
+import contextvars
+from operator import itemgetter
+from typing import Any
+from uuid import uuid4
+
+import numpy as np
+import pytest
+from chains import Given, joined, rag
+from conftest import DOCUMENTS, QUESTION, chat_of, llm_of
+from langchain_core.documents import Document
+from langchain_core.messages import AIMessage, HumanMessage
+from langchain_core.runnables import RunnableLambda, RunnablePassthrough
+from langchain_huggingface import ChatHuggingFace
+from unit_tests.test_background import Held
+
+from attribot_rag import LanguageModel
+from langchain_attribot import AttributionCallbackHandler, attribute
+
+EXACT: dict[str, Any] = {"method": "leave_one_out", "verdicts": None}
+
+
+@pytest.fixture(scope="module")
+def constant(tiny: LanguageModel) -> ChatHuggingFace:
+    """Answers everything with the same words."""
+    suppressed = [i for i in range(tiny.vocabulary_size) if i != 1000]
+    return chat_of(tiny, max_new_tokens=4, suppress_tokens=suppressed)
+
+
+def test_a_question_that_is_asked_again_has_its_own_prompt_scored(
+    constant: ChatHuggingFace,
+) -> None:
+    first = [HumanMessage(f"{joined(DOCUMENTS)}\n\n{QUESTION}")]
+    second = [*first, AIMessage("It is high."), *first]
+    config: Any = {"metadata": {"attribot_documents": list(DOCUMENTS)}}
+    truth = []
+    for messages in (first, second):
+        alone = AttributionCallbackHandler(constant, **EXACT)
+        constant.invoke(messages, config={**config, "callbacks": [alone]})
+        assert alone.last is not None and alone.last.attribution is not None
+        truth.append(alone.last.attribution)
+    assert abs(truth[0].matrix - truth[1].matrix).max() > 1e-4
+    held = Held()
+    handler = AttributionCallbackHandler(constant, mode="background", verdicts=None, method=held)
+    ids = [uuid4(), uuid4()]
+    for messages, run_id in zip((first, second), ids, strict=True):
+        constant.invoke(messages, config={**config, "callbacks": [handler], "run_id": run_id})
+    held.go.set()
+    for run_id, expected in zip(ids, truth, strict=True):
+        found = handler.result(run_id, timeout=60).attribution
+        assert found is not None
+        assert found.provenance.prompt_tokens == expected.provenance.prompt_tokens
+        np.testing.assert_allclose(found.matrix, expected.matrix, atol=1e-4)
+
+
+def test_a_prompt_within_another_one_is_not_taken_for_it(tiny: LanguageModel) -> None:
+    suppressed = [i for i in range(tiny.vocabulary_size) if i != 1000]
+    llm = llm_of(tiny, max_new_tokens=4, suppress_tokens=suppressed)
+    prompt = f"{joined(DOCUMENTS)}\n\n{QUESTION}"
+    handler = AttributionCallbackHandler(llm, **EXACT)
+    given = [prompt, f"Read this first.\n{prompt}"]
+    config: Any = {"callbacks": [handler], "metadata": {"attribot_documents": list(DOCUMENTS)}}
+    ids = [uuid4(), uuid4()]
+    chain = RunnablePassthrough() | llm
+    chain.batch(given, config=[{**config, "run_id": one} for one in ids])
+    lengths = [len(tiny.encode_prompt(one)) for one in given]
+    for run_id, length in zip(ids, lengths, strict=True):
+        found = handler.results[run_id].attribution
+        assert found is not None, handler.results[run_id].error
+        assert found.provenance.prompt_tokens == length
+
+
+def test_documents_of_an_outer_step_count_if_they_are_in_the_prompt(
+    tiny_chat: ChatHuggingFace,
+) -> None:
+    shot = Document(page_content="Question: how old is it? Answer: old.", id="shot")
+    template = "{examples}\n\n{context}\n\n{question}"
+
+    def ask(given: dict[str, str]) -> str:
+        return template.format(**given)
+
+    chain = {
+        "context": Given(documents=[DOCUMENTS[1]]) | joined,
+        "question": RunnablePassthrough(),
+    } | RunnablePassthrough.assign(
+        answer={
+            "examples": itemgetter("question") | Given(documents=[shot]) | joined,
+            "context": itemgetter("context"),
+            "question": itemgetter("question"),
+        }
+        | RunnableLambda(ask)
+        | tiny_chat
+    )
+    handler = AttributionCallbackHandler(tiny_chat, **EXACT)
+    found = chain.invoke(QUESTION, config={"callbacks": [handler]})
+    summary = found["answer"].response_metadata["attribution"]
+    assert {one["id"] for one in summary["documents"]} == {"shot", "lighthouse"}
+    assert all(one["located"] for one in summary["documents"])
+
+
+def squashed(documents: list[Document]) -> str:
+    return " ".join(" ".join(one.page_content.split()) for one in documents)
+
+
+def test_a_second_answer_from_the_same_documents_is_attributed_too(
+    tiny_chat: ChatHuggingFace,
+) -> None:
+    spaced = [one.model_copy(deep=True) for one in DOCUMENTS]
+    for one in spaced:
+        one.page_content = one.page_content.replace(". ", ".\n\n")
+    retriever = Given(documents=spaced)
+
+    def ask(question: str) -> str:
+        context = squashed(retriever.invoke(question))
+        draft = tiny_chat.invoke(f"{context}\n\n{question}")
+        better = tiny_chat.invoke(f"{context}\n\nImprove this: {draft.content}\n\n{question}")
+        assert "attribution" in draft.response_metadata
+        assert "attribution" in better.response_metadata
+        return str(better.content)
+
+    handler = AttributionCallbackHandler(tiny_chat, **EXACT)
+    run_id = uuid4()
+    answer = RunnableLambda(ask).invoke(QUESTION, config={"callbacks": [handler], "run_id": run_id})
+    found = handler.results[run_id].attribution
+    assert found is not None
+    assert found.response == answer
+
+
+def test_a_root_stands_for_the_answer_that_it_gave(
+    tiny: LanguageModel, tiny_chat: ChatHuggingFace
+) -> None:
+    checking = chat_of(tiny, max_new_tokens=9)
+    retriever = Given(documents=DOCUMENTS)
+
+    def ask(question: str) -> str:
+        documents = joined(retriever.invoke(question))
+        answer = tiny_chat.invoke(f"{documents}\n\n{question}")
+        check = checking.invoke(f"{documents}\n\nIs this right? {answer.content}")
+        assert "attribution" in check.response_metadata
+        assert answer.content != check.content
+        return str(answer.content)
+
+    handler = AttributionCallbackHandler(tiny_chat, **EXACT)
+    run_id = uuid4()
+    config: Any = {"callbacks": [handler], "run_id": run_id}
+    answer = RunnableLambda(ask).invoke(QUESTION, config=config)
+    found = handler.results[run_id].attribution
+    assert found is not None
+    assert found.response == answer
+
+
+def test_a_key_of_the_chain_s_own_stays(tiny_chat: ChatHuggingFace) -> None:
+    handler = AttributionCallbackHandler(tiny_chat, **EXACT)
+    chain = rag(Given(documents=DOCUMENTS), tiny_chat) | (
+        lambda message: {"text": message.content, "attribution": "CC-BY"}
+    )
+    assert chain.invoke(QUESTION, {"callbacks": [handler]})["attribution"] == "CC-BY"
+
+
+def test_a_block_within_a_generator_may_end_elsewhere(tiny: LanguageModel) -> None:
+    chat = chat_of(tiny, max_new_tokens=4)
+    generate = tiny.model.generate
+
+    def streamed() -> Any:
+        with attribute(chat, **EXACT) as run:
+            yield from rag(Given(documents=DOCUMENTS), chat).stream(QUESTION)
+            assert run.last is not None
+
+    stream = streamed()
+    while contextvars.copy_context().run(next, stream, None) is not None:
+        pass
+    assert tiny.model.generate == generate
+
+
+@pytest.mark.parametrize("mode", ["inline", "background"])
+def test_as_many_runs_are_kept_as_were_asked_for(tiny_chat: ChatHuggingFace, mode: Any) -> None:
+    handler = AttributionCallbackHandler(tiny_chat, mode=mode, max_results=2, **EXACT)
+    chain = rag(Given(documents=DOCUMENTS), tiny_chat).with_config(callbacks=[handler])
+    ids = [uuid4() for _ in range(4)]
+    for run_id in ids:
+        message = chain.invoke(QUESTION, config={"run_id": run_id})
+        assert "run_id" in message.response_metadata["attribution"]
+        handler.result(run_id, timeout=60)
+    assert len(handler.results) == 2
+    assert [run_id in handler.results for run_id in map(str, ids)] == [False, False, True, True]

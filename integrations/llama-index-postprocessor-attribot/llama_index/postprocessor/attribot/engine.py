@@ -1,0 +1,70 @@
+"""A query engine around another one, for those who would rather wrap than configure."""
+
+from __future__ import annotations
+
+from typing import Any, get_args
+
+from llama_index.core.base.base_query_engine import BaseQueryEngine
+from llama_index.core.base.response.schema import RESPONSE_TYPE
+from llama_index.core.prompts.mixin import PromptMixinType
+from llama_index.core.schema import QueryBundle
+from llama_index.postprocessor.attribot.base import AttributionPostprocessor
+from llama_index.postprocessor.attribot.citing import SourceNodes, used_nodes
+
+from attribot_rag import InvalidInput
+from attribot_rag.adapting import AttributedRun
+
+
+class AttributedQueryEngine(BaseQueryEngine):
+    """Any query engine, whose responses carry what caused them.
+
+    `options` are those of AttributionPostprocessor; duplicates stay, because the prompt is the
+    wrapped engine's own affair. `source_nodes` says which nodes a response is given, as copies:
+    'all', those with the best sources first ('ranked'), or only those that are cited ('used').
+    `aquery` awaits the attribution without blocking the event loop.
+    """
+
+    def __init__(
+        self, engine: BaseQueryEngine, *, source_nodes: SourceNodes = "all", **options: Any
+    ) -> None:
+        if source_nodes not in get_args(SourceNodes):
+            known = ", ".join(get_args(SourceNodes))
+            raise InvalidInput(f"source_nodes={source_nodes!r}; choose one of {known}")
+        super().__init__(engine.callback_manager)
+        self._engine = engine
+        self._source_nodes = source_nodes
+        self.postprocessor = AttributionPostprocessor(deduplicate=False, **options)
+
+    @property
+    def attribot_inner_watcher(self) -> AttributionPostprocessor:
+        """Has everything within this engine watched."""
+        return self.postprocessor
+
+    def result(self, response: Any, timeout: float | None = None) -> AttributedRun:
+        """The finished run of a response; see AttributionPostprocessor.result."""
+        return self.postprocessor.result(response, timeout)
+
+    def _get_prompt_modules(self) -> PromptMixinType:
+        return {"engine": self._engine}
+
+    def _query(self, query_bundle: QueryBundle) -> RESPONSE_TYPE:
+        return self._with_nodes(self._engine.query(query_bundle))
+
+    async def _aquery(self, query_bundle: QueryBundle) -> RESPONSE_TYPE:
+        response = await self._engine.aquery(query_bundle)
+        if self.postprocessor.mode == "inline" and self._carried(response):
+            await self.postprocessor.aresult(response)
+        return self._with_nodes(response)
+
+    def _carried(self, response: RESPONSE_TYPE) -> str | None:
+        """The id of the run that the response carries."""
+        found = (response.metadata or {}).get("attribution", {}).get("run_id")
+        return None if found is None else str(found)
+
+    def _with_nodes(self, response: RESPONSE_TYPE) -> RESPONSE_TYPE:
+        run = self.postprocessor.results.get(self._carried(response) or "")
+        if self._source_nodes != "all" and run is not None and run.attribution is not None:
+            response.source_nodes = used_nodes(
+                response.source_nodes, run.attribution, self._source_nodes
+            )
+        return response
