@@ -439,3 +439,32 @@ def test_text_that_was_not_generated_is_refused(model: LanguageModel) -> None:
     generation = Generation((5, 6), model.encode(ANSWER))
     with pytest.raises(InvalidInput, match="Somewhere else"):
         shown_part(model, generation, "Somewhere else")
+
+
+class TestFindShownLike:
+    """Which of several generations that fit is meant."""
+
+    def test_a_prompt_like_the_one_that_was_given_comes_first(self) -> None:
+        language_model = byte_level()
+        short, long = "The harbour was closed.", "Read this. The harbour was closed. And this."
+        with GenerationRecorder(language_model) as recorder:
+            for prompt in (short, long):
+                inputs = torch.tensor([language_model.encode(prompt)])
+                language_model.model.generate(  # type: ignore[operator]
+                    inputs,
+                    attention_mask=torch.ones_like(inputs),
+                    max_new_tokens=4,
+                    do_sample=False,
+                    suppress_tokens=[i for i in range(language_model.vocabulary_size) if i != 70],
+                )
+        first, second = recorder.generations
+        answer = language_model.decode(first.response_ids)
+        assert answer == language_model.decode(second.response_ids)
+        for like, expected in ((short, first), (long, second)):
+            found = recorder.find_shown(answer, contains=[short], like=like)
+            assert found is not None
+            assert found[0].prompt_ids == expected.prompt_ids
+        assert recorder.find_shown(answer, contains=[short], like="neither") is None
+        latest = recorder.find_shown(answer, contains=[short])
+        assert latest is not None
+        assert latest[0].prompt_ids == second.prompt_ids

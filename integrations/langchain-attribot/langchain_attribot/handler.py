@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -16,10 +17,12 @@ from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, Generati
 
 from attribot_rag import Budget, Method
 from attribot_rag.adapting import Answer, AttributedRun, Attributing, Mode, Results
-from langchain_attribot.documents import documents_in, named_in, retrieved_in
+from langchain_attribot.documents import METADATA_KEY, documents_in, named_in, retrieved_in
 from langchain_attribot.messages import KEY, attach, chat_of, register, said_in, texts_in
 from langchain_attribot.models import language_model_of
 from langchain_attribot.run_tree import Kind, Run, RunTree
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(eq=False)
@@ -128,12 +131,26 @@ class AttributionCallbackHandler(BaseCallbackHandler):
         run = self._tree.end(run_id, tuple(documents_in(outputs)), outputs)
         if run is None or run.parent is not None:
             return
+        self._tell_if_blind(run)
         self.results.stands_for(run_id, list(texts_in(outputs)))
         known = self.results.get(str(run_id))
         if known is None or not isinstance(outputs, dict) or run.parsed is outputs:
             return
         if "messages" not in outputs and KEY not in outputs:
             outputs[KEY] = known.summary
+
+    def _tell_if_blind(self, root: Run) -> None:
+        """Say once that a model answered where nothing was retrieved in sight of the handler."""
+        kinds = set(root.kinds())
+        if self._warned or "model" not in kinds or "retriever" in kinds or root.documents():
+            return
+        self._warned = True
+        logger.warning(
+            "no attribution: a model answered, and no documents were seen. Attach the handler to "
+            "the chain that retrieves them too, or name documents that are texts already: "
+            "config={'metadata': {'%s': [...]}}",
+            METADATA_KEY,
+        )
 
     def on_chain_error(self, error: BaseException, *, run_id: UUID, **_: Any) -> None:
         self._tree.end(run_id)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 from uuid import UUID
@@ -46,6 +46,12 @@ class Run:
         seen: list[Sequence[Document]] = []
         self._collect(made, seen)
         return merged([merged(made, by_everything), *seen], by_text)
+
+    def kinds(self) -> Iterator[Kind]:
+        """Its own, and those of all within it."""
+        yield self.kind
+        for child in self.children:
+            yield from child.kinds()
 
     def _collect(self, made: list[Sequence[Document]], seen: list[Sequence[Document]]) -> None:
         seen.append(self.given)

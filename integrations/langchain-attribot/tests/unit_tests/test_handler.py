@@ -510,3 +510,19 @@ def test_a_graph_that_keeps_documents_in_its_state(
     assert run.attribution is not None
     assert run.attribution.response == found["answer"]
     assert len(handler._tree) == 0
+
+
+def test_an_answer_without_documents_in_sight_is_told_of_once(
+    tiny_chat: ChatHuggingFace,
+    handler: AttributionCallbackHandler,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    blind = RunnableLambda(lambda question: f"Some text. {question}") | tiny_chat
+    with caplog.at_level(logging.WARNING):
+        rag(Given(documents=[]), tiny_chat).invoke(QUESTION, {"callbacks": [handler]})
+        assert not caplog.records  # nothing was found, which is an answer too
+        for _ in range(2):
+            message = blind.invoke(QUESTION, config={"callbacks": [handler]})
+            assert "attribution" not in message.response_metadata
+    (record,) = caplog.records
+    assert "attribot_documents" in record.getMessage()
