@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import cycle
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from attribot_rag.evaluation.grid import BASELINES, EXACT, NAIVE
+from attribot_rag.evaluation.grid import BASELINES, DEFAULT, EXACT, NAIVE
 from attribot_rag.evaluation.metrics import outlier_recall
 from attribot_rag.evaluation.pareto import pareto_front
 from attribot_rag.evaluation.report import cases_of, data_sets, points
@@ -100,7 +100,7 @@ def _scatter(axes: Axes, results: Results, data_set: str) -> None:
 
 def _recall(axes: Axes, results: Results, data_set: str) -> None:
     """Which share of the outliers is among the best part of the sources."""
-    names = (name for name in results.methods() if name not in (EXACT, NAIVE))
+    names = [name for name in told_apart(results.methods()) if name not in (EXACT, NAIVE)]
     styles = cycle((gray, dash) for gray in _GRAYS for dash in _DASHES)
     for name, (gray, dash) in zip(names, styles, strict=False):
         held = [case for case in cases_of(results, data_set, name) if case.outliers]
@@ -115,7 +115,7 @@ def _recall(axes: Axes, results: Results, data_set: str) -> None:
 
 def _cost(axes: Axes, results: Results, data_set: str) -> None:
     """Tokens that go through the model against the length of the context."""
-    for name, (marker, gray) in zip(results.methods(), _marks(), strict=False):
+    for name, (marker, gray) in zip(told_apart(results.methods()), _marks(), strict=False):
         held = [case for case in cases_of(results, data_set, name) if case.found.tokens]
         if held:
             lengths = [case.answered.context_tokens for case in held]
@@ -126,6 +126,13 @@ def _cost(axes: Axes, results: Results, data_set: str) -> None:
     axes.set_xlabel("context, tokens")
     axes.set_ylabel("tokens through the model (log scale)")
     _legend(axes)
+
+
+def told_apart(names: Sequence[str]) -> list[str]:
+    """No more names than lines of different style: one or two of each kind where there are more."""
+    if len(names) <= len(_GRAYS) * len(_DASHES):
+        return list(names)
+    return [name for name in names if name in DEFAULT]
 
 
 def _legend(axes: Axes) -> None:

@@ -8,8 +8,8 @@ import pyarrow.parquet
 import pytest
 
 from attribot_rag.evaluation.comparing import compare, comparison
-from attribot_rag.evaluation.figures import draw
-from attribot_rag.evaluation.grid import EXACT, NAIVE
+from attribot_rag.evaluation.figures import draw, told_apart
+from attribot_rag.evaluation.grid import DEFAULT, EXACT, NAIVE, methods
 from attribot_rag.evaluation.measures import MEASURES, cases
 from attribot_rag.evaluation.report import points, report, summary
 from attribot_rag.evaluation.results import Ablated, Answered, Results, Scored
@@ -143,3 +143,14 @@ def test_the_table_has_a_row_for_each_answer_and_method(results: Results, tmp_pa
     assert [one["seconds"] for one in auto] == [2.0] * 8
     naive = [one for one in rows if one["method"] == NAIVE]
     assert {one["mAP"] for one in naive} == {None}
+
+
+def test_curves_are_no_more_than_can_be_told_apart() -> None:
+    few = ["auto", "masked", "something new"]
+    assert told_apart(few) == few
+    many = list(methods())
+    chosen = told_apart(many)
+    assert len(many) > 12
+    assert len([one for one in chosen if one not in (EXACT, NAIVE)]) <= 12
+    assert set(chosen) <= set(DEFAULT)
+    assert "auto" in chosen
