@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -41,6 +42,7 @@ class AttributionMiddleware(AgentMiddleware[Any, Any, Any]):
         if options.get("proxy") is not None:
             self._options["proxy"] = language_model_of(options["proxy"])
         self._models: dict[int, Attributing] = {}
+        self._making = threading.Lock()
         self._results = Results(options.get("max_results", 128))
         if llm is not None:
             self._attributing(llm)
@@ -75,9 +77,12 @@ class AttributionMiddleware(AgentMiddleware[Any, Any, Any]):
         if language_model is None:
             return None
         key = id(language_model.model)
-        if key not in self._models:
-            self._models[key] = Attributing(language_model, results=self._results, **self._options)
-        return self._models[key]
+        with self._making:
+            if key not in self._models:
+                self._models[key] = Attributing(
+                    language_model, results=self._results, **self._options
+                )
+            return self._models[key]
 
     def _attributed(
         self,
