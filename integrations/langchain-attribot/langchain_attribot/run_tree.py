@@ -140,13 +140,19 @@ class RunTree:
                 for one in candidates
                 if by_text(one) not in used or _plain(one.page_content) in read
             ]
-            return kept or candidates
+            return _without_originals(kept or candidates, read)
 
     def use(self, run: Run, documents: Sequence[Document]) -> None:
         """Remember that an answer was attributed to these."""
         with self._lock:
             if run.root in self._trees:
                 self._used.setdefault(run.root, set()).update(map(by_text, documents))
+
+
+def _without_originals(documents: Sequence[Document], read: str) -> list[Document]:
+    """Without documents that are not in the prompt, but a step's version of them is."""
+    there = {one.id for one in documents if one.id and _plain(one.page_content) in read}
+    return [one for one in documents if one.id not in there or _plain(one.page_content) in read]
 
 
 def _plain(text: str) -> str:

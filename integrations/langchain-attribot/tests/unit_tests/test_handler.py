@@ -309,6 +309,8 @@ def test_a_step_that_changes_documents_is_followed(
     summary = attributed(chain.invoke(QUESTION, config={"callbacks": [handler]}))
     texts = {source["text"] for source in summary["sources"]}
     assert "The lighthouse is 38 metres high!" in texts
+    assert sorted(one["id"] for one in summary["documents"]) == ["ferry", "lighthouse"]
+    assert all(one["located"] for one in summary["documents"])
 
 
 def test_a_failure_of_attribution_leaves_the_answer_intact(
