@@ -5,6 +5,7 @@ from attribot_rag.adapting.attributing import Attributing, Mode
 from attribot_rag.adapting.deduplicating import Kept, remove_duplicates
 from attribot_rag.adapting.outcome import MAX_SUMMARY_BYTES, Outcome
 from attribot_rag.adapting.runs import AttributedRun, Results
+from attribot_rag.adapting.standing import standing_in
 from attribot_rag.adapting.worker import Worker
 
 __all__ = [
@@ -19,4 +20,5 @@ __all__ = [
     "Results",
     "Worker",
     "remove_duplicates",
+    "standing_in",
 ]

@@ -56,7 +56,7 @@ class Attributing:
         run = AttributedRun(run_id, root_id, answer.documents, answer.text)
 
         def known() -> Outcome | None:
-            return self.results.known(root_id, answer.text)
+            return self.results.known(root_id, answer.text, answer.documents)
 
         if not (background or self.in_background):
             return self._finished(run, self.answers.attribute(answer, known))

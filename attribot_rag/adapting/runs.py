@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import threading
 from collections import OrderedDict
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -45,10 +46,11 @@ class AttributedRun:
         return self.summary_of(MAX_SUMMARY_BYTES)
 
     def summary_of(self, max_bytes: int) -> dict[str, Any]:
-        """The same in fewer bytes of JSON, the run's id not counted."""
-        pending = {"status": "pending"}
-        found = pending if self.outcome is None else self.outcome.summary(max_bytes)
-        return {**found, "run_id": self.run_id}
+        """The same in fewer bytes of JSON."""
+        own = {"run_id": self.run_id}
+        if self.outcome is None:
+            return {"status": "pending", **own}
+        return {**self.outcome.summary(max_bytes - len(json.dumps(own))), **own}
 
 
 class Results(Mapping[str, AttributedRun]):
@@ -142,11 +144,11 @@ class Results(Mapping[str, AttributedRun]):
                 "called, or max_results others came after it"
             ) from None
 
-    def known(self, root_id: str, answer: str) -> Outcome | None:
-        """What came of the same answer by another model within the same root, if anything did."""
+    def known(self, root_id: str, answer: str, documents: Sequence[Any]) -> Outcome | None:
+        """What came of this answer from these documents within the same root, if anything."""
         for run in reversed(tuple(self._runs.values())):
             found = run.attribution
-            if found is None or run.root_id != root_id:
+            if found is None or run.root_id != root_id or list(run.documents) != list(documents):
                 continue
             if found.response.strip() == answer.strip():
                 return run.outcome

@@ -45,8 +45,9 @@ def summarize(
     """Verdicts, cited documents and the best sources, as plain data of at most 16 KB of JSON.
 
     Positions are characters of the text that was shown, in which the response begins at `start`.
-    What did not fit is counted under `omitted`; with less than 16 KB, that is everything but how
-    the scores came about. Its schema is summary_schema.json.
+    Sources, documents and sentences that did not fit are counted under `omitted`; of the notes the
+    first ten are told. Where `max_bytes` are too few even without all those, it is longer. Its
+    schema is summary_schema.json.
     """
     citations = cite(attribution)
     for size in _SIZES:

@@ -78,5 +78,5 @@ def by_text(document: Document) -> str:
 
 def by_everything(document: Document) -> str:
     """The same for copies only."""
-    fields = [document.id, document.page_content, document.metadata]
-    return json.dumps(fields, default=str, sort_keys=True)
+    metadata = sorted((str(key), repr(value)) for key, value in document.metadata.items())
+    return json.dumps([document.id, document.page_content, metadata])

@@ -13,12 +13,22 @@ from uuid import UUID
 from langchain_core.callbacks import BaseCallbackHandler, dispatch_custom_event
 from langchain_core.documents import Document
 from langchain_core.messages import BaseMessage
-from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, GenerationChunk, LLMResult
+from langchain_core.outputs import ChatGenerationChunk, GenerationChunk, LLMResult
 
 from attribot_rag import Budget, Method
 from attribot_rag.adapting import Answer, AttributedRun, Attributing, Mode, Results
 from langchain_attribot.documents import METADATA_KEY, documents_in, named_in, retrieved_in
-from langchain_attribot.messages import KEY, attach, chat_of, register, said_in, texts_in
+from langchain_attribot.messages import (
+    KEY,
+    attach,
+    attach_to_dict,
+    calls_tools,
+    chat_of,
+    is_last,
+    register,
+    said_in,
+    texts_in,
+)
 from langchain_attribot.models import language_model_of
 from langchain_attribot.run_tree import Kind, Run, RunTree
 
@@ -133,11 +143,9 @@ class AttributionCallbackHandler(BaseCallbackHandler):
             return
         self._tell_if_blind(run)
         self.results.stands_for(run_id, list(texts_in(outputs)))
-        known = self.results.get(str(run_id))
-        if known is None or not isinstance(outputs, dict) or run.parsed is outputs:
-            return
-        if "messages" not in outputs and KEY not in outputs:
-            outputs[KEY] = known.summary
+        if isinstance(outputs, dict) and run.parsed is not outputs and "messages" not in outputs:
+            known = self.results.get(str(run_id))
+            attach_to_dict(outputs, None if known is None else known.summary)
 
     def _tell_if_blind(self, root: Run) -> None:
         """Say once that a model answered where nothing was retrieved in sight of the handler."""
@@ -219,8 +227,7 @@ class AttributionCallbackHandler(BaseCallbackHandler):
     def _begin_call(
         self, run_id: UUID, parent_run_id: UUID | None, given: Sequence[Document]
     ) -> Run:
-        kind: Kind = "model"
-        run = self._tree.begin(run_id, parent_run_id, kind, tuple(given))
+        run = self._tree.begin(run_id, parent_run_id, "model", tuple(given))
         if run.orphan and not given and not self._warned:
             self._warned = True
             warnings.warn(
@@ -243,7 +250,7 @@ class AttributionCallbackHandler(BaseCallbackHandler):
         if call is None or call.attributed:
             return
         call.streamed.append(str(token) if chunk is None else chunk.text)
-        if isinstance(chunk, ChatGenerationChunk) and _is_last(chunk):
+        if isinstance(chunk, ChatGenerationChunk) and is_last(chunk):
             summary = self._attributed(call, "".join(call.streamed))
             attach(chunk, summary, citations=self._citations)
 
@@ -253,7 +260,7 @@ class AttributionCallbackHandler(BaseCallbackHandler):
             return
         generations = [one for row in response.generations for one in row]
         try:
-            if len(generations) == 1 and not _calls_tools(generations[0]):
+            if len(generations) == 1 and not calls_tools(generations[0]):
                 summary = self._attributed(call, generations[0].text)
                 attach(generations[0], summary, citations=self._citations)
         finally:
@@ -279,25 +286,13 @@ class AttributionCallbackHandler(BaseCallbackHandler):
         answer = Answer(text, tuple(documents), tuple(call.said), call.prompt)
         run = self._attributing.attribute(str(call.run.id), str(call.run.root), answer)
         if run.attribution is not None:
-            self._tree.use(call.run, _located(run))
+            gone = frozenset(run.attribution.not_located)
+            used = [one for index, one in enumerate(documents) if index not in gone]
+            self._tree.use(call.run, used)
         if not self._attributing.in_background:
             _announce(run.summary)
         call.summary = run.summary
         return call.summary
-
-
-def _located(run: AttributedRun) -> list[Document]:
-    gone = frozenset(run.attribution.not_located if run.attribution is not None else ())
-    return [one for index, one in enumerate(run.documents) if index not in gone]
-
-
-def _is_last(chunk: ChatGenerationChunk) -> bool:
-    return getattr(chunk.message, "chunk_position", None) == "last"
-
-
-def _calls_tools(generation: Any) -> bool:
-    message = generation.message if isinstance(generation, ChatGeneration) else None
-    return bool(getattr(message, "tool_calls", None))
 
 
 def _announce(summary: dict[str, Any]) -> None:

@@ -13,7 +13,7 @@ from langchain_core.messages.content import (
     create_citation,
     create_text_block,
 )
-from langchain_core.outputs import ChatGeneration, Generation
+from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, Generation
 
 KEY = "attribution"
 _PROVIDER = "langchain-attribot"
@@ -72,6 +72,32 @@ def attach(generation: Generation, summary: dict[str, Any] | None, *, citations:
         message.response_metadata = changed.response_metadata
     else:
         generation.message = changed
+
+
+def attach_to_dict(outputs: dict[Any, Any], summary: dict[str, Any] | None) -> None:
+    """The same for a chain's dict; a key of the chain's own stays as it is.
+
+    A chain may give a dict that it keeps, with what was attached to it before.
+    """
+    held = outputs.get(KEY)
+    ours = isinstance(held, dict) and {"status", "run_id"} <= held.keys()
+    if held is not None and not ours:
+        return
+    if summary is not None:
+        outputs[KEY] = summary
+    elif ours:
+        del outputs[KEY]
+
+
+def is_last(chunk: ChatGenerationChunk) -> bool:
+    """Whether the stream ends with it."""
+    return getattr(chunk.message, "chunk_position", None) == "last"
+
+
+def calls_tools(generation: Generation) -> bool:
+    """Whether it is no answer, but asks for tools."""
+    message = generation.message if isinstance(generation, ChatGeneration) else None
+    return bool(getattr(message, "tool_calls", None))
 
 
 def attached(

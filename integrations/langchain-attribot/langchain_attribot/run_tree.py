@@ -10,6 +10,7 @@ from uuid import UUID
 
 from langchain_core.documents import Document
 
+from attribot_rag.adapting import standing_in
 from langchain_attribot.documents import by_everything, by_text, merged
 
 Kind = Literal["chain", "parser", "tool", "retriever", "model"]
@@ -117,30 +118,32 @@ class RunTree:
     def documents_for(self, run: Run, prompt: str) -> list[Document]:
         """Those that can stand in a model's prompt: its own, and its nearest ancestor's with any.
 
-        Documents that came up farther away count if they stand in it. Documents that an earlier
-        answer within the same root used are left out, unless they are in this prompt too.
+        Documents that came up farther away count if they stand in it. Left out, unless they do, are
+        those that an earlier answer within the same root used, and those of which a version does
+        that has the same id.
         """
         with self._lock:
-            read = _plain(prompt)
             reached: list[Sequence[Document]] = [run.given]
             nearest: list[Document] = []
             ancestor = run.parent
             while ancestor is not None:
                 found = ancestor.documents()
                 if nearest:  # what is farther away has to be in the prompt
-                    found = [one for one in found if _plain(one.page_content) in read]
+                    found = _standing_in(prompt, found)
                 else:
                     nearest = found
                 reached.append(found)
                 ancestor = ancestor.parent
-            used = self._used.get(run.root, set())
             candidates = merged(reached, by_text)
+            here = _standing_in(prompt, candidates)
+            versions = {one.id for one in here if one.id}
+            used = self._used.get(run.root, set())
             kept = [
                 one
                 for one in candidates
-                if by_text(one) not in used or _plain(one.page_content) in read
+                if one in here or (by_text(one) not in used and one.id not in versions)
             ]
-            return _without_originals(kept or candidates, read)
+            return kept or candidates
 
     def use(self, run: Run, documents: Sequence[Document]) -> None:
         """Remember that an answer was attributed to these."""
@@ -149,12 +152,6 @@ class RunTree:
                 self._used.setdefault(run.root, set()).update(map(by_text, documents))
 
 
-def _without_originals(documents: Sequence[Document], read: str) -> list[Document]:
-    """Without documents that are not in the prompt, but a step's version of them is."""
-    there = {one.id for one in documents if one.id and _plain(one.page_content) in read}
-    return [one for one in documents if one.id not in there or _plain(one.page_content) in read]
-
-
-def _plain(text: str) -> str:
-    """Without regard to white space, which formatters change."""
-    return " ".join(text.split())
+def _standing_in(prompt: str, documents: Sequence[Document]) -> list[Document]:
+    texts = standing_in(prompt, [one.page_content for one in documents])
+    return [one for one in documents if one.page_content in texts]

@@ -31,7 +31,7 @@ EXACT = {"method": "leave_one_out", "verdicts": None}
 def attributed(message: BaseMessage) -> dict[str, Any]:
     summary: dict[str, Any] = message.response_metadata["attribution"]
     assert summary["status"] == "complete", summary
-    assert len(json.dumps(summary)) <= 16_384 + 64
+    assert len(json.dumps(summary)) <= 16_384
     return summary
 
 

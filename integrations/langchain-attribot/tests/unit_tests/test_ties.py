@@ -7,9 +7,10 @@ from uuid import uuid4
 
 import numpy as np
 import pytest
-from chains import Given, joined, rag
+from chains import ByName, Given, joined, rag
 from conftest import DOCUMENTS, QUESTION, chat_of, llm_of
 from langchain_core.documents import Document
+from langchain_core.language_models import FakeListChatModel
 from langchain_core.messages import AIMessage, HumanMessage
 from langchain_core.runnables import RunnableLambda, RunnablePassthrough
 from langchain_huggingface import ChatHuggingFace
@@ -184,3 +185,41 @@ def test_as_many_runs_are_kept_as_were_asked_for(tiny_chat: ChatHuggingFace, mod
         handler.result(run_id, timeout=60)
     assert len(handler.results) == 2
     assert [run_id in handler.results for run_id in map(str, ids)] == [False, False, True, True]
+
+
+def test_a_dict_that_the_chain_keeps_carries_no_old_attribution(
+    tiny_chat: ChatHuggingFace,
+) -> None:
+    kept: dict[str, Any] = {}
+
+    def ask(name: str) -> dict[str, Any]:
+        kept["answer"] = (rag(ByName(), tiny_chat)).invoke(name).content
+        return kept
+
+    handler = AttributionCallbackHandler(tiny_chat, **EXACT)
+    for name in ("first", "second"):
+        found = RunnableLambda(ask).invoke(name, config={"callbacks": [handler]})
+        assert [one["id"] for one in found["attribution"]["documents"]] == [f"document {name}"]
+    nothing = RunnableLambda(ask).invoke("nothing", config={"callbacks": [handler]})
+    assert "attribution" not in nothing
+
+
+def test_an_answer_that_another_model_repeats_needs_the_same_documents(
+    tiny_chat: ChatHuggingFace,
+) -> None:
+    def ask(_: str) -> list[Any]:
+        first = rag(ByName(), tiny_chat).invoke("first")
+        parrot = FakeListChatModel(responses=[str(first.content)])
+        return [first, rag(ByName(), parrot).invoke("second")]
+
+    handler = AttributionCallbackHandler(tiny_chat, **EXACT)
+    first, second = RunnableLambda(ask).invoke("both", config={"callbacks": [handler]})
+    assert first.response_metadata["attribution"]["status"] == "complete"
+    assert second.response_metadata["attribution"]["error"]["type"] == "NotRecorded"
+
+
+def test_metadata_with_keys_of_every_kind(tiny_chat: ChatHuggingFace) -> None:
+    odd = DOCUMENTS[0].model_copy(update={"metadata": {1: "one", "two": 2, None: {3, 4}}})
+    handler = AttributionCallbackHandler(tiny_chat, **EXACT)
+    message = rag(Given(documents=[odd]), tiny_chat).invoke(QUESTION, {"callbacks": [handler]})
+    assert message.response_metadata["attribution"]["status"] == "complete"

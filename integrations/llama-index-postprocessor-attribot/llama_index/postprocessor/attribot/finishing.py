@@ -18,6 +18,7 @@ from attribot_rag.adapting import (
     AttributedRun,
     Attributing,
     Outcome,
+    standing_in,
 )
 
 _MAX_CALLS = 12
@@ -121,9 +122,10 @@ class Finishing:
 
     def _documents(self, call: Call) -> list[Document]:
         """The nodes in the call's prompt; all if it is the only one."""
-        nodes, prompt = self._synthesis.nodes, _plain(call.prompt)
+        nodes = self._synthesis.nodes
         if len(self._synthesis.calls) > 1:
-            nodes = [one for one in nodes if _plain(_text(one)) in prompt]
+            here = standing_in(call.prompt, [_text(one) for one in nodes])
+            nodes = [one for one in nodes if _text(one) in here]
         return [document_of(one.node, with_metadata=self._with_metadata) for one in nodes]
 
     def _said(self, call: Call) -> list[str]:
@@ -214,10 +216,6 @@ def _places(answers: list[str], text: str) -> list[list[int]] | None:
 
 def _text(node: NodeWithScore) -> str:
     return node.node.get_content(MetadataMode.NONE)
-
-
-def _plain(text: str) -> str:
-    return " ".join(text.split())
 
 
 def _messages(call: Call) -> list[dict[str, str]] | None:

@@ -13,10 +13,7 @@ MERGED_KEY = "merged"
 
 
 def document_of(node: BaseNode, *, with_metadata: bool) -> Document:
-    """A node's text, with the metadata lines that the model reads before it if they are asked for.
-
-    Its metadata is copied without the nodes that it stands for.
-    """
+    """A node's text, after the metadata lines that the model reads if they are asked for."""
     mode = MetadataMode.LLM if with_metadata else MetadataMode.NONE
     return Document(node.get_content(mode), node.node_id, dict(node.metadata))
 
