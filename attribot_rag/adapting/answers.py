@@ -22,7 +22,8 @@ Captured = tuple[Generation, int]
 
 logger = logging.getLogger(__name__)
 
-_WAIT = 30.0
+_WAIT = 30.0  # for a generation under way, while the user's code waits
+_WAIT_IN_BACKGROUND = 600.0
 _MAX_GENERATIONS = 256  # a large batch has been generated before the first answer is told
 
 
@@ -81,7 +82,7 @@ class AnswerAttributor:
         `known` is asked where the model was not seen to give the answer: a framework's model may
         pass on what another one of its models, which was attributed already, has answered.
         """
-        return self._outcome(answer, known, None)
+        return self._outcome(answer, known, None, _WAIT)
 
     def submit(
         self, answer: Answer, then: Callable[[Outcome], None], known: Known = lambda: None
@@ -97,7 +98,7 @@ class AnswerAttributor:
 
         def task() -> Outcome:
             try:
-                outcome = self._outcome(answer, known, captured)
+                outcome = self._outcome(answer, known, captured, _WAIT_IN_BACKGROUND)
             except Exception as error:  # as asked for; `then` may have others waiting
                 then(Outcome(error=error))
                 raise
@@ -106,10 +107,12 @@ class AnswerAttributor:
 
         return self._worker.submit(task, max_pending=self.max_pending)
 
-    def _outcome(self, answer: Answer, known: Known, captured: Captured | None) -> Outcome:
+    def _outcome(
+        self, answer: Answer, known: Known, captured: Captured | None, timeout: float
+    ) -> Outcome:
         try:
             try:
-                generation, start = captured or self._captured(answer)
+                generation, start = captured or self._captured(answer, timeout)
             except NotRecorded:
                 outcome = known()
                 if outcome is None:
@@ -127,7 +130,7 @@ class AnswerAttributor:
         logger.warning("no attribution: %s", error, exc_info=unexpected)
         return Outcome(error=error)
 
-    def _captured(self, answer: Answer, timeout: float = _WAIT) -> tuple[Generation, int]:
+    def _captured(self, answer: Answer, timeout: float) -> tuple[Generation, int]:
         """The recorded generation, and where its response begins in the answer's text.
 
         While it is still under way, as a streamed one may be, it is waited for.

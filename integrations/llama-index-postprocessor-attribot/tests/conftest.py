@@ -1,3 +1,4 @@
+import asyncio
 import os
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
@@ -97,6 +98,16 @@ def tiny_llm(tiny: LanguageModel) -> HuggingFaceLLM:
 def no_remote_model() -> None:
     """LlamaIndex asks for a model of OpenAI's where it is given none, even if it needs none."""
     Settings.llm = MockLLM()
+
+
+@pytest.fixture(autouse=True)
+def event_loop() -> Iterator[None]:
+    """A chat engine's memory takes the thread's event loop; without any it opens one for good."""
+    loop = asyncio.new_event_loop()
+    asyncio.set_event_loop(loop)
+    yield
+    loop.close()
+    asyncio.set_event_loop(None)
 
 
 @pytest.fixture(autouse=True)

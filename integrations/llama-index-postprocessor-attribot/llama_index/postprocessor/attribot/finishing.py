@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, Callable, Generator
 from typing import Any
 
@@ -36,6 +37,7 @@ class Finishing:
         self._synthesis = synthesis
         self._attributing_of = attributing_of
         self._with_metadata = with_metadata
+        self._background = synthesis.asynchronous
 
     def begin(self, response: Any) -> None:
         """Attribute what is there; a stream when it has ended."""
@@ -49,29 +51,39 @@ class Finishing:
 
     def _watched(self, stream: Generator[str, None, None]) -> Generator[str, None, None]:
         shown: list[str] = []
-        while True:
-            with streaming(self._synthesis):
-                piece = next(stream, None)
-            if piece is None:
-                break
-            shown.append(piece)
-            yield piece
+        try:
+            while True:
+                with streaming(self._synthesis):
+                    piece = next(stream, None)
+                if piece is None:
+                    break
+                shown.append(piece)
+                yield piece
+        except GeneratorExit:  # stopped, and whoever stopped it is not kept waiting
+            stream.close()
+            self._streamed("".join(shown), background=True)
+            raise
         self._streamed("".join(shown))
 
     async def _awatched(self, stream: AsyncGenerator[str, None]) -> AsyncGenerator[str, None]:
         shown: list[str] = []
-        while True:
-            with streaming(self._synthesis):
-                piece = await anext(stream, None)
-            if piece is None:
-                break
-            shown.append(piece)
-            yield piece
+        try:
+            while True:
+                with streaming(self._synthesis):
+                    piece = await anext(stream, None)
+                if piece is None:
+                    break
+                shown.append(piece)
+                yield piece
+        except (GeneratorExit, asyncio.CancelledError):
+            self._streamed("".join(shown))
+            raise
         self._streamed("".join(shown))
 
-    def _streamed(self, text: str) -> None:
+    def _streamed(self, text: str, *, background: bool = False) -> None:
         for call in self._synthesis.calls[-1:]:
             call.answer = text
+        self._background |= background
         self._finish(text)
 
     def _finish(self, text: str) -> None:
@@ -113,7 +125,7 @@ class Finishing:
             prompt=_messages(call) or call.prompt,
         )
         run = attributing.attribute(
-            run_id, self._synthesis.run_id, answer, background=self._synthesis.asynchronous
+            run_id, self._synthesis.run_id, answer, background=self._background
         )
         then(run)
         future = attributing.results.under_way(run_id)

@@ -19,6 +19,7 @@ from llama_index.core.response_synthesizers import ResponseMode
 from llama_index.core.schema import MetadataMode, TextNode
 from llama_index.llms.huggingface import HuggingFaceLLM
 from llama_index.postprocessor.attribot import AttributionPostprocessor
+from llama_index.postprocessor.attribot.spans import installed
 
 import attribot_rag
 from attribot_rag import Attributor, InvalidInput, LanguageModel, LeaveOneOut
@@ -327,23 +328,51 @@ def test_metadata_lines_are_scored_only_if_asked_for(tiny_llm: HuggingFaceLLM) -
 
 
 def test_a_hundred_queries_leave_nothing_behind(
-    tiny_llm: HuggingFaceLLM, postprocessor: AttributionPostprocessor
+    tiny_llm: HuggingFaceLLM, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    broken = ""
+
     class Breaks(SimilarityPostprocessor):
         def _postprocess_nodes(self, nodes, query_bundle=None):  # type: ignore[no-untyped-def]
-            raise ConnectionError("the reranker is down")
+            if broken == "reranker":
+                raise ConnectionError(broken)
+            return nodes
 
-    index = index_of()
-    good = index.as_query_engine(llm=tiny_llm, node_postprocessors=[postprocessor])
-    bad = index.as_query_engine(llm=tiny_llm, node_postprocessors=[postprocessor, Breaks()])
+    class Scoring(LeaveOneOut):
+        def run(self, scorer):  # type: ignore[no-untyped-def]
+            if broken == "scorer":
+                raise ZeroDivisionError(broken)
+            return super().run(scorer)
+
+    generate = tiny_llm._model.generate
+
+    def generates(*args: Any, **kwargs: Any) -> Any:
+        if broken == "model":
+            raise ConnectionError(broken)
+        return generate(*args, **kwargs)
+
+    monkeypatch.setattr(tiny_llm._model, "generate", generates)
+    postprocessor = AttributionPostprocessor(method=Scoring(), options={"verdicts": None})
+    engine = index_of().as_query_engine(llm=tiny_llm, node_postprocessors=[postprocessor, Breaks()])
+    found = []
     for number in range(100):
-        if number % 3:
-            complete(good.query(QUESTION))
+        broken = "" if number % 3 else ("reranker", "scorer", "model")[number // 3 % 3]
+        try:
+            response = engine.query(QUESTION)
+        except ConnectionError as error:
+            found.append(str(error))
         else:
-            with pytest.raises(ConnectionError):
-                bad.query(QUESTION)
+            found.append(response.metadata["attribution"]["status"])
+    assert {one: found.count(one) for one in found} == {
+        "reranker": 12,
+        "error": 11,
+        "model": 11,
+        "complete": 66,
+    }
+    assert installed().num_open == 0
     assert postprocessor.results.num_under_way == 0
-    assert len(postprocessor.results) <= 128
+    (attributing,) = postprocessor._models.values()
+    assert attributing.answers.attributor.recorder.generations == ()
 
 
 def test_a_synthesizer_of_one_s_own(

@@ -1,0 +1,39 @@
+"""A conversation: answers are streamed, and their citations follow when they are known.
+
+python examples/llama_index_chat.py "How high is the lighthouse?" "Who designed it?"
+"""
+
+import sys
+
+from llama_index.core.chat_engine import CondensePlusContextChatEngine
+from llama_index.llms.huggingface import HuggingFaceLLM
+from llama_index_corpus import index
+
+from attribot_rag import load_model
+from llama_index.postprocessor.attribot import AttributionPostprocessor
+
+questions = sys.argv[1:] or ["How high is the lighthouse?", "Who designed the lighthouse?"]
+
+local = load_model()  # the embedded one; any loaded model with its tokenizer will do
+llm = HuggingFaceLLM(
+    model=local.model,
+    tokenizer=local.tokenizer,
+    is_chat_model=True,
+    max_new_tokens=60,
+    generate_kwargs={"do_sample": False},
+)
+
+postprocessor = AttributionPostprocessor(mode="background")
+chat = CondensePlusContextChatEngine.from_defaults(
+    retriever=index().as_retriever(similarity_top_k=3),
+    llm=llm,
+    node_postprocessors=[postprocessor],
+)
+for question in questions:
+    print(f"\n> {question}")
+    response = chat.stream_chat(question)
+    for piece in response.response_gen:
+        print(piece, end="", flush=True)
+    run = postprocessor.result(response)  # waits; a chatbot would show it when it comes
+    print("\n")
+    print(run.attribution.to_table(top=2))

@@ -1,0 +1,63 @@
+"""The package beside others of LlamaIndex's namespace, and what it costs those that do without."""
+
+import importlib
+from importlib.metadata import distributions
+from pathlib import Path
+
+import llama_index
+import pytest
+from conftest import QUESTION, index_of
+from llama_index.core.llms import MockLLM
+from llama_index.core.postprocessor.types import BaseNodePostprocessor
+from llama_index.postprocessor.attribot import AttributionPostprocessor
+from llama_index.postprocessor.attribot.spans import Spans, installed
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "core",
+        "embeddings.huggingface",
+        "llms.huggingface",
+        "postprocessor.attribot",
+        "postprocessor.colbert_rerank",
+        "vector_stores.chroma",
+    ],
+)
+def test_it_shadows_no_other_package(name: str) -> None:
+    assert importlib.import_module(f"llama_index.{name}").__file__
+
+
+def test_the_namespace_belongs_to_nobody() -> None:
+    assert llama_index.__file__ is None
+    assert importlib.import_module("llama_index.postprocessor").__file__ is None
+    shared = {Path("llama_index/__init__.py"), Path("llama_index/postprocessor/__init__.py")}
+    for distribution in distributions(name="llama-index-postprocessor-attribot"):
+        assert shared.isdisjoint(Path(str(file)) for file in distribution.files or ())
+
+
+def test_it_is_a_postprocessor_as_others_are() -> None:
+    postprocessor = AttributionPostprocessor(keep=3, mode="background")
+    assert isinstance(postprocessor, BaseNodePostprocessor)
+    kept = postprocessor.to_dict()
+    assert kept["class_name"] == "AttributionPostprocessor"
+    assert (kept["keep"], kept["mode"]) == (3, "background")
+    assert "proxy" not in kept
+    assert AttributionPostprocessor.from_dict(kept).keep == 3
+    assert postprocessor.postprocess_nodes([]) == []
+
+
+def test_nothing_is_kept_of_engines_without_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    kept: list[int] = []
+    end = Spans.prepare_to_exit_span
+
+    def seen(spans: Spans, id_: str, *args: object, **kwargs: object) -> None:
+        kept.append(spans.num_open)
+        end(spans, id_, *args, **kwargs)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Spans, "prepare_to_exit_span", seen)
+    installed()
+    response = index_of().as_query_engine(llm=MockLLM(max_tokens=5)).query(QUESTION)
+    assert "attribution" not in response.metadata
+    assert len(kept) > 5
+    assert set(kept) == {0}
