@@ -7,10 +7,10 @@ import sys
 
 from llama_index.core.chat_engine import CondensePlusContextChatEngine
 from llama_index.llms.huggingface import HuggingFaceLLM
+from llama_index.postprocessor.attribot import AttributionPostprocessor
 from llama_index_corpus import index
 
 from attribot_rag import load_model
-from llama_index.postprocessor.attribot import AttributionPostprocessor
 
 questions = sys.argv[1:] or ["How high is the lighthouse?", "Who designed the lighthouse?"]
 

@@ -6,10 +6,10 @@ python examples/llama_index_rag.py "How high is the lighthouse?"
 import sys
 
 from llama_index.llms.huggingface import HuggingFaceLLM
+from llama_index.postprocessor.attribot import AttributionPostprocessor
 from llama_index_corpus import index
 
 from attribot_rag import load_model
-from llama_index.postprocessor.attribot import AttributionPostprocessor
 
 question = " ".join(sys.argv[1:]) or "How high is the lighthouse?"
 

@@ -16,7 +16,8 @@ class Kept:
     """A text that stays: its index, what is left of it, and whose content it stands for.
 
     `merged` are the indices of texts that are gone because this one says the same, `overlapping`
-    those of texts that lost a beginning or an end which stands here.
+    those of texts that lost a beginning or an end which stands here. What a text lost by repeating
+    itself stands in itself, and is not told.
     """
 
     index: int
