@@ -13,7 +13,7 @@ from llama_index.postprocessor.attribot.citing import cited_message
 from llama_index.postprocessor.attribot.finishing import Finishing, run_id_of
 from llama_index.postprocessor.attribot.models import language_model_of
 from llama_index.postprocessor.attribot.nodes import without_duplicates
-from llama_index.postprocessor.attribot.spans import installed
+from llama_index.postprocessor.attribot.spans import Watched, installed
 from llama_index.postprocessor.attribot.synthesis import Synthesis
 from pydantic import Field, PrivateAttr
 
@@ -23,7 +23,7 @@ from attribot_rag.adapting import AttributedRun, Attributing, Mode, Outcome, Res
 logger = logging.getLogger(__name__)
 
 
-class AttributionPostprocessor(BaseNodePostprocessor):
+class AttributionPostprocessor(BaseNodePostprocessor, Watched):
     """Attaches to every response which retrieved text caused it.
 
         engine = index.as_query_engine(node_postprocessors=[AttributionPostprocessor()])
@@ -67,7 +67,6 @@ class AttributionPostprocessor(BaseNodePostprocessor):
 
     @property
     def attribot_watcher(self) -> AttributionPostprocessor:
-        """Has the query that runs this postprocessor watched."""
         return self
 
     @property

@@ -10,12 +10,13 @@ from llama_index.core.prompts.mixin import PromptMixinType
 from llama_index.core.schema import QueryBundle
 from llama_index.postprocessor.attribot.base import AttributionPostprocessor
 from llama_index.postprocessor.attribot.citing import SourceNodes, used_nodes
+from llama_index.postprocessor.attribot.spans import WatchedWithin
 
 from attribot_rag import InvalidInput
 from attribot_rag.adapting import AttributedRun
 
 
-class AttributedQueryEngine(BaseQueryEngine):
+class AttributedQueryEngine(BaseQueryEngine, WatchedWithin):
     """Any query engine, whose responses carry what caused them.
 
     `options` are those of AttributionPostprocessor; duplicates stay, because the prompt is the
@@ -36,8 +37,7 @@ class AttributedQueryEngine(BaseQueryEngine):
         self.postprocessor = AttributionPostprocessor(deduplicate=False, **options)
 
     @property
-    def attribot_inner_watcher(self) -> AttributionPostprocessor:
-        """Has everything within this engine watched."""
+    def attribot_watcher(self) -> AttributionPostprocessor:
         return self.postprocessor
 
     def result(self, response: Any, timeout: float | None = None) -> AttributedRun:

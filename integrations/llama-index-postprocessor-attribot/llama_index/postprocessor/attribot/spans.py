@@ -34,18 +34,22 @@ def streaming(synthesis: Synthesis) -> Iterator[None]:
         _streaming.reset(token)
 
 
+class Watched:
+    """Has queries watched: a postprocessor those that run it, an engine those within it."""
+
+    @property
+    def attribot_watcher(self) -> Watcher:
+        raise NotImplementedError
+
+
+class WatchedWithin(Watched):
+    """Has its own queries watched, with everything within them."""
+
+
 class Spans(BaseSpanHandler[BaseSpan]):
-    """Follows the spans of queries that somebody watches, and forgets each when it ends.
+    """Tells of every span of the process, most of which nobody watches."""
 
-    An instance with an `attribot_watcher` has its parent's span watched, with everything within it:
-    a postprocessor the query that runs it. One with an `attribot_inner_watcher` has its own.
-    """
-
-    _watchers: dict[str, Watcher] = PrivateAttr(default_factory=dict)
-    _syntheses: dict[str, Synthesis] = PrivateAttr(default_factory=dict)
-    _finished: dict[str, Synthesis] = PrivateAttr(default_factory=dict)
-    _calls: dict[str, Call] = PrivateAttr(default_factory=dict)
-    _parents: dict[str, str] = PrivateAttr(default_factory=dict)
+    _queries: Queries = PrivateAttr(default_factory=lambda: Queries())
 
     @classmethod
     def class_name(cls) -> str:
@@ -54,11 +58,7 @@ class Spans(BaseSpanHandler[BaseSpan]):
     @property
     def num_open(self) -> int:
         """How many entries are kept of spans that have not ended."""
-        return sum(len(one) for one in self._held)
-
-    @property
-    def _held(self) -> tuple[dict[str, Any], ...]:
-        return self._watchers, self._syntheses, self._finished, self._calls, self._parents
+        return self._queries.num_open
 
     def new_span(
         self,
@@ -69,24 +69,67 @@ class Spans(BaseSpanHandler[BaseSpan]):
         tags: dict[str, Any] | None = None,
         **_: Any,
     ) -> None:
-        """Called for every span of the process, most of which nobody watches."""
-        parent = parent_span_id or ""
+        self._queries.begin(id_, bound_args, instance, parent_span_id or "")
+
+    def prepare_to_exit_span(
+        self,
+        id_: str,
+        bound_args: inspect.BoundArguments,
+        instance: Any = None,
+        result: Any = None,
+        **_: Any,
+    ) -> None:
+        self._queries.end(id_, result)
+
+    def prepare_to_drop_span(
+        self,
+        id_: str,
+        bound_args: inspect.BoundArguments,
+        instance: Any = None,
+        err: BaseException | None = None,
+        **_: Any,
+    ) -> None:
+        self._queries.forget(id_)
+
+
+class Queries:
+    """The spans of queries that somebody watches, each of which is forgotten when it ends."""
+
+    def __init__(self) -> None:
+        self._watchers: dict[str, Watcher] = {}
+        self._syntheses: dict[str, Synthesis] = {}
+        self._finished: dict[str, Synthesis] = {}
+        self._calls: dict[str, Call] = {}
+        self._parents: dict[str, str] = {}
+
+    @property
+    def num_open(self) -> int:
+        return sum(len(one) for one in self._held)
+
+    @property
+    def _held(self) -> tuple[dict[str, Any], ...]:
+        return self._watchers, self._syntheses, self._finished, self._calls, self._parents
+
+    def begin(
+        self, id_: str, bound_args: inspect.BoundArguments, instance: Any, parent: str
+    ) -> None:
         synthesis = self._syntheses.get(parent) or _streaming.get()
         if synthesis is not None:
             self._syntheses[id_] = synthesis
             if isinstance(instance, LLM):
                 self._call(id_, parent, instance, bound_args, synthesis)
             return
-        watcher = getattr(instance, "attribot_watcher", None)
-        if watcher is not None and parent:
-            self._watchers.setdefault(parent, watcher)
-        inner = getattr(instance, "attribot_inner_watcher", None) or self._watchers.get(parent)
-        if inner is None:
+        watcher = self._watchers.get(parent)
+        if isinstance(instance, WatchedWithin):
+            watcher = instance.attribot_watcher
+        elif isinstance(instance, Watched) and parent:
+            watcher = self._watchers.setdefault(parent, instance.attribot_watcher)
+        if watcher is None:
             return
-        self._watchers[id_] = inner
+        self._watchers[id_] = watcher
         method = _method(id_)
         if method in _SYNTHESES and "nodes" in bound_args.arguments:
-            self._syntheses[id_] = _synthesis(id_, method, inner, bound_args)
+            self._syntheses[id_] = _synthesis(id_, method, watcher, bound_args)
             self._parents[id_] = parent
 
     def _call(
@@ -111,21 +154,16 @@ class Spans(BaseSpanHandler[BaseSpan]):
         if _method(id_) in _COMPLETIONS:
             call.prompt = str(_argument(bound_args, "prompt") or "")
 
-    def prepare_to_exit_span(
-        self,
-        id_: str,
-        bound_args: inspect.BoundArguments,
-        instance: Any = None,
-        result: Any = None,
-        **_: Any,
-    ) -> None:
+    def end(self, id_: str, result: Any) -> None:
+        if id_ not in self._syntheses and id_ not in self._watchers:
+            return
         call = self._calls.get(id_)
         if call is not None and _method(id_) in _COMPLETIONS and hasattr(result, "text"):
             call.answer = str(result.text)
         synthesis = self._syntheses.get(id_)
         parent = self._parents.get(id_)
         chatted = self._finished.get(id_)
-        self._forget(id_)
+        self.forget(id_)
         if synthesis is not None and synthesis.run_id == id_:
             if parent:
                 self._finished[parent] = synthesis
@@ -133,17 +171,7 @@ class Spans(BaseSpanHandler[BaseSpan]):
         elif chatted is not None and hasattr(result, "source_nodes"):
             chatted.add(result)
 
-    def prepare_to_drop_span(
-        self,
-        id_: str,
-        bound_args: inspect.BoundArguments,
-        instance: Any = None,
-        err: BaseException | None = None,
-        **_: Any,
-    ) -> None:
-        self._forget(id_)
-
-    def _forget(self, id_: str) -> None:
+    def forget(self, id_: str) -> None:
         for held in self._held:
             held.pop(id_, None)
 
