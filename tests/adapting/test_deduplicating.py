@@ -258,9 +258,11 @@ def test_every_text_is_left_or_merged_once_and_in_order(
         assert kept.text in texts[kept.index]
         assert kept.index not in kept.overlapping
         assert list(kept.overlapping) == sorted(set(kept.overlapping))
-    told = {index for kept in found for index in kept.overlapping}
+    overlap = {index for kept in found for index in kept.overlapping}
     for kept in found:
-        if kept.text != texts[kept.index] and kept.index not in told:  # what it lost it still says
+        if (
+            kept.text != texts[kept.index] and kept.index not in overlap
+        ):  # what it lost it still says
             said = [one for one in SENTENCES if plain(one) in plain(texts[kept.index])]
             assert all(plain(one) in plain(kept.text) for one in said)
 
