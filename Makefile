@@ -1,5 +1,6 @@
 # make demo   answers a question from examples/corpus and shows which sentences made the model say it
-# make test   checks style and types and runs all tests, those of the integrations too
+# make test   checks style and types and runs all tests, those of the integrations too; some need
+#             a browser: `make chromium` installs it on Debian and Ubuntu
 #
 # make langchain-rag, make langchain-agent        run the LangChain examples
 # make llama-index-rag, make llama-index-chat    run the LlamaIndex examples
@@ -15,12 +16,13 @@ VENV ?= .venv
 
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check --constraint constraints.txt
+SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
 QUESTION := How many passengers does the ferry Kittiwake carry?
 LANGCHAIN := integrations/langchain-attribot
 LLAMA_INDEX := integrations/llama-index-postprocessor-attribot
 LOWEST := .venv-lowest
 
-.PHONY: demo test test-lowest install clean
+.PHONY: demo test test-lowest install chromium clean
 .PHONY: langchain-rag langchain-agent llama-index-rag llama-index-chat
 
 demo: install
@@ -81,6 +83,10 @@ $(VENV)/langchain: $(VENV)/installed $(LANGCHAIN)/pyproject.toml
 $(VENV)/llama-index: $(VENV)/installed $(LLAMA_INDEX)/pyproject.toml
 	$(PIP) --no-build-isolation --editable $(LLAMA_INDEX) --group $(LLAMA_INDEX)/pyproject.toml:test
 	@touch $@
+
+chromium:
+	command -v chromium || { $(SUDO) apt-get update -qq && \
+	  $(SUDO) apt-get install -qq -y --no-install-recommends chromium; }
 
 clean:
 	rm -rf $(VENV) $(LOWEST)

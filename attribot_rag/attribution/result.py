@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import webbrowser
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from pathlib import PurePath
+from pathlib import Path, PurePath
+from tempfile import NamedTemporaryFile
 from typing import Any
 
 import numpy as np
@@ -265,6 +267,27 @@ class Attribution:
         from attribot_rag.display import render_markdown
 
         return render_markdown(self, top=top)
+
+    def to_html(self, *, top: int = 8, page: bool = True) -> str:
+        """The same as a page of HTML that loads nothing, or as a part of one (`page` False).
+
+        The answer with its citations, and the sources beside it with bars for the `top` ones:
+        pointing at either, or selecting a part of the answer, lights up the other.
+        """
+        from attribot_rag.display import render_html
+
+        return render_html(self, top=top, page=page)
+
+    def _repr_html_(self) -> str:
+        """What notebooks show."""
+        return self.to_html(page=False)
+
+    def show(self) -> Path:
+        """Open the page in the web browser; it is written to a file, whose path is returned."""
+        with NamedTemporaryFile("w", encoding="utf-8", suffix=".html", delete=False) as file:
+            file.write(self.to_html())
+        webbrowser.open(Path(file.name).as_uri())
+        return Path(file.name)
 
 
 def _beginning(text: str) -> str:

@@ -1,7 +1,8 @@
-"""Attributions for people to read: in a terminal, as Markdown, as text with citations."""
+"""Attributions for people to read: in a terminal, in a browser, as Markdown, as cited text."""
 
 from attribot_rag.display.cited import render_cited
+from attribot_rag.display.html import render_html
 from attribot_rag.display.markdown import render_markdown
 from attribot_rag.display.table import print_table, render_table
 
-__all__ = ["print_table", "render_cited", "render_markdown", "render_table"]
+__all__ = ["print_table", "render_cited", "render_html", "render_markdown", "render_table"]

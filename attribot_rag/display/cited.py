@@ -13,6 +13,6 @@ def render_cited(attribution: Attribution) -> str:
     """
     pieces = []
     for passage in report_on(attribution, top=0).passages:
-        markers = "".join(f" [{marker}]" for marker in passage.markers)
-        pieces.append(f"{passage.text}{markers}{passage.space}")
+        marks = "".join(f" [{mark}]" for mark in passage.marks)
+        pieces.append(f"{passage.text}{marks}{passage.space}")
     return "".join(pieces).strip()

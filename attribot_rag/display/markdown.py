@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from attribot_rag.attribution import Attribution
 from attribot_rag.display.bars import bar
 from attribot_rag.display.escaping import escape_markdown, on_one_line
-from attribot_rag.display.report import Report, report_on, shortened
+from attribot_rag.display.report import Mark, Report, report_on, shortened
 
 _BAR_WIDTH = 10
 _SOURCE_LENGTH = 200
@@ -30,23 +30,23 @@ def render_markdown(attribution: Attribution, *, top: int = 5) -> str:
 def _answer(report: Report) -> str:
     answer = ""
     for passage in report.passages:
-        markers = "".join(f" {_marked(marker)}" for marker in passage.markers)
+        marks = "".join(f" {_marked(mark)}" for mark in passage.marks)
         remark = f" *({passage.remark})*" if passage.remark else ""
-        answer += escape_markdown(passage.text) + markers + remark + passage.space
+        answer += escape_markdown(passage.text) + marks + remark + passage.space
     return answer.strip().replace("\n", "  \n")
 
 
 def _citations(report: Report) -> Iterable[str]:
     for document in report.documents:
         quotes = "\n>\n".join(f"> {_inline(quote)}" for quote in document.quotes)
-        yield f"{_marked(str(document.number))} **{_inline(document.label)}**\n{quotes}"
+        yield f"{_marked(document.number)} **{_inline(document.label)}**\n{quotes}"
 
 
 def _sources(report: Report) -> str:
     rows = ["| Score | | Source | Document |", "|---:|:---|:---|:---|"]
     for source in report.sources:
         text = _inline(shortened(on_one_line(source.text), _SOURCE_LENGTH))
-        where = f"{_marked(source.marker)} {_inline(source.label)}" if source.marker else ""
+        where = f"{_marked(source.mark)} {_inline(source.label)}" if source.mark else ""
         rows.append(
             f"| {_inline(source.score_text)} | {bar(source.share, _BAR_WIDTH)} | {text} "
             f"| {where or _inline(source.label)} |"
@@ -54,7 +54,7 @@ def _sources(report: Report) -> str:
     return "\n".join(rows)
 
 
-def _marked(numbers: str) -> str:
+def _marked(numbers: Mark | int) -> str:
     return f"\\[{numbers}\\]"
 
 

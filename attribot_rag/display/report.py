@@ -20,15 +20,28 @@ _QUOTE_LENGTH = 400
 
 
 @dataclass(frozen=True)
+class Mark:
+    """The numbers of documents as they are cited: '1', or '1 or 2' where either of them will do."""
+
+    numbers: tuple[int, ...]
+
+    def __str__(self) -> str:
+        return " or ".join(map(str, self.numbers))
+
+
+@dataclass(frozen=True)
 class CitedPassage:
-    """A piece of the answer with its markers: '1', or '1 or 2' where either of them carries it.
+    """Characters [start, end) of the answer with their marks.
 
     `remark` says what else was judged of it, '' for what speaks for itself. `space` is what parts
     it from the next piece: line feeds or a space.
     """
 
     text: str
-    markers: tuple[str, ...]
+    start: int
+    end: int
+    marks: tuple[Mark, ...]
+    verdict: Verdict | None
     remark: str
     space: str
 
@@ -37,6 +50,7 @@ class CitedPassage:
 class CitedDocument:
     """A document under its number, with the sentences of it that caused the answer, best first."""
 
+    index: int
     number: int
     label: str
     quotes: tuple[str, ...]
@@ -46,12 +60,13 @@ class CitedDocument:
 class ListedSource:
     """A source with its score in nats; `share` is the score by the largest one listed, -1 to 1.
 
-    `marker` is as in CitedPassage, '' for a source that is not cited; `label` names its documents.
+    `mark` is None for a source that is not cited; `label` names its documents.
     """
 
+    id: int
     text: str
     label: str
-    marker: str
+    mark: Mark | None
     score: float
     share: float
     exact: bool
@@ -115,23 +130,29 @@ def shortened(text: str, length: int) -> str:
     return text if len(text) <= length else text[: length - 1].rstrip() + "…"
 
 
-def _marker(sources: Sequence[Source], citations: Citations) -> str:
+def _mark(sources: Sequence[Source], citations: Citations) -> Mark | None:
     """The numbers of all documents that hold one of these sources."""
     documents = {document for source in sources for document in source.documents}
     numbers = sorted(citations.numbers[one] for one in documents if one in citations.numbers)
-    return " or ".join(map(str, numbers))
+    return Mark(tuple(numbers)) if numbers else None
 
 
 def _passages(attribution: Attribution, citations: Citations) -> Iterable[CitedPassage]:
     for sentence in citations.sentences:
         cited = [attribution.sources[source_id] for source_id in sentence.source_ids]
-        markers = [_marker(cited, citations)] if sentence.either else []
-        markers = markers or [_marker([source], citations) for source in cited]
+        together = [cited] if sentence.either else [[source] for source in cited]
+        marks = (_mark(sources, citations) for sources in together)
         text = attribution.response[sentence.start : sentence.end]
         words = text.rstrip()
-        space = "\n" * text.count("\n", len(words)) or " "
-        marked = tuple(dict.fromkeys(filter(None, markers)))
-        yield CitedPassage(words, marked, _remark(sentence.verdict), space)
+        yield CitedPassage(
+            text=words,
+            start=sentence.start,
+            end=sentence.start + len(words),
+            marks=tuple(dict.fromkeys(mark for mark in marks if mark is not None)),
+            verdict=sentence.verdict,
+            remark=_remark(sentence.verdict),
+            space="\n" * text.count("\n", len(words)) or " ",
+        )
 
 
 def _remark(verdict: Verdict | None) -> str:
@@ -153,7 +174,7 @@ def _cited(attribution: Attribution, citations: Citations) -> Iterable[CitedDocu
             if document in attribution.sources[source_id].documents
         )
         label = label_of(attribution.documents[document], document)
-        yield CitedDocument(number, label, tuple(dict.fromkeys(quotes)))
+        yield CitedDocument(document, number, label, tuple(dict.fromkeys(quotes)))
 
 
 def _quote(attribution: Attribution, source: Source, document: int) -> str:
@@ -175,9 +196,10 @@ def _listed(attribution: Attribution, citations: Citations, top: int) -> Iterabl
     for one in ranked:
         labels = (label_of(attribution.documents[index], index) for index in one.source.documents)
         yield ListedSource(
+            id=one.source.id,
             text=one.source.text,
             label=" or ".join(labels),
-            marker=_marker([one.source], citations) if one.source.id in cited else "",
+            mark=_mark([one.source], citations) if one.source.id in cited else None,
             score=one.score,
             share=max(-1.0, min(1.0, one.score / largest)) if largest else 0.0,
             exact=attribution.exact[one.source.id],

@@ -70,8 +70,8 @@ def _answer(report: Report) -> RenderableType:
     answer = Text(overflow="fold")
     for passage in report.passages:
         answer.append(visible(passage.text), style="bold")
-        for marker in passage.markers:
-            answer.append(f" [{marker}]", style="cyan")
+        for mark in passage.marks:
+            answer.append(f" [{mark}]", style="cyan")
         if passage.remark:
             answer.append(f" ({passage.remark})", style="yellow")
         answer.append(passage.space)
@@ -105,8 +105,8 @@ def _sources(sources: Iterable[ListedSource], bar_width: int) -> RenderableType:
 
 def _where(source: ListedSource) -> Text:
     where = Text(overflow="fold")
-    if source.marker:
-        where.append(f"[{source.marker}] ", style="cyan")
+    if source.mark:
+        where.append(f"[{source.mark}] ", style="cyan")
     return where.append(_label(source.label), style="dim")
 
 

@@ -1,0 +1,295 @@
+"""What the page shows of an attribution, and the numbers that its script works with."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from attribot_rag.attribution import Attribution
+from attribot_rag.context import Document
+from attribot_rag.display.escaping import on_one_line, visible
+from attribot_rag.display.report import (
+    CitedPassage,
+    Mark,
+    Report,
+    label_of,
+    report_on,
+    shortened,
+)
+
+_STRENGTHS = 5
+_LEAST_SHARE = 0.01
+_METADATA_LENGTH = 200
+_MAX_METADATA = 20
+_UNSCORED_LENGTH = 2_000
+_QUOTE_LENGTH = 200
+_LABEL_LENGTH = 100
+
+# How a verdict is marked, named and explained to readers.
+_VERDICTS: Mapping[str, tuple[str, str, str]] = {
+    "grounded": ("✓", "from its sources", "Without a cited source the model would hardly say it."),
+    "redundant": ("✓", "from either source", "Several sources say it; any one of them is enough."),
+    "follows": ("↳", "follows from the answer", "It rests on an earlier sentence of the answer."),
+    "conversation": ("↺", "from the conversation", "It rests on what was said before."),
+    "unsupported": ("✕", "not from the context", "The model says it without the sources, too."),
+    "open": ("?", "not decided", "The sources matter, but no part of them stands out."),
+}
+_PLAIN = ("grounded", "redundant")
+
+
+@dataclass(frozen=True)
+class Sentence:
+    """A sentence of the answer; `verdict` is '' where there is nothing to say of it.
+
+    A verdict is shown in words if it is `remarkable`, and by its symbol and marks if not.
+    """
+
+    text: str
+    marks: tuple[Mark, ...]
+    kind: str
+    symbol: str
+    verdict: str
+    remarkable: bool
+    breaks: int
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A part of a document's text; `source` is None between sources.
+
+    `strength` is from 0 to 5. Pieces of sources that are `listed` can be reached by keyboard.
+    """
+
+    text: str
+    source: int | None = None
+    strength: int = 0
+    title: str = ""
+    listed: bool = False
+
+
+@dataclass(frozen=True)
+class Card:
+    """A document with its text; `number` is None if it is not cited. Links go to `place`."""
+
+    place: str
+    number: int | None
+    label: str
+    url: str
+    metadata: tuple[tuple[str, str], ...]
+    located: bool
+    pieces: tuple[Piece, ...]
+
+
+@dataclass(frozen=True)
+class View:
+    """Everything that the templates need. `id` is the same for the same attribution.
+
+    `places` are where the first document of each source is shown.
+    """
+
+    id: str
+    report: Report
+    unit: str
+    sentences: tuple[Sentence, ...]
+    cards: tuple[Card, ...]
+    places: tuple[str, ...]
+    verdicts: tuple[tuple[str, str, str], ...]
+    certainty: str
+    data: Mapping[str, Any]
+
+
+def view_of(attribution: Attribution, *, top: int) -> View:
+    report = report_on(attribution, top=top)
+    sentences = tuple(_sentence(passage) for passage in report.passages)
+    kinds = {sentence.kind for sentence in sentences}
+    places = _places(attribution, report)
+    return View(
+        id=_id(attribution),
+        report=report,
+        unit=attribution.unit,
+        sentences=sentences,
+        cards=tuple(_cards(attribution, report, places)),
+        places=tuple(
+            places[one.documents[0]] if one.documents else "" for one in attribution.sources
+        ),
+        verdicts=tuple(about for kind, about in _VERDICTS.items() if kind in kinds),
+        certainty=_certainty(attribution),
+        data=_data(attribution, report, top, places),
+    )
+
+
+def _id(attribution: Attribution) -> str:
+    text = repr((attribution.response, attribution.token_scores, attribution.documents))
+    return f"attribot-{hashlib.sha256(text.encode('utf-8', 'replace')).hexdigest()[:12]}"
+
+
+def _places(attribution: Attribution, report: Report) -> list[str]:
+    """The id of each document's card: by its number if it is cited."""
+    numbers = {document.index: str(document.number) for document in report.documents}
+    return [
+        f"{_id(attribution)}-{numbers.get(index, f'uncited-{index + 1}')}"
+        for index in range(len(attribution.documents))
+    ]
+
+
+def _sentence(passage: CitedPassage) -> Sentence:
+    kind = passage.verdict.kind if passage.verdict is not None else ""
+    symbol, name, _ = _VERDICTS.get(kind, ("", "", ""))
+    return Sentence(
+        text=passage.text,
+        marks=passage.marks,
+        kind=kind,
+        symbol=symbol,
+        verdict=passage.remark or name,
+        remarkable=bool(symbol) and kind not in _PLAIN,
+        breaks=passage.space.count("\n"),
+    )
+
+
+def _cards(attribution: Attribution, report: Report, places: list[str]) -> Iterable[Card]:
+    """The cited documents by number, then the others by their best source."""
+    scores = [attribution.score(source.id) for source in attribution.sources]
+    numbers = {document.index: document.number for document in report.documents}
+    best: dict[int, float] = {}
+    spans: dict[int, list[tuple[int, int, int]]] = {}
+    for source, score in zip(attribution.sources, scores, strict=True):
+        for span in (span for one in source.occurrences for span in one.spans):
+            spans.setdefault(span.document, []).append((span.start, span.end, source.id))
+            known = -math.inf if score is None else score
+            best[span.document] = max(best.get(span.document, -math.inf), known)
+
+    def order(index: int) -> tuple[float, float, int]:
+        return numbers.get(index, math.inf), -best.get(index, -math.inf), index
+
+    shown = _Shown(attribution, report, scores)
+    for index in sorted(range(len(attribution.documents)), key=order):
+        document = attribution.documents[index]
+        yield Card(
+            place=places[index],
+            number=numbers.get(index),
+            label=shortened(on_one_line(label_of(document, index)), _LABEL_LENGTH),
+            url=document.url,
+            metadata=tuple(_metadata(document)),
+            located=index not in attribution.not_located,
+            pieces=tuple(shown.pieces(document.text, sorted(set(spans.get(index, ()))))),
+        )
+
+
+class _Shown:
+    """How the sources of an attribution look in their documents."""
+
+    def __init__(
+        self, attribution: Attribution, report: Report, scores: list[float | None]
+    ) -> None:
+        self._scores = scores
+        self._exact = attribution.exact
+        self._unit = attribution.unit
+        self._largest = max((abs(one) for one in scores if one is not None), default=0.0)
+        cited = {id_ for one in report.passages if one.verdict for id_ in one.verdict.source_ids}
+        self._listed = cited | {source.id for source in report.sources}
+
+    def pieces(self, text: str, spans: list[tuple[int, int, int]]) -> Iterable[Piece]:
+        if not spans:
+            yield Piece(shortened(text, _UNSCORED_LENGTH))
+            return
+        end = 0
+        for start, stop, source in spans:
+            start = max(start, end)
+            if start >= stop:
+                continue
+            if start > end:
+                yield Piece(text[end:start])
+            yield self._piece(text[start:stop], source)
+            end = stop
+        if end < len(text):
+            yield Piece(text[end:])
+
+    def _piece(self, text: str, source: int) -> Piece:
+        score = self._scores[source]
+        if score is None:
+            return Piece(text, source, title="not scored")
+        share = score / self._largest if self._largest else 0.0
+        strength = math.ceil(_STRENGTHS * math.sqrt(share)) if share > _LEAST_SHARE else 0
+        title = f"{'' if self._exact[source] else '~'}{round(score, 2) or 0.0:.2f} {self._unit}"
+        return Piece(text, source, strength, title, listed=source in self._listed)
+
+
+def _metadata(document: Document) -> Iterable[tuple[str, str]]:
+    """What is short and plain of it, less what the title says already."""
+    for key, value in list(document.metadata.items())[:_MAX_METADATA]:
+        if isinstance(value, (str, int, float, bool)) and value not in (
+            document.title,
+            document.url,
+        ):
+            yield (
+                shortened(on_one_line(str(key)), _LABEL_LENGTH),
+                shortened(on_one_line(str(value)), _METADATA_LENGTH),
+            )
+
+
+def _certainty(attribution: Attribution) -> str:
+    """How far the scores can be trusted, in words."""
+    scored = [
+        exact
+        for exact, row in zip(attribution.exact, attribution.token_scores, strict=True)
+        if row is not None
+    ]
+    words = []
+    if attribution.unit == "nats" and scored:
+        most = f"{sum(scored)} of {len(scored)} scores are exact, the others approximate."
+        words.append("All scores are exact." if all(scored) else most)
+    if attribution.partial:
+        words.append("Partial: the budget ended before everything was scored.")
+    if attribution.provenance.retokenized:
+        words.append("Re-tokenized: made from text, so the tokens need not be the model's own.")
+    return " ".join(words)
+
+
+def _data(attribution: Attribution, report: Report, top: int, places: list[str]) -> dict[str, Any]:
+    """Scores by token, and which characters of a sentence, as shown, each token stands for."""
+    return {
+        "unit": attribution.unit,
+        "top": top,
+        "sentences": [_tokens(attribution, passage) for passage in report.passages],
+        "scores": [
+            None if row is None else [round(one, 4) for one in row]
+            for row in attribution.token_scores
+        ],
+        "whole": [_rounded(attribution.score(one.id)) for one in attribution.sources],
+        "exact": list(attribution.exact),
+        "places": [
+            places[one.documents[0]] if one.documents else "" for one in attribution.sources
+        ],
+        "texts": [
+            shortened(visible(one.text).strip(), _QUOTE_LENGTH) for one in attribution.sources
+        ],
+        "labels": [
+            shortened(
+                on_one_line(
+                    " or ".join(label_of(attribution.documents[i], i) for i in one.documents)
+                ),
+                _LABEL_LENGTH,
+            )
+            for one in attribution.sources
+        ],
+    }
+
+
+def _rounded(score: float | None) -> float | None:
+    return None if score is None else round(score, 4)
+
+
+def _tokens(attribution: Attribution, passage: CitedPassage) -> list[tuple[int, int, int]]:
+    """Each token of a sentence with its characters there, counted as browsers count."""
+
+    def shown(position: int) -> int:
+        end = max(passage.start, min(position, passage.end))
+        text = visible(attribution.response[passage.start : end])
+        return len(text.encode("utf-16-le", "surrogatepass")) // 2
+
+    tokens = attribution.tokens_in(passage.start, passage.end)
+    spans = ((token, *attribution.token_spans[token]) for token in tokens)
+    return [(token, shown(start), shown(end)) for token, start, end in spans]
