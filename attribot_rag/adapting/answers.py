@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import logging
+import sys
+import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from attribot_rag.adapting.outcome import Outcome
@@ -32,20 +34,23 @@ class Answer:
     """What a framework knows of an answer.
 
     `text` is what its caller was given: the answer or its beginning, perhaps with the prompt before
-    it. `said` are texts that all stand in the prompt, which tell it from other prompts.
+    it. `said` are texts that all stand in the prompt, which tell it from other prompts. `caveat` is
+    a note for an attribution that finds no source of some sentence.
     """
 
     text: str
     documents: Documents
     said: Sequence[str]
     prompt: Prompt | None = None
+    caveat: str = ""
 
 
 class AnswerAttributor:
     """Attributes the answers of one local model, and never breaks what asked for it.
 
-    Records the model's generations from the start, until `close`. `options` are those of
-    Attributor. Errors become outcomes, and are logged, unless `raise_error` is set.
+    Records the model's generations from the start, until `close`; with `always` False only between
+    `begin` and `end`. `options` are those of Attributor. Errors become outcomes, and are logged,
+    unless `raise_error` is set.
     """
 
     def __init__(
@@ -54,6 +59,7 @@ class AnswerAttributor:
         *,
         max_pending: int = 32,
         raise_error: bool = False,
+        always: bool = True,
         **options: Any,
     ) -> None:
         if max_pending < 1:
@@ -63,14 +69,32 @@ class AnswerAttributor:
         )
         self.attributor.recorder = GenerationRecorder(
             self.attributor.language_model, max_generations=_MAX_GENERATIONS
-        ).attach()
+        )
         self.max_pending = max_pending
         self.raise_error = raise_error
         self._worker = Worker.of(language_model.model)
+        self._counting = threading.Lock()
+        self._num_begun = 0
+        if always:
+            self.begin()
 
     @property
     def language_model(self) -> LanguageModel:
         return self.attributor.language_model
+
+    def begin(self) -> None:
+        """Record from here on, until there were as many `end`s."""
+        with self._counting:
+            self._num_begun += 1
+            self.attributor.recorder.attach()
+
+    def end(self) -> None:
+        """When nobody is left who began, stop recording and forget what nobody asked for."""
+        with self._counting:
+            self._num_begun -= 1
+            if not self._num_begun:
+                self.attributor.recorder.detach()
+                self.attributor.recorder.clear()
 
     def close(self) -> None:
         """Stop recording; the model gets its own `generate` back when nobody records it."""
@@ -85,11 +109,17 @@ class AnswerAttributor:
         return self._outcome(answer, known, None, _WAIT)
 
     def submit(
-        self, answer: Answer, then: Callable[[Outcome], None], known: Known = lambda: None
+        self,
+        answer: Answer,
+        then: Callable[[Outcome], None],
+        known: Known = lambda: None,
+        *,
+        bounded: bool = True,
     ) -> Future[Outcome]:
         """Attribute it in the background, and tell `then` before the future is done.
 
-        Raises QueueFull if `max_pending` answers wait already.
+        Raises QueueFull if `max_pending` answers wait already, unless it is not `bounded`: for
+        callers who wait for each themselves.
         """
         captured = None
         if answer.text.strip():
@@ -105,7 +135,7 @@ class AnswerAttributor:
             then(outcome)
             return outcome
 
-        return self._worker.submit(task, max_pending=self.max_pending)
+        return self._worker.submit(task, max_pending=self.max_pending if bounded else sys.maxsize)
 
     def _outcome(
         self, answer: Answer, known: Known, captured: Captured | None, timeout: float
@@ -164,4 +194,7 @@ class AnswerAttributor:
         attribution = self.attributor.attribute_generation(
             generation, answer.documents, answer.prompt, response=answer.text[start:]
         )
+        kinds = {verdict.kind for verdict in attribution.verdicts}
+        if answer.caveat and kinds & {"unsupported", "open"}:
+            attribution = replace(attribution, notes=(*attribution.notes, answer.caveat))
         return Outcome(attribution, start=start)

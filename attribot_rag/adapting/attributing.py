@@ -35,6 +35,7 @@ class Attributing:
         max_results: int = 128,
         on_result: Callable[[AttributedRun], None] | None = None,
         raise_error: bool = False,
+        always: bool = True,
         results: Results | None = None,
         **options: Any,
     ) -> None:
@@ -43,7 +44,11 @@ class Attributing:
         if max_results < 1:
             raise InvalidInput(f"max_results={max_results!r}; use at least 1")
         self.answers = AnswerAttributor(
-            language_model, max_pending=max_pending, raise_error=raise_error, **options
+            language_model,
+            max_pending=max_pending,
+            raise_error=raise_error,
+            always=always,
+            **options,
         )
         self.results = Results(max_results) if results is None else results
         self.in_background = mode == "background"
@@ -52,7 +57,10 @@ class Attributing:
     def attribute(
         self, run_id: str, root_id: str, answer: Answer, *, background: bool = False
     ) -> AttributedRun:
-        """The finished run; in the background, asked for here or by the mode, one under way."""
+        """The finished run; in the background, asked for here or by the mode, one under way.
+
+        Those that are asked for here are not bounded in number.
+        """
         run = AttributedRun(run_id, root_id, answer.documents, answer.text)
 
         def known() -> Outcome | None:
@@ -64,7 +72,10 @@ class Attributing:
         self.results.expect(run, future)
         try:
             self.answers.submit(
-                answer, lambda outcome: future.set_result(self._finished(run, outcome)), known
+                answer,
+                lambda outcome: future.set_result(self._finished(run, outcome)),
+                known,
+                bounded=self.in_background,
             )
         except Exception as error:  # the queue is full
             refused = self._finished(run, Outcome(error=error))

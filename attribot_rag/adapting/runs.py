@@ -137,7 +137,13 @@ class Results(Mapping[str, AttributedRun]):
 
     def _finished(self, run_id: object) -> AttributedRun:
         try:
-            return self[run_id]
+            run = self[run_id]
+            if run.outcome is None:
+                raise InvalidInput(
+                    f"the answer of the run {run_id} has not ended: read its stream to the end, or "
+                    "close it"
+                )
+            return run
         except KeyError:
             raise InvalidInput(
                 f"no attribution of the run {run_id}: it retrieved nothing, its model was not "

@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from itertools import zip_longest
 
-from rapidfuzz.distance import Indel
+from rapidfuzz.distance import OSA, Indel
 
 # Scripts that put no spaces between words (Thai to Khmer, Japanese, Chinese): by character.
 _UNSPACED = r"\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff"
@@ -15,7 +15,7 @@ _WORD = re.compile(rf"[{_UNSPACED}]|[^\W{_UNSPACED}]+")
 _SHINGLE_WORDS = 3
 _COMMON_SHINGLE = 32
 _LONG_WORD = 6
-_SPELLING = 0.8
+_SAME_SOUND = ({"s", "z"}, {"c", "s"}, {"i", "y"})  # organise, defence, tyre
 
 
 def words(text: str) -> list[str]:
@@ -67,10 +67,17 @@ def _same_words(left: str, right: str) -> bool:
 
 
 def _same_spelled_otherwise(one: str, other: str) -> bool:
-    """Beginnings must agree: "possible" and "impossible" are no two spellings of one word."""
+    """One letter more ("colours"), two changed about, or one for another that sounds the same.
+
+    Beginnings must agree, since "possible" and "impossible" are no two spellings of one word; nor
+    are "hypertension" and "hypotension", or "Petersen" and "Pedersen".
+    """
     if min(len(one), len(other)) < _LONG_WORD or one[0] != other[0]:
         return False
-    return (one + other).isalpha() and Indel.normalized_similarity(one, other) >= _SPELLING
+    if not (one + other).isalpha() or OSA.distance(one, other) != 1:
+        return False
+    differing = [{a, b} for a, b in zip(one, other, strict=False) if a != b]
+    return len(one) != len(other) or len(differing) == 2 or differing[0] in _SAME_SOUND
 
 
 def _candidates(texts: Sequence[str]) -> list[tuple[int, int]]:

@@ -146,6 +146,11 @@ class GenerationRecorder:
         with self._lock:
             self._kept = [kept for kept in self._kept if not kept.holds(generation)]
 
+    def clear(self) -> None:
+        """Keep nothing of what was recorded."""
+        with self._lock:
+            self._kept = []
+
     def wait_until_idle(self, timeout: float) -> None:
         """Return once the model generates nothing, or after `timeout` seconds."""
         hook = self._hook

@@ -434,3 +434,17 @@ class TestOutcomes:
         assert summary["error"]["message"] == message[:1000]
         assert len(json.dumps(summary).encode()) <= MAX_SUMMARY_BYTES
         SUMMARIES.validate(summary)
+
+
+def test_recording_lasts_as_long_as_somebody_asked_for_it(
+    making: Making, model: LanguageModel
+) -> None:
+    answers = making(always=False)
+    assert "generate" not in vars(model.model)
+    answers.begin()
+    answers.begin()
+    answers.end()
+    assert "generate" in vars(model.model)
+    answers.end()
+    assert "generate" not in vars(model.model)
+    assert answers.attributor.recorder.generations == ()

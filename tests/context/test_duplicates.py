@@ -42,11 +42,32 @@ def test_near_equal_texts_are_merged_from_the_threshold_on(other: str) -> None:
         SENTENCE.replace("signed", "unsigned"),
         SENTENCE.replace("both", "no"),
         SENTENCE.replace("October", "November"),
+        SENTENCE.replace("October", "Petersen"),
     ],
 )
 def test_different_facts_are_not_merged(other: str) -> None:
     assert group_duplicates([SENTENCE, other], threshold=0.95) == [[0], [1]]
     assert group_duplicates([SENTENCE, other, SENTENCE], threshold=0.95) == [[0, 2], [1]]
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        ("colours", "colors", True),
+        ("organised", "organized", True),
+        ("defence", "defense", True),
+        ("centre", "center", True),
+        ("tickets", "ticket", True),
+        ("Petersen", "Pedersen", False),
+        ("hypertension", "hypotension", False),
+        ("stationary", "stationery", False),
+        ("prescribed", "proscribed", False),
+        ("insulin", "inulin", True),  # which no rule of letters tells from a slip
+    ],
+)
+def test_spellings_of_a_word_and_other_words(one: str, other: str, same: bool) -> None:
+    texts = [f"{SENTENCE} They spoke of {word} all day." for word in (one, other)]
+    assert len(group_duplicates(texts, threshold=0.9)) == (1 if same else 2)
 
 
 def test_different_numbers_are_not_merged_at_any_threshold() -> None:

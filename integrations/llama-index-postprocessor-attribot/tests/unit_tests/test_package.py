@@ -37,13 +37,13 @@ def test_the_namespace_belongs_to_nobody() -> None:
 
 
 def test_it_is_a_postprocessor_as_others_are() -> None:
-    postprocessor = AttributionPostprocessor(keep=3, mode="background")
+    postprocessor = AttributionPostprocessor(max_pending=3, mode="background")
     assert isinstance(postprocessor, BaseNodePostprocessor)
     kept = postprocessor.to_dict()
     assert kept["class_name"] == "AttributionPostprocessor"
-    assert (kept["keep"], kept["mode"]) == (3, "background")
+    assert (kept["max_pending"], kept["mode"]) == (3, "background")
     assert "proxy" not in kept
-    assert AttributionPostprocessor.from_dict(kept).keep == 3
+    assert AttributionPostprocessor.from_dict(kept).max_pending == 3
     assert postprocessor.postprocess_nodes([]) == []
 
 

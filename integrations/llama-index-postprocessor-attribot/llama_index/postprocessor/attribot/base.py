@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import _thread
 import logging
+import signal
+import threading
+from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
 
@@ -10,17 +14,22 @@ from llama_index.core.base.llms.types import ChatMessage
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.schema import NodeWithScore, QueryBundle
 from llama_index.postprocessor.attribot.citing import cited_message
-from llama_index.postprocessor.attribot.finishing import Finishing, run_id_of
+from llama_index.postprocessor.attribot.finishing import Finishing
 from llama_index.postprocessor.attribot.models import language_model_of
 from llama_index.postprocessor.attribot.nodes import without_duplicates
 from llama_index.postprocessor.attribot.spans import Watched, installed
 from llama_index.postprocessor.attribot.synthesis import Synthesis
-from pydantic import Field, PrivateAttr
+from pydantic import ConfigDict, Field, PrivateAttr
 
-from attribot_rag import Attribution, Budget, LanguageModel
-from attribot_rag.adapting import AttributedRun, Attributing, Mode, Outcome, Results
+from attribot_rag import Attribution, Budget, InvalidInput, LanguageModel
+from attribot_rag.adapting import AttributedRun, Attributing, Mode, Results
+from attribot_rag.methods import choose
 
 logger = logging.getLogger(__name__)
+
+_OPTIONS = ("verdicts", "context", "scoring")
+_MAX_MODELS = 4  # whose preparations are kept
+_LATER = 0.05  # seconds
 
 
 class AttributionPostprocessor(BaseNodePostprocessor, Watched):
@@ -40,6 +49,8 @@ class AttributionPostprocessor(BaseNodePostprocessor, Watched):
     first: `result` waits for the attribution, `aresult` awaits it.
     """
 
+    model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
+
     method: str | Any = "auto"
     proxy: Any = Field(default=None, exclude=True)
     keep: int | float | None = None
@@ -55,9 +66,14 @@ class AttributionPostprocessor(BaseNodePostprocessor, Watched):
     options: dict[str, Any] = Field(default_factory=dict)
 
     _results: Results = PrivateAttr()
-    _models: dict[int, Attributing] = PrivateAttr(default_factory=dict)
+    _models: OrderedDict[int, Attributing] = PrivateAttr(default_factory=OrderedDict)
+    _making: Any = PrivateAttr(default_factory=threading.Lock)
 
     def model_post_init(self, _: Any) -> None:
+        choose(self.method, self._proxy(), self.keep)
+        unknown = sorted(set(self.options) - set(_OPTIONS))
+        if unknown:
+            raise InvalidInput(f"options={unknown}; known are {', '.join(_OPTIONS)}")
         self._results = Results(self.max_results)
         installed()
 
@@ -79,11 +95,11 @@ class AttributionPostprocessor(BaseNodePostprocessor, Watched):
 
         Raises TimeoutError after `timeout` seconds, InvalidInput for a response without any.
         """
-        return self._results.wait(run_id_of(response), timeout)
+        return self._results.wait(_run_id_of(response), timeout)
 
     async def aresult(self, response: Any, timeout: float | None = None) -> AttributedRun:
         """The same, without blocking the event loop."""
-        return await self._results.await_(run_id_of(response), timeout)
+        return await self._results.await_(_run_id_of(response), timeout)
 
     def cited_response(self, response: Any) -> str:
         """The answer with the numbers of the documents that each sentence cites: '... high. [1]'.
@@ -108,34 +124,70 @@ class AttributionPostprocessor(BaseNodePostprocessor, Watched):
     ) -> list[NodeWithScore]:
         if not self.deduplicate:
             return nodes
-        return without_duplicates(nodes, threshold=self.threshold, min_overlap=self.min_overlap)
+        try:
+            return without_duplicates(nodes, threshold=self.threshold, min_overlap=self.min_overlap)
+        except Exception:  # the user's query must not be lost to its duplicates
+            logger.exception("duplicates stay, because nodes could not be compared")
+            return nodes
 
-    def model_called(self, language_model: LanguageModel) -> None:
-        """Record what a model is going to answer."""
-        self._attributing(language_model)
+    def model_called(self, synthesis: Synthesis, language_model: LanguageModel) -> None:
+        """Record what a model is going to answer, until the answer is attributed."""
+        answers = self._attributing(language_model).answers
+        answers.begin()
+        synthesis.when_done.append(answers.end)
 
     def answered(self, synthesis: Synthesis, response: Any) -> None:
         """Attribute a response, or have it attributed when it has been streamed."""
+        finishing = Finishing(synthesis, self._attributing, self._results, self.score_metadata)
         try:
-            Finishing(synthesis, self._attributing, self.score_metadata).begin(response)
-        except Exception as error:  # the user's answer must not be lost to its attribution
-            logger.exception("no attribution of %s", synthesis.run_id)
-            synthesis.attach(Outcome(error=error).summary())
+            finishing.begin(response)
+        except KeyboardInterrupt as error:
+            finishing.fail(error)
+            # LlamaIndex swallows whatever is raised here, so the key is pressed once more.
+            threading.Timer(_LATER, _press_ctrl_c).start()
 
     def _attributing(self, language_model: LanguageModel) -> Attributing:
         key = id(language_model.model)
-        if key not in self._models:
-            proxy = None if self.proxy is None else language_model_of(self.proxy)
-            self._models[key] = Attributing(
-                language_model,
-                mode=self.mode,
-                max_pending=self.max_pending,
-                results=self._results,
-                on_result=self.on_result,
-                method=self.method,
-                proxy=proxy,
-                keep=self.keep,
-                budget=self.budget,
-                **self.options,
-            )
-        return self._models[key]
+        with self._making:
+            if key not in self._models:
+                self._models[key] = self._new(language_model)
+            self._models.move_to_end(key)
+            while len(self._models) > _MAX_MODELS:
+                self._models.popitem(last=False)
+            return self._models[key]
+
+    def _new(self, language_model: LanguageModel) -> Attributing:
+        return Attributing(
+            language_model,
+            mode=self.mode,
+            max_pending=self.max_pending,
+            results=self._results,
+            on_result=self.on_result,
+            always=False,
+            method=self.method,
+            proxy=self._proxy(),
+            keep=self.keep,
+            budget=self.budget,
+            **self.options,
+        )
+
+    def _proxy(self) -> LanguageModel | None:
+        return None if self.proxy is None else language_model_of(self.proxy)
+
+
+def _press_ctrl_c() -> None:
+    main = threading.main_thread().ident
+    if hasattr(signal, "pthread_kill") and main is not None:
+        signal.pthread_kill(main, signal.SIGINT)  # which ends waiting, too
+    else:
+        _thread.interrupt_main()
+
+
+def _run_id_of(response: Any) -> str:
+    summary = (getattr(response, "metadata", None) or {}).get("attribution") or {}
+    if "run_id" not in summary:
+        raise InvalidInput(
+            "the response carries no attribution: nothing was retrieved, no model was called, or "
+            "no AttributionPostprocessor was among the node_postprocessors"
+        )
+    return str(summary["run_id"])

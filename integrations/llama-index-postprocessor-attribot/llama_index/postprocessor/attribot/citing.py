@@ -42,7 +42,7 @@ def cited_message(attribution: Attribution) -> ChatMessage:
 def used_nodes(
     nodes: Sequence[NodeWithScore], attribution: Attribution, which: SourceNodes
 ) -> list[NodeWithScore]:
-    """Copies of the nodes: all, those with the best sources first, or only those that are cited."""
+    """Copies of the nodes: those with the best sources first, or only those that are cited."""
     numbers = cite(attribution).numbers
     best: dict[str, float] = {}
     order: dict[str, int] = {}
@@ -51,10 +51,8 @@ def used_nodes(
             best[str(attribution.documents[index].id)] = ranked.score
     for index, number in numbers.items():
         order[str(attribution.documents[index].id)] = number
-    copies = [one.model_copy(deep=True) for one in nodes]
+    copies = [one.model_copy(update={"node": one.node.model_copy()}) for one in nodes]
     if which == "used":
         cited = [one for one in copies if one.node_id in order]
         return sorted(cited, key=lambda one: order[one.node_id])
-    if which == "ranked":
-        return sorted(copies, key=lambda one: -best.get(one.node_id, float("-inf")))
-    return copies
+    return sorted(copies, key=lambda one: -best.get(one.node_id, float("-inf")))

@@ -7,7 +7,7 @@ from typing import Any, get_args
 from llama_index.core.base.base_query_engine import BaseQueryEngine
 from llama_index.core.base.response.schema import RESPONSE_TYPE
 from llama_index.core.prompts.mixin import PromptMixinType
-from llama_index.core.schema import QueryBundle
+from llama_index.core.schema import NodeWithScore, QueryBundle
 from llama_index.postprocessor.attribot.base import AttributionPostprocessor
 from llama_index.postprocessor.attribot.citing import SourceNodes, used_nodes
 from llama_index.postprocessor.attribot.spans import WatchedWithin
@@ -21,8 +21,9 @@ class AttributedQueryEngine(BaseQueryEngine, WatchedWithin):
 
     `options` are those of AttributionPostprocessor; duplicates stay, because the prompt is the
     wrapped engine's own affair. `source_nodes` says which nodes a response is given, as copies:
-    'all', those with the best sources first ('ranked'), or only those that are cited ('used').
-    `aquery` awaits the attribution without blocking the event loop.
+    'all', those with the best sources first ('ranked'), or only those that are cited ('used'),
+    which is not for streamed responses and those of mode 'background', whose attribution comes
+    later. `aquery` awaits the attribution without blocking the event loop.
     """
 
     def __init__(
@@ -43,6 +44,15 @@ class AttributedQueryEngine(BaseQueryEngine, WatchedWithin):
     def result(self, response: Any, timeout: float | None = None) -> AttributedRun:
         """The finished run of a response; see AttributionPostprocessor.result."""
         return self.postprocessor.result(response, timeout)
+
+    def retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
+        """What the wrapped engine retrieves."""
+        return self._engine.retrieve(query_bundle)
+
+    @property
+    def retriever(self) -> Any:
+        """The wrapped engine's."""
+        return self._engine.retriever  # type: ignore[attr-defined]
 
     def _get_prompt_modules(self) -> PromptMixinType:
         return {"engine": self._engine}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from torch.nn import Module
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from attribot_rag import InvalidInput, LanguageModel
@@ -19,12 +20,19 @@ def find_language_model(llm: Any) -> LanguageModel | None:
     return None
 
 
+def describe(llm: Any) -> str:
+    """Its class, and that of the model that it holds if there is any."""
+    model = getattr(llm, "_model", None)
+    name = type(llm).__name__
+    return f"{name} ({type(model).__name__})" if isinstance(model, Module) else name
+
+
 def language_model_of(llm: Any) -> LanguageModel:
     """The same; raises InvalidInput for a model that is not local."""
     found = find_language_model(llm)
     if found is None:
         raise InvalidInput(
-            f"{type(llm).__name__} holds no local Hugging Face model; pass a HuggingFaceLLM, or an "
+            f"{describe(llm)} holds no local Hugging Face model; pass a HuggingFaceLLM, or an "
             "attribot_rag.LanguageModel(model, tokenizer)"
         )
     return found

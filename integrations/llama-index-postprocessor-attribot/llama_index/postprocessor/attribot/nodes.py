@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+import json
+from collections import defaultdict
 from collections.abc import Sequence
 
-from llama_index.core.schema import BaseNode, MetadataMode, NodeWithScore, TextNode
+from llama_index.core.schema import BaseNode, ImageNode, MetadataMode, NodeWithScore, TextNode
 
 from attribot_rag import Document
 from attribot_rag.adapting import Kept, remove_duplicates
 
-MERGED_KEY = "merged"
+MERGED_KEY = "attribot_merged"
+
+# Where a text is from; texts that differ in nothing else say the same.
+_PROVENANCE = frozenset(
+    {
+        *("creation_date", "last_accessed_date", "last_modified_date", "document_title"),
+        *("file_name", "file_path", "file_size", "file_type", "page", "page_label"),
+        *("filename", "id", "doc_id", "link", "path", "source", "title", "url", MERGED_KEY),
+    }
+)
 
 
 def document_of(node: BaseNode, *, with_metadata: bool) -> Document:
@@ -18,32 +29,59 @@ def document_of(node: BaseNode, *, with_metadata: bool) -> Document:
     return Document(node.get_content(mode), node.node_id, dict(node.metadata))
 
 
+def has_visible_metadata(node: BaseNode) -> bool:
+    """Whether the model reads metadata lines with the node's text."""
+    return bool(node.get_metadata_str(MetadataMode.LLM).strip())
+
+
 def without_duplicates(
     nodes: Sequence[NodeWithScore], *, threshold: float, min_overlap: int | None
 ) -> list[NodeWithScore]:
     """The nodes, and copies of those whose text or metadata had to change.
 
-    A node that stands for others names them under `merged` in its metadata, where neither the model
-    nor the embedding sees them.
+    Only texts are compared, and only among nodes whose metadata tells the model the same, less
+    where the text is from. A node that stands for others names them under `attribot_merged` in its
+    metadata, where neither the model nor the embedding sees them.
     """
-    texts = [one.node.get_content(MetadataMode.NONE) for one in nodes]
-    kept = remove_duplicates(texts, threshold=threshold, min_overlap=min_overlap)
-    return [_changed(nodes, one) for one in kept]
+    alike: dict[str, list[int]] = defaultdict(list)
+    left: dict[int, NodeWithScore] = {}
+    for index, one in enumerate(nodes):
+        if _is_text(one.node):
+            alike[_said_beside(one.node)].append(index)
+        else:
+            left[index] = one
+    for indices in alike.values():
+        here = [nodes[index] for index in indices]
+        texts = [one.node.get_content(MetadataMode.NONE) for one in here]
+        for kept in remove_duplicates(texts, threshold=threshold, min_overlap=min_overlap):
+            left[indices[kept.index]] = _changed(here, kept)
+    return [left[index] for index in sorted(left)]
+
+
+def _is_text(node: BaseNode) -> bool:
+    if not isinstance(node, TextNode) or isinstance(node, ImageNode):
+        return False
+    return bool(node.get_content(MetadataMode.NONE).strip())
+
+
+def _said_beside(node: BaseNode) -> str:
+    """The metadata that the model reads with a node, less where its text is from."""
+    unseen = {*node.excluded_llm_metadata_keys, *_PROVENANCE}
+    said = {str(key): value for key, value in node.metadata.items() if key not in unseen}
+    return json.dumps(said, sort_keys=True, default=str)
 
 
 def _changed(nodes: Sequence[NodeWithScore], kept: Kept) -> NodeWithScore:
     given = nodes[kept.index]
     others = [nodes[index].node for index in (*kept.merged, *kept.overlapping)]
-    if not isinstance(given.node, TextNode):
-        return given
     if not others and kept.text == given.node.get_content(MetadataMode.NONE):
         return given
-    node = given.node.model_copy(deep=True)
+    node = given.node.model_copy()
+    assert isinstance(node, TextNode)
     node.set_content(kept.text)
     if others:
-        node.metadata[MERGED_KEY] = [
-            {"id": one.node_id, "metadata": dict(one.metadata)} for one in others
-        ]
-        node.excluded_llm_metadata_keys.append(MERGED_KEY)
-        node.excluded_embed_metadata_keys.append(MERGED_KEY)
+        merged = [{"id": one.node_id, "metadata": dict(one.metadata)} for one in others]
+        node.metadata = {**node.metadata, MERGED_KEY: merged}
+        node.excluded_llm_metadata_keys = [*node.excluded_llm_metadata_keys, MERGED_KEY]
+        node.excluded_embed_metadata_keys = [*node.excluded_embed_metadata_keys, MERGED_KEY]
     return NodeWithScore(node=node, score=given.score)

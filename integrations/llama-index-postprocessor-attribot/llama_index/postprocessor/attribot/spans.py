@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import inspect
 import threading
-from collections.abc import Iterator
+from collections import OrderedDict
+from collections.abc import AsyncGenerator, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
+from weakref import ReferenceType, ref
 
 from llama_index.core.instrumentation.span import BaseSpan
 from llama_index.core.instrumentation.span_handlers import BaseSpanHandler
 from llama_index.core.llms import LLM
-from llama_index.postprocessor.attribot.models import find_language_model
+from llama_index.core.schema import NodeWithScore
+from llama_index.postprocessor.attribot.models import describe, find_language_model
 from llama_index.postprocessor.attribot.synthesis import Call, Synthesis, Watcher
 from llama_index_instrumentation import get_dispatcher
 from pydantic import PrivateAttr
 
 _SYNTHESES = ("synthesize", "asynthesize")
+_POSTPROCESSING = ("_postprocess_nodes", "_apostprocess_nodes")
+_MAX_PASSED = 1024
 _COMPLETIONS = ("complete", "stream_complete", "acomplete", "astream_complete")
 
 _streaming: ContextVar[Synthesis | None] = ContextVar("attribot_streaming", default=None)
@@ -89,7 +94,7 @@ class Spans(BaseSpanHandler[BaseSpan]):
         err: BaseException | None = None,
         **_: Any,
     ) -> None:
-        self._queries.forget(id_)
+        self._queries.drop(id_)
 
 
 class Queries:
@@ -101,6 +106,7 @@ class Queries:
         self._finished: dict[str, Synthesis] = {}
         self._calls: dict[str, Call] = {}
         self._parents: dict[str, str] = {}
+        self._passed: OrderedDict[int, tuple[ReferenceType[NodeWithScore], Watcher]] = OrderedDict()
 
     @property
     def num_open(self) -> int:
@@ -122,15 +128,28 @@ class Queries:
         watcher = self._watchers.get(parent)
         if isinstance(instance, WatchedWithin):
             watcher = instance.attribot_watcher
-        elif isinstance(instance, Watched) and parent:
-            watcher = self._watchers.setdefault(parent, instance.attribot_watcher)
+        elif isinstance(instance, Watched):
+            watcher = instance.attribot_watcher
+            if parent:
+                watcher = self._watchers.setdefault(parent, watcher)
+        method = _method(id_)
+        synthesizes = method in _SYNTHESES and "nodes" in bound_args.arguments
+        if synthesizes and watcher is None:
+            watcher = self._watcher_of(bound_args.arguments["nodes"])
         if watcher is None:
             return
         self._watchers[id_] = watcher
-        method = _method(id_)
-        if method in _SYNTHESES and "nodes" in bound_args.arguments:
+        if synthesizes:
             self._syntheses[id_] = _synthesis(id_, method, watcher, bound_args)
             self._parents[id_] = parent
+
+    def _watcher_of(self, nodes: Sequence[NodeWithScore]) -> Watcher | None:
+        """Who has seen one of these nodes, where retrieval and synthesis are steps of their own."""
+        for node in nodes if self._passed else ():
+            reference, watcher = self._passed.get(id(node), (None, None))
+            if reference is not None and reference() is node:
+                return watcher
+        return None
 
     def _call(
         self,
@@ -142,12 +161,20 @@ class Queries:
     ) -> None:
         """A model is called: the outermost span is one call, the innermost has its whole prompt."""
         call = self._calls.get(parent)
+        if call is None and synthesis.calls and synthesis.calls[-1].begun:
+            call = synthesis.calls[-1]
+            call.begun = False
         if call is None:
-            call = Call(type(llm).__name__, find_language_model(llm))
+            call = Call(describe(llm), None)
             synthesis.calls.append(call)
-            if call.language_model is not None:
-                synthesis.watcher.model_called(call.language_model)
         self._calls[id_] = call
+        if call.language_model is None:  # of a model around a local one, that one
+            call.language_model = find_language_model(llm)
+            if call.language_model is not None:
+                try:
+                    synthesis.watcher.model_called(synthesis, call.language_model)
+                except Exception as error:  # which LlamaIndex would swallow
+                    synthesis.error = error
         messages = _argument(bound_args, "messages")
         if messages is not None:
             call.messages = tuple(messages)
@@ -157,9 +184,13 @@ class Queries:
     def end(self, id_: str, result: Any) -> None:
         if id_ not in self._syntheses and id_ not in self._watchers:
             return
+        if _method(id_) in _POSTPROCESSING and isinstance(result, list):
+            self._pass(result, self._watchers[id_])
         call = self._calls.get(id_)
         if call is not None and _method(id_) in _COMPLETIONS and hasattr(result, "text"):
             call.answer = str(result.text)
+        elif call is not None and not call.prompt:
+            call.begun = isinstance(result, (Generator, AsyncGenerator))
         synthesis = self._syntheses.get(id_)
         parent = self._parents.get(id_)
         chatted = self._finished.get(id_)
@@ -170,6 +201,19 @@ class Queries:
             synthesis.watcher.answered(synthesis, result)
         elif chatted is not None and hasattr(result, "source_nodes"):
             chatted.add(result)
+
+    def _pass(self, nodes: Sequence[NodeWithScore], watcher: Watcher) -> None:
+        for node in nodes:
+            self._passed[id(node)] = ref(node), watcher
+        while len(self._passed) > _MAX_PASSED:
+            self._passed.popitem(last=False)
+
+    def drop(self, id_: str) -> None:
+        """The span ended in an error."""
+        synthesis = self._syntheses.get(id_)
+        self.forget(id_)
+        if synthesis is not None and synthesis.run_id == id_:
+            synthesis.done()
 
     def forget(self, id_: str) -> None:
         for held in self._held:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -15,7 +15,7 @@ from attribot_rag import LanguageModel
 class Watcher(Protocol):
     """Who wants to know what becomes of a query: the postprocessor."""
 
-    def model_called(self, language_model: LanguageModel) -> None:
+    def model_called(self, synthesis: Synthesis, language_model: LanguageModel) -> None:
         """A local model is about to answer."""
 
     def answered(self, synthesis: Synthesis, response: Any) -> None:
@@ -26,7 +26,9 @@ class Watcher(Protocol):
 class Call:
     """One call of a model, with its prompt as text and perhaps as messages.
 
-    `language_model` is None for a model that is not local; `answer` while it has not answered.
+    `language_model` is None for a model that is not local; `answer` while it has not answered, and
+    for what was streamed to somebody else. A call that is `begun` only gave a stream, and asks the
+    model when that is read.
     """
 
     name: str
@@ -34,6 +36,7 @@ class Call:
     prompt: str = ""
     messages: Sequence[ChatMessage] | None = None
     answer: str | None = None
+    begun: bool = False
 
 
 @dataclass(eq=False)
@@ -41,6 +44,8 @@ class Synthesis:
     """`nodes` are those that the response is made of; `run_id` is the id of its span.
 
     `targets` are the responses that carry the attribution: the query's, and the chat engine's.
+    `error` is what went wrong before there was a response. `when_done` is called once, when nothing
+    more is going to be asked of the recorded generations.
     """
 
     run_id: str
@@ -51,9 +56,14 @@ class Synthesis:
     calls: list[Call] = field(default_factory=list)
     targets: list[Any] = field(default_factory=list)
     summary: dict[str, Any] | None = None
+    error: BaseException | None = None
+    when_done: list[Callable[[], None]] = field(default_factory=list)
 
-    def attach(self, summary: dict[str, Any]) -> None:
-        """Write the attribution into the metadata of every response that is there."""
+    def attach(self, summary: dict[str, Any] | None) -> None:
+        """Write the attribution into the metadata of every response that is there.
+
+        None takes it back where nothing came of it.
+        """
         self.summary = summary
         for target in self.targets:
             _attach(target, summary)
@@ -64,9 +74,16 @@ class Synthesis:
         if self.summary is not None:
             _attach(target, self.summary)
 
+    def done(self) -> None:
+        while self.when_done:
+            self.when_done.pop()()
 
-def _attach(response: Any, summary: dict[str, Any]) -> None:
+
+def _attach(response: Any, summary: dict[str, Any] | None) -> None:
     """Chat responses have no metadata to begin with."""
-    if getattr(response, "metadata", None) is None:
-        response.metadata = {}
-    response.metadata["attribution"] = summary
+    metadata = getattr(response, "metadata", None)
+    if summary is not None:
+        response.metadata = {} if metadata is None else metadata
+        response.metadata["attribution"] = summary
+    elif metadata is not None:
+        metadata.pop("attribution", None)

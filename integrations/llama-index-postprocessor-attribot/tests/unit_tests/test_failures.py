@@ -1,0 +1,302 @@
+"""Whatever goes wrong is said, and neither the answer nor the program is lost to it."""
+
+import asyncio
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from conftest import EXACT, QUESTION, index_of, llm_of, nodes, scored
+from llama_index.core.base.llms.types import CompletionResponse, CompletionResponseGen, LLMMetadata
+from llama_index.core.llms import CustomLLM, MockLLM
+from llama_index.core.llms.callbacks import llm_completion_callback
+from llama_index.core.schema import ImageNode, NodeWithScore, TextNode
+from llama_index.llms.huggingface import HuggingFaceLLM
+from llama_index.postprocessor.attribot import AttributedQueryEngine, AttributionPostprocessor
+from llama_index.postprocessor.attribot.spans import installed
+
+from attribot_rag import InvalidInput, LanguageModel, LeaveOneOut, UnsupportedModel
+from attribot_rag.adapting import Attributing
+
+
+class Breaks(LeaveOneOut):
+    def run(self, scorer: Any) -> Any:
+        raise ZeroDivisionError("the scorer broke")
+
+
+class Stops(LeaveOneOut):
+    def run(self, scorer: Any) -> Any:
+        raise KeyboardInterrupt
+
+
+def engine_of(llm: Any, postprocessor: AttributionPostprocessor, **options: Any) -> Any:
+    return index_of().as_query_engine(llm=llm, node_postprocessors=[postprocessor], **options)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"method": "bogus"}, "bogus"),
+        ({"keep": 5}, "keep=5 is for a proxy"),
+        ({"proxy": MockLLM()}, "MockLLM holds no local Hugging Face model"),
+        ({"options": {"verdict": None}}, "known are verdicts, context, scoring"),
+        ({"verdicts": None}, "verdicts"),
+        ({"max_pending": 0}, "max_pending"),
+    ],
+)
+def test_bad_options_are_refused_at_once(options: dict[str, Any], said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        AttributionPostprocessor(**options)
+
+
+def test_what_cannot_be_prepared_is_said(
+    tiny_llm: HuggingFaceLLM, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    postprocessor = AttributionPostprocessor(**EXACT)
+
+    def fails(_: object) -> None:
+        raise ValueError("no room for it")
+
+    monkeypatch.setattr(postprocessor, "_new", fails)
+    response = engine_of(tiny_llm, postprocessor).query(QUESTION)
+    assert response.response
+    assert response.metadata["attribution"]["error"]["message"] == "no room for it"
+
+
+def test_a_stream_ends_as_ever(tiny_llm: HuggingFaceLLM) -> None:
+    plain = index_of().as_query_engine(llm=tiny_llm, streaming=True).query(QUESTION)
+    postprocessor = AttributionPostprocessor(method=Breaks())
+    response = engine_of(tiny_llm, postprocessor, streaming=True).query(QUESTION)
+    assert "".join(response.response_gen) == "".join(plain.response_gen)
+    assert response.metadata["attribution"]["error"]["message"] == "the scorer broke"
+
+
+def test_an_error_in_the_middle_of_a_stream_is_the_user_s(tiny_llm: HuggingFaceLLM) -> None:
+    class Cut(CustomLLM):
+        @property
+        def metadata(self) -> LLMMetadata:
+            return LLMMetadata(model_name="cut")
+
+        @llm_completion_callback()
+        def complete(self, prompt: str, formatted: bool = False, **_: Any) -> CompletionResponse:
+            return CompletionResponse(text="It")
+
+        @llm_completion_callback()
+        def stream_complete(
+            self, prompt: str, formatted: bool = False, **_: Any
+        ) -> CompletionResponseGen:
+            def pieces() -> Iterator[CompletionResponse]:
+                yield CompletionResponse(text="It", delta="It")
+                raise ConnectionError("cut off")
+
+            return pieces()
+
+    postprocessor = AttributionPostprocessor(**EXACT)
+    response = engine_of(Cut(), postprocessor, streaming=True).query(QUESTION)
+    shown = []
+    with pytest.raises(ConnectionError):
+        shown.extend(response.response_gen)
+    assert response.metadata["attribution"]["status"] == "error"
+    assert isinstance(postprocessor.result(response).error, ConnectionError)
+
+
+def test_ctrl_c_while_scoring_stops_the_program(tiny_llm: HuggingFaceLLM) -> None:
+    engine = engine_of(tiny_llm, AttributionPostprocessor(method=Stops()))
+
+    def program() -> None:
+        engine.query(QUESTION)
+        time.sleep(30)
+
+    with pytest.raises(KeyboardInterrupt):
+        program()
+
+
+@pytest.mark.parametrize("llm", [MockLLM(max_tokens=5), MockLLM(max_tokens=5, is_chat_model=True)])
+def test_the_reason_is_given_for_what_is_not_supported(llm: MockLLM) -> None:
+    postprocessor = AttributionPostprocessor(**EXACT)
+    response = engine_of(llm, postprocessor).query(QUESTION)
+    assert response.metadata["attribution"]["status"] == "unsupported"
+    with pytest.raises(UnsupportedModel, match="MockLLM is no local"):
+        postprocessor.cited_response(response)
+
+
+def test_a_model_around_a_local_one_is_seen_through(tiny_llm: HuggingFaceLLM) -> None:
+    class Around(CustomLLM):
+        inner: Any
+
+        @property
+        def metadata(self) -> LLMMetadata:
+            return LLMMetadata(model_name="around", context_window=2048)
+
+        @llm_completion_callback()
+        def complete(self, prompt: str, formatted: bool = False, **_: Any) -> CompletionResponse:
+            return self.inner.complete(prompt, formatted=True)  # type: ignore[no-any-return]
+
+        def stream_complete(self, prompt: str, formatted: bool = False, **_: Any) -> Any:
+            raise NotImplementedError
+
+    response = engine_of(Around(inner=tiny_llm), AttributionPostprocessor(**EXACT)).query(QUESTION)
+    assert response.metadata["attribution"]["status"] == "complete"
+
+
+@pytest.mark.parametrize("mode", ["refine", "accumulate"])
+def test_no_call_s_citations_are_passed_off_for_several(
+    tiny_llm: HuggingFaceLLM, mode: str
+) -> None:
+    postprocessor = AttributionPostprocessor(**EXACT)
+    response = engine_of(tiny_llm, postprocessor, response_mode=mode).query(QUESTION)
+    with pytest.raises(UnsupportedModel, match=r"2 (calls|answers)"):
+        postprocessor.cited_response(response)
+    assert postprocessor.result(response).attribution is None
+    for call in response.metadata["attribution"]["calls"]:
+        assert postprocessor.results[call["run_id"]].attribution is not None
+    engine = AttributedQueryEngine(
+        index_of().as_query_engine(llm=tiny_llm, response_mode=mode), source_nodes="used", **EXACT
+    )
+    assert len(engine.query(QUESTION).source_nodes) == 2
+
+
+def test_a_streamed_refinement_is_not_passed_off_as_its_last_call(
+    tiny_llm: HuggingFaceLLM,
+) -> None:
+    postprocessor = AttributionPostprocessor(**EXACT)
+    engine = engine_of(tiny_llm, postprocessor, response_mode="refine", streaming=True)
+    response = engine.query(QUESTION)
+    list(response.response_gen)
+    summary = response.metadata["attribution"]
+    assert summary["status"] == "unsupported"
+    assert "2 calls that build on each other" in summary["error"]["message"]
+
+
+def test_places_are_those_of_the_response(tiny_llm: HuggingFaceLLM) -> None:
+    postprocessor = AttributionPostprocessor(**EXACT)
+    engine = index_of(nodes()[:1]).as_query_engine(
+        llm=tiny_llm, node_postprocessors=[postprocessor], response_mode="accumulate"
+    )
+    response = engine.query(QUESTION)
+    summary = response.metadata["attribution"]
+    ((start, end),) = summary["places"]
+    found = postprocessor.results[summary["calls"][0]["run_id"]].attribution
+    assert found is not None
+    assert response.response[start:end] == found.response.strip()
+    assert response.response.startswith("Response 1")
+
+
+@pytest.mark.parametrize("mode", ["compact", "tree_summarize", "accumulate", "compact_accumulate"])
+def test_nodes_that_are_cut_over_several_calls(tiny: LanguageModel, mode: str) -> None:
+    sentences = [f"House number {number} has a blue door and a red roof." for number in range(120)]
+    long = TextNode(text=" ".join(sentences), id_="long")
+    llm = llm_of(tiny, max_new_tokens=4, is_chat_model=False)
+    llm.context_window = 1024
+    postprocessor = AttributionPostprocessor(**EXACT)
+    response = (
+        index_of([*nodes(), long])
+        .as_query_engine(
+            llm=llm,
+            node_postprocessors=[postprocessor],
+            response_mode=mode,
+            similarity_top_k=3,
+        )
+        .query(QUESTION)
+    )
+    calls = response.metadata["attribution"]["calls"]
+    assert len(calls) > 1
+    seen = set()
+    for call in calls:
+        assert "documents=[]" not in str(call)
+        run = postprocessor.results[call["run_id"]]
+        if run.attribution is None:  # a summary of summaries
+            assert call["error"]["type"] == "DocumentsNotLocated"
+            continue
+        assert not run.attribution.not_located
+        seen |= {one.text for one in run.attribution.sources}
+    assert len(seen & set(sentences)) > 100
+
+
+def test_only_texts_are_compared() -> None:
+    postprocessor = AttributionPostprocessor(**EXACT)
+    images = [ImageNode(image_url=f"https://example.org/{number}.png") for number in range(3)]
+    assert len(postprocessor.postprocess_nodes(scored(images))) == 3  # type: ignore[arg-type]
+    given = scored(
+        [
+            TextNode(text="Price: 18 crowns.", metadata={"product": product, "file_name": name})
+            for product, name in (("ticket", "a"), ("pass", "b"), ("ticket", "c"))
+        ]
+    )
+    kept = postprocessor.postprocess_nodes(given)
+    assert [one.node.metadata["product"] for one in kept] == ["ticket", "pass"]
+    held = threading.Lock()  # which cannot be copied
+    given = scored([TextNode(text="One text.", metadata={"lock": held}) for _ in range(2)])
+    (one,) = postprocessor.postprocess_nodes(given)
+    assert one.node.metadata["lock"] is held
+
+
+def test_an_answer_may_come_from_metadata_lines(tiny_llm: HuggingFaceLLM) -> None:
+    notes = {}
+    for score_metadata in (False, True):
+        postprocessor = AttributionPostprocessor(
+            method="leave_one_out", score_metadata=score_metadata
+        )
+        summary = engine_of(tiny_llm, postprocessor).query(QUESTION).metadata["attribution"]
+        assert summary["sentences"][0]["verdict"] == "unsupported"  # of random weights
+        notes[score_metadata] = " ".join(summary["notes"])
+    assert "score_metadata=True" in notes[False]
+    assert "score_metadata" not in notes[True]
+
+
+def test_what_ends_at_once_does_not_stay_pending(
+    tiny_llm: HuggingFaceLLM, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    attribute = Attributing.attribute
+
+    def late(*args: Any, **kwargs: Any) -> Any:
+        run = attribute(*args, **kwargs)
+        time.sleep(1)
+        return run
+
+    monkeypatch.setattr(Attributing, "attribute", late)
+    postprocessor = AttributionPostprocessor(mode="background", **EXACT)
+    response = engine_of(tiny_llm, postprocessor).query(QUESTION)
+    assert response.metadata["attribution"]["status"] == "complete"
+
+
+def test_only_what_is_asked_for_is_recorded(tiny_llm: HuggingFaceLLM) -> None:
+    postprocessor = AttributionPostprocessor(**EXACT)
+    for options in ({}, {"streaming": True}):
+        response = engine_of(tiny_llm, postprocessor, **options).query(QUESTION)
+        list(getattr(response, "response_gen", ()))
+        tiny_llm.complete("Something else.")
+        (attributing,) = postprocessor._models.values()
+        assert attributing.answers.attributor.recorder.generations == ()
+        assert "generate" not in vars(tiny_llm._model)
+
+
+def test_who_awaits_waits_whatever_the_queue_may_hold(tiny_llm: HuggingFaceLLM) -> None:
+    engine = AttributedQueryEngine(index_of().as_query_engine(llm=tiny_llm), max_pending=1, **EXACT)
+
+    async def ask() -> list[Any]:
+        return await asyncio.gather(*(engine.aquery(QUESTION) for _ in range(4)))
+
+    for response in asyncio.run(ask()):
+        assert response.metadata["attribution"]["status"] == "complete"
+
+
+def test_retrieval_and_synthesis_as_steps_of_their_own(tiny_llm: HuggingFaceLLM) -> None:
+    postprocessor = AttributionPostprocessor(**EXACT)
+    engine = engine_of(tiny_llm, postprocessor)
+    for passed in (
+        postprocessor.postprocess_nodes(scored(nodes()), query_str=QUESTION),
+        engine.retrieve(QUESTION),
+    ):
+        response = engine.synthesize(QUESTION, passed)
+        assert response.metadata["attribution"]["status"] == "complete"
+    other: list[NodeWithScore] = scored(nodes())
+    assert "attribution" not in engine.synthesize(QUESTION, other).metadata
+    assert installed().num_open == 0
+
+
+def test_a_response_without_any_is_told(tiny_llm: HuggingFaceLLM) -> None:
+    response = index_of().as_query_engine(llm=tiny_llm).query(QUESTION)
+    with pytest.raises(InvalidInput, match="no AttributionPostprocessor was among"):
+        AttributionPostprocessor().result(response)
