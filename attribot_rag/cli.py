@@ -24,6 +24,7 @@ from attribot_rag.methods import BASELINES, METHODS
 from attribot_rag.models import DEFAULT_MODEL, load_model
 from attribot_rag.retrieval import read_chunks, retrieve
 from attribot_rag.scoring import Budget
+from attribot_rag.serving import command as serving
 
 FAILED = 2
 INTERRUPTED = 130
@@ -73,6 +74,11 @@ def _ask(options: argparse.Namespace) -> None:
     print_table(attribution, top=options.top)
     took = ", ".join(f"{name} {value:.2f} s" for name, value in seconds.items())
     sys.stdout.write(f" {took}\n\n")
+
+
+def _serve(options: argparse.Namespace) -> None:
+    with redirect_stdout(sys.stderr), _quiet_transformers():
+        serving.serve(options)
 
 
 def _attributed(options: argparse.Namespace, seconds: dict[str, float]) -> Attribution:
@@ -169,7 +175,15 @@ def _parser() -> argparse.ArgumentParser:
     )
     command.add_arguments(evaluation)
     evaluation.set_defaults(run=_evaluate)
-    for one in (ask, evaluation):
+    service = commands.add_parser(
+        "serve",
+        help="attribute answers for programs in any language, over HTTP",
+        description="POST /attribute takes a prompt, a response and documents, POST /ask a "
+        "question; both give JSON. The page at / asks and shows what caused the answer.",
+    )
+    serving.add_arguments(service)
+    service.set_defaults(run=_serve)
+    for one in (ask, evaluation, service):
         _add_common(one.add_argument)
     return parser
 

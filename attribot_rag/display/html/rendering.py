@@ -35,7 +35,7 @@ def _template(name: str) -> Template:
         autoescape=select_autoescape(default=True), trim_blocks=True, lstrip_blocks=True
     )
     environment.filters["visible"] = visible
-    environment.filters["digest"] = _digest
+    environment.filters["digest"] = digest
     fragment = environment.from_string(_FOLDER.joinpath("fragment.html").read_text("utf-8"))
     if name == "fragment.html":
         return fragment
@@ -48,6 +48,11 @@ def _asset(name: str) -> Markup:
     return Markup(_FOLDER.joinpath(name).read_text("utf-8"))
 
 
-def _digest(text: str) -> str:
+def page_assets() -> tuple[str, str]:
+    """The style and the script of a page, for the policy of one that shows it in a frame."""
+    return _asset("style.css"), _asset("script.js")
+
+
+def digest(text: str) -> str:
     """How a Content-Security-Policy names a script or a style that it allows."""
     return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()

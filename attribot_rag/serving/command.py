@@ -1,0 +1,60 @@
+"""`attribot-rag serve`."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from pathlib import Path
+
+from attribot_rag.errors import InvalidInput
+from attribot_rag.methods import BASELINES, METHODS
+from attribot_rag.models import load_model
+from attribot_rag.retrieval import read_chunks
+
+TOKEN = "ATTRIBOT_RAG_TOKEN"
+LOOPBACK = ("127.0.0.1", "::1", "localhost")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add(
+        "files",
+        nargs="*",
+        type=Path,
+        metavar="FILES",
+        help="what /ask answers from: files, folders",
+    )
+    add("--host", default="127.0.0.1", help="address to listen on (default: %(default)s)")
+    add("--port", type=int, default=8765, help="port to listen on (default: %(default)s)")
+    add(
+        "--method",
+        default="auto",
+        choices=METHODS | BASELINES,
+        help="how sources are scored: %(choices)s (default: %(default)s)",
+    )
+    add("--seconds", type=float, default=60.0, help="for an answer and for its attribution each")
+    add("--waiting", type=int, default=8, help="requests that may wait or be worked on at once")
+    add("--max-bytes", type=int, default=1_000_000, help="how large a request may be")
+    parser.epilog = f"Clients must send the bearer token in {TOKEN}, if that is set."
+
+
+def serve(options: argparse.Namespace) -> None:
+    """Load the model and serve until Ctrl-C or a signal; raises InvalidInput for bad options."""
+    import uvicorn
+
+    from attribot_rag.serving.app import Limits, create_app
+
+    token = os.environ.get(TOKEN)
+    if token is None and options.host not in LOOPBACK:
+        raise InvalidInput(
+            f"--host {options.host} lets other machines in: set a token in {TOKEN} first"
+        )
+    chunks = read_chunks(options.files) if options.files else []
+    app = create_app(
+        load_model(options.model, device=options.device),
+        chunks=chunks,
+        token=token,
+        limits=Limits(options.waiting, options.max_bytes, options.seconds),
+        method=options.method,
+    )
+    uvicorn.run(app, host=options.host, port=options.port, server_header=False, log_level="info")

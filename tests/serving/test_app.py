@@ -1,0 +1,193 @@
+"""The service in this process: what it answers and what it refuses."""
+
+import json
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import jsonschema
+import pytest
+from fastapi.testclient import TestClient
+from schemas import schema
+
+from attribot_rag import Attribution, Document, InvalidInput, LanguageModel, LeaveOneOut
+from attribot_rag.serving.app import Limits, create_app
+
+DOCUMENTS = [
+    "The ferry Kittiwake carries up to 84 passengers. A single ticket costs 18 crowns.",
+    {"text": "The lighthouse is 38 metres high.", "id": "b", "metadata": {"page": 3}},
+]
+PROMPT = [
+    {"role": "user", "content": f"{DOCUMENTS[0]}\n\nThe lighthouse is 38 metres high.\n\nHow high?"}
+]
+GIVEN = {"prompt": PROMPT, "response": "38 metres.", "documents": DOCUMENTS}
+SCHEMA = schema("schema.json")
+EXACT: dict[str, Any] = {"method": "leave_one_out", "verdicts": None}
+
+
+@pytest.fixture(scope="module")
+def client(chatty: LanguageModel) -> TestClient:
+    chunks = [Document("The lighthouse is 38 metres high.", "lighthouse")]
+    return TestClient(create_app(chatty, chunks=chunks, **EXACT))
+
+
+def test_a_response_is_attributed(client: TestClient) -> None:
+    answer = client.post("/attribute", json=GIVEN)
+    assert answer.status_code == 200
+    jsonschema.validate(answer.json(), SCHEMA)
+    found = Attribution.from_dict(answer.json())
+    assert found.response == "38 metres."
+    assert len(found.sources) == 3
+    assert found.documents[1] == Document(**DOCUMENTS[1])  # type: ignore[arg-type]
+    assert client.get("/schema.json").json() == SCHEMA
+
+
+def test_a_question_is_answered_from_documents_or_files(client: TestClient) -> None:
+    given = {"question": "How high is the lighthouse?", "max_new_tokens": 5}
+    for documents, name in ((DOCUMENTS, "b"), (None, "lighthouse")):
+        answer = client.post("/ask", json={**given, "documents": documents, "html": True})
+        assert answer.status_code == 200, answer.text
+        found = Attribution.from_dict(answer.json()["attribution"])
+        assert found.documents[-1].id == name
+        assert answer.json()["answer"] == found.response
+        assert answer.json()["html"] == found.to_html()
+
+
+def test_without_files_a_question_needs_documents(chatty: LanguageModel) -> None:
+    answer = TestClient(create_app(chatty)).post("/ask", json={"question": "How high?"})
+    assert answer.status_code == 422
+    assert "send documents" in answer.json()["detail"]
+
+
+def test_its_health(client: TestClient) -> None:
+    health = client.get("/health").json()
+    assert health["status"] == "ok"
+    assert health["waiting"] == 0
+    assert "/" not in health["model"]
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"prompt": "Nothing of them."}, "none of the 2 documents stands in the prompt"),
+        ({"prompt": ""}, "prompt"),
+        ({"prompt": []}, "prompt"),
+        ({"prompt": [{"role": "king", "content": "Hear!"}]}, "role"),
+        ({"response": "  "}, "response"),
+        ({"documents": []}, "documents"),
+        ({"documents": [" "]}, "documents"),
+        ({"documents": [{"text": "One.", "extra": 1}]}, "extra"),
+        ({"documents": "One."}, "documents"),
+        ({"surprise": 1}, "surprise"),
+        ({"prompt": "\ud800", "documents": ["\ud800"]}, "unicode"),
+    ],
+)
+def test_what_cannot_be_attributed_is_refused(
+    client: TestClient, changed: dict[str, Any], said: str
+) -> None:
+    body = json.dumps({**GIVEN, **changed})
+    answer = client.post("/attribute", content=body, headers={"Content-Type": "application/json"})
+    assert answer.status_code == 422, answer.text
+    assert said in answer.text
+
+
+@pytest.mark.parametrize(
+    "body",
+    [b"", b"{", b"[]", b"null", b"\xff\xfe", b'{"prompt": NaN}', b"[" * 100_000, b'"' + b"a" * 9],
+)
+def test_malformed_bodies_are_refused(client: TestClient, body: bytes) -> None:
+    answer = client.post("/attribute", content=body, headers={"Content-Type": "application/json"})
+    assert answer.status_code in (400, 422), answer.text
+
+
+def test_metadata_comes_back_as_it_was(client: TestClient) -> None:
+    metadata = {"a": [1, {"b": None}], "c": "\U0001f600", "d": 1e308, "e": -0.5}
+    documents = [{"text": "The lighthouse is 38 metres high.", "metadata": metadata}]
+    answer = client.post("/attribute", json={**GIVEN, "documents": documents})
+    assert answer.status_code == 200
+    assert answer.json()["documents"][0]["metadata"] == metadata
+
+
+@pytest.mark.parametrize(
+    ("sent", "status"),
+    [
+        (None, 401),
+        ("Bearer wrong", 401),
+        ("Bearer ", 401),
+        ("Basic open sesame", 401),
+        ("open sesame", 401),
+        ("Bearer open sesame ", 200),
+        ("bearer open sesame", 200),
+    ],
+)
+def test_a_token_is_needed_where_there_is_one(
+    chatty: LanguageModel, sent: str | None, status: int
+) -> None:
+    client = TestClient(create_app(chatty, token="open sesame", **EXACT))
+    headers = {} if sent is None else {"Authorization": sent}
+    answer = client.post("/attribute", json=GIVEN, headers=headers)
+    assert answer.status_code == status
+    assert client.get("/health").status_code == 200
+    assert client.get("/").status_code == 200
+
+
+def test_large_bodies_are_refused(chatty: LanguageModel) -> None:
+    client = TestClient(create_app(chatty, limits=Limits(bytes=2_000), **EXACT))
+    assert client.post("/attribute", json=GIVEN).status_code == 200
+    large = {**GIVEN, "response": "x" * 2_000}
+    assert client.post("/attribute", json=large).status_code == 413
+
+    def streamed() -> Iterator[bytes]:  # without saying how long it is
+        yield from (b"x" * 500 for _ in range(5))
+
+    assert client.post("/attribute", content=streamed()).status_code == 413
+
+
+def test_a_full_queue_is_told(chatty: LanguageModel) -> None:
+    begun, allowed = threading.Event(), threading.Event()
+
+    class Held(LeaveOneOut):
+        def run(self, scorer: Any) -> Any:
+            begun.set()
+            assert allowed.wait(60)
+            return super().run(scorer)
+
+    app = create_app(chatty, limits=Limits(waiting=1), method=Held(), verdicts=None)
+    with TestClient(app) as client:
+        first: list[Any] = []
+        asking = threading.Thread(
+            target=lambda: first.append(client.post("/attribute", json=GIVEN))
+        )
+        asking.start()
+        assert begun.wait(60)
+        refused = client.post("/attribute", json=GIVEN)
+        assert refused.status_code == 429
+        assert int(refused.headers["Retry-After"]) > 0
+        assert client.get("/health").json()["waiting"] == 1
+        allowed.set()
+        asking.join(60)
+        assert first[0].status_code == 200
+        assert client.post("/attribute", json=GIVEN).status_code == 200
+
+
+def test_time_runs_out_and_the_result_is_partial(chatty: LanguageModel) -> None:
+    app = create_app(chatty, limits=Limits(seconds=1e-6), **EXACT)
+    answer = TestClient(app).post("/attribute", json=GIVEN)
+    assert answer.status_code == 200
+    assert answer.json()["partial"]
+
+
+def test_nothing_may_run_or_be_framed(client: TestClient) -> None:
+    for answer in (client.get("/health"), client.get("/"), client.post("/attribute", json={})):
+        policy = answer.headers["Content-Security-Policy"]
+        assert policy.startswith("default-src 'none'")
+        assert "frame-ancestors 'none'" in policy
+        assert "unsafe" not in policy
+        assert answer.headers["X-Content-Type-Options"] == "nosniff"
+
+
+def test_options_that_make_no_sense_are_refused(chatty: LanguageModel) -> None:
+    with pytest.raises(InvalidInput, match="above 0"):
+        create_app(chatty, limits=Limits(waiting=0))
+    with pytest.raises(InvalidInput, match="the token is empty"):
+        create_app(chatty, token=" ")

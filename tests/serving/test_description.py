@@ -1,0 +1,67 @@
+"""Requests of every kind that the service's own description allows, and some that it does not."""
+
+from typing import Any
+
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, given, settings
+from schemathesis import GenerationMode
+from schemathesis.checks import not_a_server_error
+from schemathesis.specs.openapi.checks import (
+    response_headers_conformance,
+    response_schema_conformance,
+    status_code_conformance,
+)
+
+from attribot_rag import Document, LanguageModel
+from attribot_rag.serving.app import create_app
+
+CHECKS = [
+    not_a_server_error,
+    status_code_conformance,
+    response_headers_conformance,
+    response_schema_conformance,
+]
+
+
+@pytest.fixture(scope="module")
+def description(chatty: LanguageModel) -> Any:
+    chunks = [Document("The lighthouse is 38 metres high.", "lighthouse")]
+    app = create_app(chatty, chunks=chunks, method="leave_one_out", verdicts=None)
+    return schemathesis.openapi.from_asgi("/openapi.json", app)
+
+
+OPERATIONS = [
+    ("/", "GET"),
+    ("/health", "GET"),
+    ("/schema.json", "GET"),
+    ("/attribute", "POST"),
+    ("/ask", "POST"),
+]
+
+
+def test_these_are_all_operations(description: Any) -> None:
+    assert {
+        (one.ok().path, one.ok().method.upper()) for one in description.get_all_operations()
+    } == set(OPERATIONS)
+
+
+@pytest.mark.parametrize(
+    ("path", "method", "mode"),
+    [
+        *((*operation, GenerationMode.POSITIVE) for operation in OPERATIONS),
+        ("/attribute", "POST", GenerationMode.NEGATIVE),
+        ("/ask", "POST", GenerationMode.NEGATIVE),
+    ],
+)
+def test_every_request_is_answered_as_described(
+    description: Any, path: str, method: str, mode: GenerationMode
+) -> None:
+    operation = description[path][method]
+
+    @given(case=operation.as_strategy(generation_mode=mode))
+    @settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+    def check(case: Any) -> None:
+        case.call_and_validate(checks=CHECKS)
+
+    check()

@@ -1,0 +1,180 @@
+"""The service as a process of its own, under load and with clients of every kind."""
+
+import asyncio
+import logging
+import os
+import random
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import psutil
+import pytest
+
+from attribot_rag import LanguageModel
+
+logger = logging.getLogger(__name__)
+
+CORPUS = Path(__file__).parents[2] / "examples" / "corpus"
+TOKEN = "open-sesame"
+ALLOWED = {"Authorization": f"Bearer {TOKEN}"}
+SECONDS = float(os.environ.get("ATTRIBOT_RAG_LOAD_SECONDS", "15"))
+CLIENTS = 64
+TEXT = "The ferry Kittiwake carries up to 84 passengers."
+GIVEN = {"prompt": f"{TEXT} How many?", "response": "84 passengers.", "documents": [TEXT]}
+
+
+@pytest.fixture(scope="module")
+def folder(chatty: LanguageModel, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made = tmp_path_factory.mktemp("chatty")
+    chatty.model.save_pretrained(made)
+    chatty.tokenizer.save_pretrained(made)
+    return made
+
+
+@contextmanager
+def service(
+    folder: Path, *options: str, **environment: str
+) -> Iterator[tuple[str, psutil.Process]]:
+    """The address of one that has begun to listen, and its process."""
+    command = [sys.executable, "-m", "attribot_rag", "serve", str(CORPUS), "--model", str(folder)]
+    process = subprocess.Popen(
+        [*command, "--port", "0", *options],
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "ATTRIBOT_RAG_TOKEN": TOKEN, **environment},
+    )
+    try:
+        assert process.stderr is not None
+        said = []
+        for line in process.stderr:
+            said.append(line)
+            found = re.search(r"running on (http://\S+)", line)
+            if found:
+                yield found.group(1), psutil.Process(process.pid)
+                break
+        else:
+            raise AssertionError("".join(said))
+    finally:
+        process.kill()
+        process.communicate()
+
+
+async def client_of_every_kind(address: str, until: float, seen: Counter[Any], number: int) -> None:
+    """One that asks again and again, now rightly, now wrongly, and sometimes hangs up."""
+    chance = random.Random(number)
+    async with httpx.AsyncClient(base_url=address, timeout=60) as client:
+        while time.monotonic() < until:
+            kind = chance.choice(["good", "good", "ask", "token", "large", "bad", "gone", "health"])
+            sent: dict[str, Any] = {"json": GIVEN, "headers": ALLOWED}
+            path = "/attribute"
+            if kind == "ask":
+                path, sent["json"] = "/ask", {"question": "How high is it?", "max_new_tokens": 4}
+            elif kind == "token":
+                sent["headers"] = {"Authorization": "Bearer wrong"}
+            elif kind == "large":
+                sent["json"] = {**GIVEN, "response": "x" * 30_000}
+            elif kind == "bad":
+                sent = {"content": b"{" * chance.randrange(99), "headers": ALLOWED}
+            try:
+                if kind == "health":
+                    answer = await client.get("/health")
+                elif kind == "gone":
+                    answer = await client.post(path, **sent, timeout=chance.random() / 20)
+                else:
+                    answer = await client.post(path, **sent)
+                seen[kind, answer.status_code] += 1
+                if answer.status_code == 429:
+                    await asyncio.sleep(0.05)
+            except httpx.TimeoutException:
+                assert kind == "gone"
+                seen["hung up"] += 1
+
+
+async def load(address: str, seconds: float) -> Counter[Any]:
+    seen: Counter[Any] = Counter()
+    until = time.monotonic() + seconds
+    async with asyncio.TaskGroup() as clients:
+        for number in range(CLIENTS):
+            clients.create_task(client_of_every_kind(address, until, seen, number))
+    return seen
+
+
+@pytest.mark.slow
+def test_many_clients_of_every_kind_at_once(folder: Path) -> None:
+    limits = ("--max-bytes", "20000", "--waiting", "8", "--method", "leave_one_out")
+    with service(folder, *limits) as (address, process):
+        asyncio.run(load(address, SECONDS / 3))
+        before = process.memory_info().rss
+        seen = asyncio.run(load(address, SECONDS))
+        after = process.memory_info().rss
+        logger.info("%s, memory %.3f times", dict(seen), after / before)
+        expected = {
+            "good": {200, 429},
+            "ask": {200, 429},
+            "token": {401},
+            "large": {413},
+            "bad": {400, 422},
+            "health": {200},
+            "gone": {200, 429},
+        }
+        for kind, status in (key for key in seen if key != "hung up"):
+            assert status in expected[kind], (kind, status)
+        for kind in ("good", "ask"):
+            assert seen[kind, 200] > 0
+        assert seen["hung up"] > 0
+        assert after / before < 1.05
+        health = httpx.get(f"{address}/health").json()
+        for _ in range(100):
+            if not health["waiting"]:
+                break
+            time.sleep(0.1)
+            health = httpx.get(f"{address}/health").json()
+        assert health["waiting"] == 0
+
+
+def test_it_comes_back_after_it_was_killed(folder: Path) -> None:
+    with service(folder) as (address, process):
+        port = httpx.URL(address).port
+        assert httpx.post(f"{address}/attribute", json=GIVEN, headers=ALLOWED).status_code == 200
+        process.send_signal(signal.SIGKILL)
+        process.wait(10)
+        with pytest.raises(httpx.TransportError):
+            httpx.get(f"{address}/health")
+    with service(folder, "--port", str(port)) as (address, process):
+        assert httpx.URL(address).port == port
+        assert httpx.post(f"{address}/attribute", json=GIVEN, headers=ALLOWED).status_code == 200
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(20) in (0, -signal.SIGTERM, None)
+
+
+def test_half_a_request_holds_nobody_up(folder: Path) -> None:
+    with service(folder) as (address, _):
+        url = httpx.URL(address)
+        assert url.port is not None
+        with socket.create_connection((url.host, url.port)) as half:
+            half.sendall(b"POST /attribute HTTP/1.1\r\nHost: a\r\nContent-Length: 500\r\n\r\n{")
+            assert httpx.get(f"{address}/health").status_code == 200
+        with socket.create_connection((url.host, url.port)) as nonsense:
+            nonsense.sendall(b"\x16\x03\x01 no http at all\r\n\r\n")
+            assert b"400" in nonsense.recv(1_000)
+        assert httpx.post(f"{address}/attribute", json=GIVEN, headers=ALLOWED).status_code == 200
+
+
+def test_other_machines_need_a_token(folder: Path) -> None:
+    command = [sys.executable, "-m", "attribot_rag", "serve", "--host", "0.0.0.0", "--model"]
+    environment = {key: value for key, value in os.environ.items() if key != "ATTRIBOT_RAG_TOKEN"}
+    found = subprocess.run(
+        [*command, str(folder)], capture_output=True, text=True, env=environment, timeout=120
+    )
+    assert found.returncode == 2
+    assert "ATTRIBOT_RAG_TOKEN" in found.stderr
