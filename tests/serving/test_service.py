@@ -4,28 +4,23 @@ import asyncio
 import logging
 import os
 import random
-import re
 import signal
 import socket
 import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import httpx
-import psutil
 import pytest
+from running import TOKEN, service
 
 from attribot_rag import LanguageModel
 
 logger = logging.getLogger(__name__)
 
-CORPUS = Path(__file__).parents[2] / "examples" / "corpus"
-TOKEN = "open-sesame"
 ALLOWED = {"Authorization": f"Bearer {TOKEN}"}
 SECONDS = float(os.environ.get("ATTRIBOT_RAG_LOAD_SECONDS", "15"))
 CLIENTS = 64
@@ -39,34 +34,6 @@ def folder(chatty: LanguageModel, tmp_path_factory: pytest.TempPathFactory) -> P
     chatty.model.save_pretrained(made)
     chatty.tokenizer.save_pretrained(made)
     return made
-
-
-@contextmanager
-def service(
-    folder: Path, *options: str, **environment: str
-) -> Iterator[tuple[str, psutil.Process]]:
-    """The address of one that has begun to listen, and its process."""
-    command = [sys.executable, "-m", "attribot_rag", "serve", str(CORPUS), "--model", str(folder)]
-    process = subprocess.Popen(
-        [*command, "--port", "0", *options],
-        stderr=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "ATTRIBOT_RAG_TOKEN": TOKEN, **environment},
-    )
-    try:
-        assert process.stderr is not None
-        said = []
-        for line in process.stderr:
-            said.append(line)
-            found = re.search(r"running on (http://\S+)", line)
-            if found:
-                yield found.group(1), psutil.Process(process.pid)
-                break
-        else:
-            raise AssertionError("".join(said))
-    finally:
-        process.kill()
-        process.communicate()
 
 
 async def client_of_every_kind(address: str, until: float, seen: Counter[Any], number: int) -> None:
@@ -112,7 +79,7 @@ async def load(address: str, seconds: float) -> Counter[Any]:
 @pytest.mark.slow
 def test_many_clients_of_every_kind_at_once(folder: Path) -> None:
     limits = ("--max-bytes", "20000", "--waiting", "8", "--method", "leave_one_out")
-    with service(folder, *limits) as (address, process):
+    with service(str(folder), *limits) as (address, process):
         asyncio.run(load(address, SECONDS / 3))
         before = process.memory_info().rss
         seen = asyncio.run(load(address, SECONDS))
@@ -143,22 +110,22 @@ def test_many_clients_of_every_kind_at_once(folder: Path) -> None:
 
 
 def test_it_comes_back_after_it_was_killed(folder: Path) -> None:
-    with service(folder) as (address, process):
+    with service(str(folder)) as (address, process):
         port = httpx.URL(address).port
         assert httpx.post(f"{address}/attribute", json=GIVEN, headers=ALLOWED).status_code == 200
         process.send_signal(signal.SIGKILL)
         process.wait(10)
         with pytest.raises(httpx.TransportError):
             httpx.get(f"{address}/health")
-    with service(folder, "--port", str(port)) as (address, process):
+    with service(str(folder), "--port", str(port)) as (address, process):
         assert httpx.URL(address).port == port
         assert httpx.post(f"{address}/attribute", json=GIVEN, headers=ALLOWED).status_code == 200
         process.send_signal(signal.SIGTERM)
-        assert process.wait(20) in (0, -signal.SIGTERM, None)
+        assert process.wait(20) in (0, -signal.SIGTERM)
 
 
 def test_half_a_request_holds_nobody_up(folder: Path) -> None:
-    with service(folder) as (address, _):
+    with service(str(folder)) as (address, _):
         url = httpx.URL(address)
         assert url.port is not None
         with socket.create_connection((url.host, url.port)) as half:

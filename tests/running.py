@@ -1,0 +1,38 @@
+"""The service as a process of its own."""
+
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import psutil
+
+CORPUS = Path(__file__).parents[1] / "examples" / "corpus"
+TOKEN = "open-sesame"
+
+
+@contextmanager
+def service(model: str, *options: str) -> Iterator[tuple[str, psutil.Process]]:
+    """The address of one that has begun to listen, and its process."""
+    command = [sys.executable, "-m", "attribot_rag", "serve", str(CORPUS), "--model", model]
+    with tempfile.TemporaryDirectory() as folder:
+        said = Path(folder, "said.txt")
+        with said.open("w") as log:
+            process = subprocess.Popen(
+                [*command, "--port", "0", *options],
+                stderr=log,
+                env={**os.environ, "ATTRIBOT_RAG_TOKEN": TOKEN},
+            )
+        try:
+            while not (found := re.search(r"running on (http://\S+)", said.read_text("utf-8"))):
+                assert process.poll() is None, said.read_text("utf-8")
+                time.sleep(0.1)
+            yield found.group(1), psutil.Process(process.pid)
+        finally:
+            process.kill()
+            process.wait()

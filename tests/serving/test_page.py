@@ -1,0 +1,85 @@
+"""The service's page in a real browser, on the embedded model."""
+
+import re
+from collections.abc import Iterator
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from browsing import browser
+from playwright.sync_api import Browser, Page, expect
+from running import TOKEN, service
+
+from attribot_rag.models import DEFAULT_MODEL
+
+SECONDS = 120_000
+
+
+@pytest.fixture(scope="module")
+def address() -> Iterator[str]:
+    with service(DEFAULT_MODEL) as (found, _):
+        yield found
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Browser]:
+    with browser() as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def page(chromium: Browser, address: str) -> Iterator[Page]:
+    context = chromium.new_context()
+    context.set_default_timeout(SECONDS)
+    page = context.new_page()
+    page.goto(address)
+    yield page
+    context.close()
+
+
+@pytest.mark.slow
+def test_a_question_is_answered_and_its_source_lights_up(page: Page, address: str) -> None:
+    beyond: list[str] = []
+    errors: list[str] = []
+    page.on("request", lambda one: beyond.append(one.url))
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    page.on("console", lambda message: errors.append(message.text))
+    page.get_by_label("Question").fill("How high is the lighthouse?")
+    page.locator("summary").click()
+    page.get_by_label("Token").fill(TOKEN)
+    page.get_by_role("button", name="Ask").click()
+    answer = page.frame_locator("iframe")
+    sentence = answer.locator(".attribot-sentence").first
+    expect(sentence).to_contain_text("38", timeout=SECONDS)
+    sentence.hover()
+    lit = answer.locator(".attribot-strength-4, .attribot-strength-5")
+    expect(lit.filter(has_text="38 metres high").first).to_be_visible()
+    assert not errors
+    assert {url for url in beyond if not url.startswith("about:")} == {f"{address}/ask"}
+
+
+def test_what_goes_wrong_is_said(page: Page) -> None:
+    page.get_by_label("Question").fill("xylophone zeppelin?")
+    page.get_by_label("Token").fill("wrong")
+    page.get_by_role("button", name="Ask").click()
+    expect(page.get_by_role("status")).to_have_text("a valid bearer token is needed")
+    page.get_by_label("Token").fill(TOKEN)
+    page.get_by_role("button", name="Ask").click()
+    expect(page.get_by_role("status")).to_contain_text(re.compile("has a word of the question"))
+
+
+def test_it_can_be_stopped(page: Page) -> None:
+    page.get_by_label("Question").fill("Who designed the lighthouse?")
+    page.get_by_role("button", name="Ask").click()
+    page.get_by_role("button", name="Stop").click()
+    expect(page.get_by_role("status")).to_have_text("Stopped.")
+    expect(page.get_by_role("button", name="Ask")).to_be_enabled()
+
+
+def test_it_is_accessible(chromium: Browser, address: str) -> None:
+    context = chromium.new_context(bypass_csp=True)  # axe-core is put into the page
+    page = context.new_page()
+    page.goto(address)
+    page.locator("summary").click()
+    found = Axe().run(page)
+    assert found.violations_count == 0, found.generate_report()
+    context.close()
