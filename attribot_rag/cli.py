@@ -18,7 +18,7 @@ from attribot_rag.attribution import Attribution
 from attribot_rag.attributor import Attributor
 from attribot_rag.display import print_table
 from attribot_rag.display.escaping import on_one_line
-from attribot_rag.errors import AttributionError
+from attribot_rag.errors import AttributionError, InvalidInput
 from attribot_rag.evaluation import command
 from attribot_rag.methods import BASELINES, METHODS
 from attribot_rag.models import DEFAULT_MODEL, load_model
@@ -68,12 +68,21 @@ def _ask(options: argparse.Namespace) -> None:
     if options.json:
         _encode_stdout(encoding="utf-8")
         sys.stdout.write(attribution.to_json(indent=2) + "\n")
-        return
-    _encode_stdout(errors="replace")
-    sys.stdout.write("\n")
-    print_table(attribution, top=options.top)
-    took = ", ".join(f"{name} {value:.2f} s" for name, value in seconds.items())
-    sys.stdout.write(f" {took}\n\n")
+    else:
+        _encode_stdout(errors="replace")
+        sys.stdout.write("\n")
+        print_table(attribution, top=options.top)
+        took = ", ".join(f"{name} {value:.2f} s" for name, value in seconds.items())
+        sys.stdout.write(f" {took}\n\n")
+    if options.html:
+        _write(options.html, attribution.to_html())
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise InvalidInput(f"{path} cannot be written: {error.strerror}") from error
 
 
 def _serve(options: argparse.Namespace) -> None:
@@ -166,6 +175,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     add("--seconds", type=_seconds, metavar="S", help="how long the attribution may take")
     add("--json", action="store_true", help="print the attribution as JSON and nothing else")
+    add("--html", type=Path, metavar="FILE", help="write a page that shows it, too")
     evaluation = commands.add_parser(
         "evaluate",
         help="compare attribution methods on a data file",

@@ -61,6 +61,19 @@ def test_json_stands_alone_on_stdout(
     assert shown.err == ""
 
 
+def test_a_page_can_be_written_beside_it(
+    notes: str, tiny_model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = tmp_path / "page.html"
+    assert main(ask(notes, tiny_model, "--html", str(page), "--json")) == 0
+    attribution = Attribution.from_json(capsys.readouterr().out)
+    assert page.read_text(encoding="utf-8") == attribution.to_html()
+    assert main(ask(notes, tiny_model, "--html", str(tmp_path / "none" / "page.html"))) == 2
+    shown = capsys.readouterr()
+    assert "in nats" in shown.out  # what was computed is not lost
+    assert "page.html cannot be written: No such file or directory" in shown.err
+
+
 def test_what_the_output_cannot_encode_is_replaced(
     notes: str, tiny_model: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -27,6 +27,7 @@ logger = logging.getLogger(__name__)
 _WAIT = 30.0  # for a generation under way, while the user's code waits
 _WAIT_IN_BACKGROUND = 600.0
 _MAX_GENERATIONS = 256  # a large batch has been generated before the first answer is told
+_MAX_CACHE_BYTES = 512 * 2**20  # of answers that nobody has asked about as yet
 
 
 @dataclass(frozen=True)
@@ -68,7 +69,9 @@ class AnswerAttributor:
             language_model.model, language_model.tokenizer, **{"progress": False, **options}
         )
         self.attributor.recorder = GenerationRecorder(
-            self.attributor.language_model, max_generations=_MAX_GENERATIONS
+            self.attributor.language_model,
+            max_generations=_MAX_GENERATIONS,
+            max_cache_bytes=_MAX_CACHE_BYTES,
         )
         self.max_pending = max_pending
         self.raise_error = raise_error
