@@ -29,6 +29,13 @@ def browser() -> Iterator[Browser]:
         started.close()
 
 
+def keep(page: Page, name: str, **options: Any) -> None:
+    """A picture of the page among the tests' artifacts, where the README's come from."""
+    folder = Path(__file__).parent / "artifacts"
+    folder.mkdir(exist_ok=True)
+    page.screenshot(path=folder / name, **options)
+
+
 class Shown:
     """An attribution's page, and in `events` everything that should not have happened there."""
 

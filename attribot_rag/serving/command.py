@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import argparse
 import os
+from dataclasses import replace
 from pathlib import Path
 
+from attribot_rag.context import Document
 from attribot_rag.errors import InvalidInput
 from attribot_rag.methods import BASELINES, METHODS
 from attribot_rag.models import load_model
@@ -49,7 +51,7 @@ def serve(options: argparse.Namespace) -> None:
         raise InvalidInput(
             f"--host {options.host} lets other machines in: set a token in {TOKEN} first"
         )
-    chunks = read_chunks(options.files) if options.files else []
+    chunks = [_without_folder(one) for one in read_chunks(options.files)] if options.files else []
     app = create_app(
         load_model(options.model, device=options.device),
         chunks=chunks,
@@ -58,3 +60,8 @@ def serve(options: argparse.Namespace) -> None:
         method=options.method,
     )
     uvicorn.run(app, host=options.host, port=options.port, server_header=False, log_level="info")
+
+
+def _without_folder(chunk: Document) -> Document:
+    """Where a file lies on this machine is nobody else's affair."""
+    return replace(chunk, metadata={**chunk.metadata, "file": Path(chunk.metadata["file"]).name})

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from browsing import Shown, browser
+from browsing import Shown, browser, keep
 from handmade import FERRY, ISLAND, NOTHING_STANDS_OUT, handmade
 from hostile import ADDRESSES, HOSTILE, HTML
 from playwright.sync_api import Browser, Locator, Page, expect
@@ -170,9 +170,7 @@ def test_a_number_leads_to_its_source(island: Page) -> None:
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [360, 1280])
-def test_it_is_accessible(
-    chromium: Browser, tmp_path: Path, scheme: str, width: int, request: pytest.FixtureRequest
-) -> None:
+def test_it_is_accessible(chromium: Browser, tmp_path: Path, scheme: str, width: int) -> None:
     context = chromium.new_context(
         color_scheme=scheme,  # type: ignore[arg-type]
         viewport={"width": width, "height": 800},
@@ -197,9 +195,7 @@ def test_it_is_accessible(
     wide = page.evaluate("document.documentElement.scrollWidth")
     assert wide <= width
     assert not shown.events
-    kept = Path(request.config.rootpath, "tests", "artifacts")
-    kept.mkdir(exist_ok=True)
-    page.screenshot(path=kept / f"page_{scheme}_{width}.png", full_page=True)
+    keep(page, f"page_{scheme}_{width}.png", full_page=True)
     context.close()
 
 

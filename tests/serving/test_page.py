@@ -5,9 +5,9 @@ from collections.abc import Iterator
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from browsing import browser
+from browsing import browser, keep
 from playwright.sync_api import Browser, Page, expect
-from running import TOKEN, service
+from running import CORPUS, TOKEN, service
 
 from attribot_rag.models import DEFAULT_MODEL
 
@@ -26,12 +26,14 @@ def chromium() -> Iterator[Browser]:
         yield started
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def page(chromium: Browser, address: str) -> Iterator[Page]:
+    """With the token filled in."""
     context = chromium.new_context()
-    context.set_default_timeout(SECONDS)
     page = context.new_page()
     page.goto(address)
+    page.locator("summary").click()
+    page.get_by_label("Token").fill(TOKEN)
     yield page
     context.close()
 
@@ -44,8 +46,6 @@ def test_a_question_is_answered_and_its_source_lights_up(page: Page, address: st
     page.on("pageerror", lambda error: errors.append(str(error)))
     page.on("console", lambda message: errors.append(message.text))
     page.get_by_label("Question").fill("How high is the lighthouse?")
-    page.locator("summary").click()
-    page.get_by_label("Token").fill(TOKEN)
     page.get_by_role("button", name="Ask").click()
     answer = page.frame_locator("iframe")
     sentence = answer.locator(".attribot-sentence").first
@@ -53,6 +53,11 @@ def test_a_question_is_answered_and_its_source_lights_up(page: Page, address: st
     sentence.hover()
     lit = answer.locator(".attribot-strength-4, .attribot-strength-5")
     expect(lit.filter(has_text="38 metres high").first).to_be_visible()
+    assert str(CORPUS) not in page.frames[1].content()
+    page.locator("summary").click()
+    page.set_viewport_size({"width": 1280, "height": 720})
+    sentence.hover()
+    keep(page, "service.png")
     assert not errors
     assert {url for url in beyond if not url.startswith("about:")} == {f"{address}/ask"}
 

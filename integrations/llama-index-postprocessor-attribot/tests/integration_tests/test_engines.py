@@ -1,6 +1,7 @@
 """Engines as people build them, on the embedded model, local embeddings and real vector stores."""
 
 import asyncio
+import copy
 from collections.abc import Callable
 from importlib.resources import files
 from pathlib import Path
@@ -24,6 +25,7 @@ from llama_index.postprocessor.attribot import AttributionPostprocessor
 from llama_index.postprocessor.colbert_rerank import ColbertRerank
 from llama_index.vector_stores.chroma import ChromaVectorStore
 from seeing import Spy, scored_ids
+from tokenizers.processors import TemplateProcessing
 
 from attribot_rag import Attributor, LanguageModel
 
@@ -163,6 +165,52 @@ def test_an_agent_s_tool_carries_what_caused_its_answer(
         return responses
 
     assert [cited(one) for one in asyncio.run(ask())] == [{"lighthouse"}, {"museum"}]
+
+
+def test_streams_and_queries_at_the_same_time(
+    smollm2: LanguageModel, index: VectorStoreIndex
+) -> None:
+    postprocessor = AttributionPostprocessor(**EXACT)
+    llm = llm_of(smollm2, max_new_tokens=6)
+    questions = [QUESTION, "Who founded the museum?", "When does the chapel open?"]
+    options: dict[str, Any] = {"llm": llm, "node_postprocessors": [postprocessor]}
+    streaming = index.as_query_engine(similarity_top_k=1, streaming=True, **options)
+    engine = index.as_query_engine(similarity_top_k=1, **options)
+
+    streamed = [streaming.query(question) for question in questions[:2]]
+    streams = [one.response_gen for one in streamed]
+    while streams:
+        streams = [one for one in streams if next(one, None) is not None]
+    assert [documents_of(one) for one in streamed] == [{"lighthouse"}, {"museum"}]
+
+    async def ask() -> list[Any]:
+        responses = list(await asyncio.gather(*(engine.aquery(one) for one in questions)))
+        responses.append(await streaming.aquery(questions[2]))
+        assert [piece async for piece in responses[-1].async_response_gen()]
+        for response in responses:
+            await postprocessor.aresult(response)
+        return responses
+
+    found = [documents_of(one) for one in asyncio.run(ask())]
+    assert found == [{"lighthouse"}, {"museum"}, {"chapel"}, {"chapel"}]
+
+
+def test_a_bos_that_the_tokenizer_adds_again_is_in_the_scored_prompt(
+    smollm2: LanguageModel, index: VectorStoreIndex, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tokenizer = copy.deepcopy(smollm2.tokenizer)
+    bos, bos_id = str(tokenizer.bos_token), int(tokenizer.bos_token_id)  # type: ignore[call-overload]
+    tokenizer.backend_tokenizer.post_processor = TemplateProcessing(
+        single=f"{bos} $A", special_tokens=[(bos, bos_id)]
+    )
+    postprocessor = AttributionPostprocessor(**EXACT)
+    scored = scored_ids(postprocessor, monkeypatch)
+    spy = Spy(smollm2.model, monkeypatch)
+    llm = llm_of(LanguageModel(smollm2.model, tokenizer), max_new_tokens=6)
+    engine = index.as_query_engine(llm=llm, node_postprocessors=[postprocessor])
+    assert engine.query(QUESTION).metadata["attribution"]["status"] == "complete"
+    assert scored == spy.calls
+    assert scored[0][0][:2] == (bos_id, bos_id)
 
 
 @pytest.mark.parametrize("chat_model", [True, False])
