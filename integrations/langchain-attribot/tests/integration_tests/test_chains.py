@@ -1,5 +1,6 @@
 """Chains as people build them, on the embedded model and a real vector store."""
 
+import copy
 from collections.abc import Callable
 from importlib.resources import files
 from pathlib import Path
@@ -9,6 +10,7 @@ from uuid import uuid4
 import numpy as np
 import pytest
 import torch
+from accelerate import dispatch_model
 from agents import SearchesFirst
 from chains import PROMPT, rag
 from conftest import DOCUMENTS, QUESTION, chat_of, llm_of
@@ -22,10 +24,12 @@ from langchain_core.messages import AIMessage, HumanMessage
 from langchain_core.prompts import ChatPromptTemplate, MessagesPlaceholder
 from langchain_core.tools import create_retriever_tool
 from langchain_core.vectorstores import VectorStoreRetriever
-from langchain_huggingface import ChatHuggingFace, HuggingFaceEmbeddings
+from langchain_huggingface import ChatHuggingFace, HuggingFaceEmbeddings, HuggingFacePipeline
 from langgraph.checkpoint.memory import InMemorySaver
+from tokenizers.processors import TemplateProcessing
 
 from attribot_rag import Attributor, LanguageModel
+from attribot_rag.models.smollm2 import smollm2_folder
 from langchain_attribot import (
     AttributionCallbackHandler,
     AttributionMiddleware,
@@ -218,10 +222,6 @@ def test_scored_ids_are_those_that_generate_saw_and_gave(
 def test_a_bos_that_the_tokenizer_adds_again_is_in_the_scored_prompt(
     smollm2: LanguageModel, retriever: VectorStoreRetriever, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import copy
-
-    from tokenizers.processors import TemplateProcessing
-
     tokenizer = copy.deepcopy(smollm2.tokenizer)
     bos, bos_id = str(tokenizer.bos_token), int(tokenizer.bos_token_id)  # type: ignore[call-overload]
     tokenizer.backend_tokenizer.post_processor = TemplateProcessing(
@@ -238,6 +238,39 @@ def test_a_bos_that_the_tokenizer_adds_again_is_in_the_scored_prompt(
     found = handler.last.attribution
     assert found.provenance.prompt_tokens == len(prompt)
     assert len(found.token_spans) == len(answer)
+
+
+def test_a_model_that_is_loaded_by_name_and_device_map(retriever: VectorStoreRetriever) -> None:
+    options = {"max_new_tokens": 16, "do_sample": False, "return_full_text": False}
+    llm = HuggingFacePipeline.from_model_id(
+        model_id=str(smollm2_folder()),
+        task="text-generation",
+        device_map="auto",
+        pipeline_kwargs=options,
+    )
+    chat = ChatHuggingFace(llm=llm)
+    handler = AttributionCallbackHandler(chat)
+    message = rag(retriever, chat).invoke(QUESTION, config={"callbacks": [handler]})
+    assert cited(message.response_metadata["attribution"]) == {"lighthouse"}
+
+
+def test_a_model_that_is_spread_over_devices_scores_the_same(
+    smollm2: LanguageModel, retriever: VectorStoreRetriever
+) -> None:
+    """Every layer moves what it is given to its own device, by accelerate's hooks."""
+    spread = copy.deepcopy(smollm2.model)
+    layers = {f"model.layers.{index}": "cpu" for index in range(len(spread.model.layers))}
+    parts = ("model.embed_tokens", "model.rotary_emb", "model.norm", "lm_head")
+    dispatch_model(spread, {**layers, **dict.fromkeys(parts, "cpu")}, force_hooks=True)
+    assert hasattr(spread.model.layers[0], "_hf_hook")
+    scores = []
+    for model in (smollm2.model, spread):
+        chat = chat_of(LanguageModel(model, smollm2.tokenizer))
+        handler = AttributionCallbackHandler(chat, **EXACT)
+        rag(retriever, chat).invoke(QUESTION, config={"callbacks": [handler]})
+        assert handler.last is not None and handler.last.attribution is not None
+        scores.append(handler.last.attribution.matrix)
+    np.testing.assert_allclose(scores[1], scores[0], atol=1e-3)
 
 
 def test_a_proxy_prunes_in_one_argument_and_scores_as_the_core_does(
