@@ -8,10 +8,12 @@ from typing import Any
 
 import pytest
 from conftest import EXACT, QUESTION, index_of, llm_of, nodes, scored
+from llama_index.core import get_response_synthesizer
 from llama_index.core.base.llms.types import CompletionResponse, CompletionResponseGen, LLMMetadata
 from llama_index.core.llms import CustomLLM, MockLLM
 from llama_index.core.llms.callbacks import llm_completion_callback
 from llama_index.core.schema import ImageNode, NodeWithScore, TextNode
+from llama_index.core.workflow import Event, StartEvent, StopEvent, Workflow, step
 from llama_index.llms.huggingface import HuggingFaceLLM
 from llama_index.postprocessor.attribot import AttributedQueryEngine, AttributionPostprocessor
 from llama_index.postprocessor.attribot.spans import installed
@@ -294,6 +296,32 @@ def test_retrieval_and_synthesis_as_steps_of_their_own(tiny_llm: HuggingFaceLLM)
     other: list[NodeWithScore] = scored(nodes())
     assert "attribution" not in engine.synthesize(QUESTION, other).metadata
     assert installed().num_open == 0
+
+
+def test_a_workflow_of_one_s_own(tiny_llm: HuggingFaceLLM) -> None:
+    postprocessor = AttributionPostprocessor(**EXACT)
+    retriever = index_of().as_retriever()
+    synthesizer = get_response_synthesizer(llm=tiny_llm)
+
+    class Retrieved(Event):
+        nodes: list[NodeWithScore]
+
+    class Rag(Workflow):
+        @step
+        async def retrieve(self, event: StartEvent) -> Retrieved:
+            nodes = await retriever.aretrieve(event.question)
+            return Retrieved(nodes=postprocessor.postprocess_nodes(nodes))
+
+        @step
+        async def synthesize(self, event: Retrieved) -> StopEvent:
+            return StopEvent(result=await synthesizer.asynthesize(QUESTION, event.nodes))
+
+    async def ask() -> Any:
+        response = await Rag().run(question=QUESTION)
+        await postprocessor.aresult(response)
+        return response
+
+    assert asyncio.run(ask()).metadata["attribution"]["status"] == "complete"
 
 
 def test_a_response_without_any_is_told(tiny_llm: HuggingFaceLLM) -> None:

@@ -145,6 +145,9 @@ class AttributionPostprocessor(BaseNodePostprocessor, Watched):
             finishing.fail(error)
             # LlamaIndex swallows whatever is raised here, so the key is pressed once more.
             threading.Timer(_LATER, _press_ctrl_c).start()
+        except Exception:  # a response that nothing can be attached to
+            logger.exception("no attribution of %s", synthesis.run_id)
+            synthesis.done()
 
     def _attributing(self, language_model: LanguageModel) -> Attributing:
         key = id(language_model.model)

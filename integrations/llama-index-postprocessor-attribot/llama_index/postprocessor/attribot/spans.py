@@ -107,6 +107,7 @@ class Queries:
         self._calls: dict[str, Call] = {}
         self._parents: dict[str, str] = {}
         self._passed: OrderedDict[int, tuple[ReferenceType[NodeWithScore], Watcher]] = OrderedDict()
+        self._passing = threading.Lock()
 
     @property
     def num_open(self) -> int:
@@ -184,8 +185,9 @@ class Queries:
     def end(self, id_: str, result: Any) -> None:
         if id_ not in self._syntheses and id_ not in self._watchers:
             return
-        if _method(id_) in _POSTPROCESSING and isinstance(result, list):
-            self._pass(result, self._watchers[id_])
+        watcher = self._watchers.get(id_)
+        if watcher is not None and _method(id_) in _POSTPROCESSING and isinstance(result, list):
+            self._pass(result, watcher)
         call = self._calls.get(id_)
         if call is not None and _method(id_) in _COMPLETIONS and hasattr(result, "text"):
             call.answer = str(result.text)
@@ -196,17 +198,18 @@ class Queries:
         chatted = self._finished.get(id_)
         self.forget(id_)
         if synthesis is not None and synthesis.run_id == id_:
-            if parent:
+            if parent in self._watchers:
                 self._finished[parent] = synthesis
             synthesis.watcher.answered(synthesis, result)
         elif chatted is not None and hasattr(result, "source_nodes"):
             chatted.add(result)
 
     def _pass(self, nodes: Sequence[NodeWithScore], watcher: Watcher) -> None:
-        for node in nodes:
-            self._passed[id(node)] = ref(node), watcher
-        while len(self._passed) > _MAX_PASSED:
-            self._passed.popitem(last=False)
+        with self._passing:
+            for node in nodes:
+                self._passed[id(node)] = ref(node), watcher
+            while len(self._passed) > _MAX_PASSED:
+                self._passed.popitem(last=False)
 
     def drop(self, id_: str) -> None:
         """The span ended in an error."""
