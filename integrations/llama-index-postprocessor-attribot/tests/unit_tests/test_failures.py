@@ -1,6 +1,7 @@
 """Whatever goes wrong is said, and neither the answer nor the program is lost to it."""
 
 import asyncio
+import signal
 import threading
 import time
 from collections.abc import Iterator
@@ -103,6 +104,15 @@ def test_an_error_in_the_middle_of_a_stream_is_the_user_s(tiny_llm: HuggingFaceL
     assert isinstance(postprocessor.result(response).error, ConnectionError)
 
 
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """Programs that were started in the background may have been told to ignore Ctrl-C."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interruptible")
 def test_ctrl_c_while_scoring_stops_the_program(tiny_llm: HuggingFaceLLM) -> None:
     engine = engine_of(tiny_llm, AttributionPostprocessor(method=Stops()))
 
@@ -114,8 +124,8 @@ def test_ctrl_c_while_scoring_stops_the_program(tiny_llm: HuggingFaceLLM) -> Non
         program()
 
 
-@pytest.mark.parametrize("llm", [MockLLM(max_tokens=5), MockLLM(max_tokens=5, is_chat_model=True)])
-def test_the_reason_is_given_for_what_is_not_supported(llm: MockLLM) -> None:
+def test_the_reason_is_given_for_what_is_not_supported() -> None:
+    llm = MockLLM(max_tokens=5)
     postprocessor = AttributionPostprocessor(**EXACT)
     response = engine_of(llm, postprocessor).query(QUESTION)
     assert response.metadata["attribution"]["status"] == "unsupported"
