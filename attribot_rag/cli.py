@@ -45,7 +45,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _failed(str(error))
     except ImportError as error:
         missing = str(error).rstrip(".")
-        return _failed(f"{missing}: pip install 'attribot-rag[cli,embedded,evaluation]'")
+        return _failed(f"{missing}: pip install 'attribot-rag[cli,embedded,evaluation,serve]'")
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:

@@ -202,7 +202,12 @@ class Attribution:
         """
         if not 0 <= source_id < len(self.sources):
             raise InvalidInput(f"source {source_id} is none of the {len(self.sources)} sources")
-        tokens = self.tokens_in(start, len(self.response) if end is None else end)
+        return self._sum(source_id, self._tokens(start, end))
+
+    def _tokens(self, start: int, end: int | None) -> range:
+        return self.tokens_in(start, len(self.response) if end is None else end)
+
+    def _sum(self, source_id: int, tokens: range) -> float | None:
         row = self.token_scores[source_id]
         return None if row is None else sum(row[index] for index in tokens)
 
@@ -213,10 +218,11 @@ class Attribution:
         """
         if k < 0:
             raise InvalidInput(f"k={k}; ask for at least 0 sources")
+        tokens = self._tokens(start, end)
         ranked = [
             RankedSource(source, score)
             for source in self.sources
-            if (score := self.score(source.id, start, end)) is not None
+            if (score := self._sum(source.id, tokens)) is not None
         ]
         ranked.sort(key=lambda one: (-one.score, one.source.id))
         return tuple(ranked[:k])

@@ -129,8 +129,9 @@ def _id(attribution: Attribution) -> str:
 def _places(attribution: Attribution, report: Report) -> list[str]:
     """The id of each document's card: by its number if it is cited."""
     numbers = {document.index: str(document.number) for document in report.documents}
+    page = _id(attribution)
     return [
-        f"{_id(attribution)}-{numbers.get(index, f'uncited-{index + 1}')}"
+        f"{page}-{numbers.get(index, f'uncited-{index + 1}')}"
         for index in range(len(attribution.documents))
     ]
 
