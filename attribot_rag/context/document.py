@@ -34,6 +34,15 @@ class Document:
         """Where its metadata says that it can be read, '' if nowhere."""
         return next((one for one in self._texts(_URLS) if one.startswith(_SCHEMES)), "")
 
+    @property
+    def page(self) -> str:
+        """The number that is printed on its page, or its place counted from 1; '' if unknown.
+
+        This is `page_label`, which readers of PDF files give; their `page` may count from 0.
+        """
+        label = self.metadata.get("page_label")
+        return str(label).strip() if isinstance(label, str | int) else ""
+
     def _texts(self, keys: Sequence[str]) -> Iterator[str]:
         given = (self.metadata.get(key) for key in keys)
         return (one for one in given if isinstance(one, str) and one.strip())

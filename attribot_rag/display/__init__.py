@@ -1,8 +1,18 @@
 """Attributions for people to read: in a terminal, in a browser, as Markdown, as cited text."""
 
 from attribot_rag.display.cited import render_cited
+from attribot_rag.display.escaping import escape_markdown
 from attribot_rag.display.html import render_html
 from attribot_rag.display.markdown import render_markdown
+from attribot_rag.display.report import label_of
 from attribot_rag.display.table import print_table, render_table
 
-__all__ = ["print_table", "render_cited", "render_html", "render_markdown", "render_table"]
+__all__ = [
+    "escape_markdown",
+    "label_of",
+    "print_table",
+    "render_cited",
+    "render_html",
+    "render_markdown",
+    "render_table",
+]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -17,6 +18,7 @@ _REMARKS = {
     "open": "not decided",
 }
 _QUOTE_LENGTH = 400
+_UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -117,12 +119,20 @@ def report_on(attribution: Attribution, *, top: int) -> Report:
 
 
 def label_of(document: Document, index: int) -> str:
-    """A document's title (or where it is from) and its id; its place if it has neither."""
+    """A document's title (or where it is from), page and id; its place if it has none of them.
+
+    An id that only machines read, a UUID, is left out beside a title.
+    """
     title = document.title
     identifier = str(document.id) if document.id is not None else ""
-    if title and title not in identifier:
-        return f"{title} ({identifier})" if identifier else title
-    return identifier or f"document {index + 1}"
+    named = title if title not in identifier else ""
+    if title and _UUID.fullmatch(identifier):
+        identifier = ""
+    page = f"p. {document.page}" if document.page else ""
+    name = ", ".join(filter(None, [named or identifier, page]))
+    if named and identifier:
+        return f"{name} ({identifier})"
+    return name or f"document {index + 1}"
 
 
 def shortened(text: str, length: int) -> str:

@@ -1,0 +1,169 @@
+"""The Chainlit chat in a real browser, on the embedded model."""
+
+import re
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from browsing import browser, keep
+from chatting import SECONDS, chainlit_chat, pdf
+from hostile import HTML, MARKDOWN
+from playwright.sync_api import Browser, BrowserContext, Locator, Page, expect
+from running import CORPUS
+
+pytestmark = pytest.mark.slow
+HIGH, DESIGNED = "How high is the lighthouse?", "Who designed the lighthouse?"
+CITATION = re.compile("citation 1", re.IGNORECASE)
+
+# What axe-core finds in Chainlit 2.12's own frame, with whatever app in it.
+CHAINLITS_OWN = {
+    "aria-dialog-name",
+    "aria-valid-attr-value",
+    "button-name",
+    "scrollable-region-focusable",
+}
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    folder = tmp_path_factory.mktemp("documents")
+    shutil.copytree(CORPUS, folder, dirs_exist_ok=True)
+    with chainlit_chat(folder) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Browser]:
+    with browser() as started:
+        yield started
+
+
+@pytest.fixture
+def context(chromium: Browser) -> Iterator[BrowserContext]:
+    context = chromium.new_context(viewport={"width": 1280, "height": 800})
+    context.set_default_timeout(SECONDS)
+    yield context
+    context.close()
+
+
+@pytest.fixture
+def page(context: BrowserContext, address: str) -> Page:
+    return opened(context, address)
+
+
+def opened(context: BrowserContext, address: str) -> Page:
+    page = context.new_page()
+    with page.expect_websocket() as found:
+        page.goto(address)
+    found.value.wait_for_event("framereceived")
+    return page
+
+
+def ask(page: Page, question: str) -> None:
+    """Enter does nothing before the page is connected."""
+    said = page.locator("[data-step-type=user_message]")
+    before = said.count()
+    page.locator("#chat-input").fill(question)
+    while said.count() == before:
+        page.locator("#chat-input").press("Enter")
+        page.wait_for_timeout(500)
+
+
+def answers(page: Page) -> Locator:
+    return page.locator("[data-step-type=assistant_message] .message-content")
+
+
+def test_an_answer_is_streamed_and_its_citations_follow_as_elements(page: Page) -> None:
+    growing: list[str] = []
+    ask(page, HIGH)
+    while not growing or "[1]" not in growing[-1]:
+        growing += [text for text in answers(page).all_inner_texts() if text not in growing]
+        page.wait_for_timeout(50)
+    assert len(growing) > 3 and all("[1]" not in text for text in growing[:3])
+    expect(page.locator("body")).to_contain_text("It is 38 metres high, and 187 steps lead")
+    keep(page, "chainlit_chat.png")
+    page.keyboard.press("Escape")
+    page.get_by_text(CITATION).last.click()
+    expect(page.locator("body")).to_contain_text("The lighthouse stands on the North Cliffs")
+
+
+def test_a_stopped_answer_gets_citations_for_what_was_shown(page: Page) -> None:
+    ask(page, "Tell me everything about the lighthouse, in many sentences.")
+    expect(answers(page).first).to_contain_text("Maren", timeout=SECONDS)
+    page.locator("#stop-button").click()
+    before = answers(page).first.inner_text()
+    expect(answers(page).first).to_contain_text(
+        re.compile("what caused the answer", re.IGNORECASE), timeout=SECONDS
+    )
+    said = re.sub(r" \[[\d or]+\]|\n.*", "", answers(page).first.inner_text())
+    assert said.startswith(before)
+    assert len(said) < len(before) + 60
+    ask(page, DESIGNED)
+    expect(answers(page).last).to_contain_text("Penhow", timeout=SECONDS)
+
+
+def test_two_users_at_once(chromium: Browser, address: str) -> None:
+    contexts = [chromium.new_context(), chromium.new_context()]
+    pages = [opened(one, address) for one in contexts]
+    for page, question in zip(pages, (HIGH, DESIGNED), strict=True):
+        ask(page, question)
+    for page, said in zip(pages, ("38 metres", "Penhow"), strict=True):
+        expect(answers(page).first).to_contain_text(said, timeout=SECONDS)
+        expect(answers(page).first).to_contain_text("[1]", timeout=SECONDS)
+    for one in contexts:
+        one.close()
+
+
+def test_an_uploaded_pdf_is_cited_with_its_page(page: Page, tmp_path: Path) -> None:
+    book = pdf(
+        tmp_path / "harbour.pdf",
+        [
+            "The harbour master keeps a log of every ship.",
+            "The harbour crane was painted purple by Otto Brandt in 1931.",
+        ],
+    )
+    page.set_input_files("#upload-button-input", book)
+    expect(page.get_by_text("harbour.pdf").first).to_be_visible(timeout=SECONDS)
+    ask(page, "Who painted the harbour crane?")
+    expect(page.locator("body")).to_contain_text("harbour.pdf: 2 passages added", timeout=SECONDS)
+    expect(page.locator("body")).to_contain_text("harbour.pdf, p. 2", timeout=SECONDS)
+
+
+def test_nothing_in_a_document_or_a_question_takes_effect(
+    page: Page, address: str, tmp_path: Path
+) -> None:
+    happened: list[str] = []
+    page.on("dialog", lambda one: happened.append(one.message))
+    page.on("requestfinished", lambda one: happened.append(one.url))
+    evil = tmp_path / "zanzibar.md"
+    evil.write_text("\n\n".join(f"Zanzibar {text}" for text in (*HTML, *MARKDOWN)), "utf-8")
+    page.set_input_files("#upload-button-input", evil)
+    expect(page.get_by_text("zanzibar.md").first).to_be_visible(timeout=SECONDS)
+    ask(page, f"What does Zanzibar say? {HTML[0]} {MARKDOWN[2]}")
+    expect(answers(page).last).to_contain_text(
+        re.compile("what caused the answer", re.IGNORECASE), timeout=SECONDS
+    )
+    page.wait_for_timeout(500)
+    assert [one for one in happened if not one.startswith((address, "data:", "blob:"))] == []
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_it_is_accessible_but_for_its_frame_and_fits_a_phone(
+    chromium: Browser, address: str, scheme: str
+) -> None:
+    context = chromium.new_context(
+        viewport={"width": 360, "height": 740},
+        color_scheme="dark" if scheme == "dark" else "light",
+        bypass_csp=True,  # axe-core is put into the page
+    )
+    page = opened(context, address)
+    ask(page, HIGH)
+    expect(answers(page).first).to_contain_text("[1]", timeout=SECONDS)
+    assert page.evaluate("document.documentElement.scrollWidth") <= 360
+    found = Axe().run(page).response["violations"]
+    serious = {one["id"] for one in found if one["impact"] in ("serious", "critical")}
+    assert serious <= CHAINLITS_OWN, found
+    keep(page, f"chainlit_chat_{scheme}_360.png")
+    context.close()

@@ -1,0 +1,201 @@
+"""The Gradio chat in a real browser, on the embedded model."""
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from browsing import browser, keep
+from chatting import SECONDS, gradio_chat, pdf
+from hostile import HTML, MARKDOWN
+from playwright.sync_api import Browser, BrowserContext, FrameLocator, Locator, Page, expect
+from running import CORPUS
+
+pytestmark = pytest.mark.slow
+HIGH, DESIGNED = "How high is the lighthouse?", "Who designed the lighthouse?"
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    folder = tmp_path_factory.mktemp("documents")
+    shutil.copytree(CORPUS, folder, dirs_exist_ok=True)
+    with gradio_chat(folder) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Browser]:
+    with browser() as started:
+        yield started
+
+
+@pytest.fixture
+def context(chromium: Browser) -> Iterator[BrowserContext]:
+    context = chromium.new_context(viewport={"width": 1280, "height": 800})
+    context.set_default_timeout(SECONDS)
+    yield context
+    context.close()
+
+
+@pytest.fixture
+def page(context: BrowserContext, address: str) -> Page:
+    return opened(context, address)
+
+
+def opened(context: BrowserContext, address: str) -> Page:
+    page = context.new_page()
+    page.goto(address)
+    expect(page.get_by_label("Question")).to_be_visible(timeout=SECONDS)
+    return page
+
+
+def ask(page: Page, question: str) -> None:
+    page.get_by_label("Question").fill(question)
+    page.get_by_label("Question").press("Enter")
+
+
+def answers(page: Page) -> Locator:
+    return page.get_by_test_id("bot")
+
+
+def panel(page: Page) -> FrameLocator:
+    return page.frame_locator("iframe[title='What caused the answer']")
+
+
+def test_an_answer_is_streamed_and_its_citations_follow(page: Page) -> None:
+    growing: list[str] = []
+    ask(page, HIGH)
+    while not page.locator("iframe").count():
+        growing += [text for text in answers(page).all_inner_texts() if text not in growing]
+        page.wait_for_timeout(50)
+    assert len(growing) > 3 and all(later.startswith("The") for later in growing)
+    expect(answers(page).last).to_contain_text("38", timeout=SECONDS)
+    expect(answers(page).last).to_contain_text("[1]", timeout=SECONDS)
+    assert "[1]" not in growing[0]
+
+    sentence = panel(page).locator(".attribot-sentence").first
+    lit = panel(page).locator(".attribot-strength-4, .attribot-strength-5")
+    sentence.hover()
+    expect(lit.filter(has_text="38 metres high").first).to_be_visible()
+    keep(page, "gradio_chat.png")
+
+
+def test_the_panel_is_used_by_keyboard_and_by_selection(page: Page) -> None:
+    ask(page, HIGH)
+    sentence = panel(page).locator(".attribot-sentence").first
+    expect(sentence).to_contain_text("38", timeout=SECONDS)
+    page.get_by_role("button", name="Add a file").focus()
+    for _ in range(3):
+        page.keyboard.press("Tab")
+        if sentence.evaluate("one => one.ownerDocument.activeElement === one"):
+            break
+    expect(sentence).to_be_focused()
+    lit = panel(page).locator(".attribot-strength-4, .attribot-strength-5")
+    expect(lit.filter(has_text="38 metres high").first).to_be_visible()
+    sentence.evaluate(
+        """one => {
+            const words = one.ownerDocument.createTreeWalker(one, NodeFilter.SHOW_TEXT);
+            let node;
+            while ((node = words.nextNode()) && !node.data.includes("38"));
+            const at = node.data.indexOf("38");
+            one.ownerDocument.getSelection().setBaseAndExtent(node, at, node, at + 2);
+        }"""
+    )
+    expect(panel(page).locator("body")).to_contain_text("“38”")
+
+
+def test_a_conversation_goes_on_while_citations_are_looked_for(page: Page) -> None:
+    ask(page, HIGH)
+    expect(answers(page)).to_contain_text("lamp room.", timeout=SECONDS)
+    ask(page, "Who was its last keeper?")
+    expect(answers(page)).to_have_count(2, timeout=SECONDS)
+    expect(answers(page).nth(1)).to_contain_text("Ruth Haldane", timeout=SECONDS)
+    expect(answers(page).nth(0)).to_contain_text("[1]", timeout=SECONDS)
+    expect(answers(page).nth(1)).to_contain_text("[", timeout=SECONDS)
+    expect(panel(page).locator("body")).to_contain_text("Ruth Haldane", timeout=SECONDS)
+    answers(page).nth(0).click()
+    expect(panel(page).locator(".attribot-sentence").first).to_contain_text("38 metres")
+
+
+def test_a_stopped_answer_gets_citations_for_what_was_shown(page: Page) -> None:
+    ask(page, "Tell me everything about the lighthouse, in many sentences.")
+    expect(answers(page)).to_contain_text("Maren", timeout=SECONDS)
+    page.get_by_role("button", name="Stop").click()
+    before = answers(page).inner_text()
+    sentence = panel(page).locator(".attribot-sentence").first
+    expect(sentence).to_contain_text("lighthouse", timeout=SECONDS)
+    said = " ".join(panel(page).locator(".attribot-sentence").all_inner_texts())
+    assert said.startswith(before)
+    assert len(said) < len(before) + 60
+    expect(answers(page)).to_contain_text(before)
+    ask(page, DESIGNED)
+    expect(answers(page).nth(1)).to_contain_text("Penhow", timeout=SECONDS)
+
+
+def test_two_users_at_once(chromium: Browser, address: str) -> None:
+    contexts = [chromium.new_context(), chromium.new_context()]
+    pages = [opened(one, address) for one in contexts]
+    for page, question in zip(pages, (HIGH, DESIGNED), strict=True):
+        ask(page, question)
+    for page, said in zip(pages, ("38 metres", "Penhow"), strict=True):
+        expect(answers(page)).to_contain_text(said, timeout=SECONDS)
+        expect(answers(page)).to_contain_text("[1]", timeout=SECONDS)
+        expect(panel(page).locator(".attribot-sentence").first).to_contain_text(said)
+    for one in contexts:
+        one.close()
+
+
+def test_an_uploaded_pdf_is_cited_with_its_page(page: Page, tmp_path: Path) -> None:
+    book = pdf(
+        tmp_path / "harbour.pdf",
+        [
+            "The harbour master keeps a log of every ship.",
+            "The harbour crane was painted purple by Otto Brandt in 1931.",
+        ],
+    )
+    page.set_input_files("input[type=file]", book)
+    expect(page.get_by_text("harbour.pdf: 2 passages added")).to_be_visible(timeout=SECONDS)
+    ask(page, "Who painted the harbour crane?")
+    expect(panel(page).locator("body")).to_contain_text("harbour.pdf, p. 2", timeout=SECONDS)
+    broken = tmp_path / "broken.pdf"
+    broken.write_bytes(b"no PDF")
+    page.set_input_files("input[type=file]", broken)
+    expect(page.get_by_text("broken.pdf can't be read")).to_be_visible(timeout=SECONDS)
+
+
+def test_nothing_in_a_document_or_a_question_takes_effect(
+    page: Page, address: str, tmp_path: Path
+) -> None:
+    happened: list[str] = []
+    page.on("dialog", lambda one: happened.append(one.message))
+    page.on(
+        "request",
+        lambda one: happened.append(one.url) if not one.url.startswith(address) else None,
+    )
+    evil = tmp_path / "zanzibar.md"
+    evil.write_text("\n\n".join(f"Zanzibar {text}" for text in (*HTML, *MARKDOWN)), "utf-8")
+    page.set_input_files("input[type=file]", evil)
+    expect(page.get_by_text("passages added")).to_be_visible(timeout=SECONDS)
+    question = f"What does Zanzibar say? {HTML[0]} {MARKDOWN[2]}"
+    ask(page, question)
+    expect(page.get_by_test_id("user")).to_have_text(question, timeout=SECONDS)
+    expect(panel(page).locator("body")).to_contain_text("Zanzibar", timeout=SECONDS)
+    page.wait_for_timeout(500)
+    assert [one for one in happened if not one.startswith(("about:", "data:"))] == []
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_it_is_accessible_and_fits_a_phone(chromium: Browser, address: str, scheme: str) -> None:
+    context = chromium.new_context(
+        viewport={"width": 360, "height": 740}, color_scheme="dark" if scheme == "dark" else "light"
+    )
+    page = opened(context, address)
+    ask(page, HIGH)
+    expect(panel(page).locator(".attribot-sentence").first).to_be_visible(timeout=SECONDS)
+    assert page.evaluate("document.documentElement.scrollWidth") <= 360
+    found = Axe().run(page)
+    assert found.violations_count == 0, found.generate_report()
+    page.locator("iframe").scroll_into_view_if_needed()
+    keep(page, f"gradio_chat_{scheme}_360.png")
+    context.close()

@@ -1,0 +1,92 @@
+"""The chats of the examples, each as a process in an environment of its own."""
+
+import os
+import socket
+import subprocess
+import tempfile
+import time
+import urllib.request
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from urllib.error import URLError
+
+from matplotlib.backends.backend_pdf import PdfPages
+from matplotlib.figure import Figure
+
+ROOT = Path(__file__).parents[1]
+SECONDS = 120_000
+
+
+@contextmanager
+def gradio_chat(folder: Path) -> Iterator[str]:
+    """The address of the Gradio chat about the files of a folder."""
+    port = _free_port()
+    command = [_environment("gradio", "python"), ROOT / "examples" / "gradio_chat.py", folder]
+    with _running(command, port, GRADIO_SERVER_PORT=str(port), GRADIO_ANALYTICS_ENABLED="0"):
+        yield f"http://127.0.0.1:{port}"
+
+
+@contextmanager
+def chainlit_chat(folder: Path) -> Iterator[str]:
+    """The address of the Chainlit chat about the files of a folder."""
+    port = _free_port()
+    example = ROOT / "examples" / "chainlit_chat.py"
+    command = [_environment("chainlit", "chainlit"), "run", example, "--headless", "--port", port]
+    with (
+        tempfile.TemporaryDirectory() as root,
+        _running(command, port, CHAINLIT_APP_ROOT=root, CHAT_FOLDER=str(folder)),
+    ):
+        yield f"http://127.0.0.1:{port}"
+
+
+def pdf(path: Path, pages: list[str]) -> Path:
+    """A PDF file with a line of text on each page."""
+    with PdfPages(path) as book:
+        for text in pages:
+            figure = Figure()
+            figure.text(0.1, 0.5, text)
+            book.savefig(figure)
+    return path
+
+
+def _environment(name: str, program: str) -> Path:
+    path = ROOT / f".venv-{name}" / "bin" / program
+    assert path.exists(), "these tests need the chats' environments: make chats"
+    return path
+
+
+def _free_port() -> int:
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return int(one.getsockname()[1])
+
+
+@contextmanager
+def _running(command: Sequence[object], port: int, **variables: str) -> Iterator[None]:
+    """A process that listens; its store is a new one."""
+    with tempfile.TemporaryDirectory() as folder:
+        said = Path(folder, "said.txt")
+        with said.open("w") as log:
+            process = subprocess.Popen(
+                list(map(str, command)),
+                stdout=log,
+                stderr=log,
+                env={**os.environ, "HF_HUB_OFFLINE": "1", "TMPDIR": folder, **variables},
+            )
+        try:
+            while not _listens(port):
+                assert process.poll() is None, said.read_text("utf-8")
+                time.sleep(0.2)
+            yield
+        finally:
+            process.kill()
+            process.wait()
+
+
+def _listens(port: int) -> bool:
+    try:
+        urllib.request.urlopen(f"http://127.0.0.1:{port}", timeout=5).close()
+    except (URLError, ConnectionError, TimeoutError):
+        return False
+    return True
