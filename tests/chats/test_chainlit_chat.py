@@ -83,6 +83,7 @@ def test_an_answer_is_streamed_and_its_citations_follow_as_elements(page: Page) 
         page.wait_for_timeout(50)
     assert len(growing) > 3 and all("[1]" not in text for text in growing[:3])
     expect(page.locator("body")).to_contain_text("It is 38 metres high, and 187 steps lead")
+    page.wait_for_timeout(500)  # the panel glides in
     keep(page, "chainlit_chat.png")
     page.keyboard.press("Escape")
     page.get_by_text(CITATION).last.click()
