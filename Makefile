@@ -7,11 +7,13 @@
 # make llama-index-rag, make llama-index-chat    run the LlamaIndex examples
 # make test-lowest   tests the integrations' wheels with the oldest releases that they allow
 #
+# WORKERS      how many processes run the tests; each takes one core and about 2 GB
 # PYTHON       the interpreter of the virtual environment: 3.11, or newer if constraints.txt allows
 # TORCH_INDEX  one more index to take PyTorch from, where the default one has the wrong build for
 #              the machine; PyTorch's own, for CPUs and GPUs, are named by its installation guide
 
 PYTHON ?= python3
+WORKERS ?= 2
 TORCH_INDEX ?=
 VENV ?= .venv
 
@@ -19,6 +21,8 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check --constraint constraints.txt
 CHAT_PIP = .venv-$*/bin/python -m pip install -qq --disable-pip-version-check --constraint $<
 SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
+PYTEST := OMP_NUM_THREADS=1 $(abspath $(BIN))/pytest -n $(WORKERS) --dist loadfile \
+  --no-loadscope-reorder
 QUESTION := How many passengers does the ferry Kittiwake carry?
 LANGCHAIN := integrations/langchain-attribot
 LLAMA_INDEX := integrations/llama-index-postprocessor-attribot
@@ -50,9 +54,9 @@ test: install $(VENV)/langchain $(VENV)/llama-index chats
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/pytest
-	cd $(LANGCHAIN) && $(abspath $(BIN))/pytest
-	cd $(LLAMA_INDEX) && $(abspath $(BIN))/pytest
+	$(PYTEST)
+	cd $(LANGCHAIN) && $(PYTEST)
+	cd $(LLAMA_INDEX) && $(PYTEST)
 
 # The tests are copied, so that the installed wheels are tested and not the folders here.
 test-lowest: install

@@ -11,7 +11,6 @@ import getpass
 import os
 import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from importlib.resources import files
 from pathlib import Path
 from threading import Event
@@ -62,13 +61,11 @@ class EndWhen(LogitsProcessor):
         return scores
 
 
-@dataclass
 class Conversation:
-    """What one user said and was answered; `stopped` ends the answer that is under way."""
+    """One user's chat engine; `stopped` ends the answer that is under way."""
 
-    stopped: Event = field(default_factory=Event)
-
-    def __post_init__(self) -> None:
+    def __init__(self) -> None:
+        self.stopped = Event()
         llm = HuggingFaceLLM(
             model=local.model,
             tokenizer=local.tokenizer,

@@ -122,13 +122,18 @@ def answer(turn: Turn, earlier: list[Turn]) -> Iterator[str]:
         turn.stopped.set()  # the page was closed: nobody reads the rest
 
 
+def messages(turns: list[Turn]) -> Iterator[tuple[Turn, str, str]]:
+    for turn in turns:
+        yield turn, "user", turn.question
+        if turn.answer:
+            yield turn, "assistant", turn.cited or turn.answer
+
+
 def shown(turns: list[Turn]) -> list[dict[str, str]]:
     """What the chatbot shows: every text as it is, whatever HTML it looks like."""
     return [
         {"role": role, "content": html.escape(text, quote=False)}
-        for turn in turns
-        for role, text in (("user", turn.question), ("assistant", turn.cited or turn.answer))
-        if text
+        for _, role, text in messages(turns)
     ]
 
 
@@ -151,8 +156,9 @@ def stop(turns: list[Turn]) -> None:
 
 def cite(turns: list[Turn]):
     """The same answer with its citations, and the page that shows what caused it."""
-    turn = turns[-1]
-    if not turn.answer:
+    ended = [one for one in turns if one.stopped.is_set()]  # the next may be under way
+    turn = ended[-1] if ended else None
+    if turn is None or not turn.answer:
         return gr.skip(), "<p>Nothing was answered.</p>"
     try:
         run = handler.result(turn.run_id)
@@ -171,7 +177,8 @@ def cite(turns: list[Turn]):
 
 def look_at(turns: list[Turn], chosen: gr.SelectData) -> str:
     """The panel of the answer that was clicked."""
-    return turns[chosen.index // 2].panel or gr.skip()
+    turn, _, _ = list(messages(turns))[chosen.index]
+    return turn.panel or gr.skip()
 
 
 def upload(path: str) -> None:

@@ -15,7 +15,7 @@ from attribot_rag import Attribution, Attributor, Document, LanguageModel
 from attribot_rag.prompting import rag_prompt
 
 SETS: list[dict[str, Any]] = json.loads(
-    (Path(__file__).parent / "data" / "sense_sets.json").read_text(encoding="utf-8")
+    (Path(__file__).parents[1] / "data" / "sense_sets.json").read_text(encoding="utf-8")
 )
 
 
