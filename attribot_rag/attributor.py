@@ -20,6 +20,7 @@ from attribot_rag.methods.progress import progress_bar
 from attribot_rag.prompting import rag_prompt
 from attribot_rag.recording import GenerationRecorder
 from attribot_rag.scoring import Budget, Meter, Scorer, ScoringModels, ScoringOptions, Session
+from attribot_rag.scoring.memory import naming_out_of_memory
 from attribot_rag.verdicts import VerdictOptions, judge
 
 # Any: the documents of frameworks, as Document.of reads them.
@@ -115,6 +116,16 @@ class Attributor:
         `prompt` as chat messages tells earlier turns from the documents; `response` is the text
         that was shown, if it differs from the generation's by white space around it.
         """
+        with naming_out_of_memory(len(generation.prompt_ids) + len(generation.response_ids)):
+            return self._attribute(generation, documents, prompt, response)
+
+    def _attribute(
+        self,
+        generation: Generation,
+        documents: Documents,
+        prompt: Prompt | None,
+        response: str | None,
+    ) -> Attribution:
         language_model = self.language_model
         language_model.check_length(len(generation.prompt_ids), len(generation.response_ids))
         self._scoring_models.make_ready(self.scoring_options.implementation, generation)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 
 import torch
 from transformers import PreTrainedModel
@@ -11,6 +12,7 @@ from attribot_rag.errors import ScoringOutOfMemory
 from attribot_rag.scoring.base import Implementation
 from attribot_rag.scoring.row import Row
 
+_REMEDY = "use a shorter context, a smaller dtype, or another device"
 _CPU_TOKENS = 1536
 _MAX_CUDA_TOKENS = 1 << 16
 _MEMORY_SHARE = 0.5
@@ -52,7 +54,7 @@ class Batching:
         if len(batch) == 1:
             raise ScoringOutOfMemory(
                 f"one ablation of {self._implementation.num_tokens(batch[0])} tokens does not fit "
-                "into memory; use a shorter context, a smaller dtype, or another device"
+                f"into memory; {_REMEDY}"
             )
         self.token_budget = min(self.token_budget, sum(map(self._num_tokens, batch))) // 2
         if self._implementation.device.type == "cuda":
@@ -76,6 +78,19 @@ def is_out_of_memory(error: BaseException) -> bool:
     return isinstance(error, RuntimeError) and (
         "not enough memory" in str(error) or "can't allocate memory" in str(error)
     )
+
+
+@contextmanager
+def naming_out_of_memory(num_tokens: int) -> Iterator[None]:
+    """What does not fit into memory as a ScoringOutOfMemory, whichever allocator says so."""
+    try:
+        yield
+    except (RuntimeError, MemoryError) as error:
+        if isinstance(error, ScoringOutOfMemory) or not is_out_of_memory(error):
+            raise
+        raise ScoringOutOfMemory(
+            f"the attribution of {num_tokens} tokens does not fit into memory; {_REMEDY}"
+        ) from error
 
 
 def unless_out_of_memory(compute: Callable[[], torch.Tensor]) -> torch.Tensor | None:

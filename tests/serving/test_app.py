@@ -7,8 +7,10 @@ from typing import Any
 
 import jsonschema
 import pytest
+import torch
 from fastapi.testclient import TestClient
 from schemas import schema
+from transformers import LlamaForCausalLM
 
 from attribot_rag import Attribution, Document, InvalidInput, LanguageModel, LeaveOneOut
 from attribot_rag.serving.app import Limits, create_app
@@ -57,6 +59,23 @@ def test_without_files_a_question_needs_documents(chatty: LanguageModel) -> None
     answer = TestClient(create_app(chatty)).post("/ask", json={"question": "How high?"})
     assert answer.status_code == 422
     assert "send documents" in answer.json()["detail"]
+
+
+class Crowded(LlamaForCausalLM):
+    """A model on a device without room for anything beside the weights."""
+
+    def forward(self, *_: Any, **__: Any) -> Any:
+        raise torch.OutOfMemoryError("injected")
+
+
+def test_what_does_not_fit_into_memory_is_refused(chatty: LanguageModel) -> None:
+    model = Crowded(chatty.model.config)
+    model.train(False)
+    client = TestClient(create_app(LanguageModel(model, chatty.tokenizer), **EXACT))
+    answer = client.post("/attribute", json=GIVEN)
+    assert answer.status_code == 503
+    assert "shorter context" in answer.json()["detail"]
+    assert client.get("/health").json()["waiting"] == 0
 
 
 def test_its_health(client: TestClient) -> None:
