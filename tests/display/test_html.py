@@ -1,3 +1,4 @@
+import re
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -72,11 +73,22 @@ def test_it_shows_what_the_table_shows_in_the_same_order() -> None:
     for one in ("The ferry carries 84 people.", "[ 1 or 2 ]", "in nats", "12.64", "-0.45"):
         assert one.replace("[ ", "[").replace(" ]", "]") in text.replace("[ ", "[")
     table = " ".join(render_table(ISLAND, width=400).split())
-    for shown in (text, table):
+    for shown in (text, table, ISLAND.to_markdown().replace("\\", "")):
         scores = [shown.index(score) for score in ("12.64", "8.50", "0.00", "-0.45")]
         assert scores == sorted(scores)
     assert "All scores are exact." in text
     assert "Negative: without that source, the answer is more likely." in text
+
+
+def test_every_way_of_showing_has_the_same_numbers() -> None:
+    answers = (
+        words(render_html(ISLAND)).split("What caused")[0],
+        ISLAND.to_cited_text(),
+        ISLAND.to_markdown().split("\n\n")[0].replace("\\", ""),
+        render_table(ISLAND, width=400).split("\n\n")[0],
+    )
+    marks = [re.findall(r"\[ ?(\d(?: or \d)*) ?\]", answer) for answer in answers]
+    assert marks == [["1 or 2", "1"]] * 4
 
 
 def test_documents_come_by_number_then_by_score() -> None:
@@ -207,7 +219,7 @@ def test_half_of_a_surrogate_pair_can_be_written() -> None:
 @settings(deadline=None)
 def test_any_attribution_has_a_page(attribution: Attribution, top: int) -> None:
     html = render_html(attribution, top=top)
-    shown = "".join(visible(attribution.response).split())
+    shown = visible("".join(attribution.response.split()))  # \x1f is white space, too
     found = "".join(Parsed(html).text.split())
     assert all(piece in found for piece in (shown[:1], shown[-1:]))
 

@@ -10,7 +10,7 @@ import pytest
 import torch
 from fastapi.testclient import TestClient
 from schemas import schema
-from transformers import LlamaForCausalLM
+from transformers import LlamaConfig, LlamaForCausalLM
 
 from attribot_rag import Attribution, Document, InvalidInput, LanguageModel, LeaveOneOut
 from attribot_rag.serving.app import Limits, create_app
@@ -61,7 +61,7 @@ def test_without_files_a_question_needs_documents(chatty: LanguageModel) -> None
     assert "send documents" in answer.json()["detail"]
 
 
-class Crowded(LlamaForCausalLM):
+class Crowded(LlamaForCausalLM):  # type: ignore[no-untyped-call]
     """A model on a device without room for anything beside the weights."""
 
     def forward(self, *_: Any, **__: Any) -> Any:
@@ -69,7 +69,9 @@ class Crowded(LlamaForCausalLM):
 
 
 def test_what_does_not_fit_into_memory_is_refused(chatty: LanguageModel) -> None:
-    model = Crowded(chatty.model.config)
+    config = chatty.model.config
+    assert isinstance(config, LlamaConfig)
+    model = Crowded(config)
     model.train(False)
     client = TestClient(create_app(LanguageModel(model, chatty.tokenizer), **EXACT))
     answer = client.post("/attribute", json=GIVEN)
