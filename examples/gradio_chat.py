@@ -32,6 +32,7 @@ from attribot_rag import AttributionError, load_model
 from langchain_attribot import AttributionCallbackHandler
 
 STORE = Path(tempfile.gettempdir()) / f"attribot-gradio-chat-{getpass.getuser()}"
+TITLE = "What caused the answer?"
 SUFFIXES = (".md", ".txt", ".pdf")
 EARLIER = 2  # answers of the conversation that the model is shown
 
@@ -193,9 +194,9 @@ def upload(path: str) -> None:
 
 
 theme = gr.themes.Default(primary_hue="blue").set(button_primary_background_fill="*primary_700")
-with gr.Blocks(title="What caused the answer?", fill_width=True) as app:
+with gr.Blocks(title=TITLE, fill_width=True, analytics_enabled=False) as app:
     conversation = gr.State([])
-    gr.HTML("<h1>What caused the answer?</h1>")
+    gr.HTML(f"<h1>{TITLE}</h1>")
     with gr.Row():
         with gr.Column():
             talk = gr.Chatbot(

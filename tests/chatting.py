@@ -23,7 +23,7 @@ def gradio_chat(folder: Path) -> Iterator[str]:
     """The address of the Gradio chat about the files of a folder."""
     port = _free_port()
     command = [_environment("gradio", "python"), ROOT / "examples" / "gradio_chat.py", folder]
-    with _running(command, port, GRADIO_SERVER_PORT=str(port), GRADIO_ANALYTICS_ENABLED="0"):
+    with _running(command, port, GRADIO_SERVER_PORT=str(port)):
         yield f"http://127.0.0.1:{port}"
 
 
