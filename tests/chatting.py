@@ -22,8 +22,8 @@ SECONDS = 120_000
 def gradio_chat(folder: Path) -> Iterator[str]:
     """The address of the Gradio chat about the files of a folder."""
     port = _free_port()
-    command = [_environment("gradio", "python"), ROOT / "examples" / "gradio_chat.py", folder]
-    with _running(command, port, GRADIO_SERVER_PORT=str(port)):
+    command = [_environment("gradio", "python"), ROOT / "examples" / "gradio_chat.py"]
+    with _running(command, port, GRADIO_SERVER_PORT=str(port), CHAT_FOLDER=str(folder)):
         yield f"http://127.0.0.1:{port}"
 
 

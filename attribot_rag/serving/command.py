@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -51,7 +52,7 @@ def serve(options: argparse.Namespace) -> None:
         raise InvalidInput(
             f"--host {options.host} lets other machines in: set a token in {TOKEN} first"
         )
-    chunks = [_without_folder(one) for one in read_chunks(options.files)] if options.files else []
+    chunks = without_folders(read_chunks(options.files)) if options.files else []
     app = create_app(
         load_model(options.model, device=options.device),
         chunks=chunks,
@@ -62,6 +63,14 @@ def serve(options: argparse.Namespace) -> None:
     uvicorn.run(app, host=options.host, port=options.port, server_header=False, log_level="info")
 
 
-def _without_folder(chunk: Document) -> Document:
-    """Where a file lies on this machine is nobody else's affair."""
-    return replace(chunk, metadata={**chunk.metadata, "file": Path(chunk.metadata["file"]).name})
+def without_folders(chunks: Sequence[Document]) -> list[Document]:
+    """Where files lie on this machine is nobody else's affair: only what tells them apart stays."""
+    paths = [Path(chunk.metadata["file"]).resolve() for chunk in chunks]
+    folder = os.path.commonpath([path.parent for path in paths]) if paths else ""
+    shown = []
+    for chunk, path in zip(chunks, paths, strict=True):
+        name, _, number = str(chunk.id).rpartition("#")
+        name = path.name if name == path.name else path.relative_to(folder).as_posix()
+        metadata = {**chunk.metadata, "file": path.name}
+        shown.append(replace(chunk, id=f"{name}#{number}", metadata=metadata))
+    return shown

@@ -26,6 +26,7 @@
     running = new AbortController();
     send.disabled = true;
     stop.disabled = false;
+    answer.hidden = true;
     status.textContent = "The model answers, and its answer is attributed …";
     try {
       answer.srcdoc = await ask(running.signal);

@@ -105,6 +105,16 @@ def test_a_stopped_answer_gets_citations_for_what_was_shown(page: Page) -> None:
     expect(answers(page).last).to_contain_text("Penhow", timeout=SECONDS)
 
 
+def test_an_answer_is_stopped_before_it_begins_and_the_next_one_comes(page: Page) -> None:
+    ask(page, "Tell me everything about the museum, in many sentences.")
+    page.locator("#stop-button").click()
+    ask(page, HIGH)
+    expect(answers(page).last).to_contain_text("[1]", timeout=SECONDS)
+    said = answers(page).all_inner_texts()
+    assert "38 metres" in said[-1]
+    assert not any("museum" in text.lower() for text in said)
+
+
 def test_two_users_at_once(chromium: Browser, address: str) -> None:
     contexts = [chromium.new_context(), chromium.new_context()]
     pages = [opened(one, address) for one in contexts]
@@ -119,17 +129,17 @@ def test_two_users_at_once(chromium: Browser, address: str) -> None:
 
 def test_an_uploaded_pdf_is_cited_with_its_page(page: Page, tmp_path: Path) -> None:
     book = pdf(
-        tmp_path / "harbour.pdf",
+        tmp_path / "harbour.PDF",
         [
             "The harbour master keeps a log of every ship.",
             "The harbour crane was painted purple by Otto Brandt in 1931.",
         ],
     )
     page.set_input_files("#upload-button-input", book)
-    expect(page.get_by_text("harbour.pdf").first).to_be_visible(timeout=SECONDS)
+    expect(page.get_by_text("harbour.PDF").first).to_be_visible(timeout=SECONDS)
     ask(page, "Who painted the harbour crane?")
-    expect(page.locator("body")).to_contain_text("harbour.pdf: 2 passages added", timeout=SECONDS)
-    expect(page.locator("body")).to_contain_text("harbour.pdf, p. 2", timeout=SECONDS)
+    expect(page.locator("body")).to_contain_text("harbour.PDF: 2 passages added", timeout=SECONDS)
+    expect(page.locator("body")).to_contain_text("harbour.PDF, p. 2", timeout=SECONDS)
 
 
 def test_nothing_in_a_document_or_a_question_takes_effect(

@@ -108,7 +108,7 @@ def test_the_panel_is_used_by_keyboard_and_by_selection(page: Page) -> None:
 def test_a_conversation_goes_on_while_citations_are_looked_for(page: Page) -> None:
     ask(page, HIGH)
     expect(answers(page)).to_contain_text("lamp room.", timeout=SECONDS)
-    ask(page, "Who was its last keeper?")
+    ask(page, "Who was the last keeper of the lighthouse?")
     expect(answers(page)).to_have_count(2, timeout=SECONDS)
     expect(answers(page).nth(1)).to_contain_text("Ruth Haldane", timeout=SECONDS)
     expect(answers(page).nth(0)).to_contain_text("[1]", timeout=SECONDS)
@@ -133,6 +133,19 @@ def test_a_stopped_answer_gets_citations_for_what_was_shown(page: Page) -> None:
     expect(answers(page).nth(1)).to_contain_text("Penhow", timeout=SECONDS)
 
 
+def test_an_answer_is_stopped_before_it_begins_and_the_next_one_comes(page: Page) -> None:
+    ask(page, "Tell me everything about the museum, in many sentences.")
+    expect(page.get_by_test_id("user")).to_be_visible(timeout=SECONDS)
+    ask(page, HIGH)
+    expect(page.get_by_text("An answer is being written")).to_be_visible(timeout=SECONDS)
+    page.get_by_role("button", name="Stop").click()
+    expect(page.get_by_text("Nothing was answered.")).to_be_visible(timeout=SECONDS)
+    page.get_by_role("button", name="Ask").click()
+    expect(answers(page).last).to_contain_text("38", timeout=SECONDS)
+    page.get_by_label("Clear").click()
+    expect(answers(page)).to_have_count(0)
+
+
 def test_two_users_at_once(chromium: Browser, address: str) -> None:
     contexts = [chromium.new_context(), chromium.new_context()]
     pages = [opened(one, address) for one in contexts]
@@ -148,16 +161,16 @@ def test_two_users_at_once(chromium: Browser, address: str) -> None:
 
 def test_an_uploaded_pdf_is_cited_with_its_page(page: Page, tmp_path: Path) -> None:
     book = pdf(
-        tmp_path / "harbour.pdf",
+        tmp_path / "harbour.PDF",
         [
             "The harbour master keeps a log of every ship.",
             "The harbour crane was painted purple by Otto Brandt in 1931.",
         ],
     )
     page.set_input_files("input[type=file]", book)
-    expect(page.get_by_text("harbour.pdf: 2 passages added")).to_be_visible(timeout=SECONDS)
+    expect(page.get_by_text("harbour.PDF: 2 passages added")).to_be_visible(timeout=SECONDS)
     ask(page, "Who painted the harbour crane?")
-    expect(panel(page).locator("body")).to_contain_text("harbour.pdf, p. 2", timeout=SECONDS)
+    expect(panel(page).locator("body")).to_contain_text("harbour.PDF, p. 2", timeout=SECONDS)
     broken = tmp_path / "broken.pdf"
     broken.write_bytes(b"no PDF")
     page.set_input_files("input[type=file]", broken)

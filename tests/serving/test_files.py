@@ -1,0 +1,36 @@
+"""What the service says of the files that it answers from."""
+
+from pathlib import Path
+
+import pytest
+
+from attribot_rag.retrieval import read_chunks
+from attribot_rag.serving.command import without_folders
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    for name in ("a/same.txt", "b/same.txt", "b/other.txt"):
+        path = tmp_path / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(f"This is {name}.", "utf-8")
+    return tmp_path
+
+
+def test_files_of_one_name_are_told_apart_without_their_place(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(folder)
+    for given in ([folder], [Path()], [Path("a"), folder / "b"]):
+        chunks = without_folders(read_chunks(given))
+        ids = {chunk.text: chunk.id for chunk in chunks}
+        assert ids == {
+            "This is a/same.txt.": "a/same.txt#1",
+            "This is b/same.txt.": "b/same.txt#1",
+            "This is b/other.txt.": "other.txt#1",
+        }
+        assert {chunk.metadata["file"] for chunk in chunks} == {"same.txt", "other.txt"}
+
+
+def test_no_files_are_none() -> None:
+    assert without_folders([]) == []
