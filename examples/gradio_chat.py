@@ -190,6 +190,7 @@ def ask(question: str, turns: list[Turn]):
     for piece in answer(turn, turns[:-1]):
         turn.answer += piece
         yield gr.skip(), shown(turns), gr.skip()
+    yield gr.skip(), shown(turns), gr.skip()  # which is nothing if the chat was cleared
 
 
 def stop(turns: list[Turn]) -> None:

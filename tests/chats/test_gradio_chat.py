@@ -106,16 +106,22 @@ def test_the_panel_is_used_by_keyboard_and_by_selection(page: Page) -> None:
 
 
 def test_a_conversation_goes_on_while_citations_are_looked_for(page: Page) -> None:
+    ask(page, "Tell me everything about the lighthouse, in many sentences.")
+    expect(answers(page)).to_contain_text("Maren", timeout=SECONDS)
+    before = ""
+    while (said := answers(page).inner_text()) != before:
+        before = said
+        page.wait_for_timeout(1000)
+    assert "[" not in said  # its citations take longer than the next answer
     ask(page, HIGH)
-    expect(answers(page)).to_contain_text("lamp room.", timeout=SECONDS)
-    ask(page, "Who was the last keeper of the lighthouse?")
     expect(answers(page)).to_have_count(2, timeout=SECONDS)
-    expect(answers(page).nth(1)).to_contain_text("Ruth Haldane", timeout=SECONDS)
-    expect(answers(page).nth(0)).to_contain_text("[1]", timeout=SECONDS)
-    expect(answers(page).nth(1)).to_contain_text("[", timeout=SECONDS)
-    expect(panel(page).locator("body")).to_contain_text("Ruth Haldane", timeout=SECONDS)
+    expect(answers(page).nth(1)).to_contain_text("lighthouse", timeout=SECONDS)
+    for answer in answers(page).all():
+        expect(answer).to_contain_text("[", timeout=SECONDS)
+    sentences = panel(page).locator(".attribot-sentence")
+    expect(sentences).to_have_count(1, timeout=SECONDS)
     answers(page).nth(0).click()
-    expect(panel(page).locator(".attribot-sentence").first).to_contain_text("38 metres")
+    expect(sentences).not_to_have_count(1, timeout=SECONDS)
 
 
 def test_a_stopped_answer_gets_citations_for_what_was_shown(page: Page) -> None:
@@ -137,9 +143,9 @@ def test_an_answer_is_stopped_before_it_begins_and_the_next_one_comes(page: Page
     ask(page, "Tell me everything about the museum, in many sentences.")
     expect(page.get_by_test_id("user")).to_be_visible(timeout=SECONDS)
     ask(page, HIGH)
-    expect(page.get_by_text("An answer is being written")).to_be_visible(timeout=SECONDS)
+    expect(page.get_by_text("An answer is being written").first).to_be_visible(timeout=SECONDS)
     page.get_by_role("button", name="Stop").click()
-    expect(page.get_by_text("Nothing was answered.")).to_be_visible(timeout=SECONDS)
+    expect(page.get_by_text("Nothing was answered.").first).to_be_visible(timeout=SECONDS)
     page.get_by_role("button", name="Ask").click()
     expect(answers(page).last).to_contain_text("38", timeout=SECONDS)
     page.get_by_label("Clear").click()
