@@ -95,7 +95,7 @@ def in_chat(question: str, page: httpx.Client) -> tuple[float, float]:
             first = time.perf_counter() - started
     ended = time.perf_counter()
     assert first is not None
-    _, panel = list(outputs(page, "cite", session, None))[0]
+    (_, panel), *_ = outputs(page, "cite", session, None)
     assert "<iframe" in panel, panel
     return first, time.perf_counter() - ended
 
