@@ -3,8 +3,11 @@ import os
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 
 import copy
+from collections.abc import Iterator
 
 import pytest
+from browsing import browser
+from playwright.sync_api import Browser
 from tiny_tokenizers import byte_level
 
 from attribot_rag.language_model import LanguageModel
@@ -28,3 +31,10 @@ def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> str:
     model.save_pretrained(folder)
     language_model.tokenizer.save_pretrained(folder)
     return str(folder)
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Browser]:
+    """Of a module, not of all: asyncio's tests can't run while playwright's loop does."""
+    with browser() as started:
+        yield started

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from browsing import browser, keep
+from browsing import keep
 from chatting import SECONDS, chainlit_chat, pdf
 from hostile import HTML, MARKDOWN
 from playwright.sync_api import Browser, BrowserContext, Locator, Page, expect
@@ -32,12 +32,6 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     shutil.copytree(CORPUS, folder, dirs_exist_ok=True)
     with chainlit_chat(folder) as found:
         yield found
-
-
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Browser]:
-    with browser() as started:
-        yield started
 
 
 @pytest.fixture

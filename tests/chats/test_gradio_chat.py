@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from browsing import browser, keep
+from browsing import keep
 from chatting import SECONDS, gradio_chat, pdf
 from hostile import HTML, MARKDOWN
 from playwright.sync_api import Browser, BrowserContext, FrameLocator, Locator, Page, expect
@@ -22,12 +22,6 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     shutil.copytree(CORPUS, folder, dirs_exist_ok=True)
     with gradio_chat(folder) as found:
         yield found
-
-
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Browser]:
-    with browser() as started:
-        yield started
 
 
 @pytest.fixture
@@ -117,6 +111,21 @@ def test_a_conversation_goes_on_while_citations_are_looked_for(page: Page) -> No
     expect(panel(page).locator("body")).to_contain_text("Ruth Haldane", timeout=SECONDS)
     answers(page).nth(0).click()
     expect(panel(page).locator(".attribot-sentence").first).to_contain_text("38 metres")
+
+
+def test_a_question_asked_while_a_long_answer_is_cited_is_cited_in_its_turn(page: Page) -> None:
+    ask(page, "Tell me everything about the lighthouse, in many sentences.")
+    expect(answers(page)).to_contain_text("Maren", timeout=SECONDS)
+    while page.get_by_test_id("user").count() < 2:  # refused until the answer has ended
+        ask(page, "How many passengers does the ferry Kittiwake carry?")
+        page.wait_for_timeout(300)
+    assert not page.locator("iframe").count(), "it was to be asked before the citations came"
+    expect(answers(page)).to_have_count(2, timeout=SECONDS)
+    sentence = panel(page).locator(".attribot-sentence").first
+    expect(sentence).to_contain_text("passengers", timeout=SECONDS)
+    answers(page).nth(0).click()
+    expect(sentence).to_contain_text("Maren")
+    expect(sentence).not_to_contain_text("passengers")
 
 
 def test_a_stopped_answer_gets_citations_for_what_was_shown(page: Page) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from browsing import Shown, browser, keep
+from browsing import Shown, keep
 from handmade import FERRY, ISLAND, NOTHING_STANDS_OUT, handmade
 from hostile import ADDRESSES, HOSTILE, HTML
 from playwright.sync_api import Browser, Locator, Page, expect
@@ -14,12 +14,6 @@ from playwright.sync_api import Browser, Locator, Page, expect
 from attribot_rag import Attribution, Document, Verdict
 
 TICKET = "A single ticket costs 18 crowns."
-
-
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Browser]:
-    with browser() as started:
-        yield started
 
 
 @pytest.fixture

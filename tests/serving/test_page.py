@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from browsing import browser, keep
+from browsing import keep
 from playwright.sync_api import Browser, Page, expect
 from running import CORPUS, TOKEN, service
 
@@ -18,12 +18,6 @@ SECONDS = 120_000
 def address() -> Iterator[str]:
     with service(DEFAULT_MODEL) as (found, _):
         yield found
-
-
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Browser]:
-    with browser() as started:
-        yield started
 
 
 @pytest.fixture
