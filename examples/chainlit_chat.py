@@ -40,6 +40,7 @@ FOLDER = Path(os.environ.get("CHAT_FOLDER") or Path(__file__).parent / "corpus")
 STORE = Path(tempfile.gettempdir()) / f"attribot-chainlit-chat-{getpass.getuser()}"
 POLICY = "default-src 'self' 'unsafe-inline' data: blob:; connect-src 'self' ws: wss:"
 SUFFIXES = (".md", ".txt", ".pdf")
+LONGEST = 2000  # characters of a question
 
 local = load_model()  # the embedded one; any loaded model with its tokenizer will do
 postprocessor = AttributionPostprocessor(mode="background")
@@ -141,9 +142,8 @@ async def reply(message: cl.Message) -> None:
         await receive(element)
     if not message.content.strip():
         return
-    if not collection.count():
-        told = f"There is nothing to answer from; add a {', '.join(SUFFIXES)} file."
-        await cl.Message(escape_markdown(told)).send()
+    if refusal := reason_not_to_answer(message.content):
+        await cl.Message(escape_markdown(refusal)).send()
         return
     if before := cl.user_session.get("answering"):
         await asyncio.wait([before])  # it was stopped, but may not have ended
@@ -156,6 +156,14 @@ async def reply(message: cl.Message) -> None:
         stopped.set()  # somebody pressed stop, or it has ended
 
 
+def reason_not_to_answer(question: str) -> str:
+    if len(question) > LONGEST:
+        return f"The question has {len(question)} characters; please ask with at most {LONGEST}."
+    if not collection.count():
+        return f"There is nothing to answer from; add a {', '.join(SUFFIXES)} file."
+    return ""
+
+
 async def receive(element: cl.element.Element) -> None:
     """Add an uploaded file, and say what came of it."""
     try:
@@ -163,7 +171,7 @@ async def receive(element: cl.element.Element) -> None:
     except ValueError as error:
         told = str(error)
     else:
-        told = f"{element.name}: {passages} passages added"
+        told = f"{element.name}: {passages} passage{'s' * (passages != 1)} added"
     await cl.Message(escape_markdown(told)).send()
 
 

@@ -37,6 +37,7 @@ FOLDER = Path(os.environ.get("CHAT_FOLDER") or Path(__file__).parent / "corpus")
 STORE = Path(tempfile.gettempdir()) / f"attribot-gradio-chat-{getpass.getuser()}"
 TITLE = "What caused the answer?"
 SUFFIXES = (".md", ".txt", ".pdf")
+LONGEST = 2000  # characters of a question
 EARLIER = 2  # answers of the conversation that the model is shown
 NOT_YET = "<p>What caused the answer is shown here when it is known.</p>"
 
@@ -175,6 +176,8 @@ def reason_not_to_answer(question: str, turns: list[Turn]) -> str:
         return "An answer is being written; stop it, or wait for its end."
     if not question.strip():
         return "Please ask something."
+    if len(question) > LONGEST:
+        return f"The question has {len(question)} characters; please ask with at most {LONGEST}."
     if not store.get(limit=1)["ids"]:
         return f"There is nothing to answer from; add a {', '.join(SUFFIXES)} file."
     return ""
@@ -244,7 +247,7 @@ def upload(path: str) -> None:
         passages = add(Path(path))
     except ValueError as error:
         raise gr.Error(str(error), print_exception=False) from error
-    gr.Info(f"{Path(path).name}: {passages} passages added")
+    gr.Info(f"{Path(path).name}: {passages} passage{'s' * (passages != 1)} added")
 
 
 theme = gr.themes.Default(primary_hue="blue").set(button_primary_background_fill="*primary_700")

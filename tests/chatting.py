@@ -3,7 +3,6 @@
 import os
 import socket
 import subprocess
-import tempfile
 import time
 import urllib.request
 from collections.abc import Iterator, Sequence
@@ -19,23 +18,22 @@ SECONDS = 120_000
 
 
 @contextmanager
-def gradio_chat(folder: Path) -> Iterator[str]:
-    """The address of the Gradio chat about the files of a folder."""
+def gradio_chat(folder: Path, temporary: Path) -> Iterator[str]:
+    """The address of the Gradio chat about a folder; its store is in the other."""
     port = _free_port()
     command = [_environment("gradio", "python"), ROOT / "examples" / "gradio_chat.py"]
-    with _running(command, port, GRADIO_SERVER_PORT=str(port), CHAT_FOLDER=str(folder)):
+    with _running(command, port, temporary, GRADIO_SERVER_PORT=str(port), CHAT_FOLDER=str(folder)):
         yield f"http://127.0.0.1:{port}"
 
 
 @contextmanager
-def chainlit_chat(folder: Path) -> Iterator[str]:
-    """The address of the Chainlit chat about the files of a folder."""
+def chainlit_chat(folder: Path, temporary: Path) -> Iterator[str]:
+    """The address of the Chainlit chat about a folder; its store is in the other."""
     port = _free_port()
     example = ROOT / "examples" / "chainlit_chat.py"
     command = [_environment("chainlit", "chainlit"), "run", example, "--headless", "--port", port]
-    with (
-        tempfile.TemporaryDirectory() as root,
-        _running(command, port, CHAINLIT_APP_ROOT=root, CHAT_FOLDER=str(folder)),
+    with _running(
+        command, port, temporary, CHAINLIT_APP_ROOT=str(temporary), CHAT_FOLDER=str(folder)
     ):
         yield f"http://127.0.0.1:{port}"
 
@@ -63,25 +61,26 @@ def _free_port() -> int:
 
 
 @contextmanager
-def _running(command: Sequence[object], port: int, **variables: str) -> Iterator[None]:
-    """A process that listens; its store is a new one."""
-    with tempfile.TemporaryDirectory() as folder:
-        said = Path(folder, "said.txt")
-        with said.open("w") as log:
-            process = subprocess.Popen(
-                list(map(str, command)),
-                stdout=log,
-                stderr=log,
-                env={**os.environ, "HF_HUB_OFFLINE": "1", "TMPDIR": folder, **variables},
-            )
-        try:
-            while not _listens(port):
-                assert process.poll() is None, said.read_text("utf-8")
-                time.sleep(0.2)
-            yield
-        finally:
-            process.kill()
-            process.wait()
+def _running(
+    command: Sequence[object], port: int, temporary: Path, **variables: str
+) -> Iterator[None]:
+    """A process that listens, and is killed at the end."""
+    said = temporary / "said.txt"
+    with said.open("w") as log:
+        process = subprocess.Popen(
+            list(map(str, command)),
+            stdout=log,
+            stderr=log,
+            env={**os.environ, "HF_HUB_OFFLINE": "1", "TMPDIR": str(temporary), **variables},
+        )
+    try:
+        while not _listens(port):
+            assert process.poll() is None, said.read_text("utf-8")
+            time.sleep(0.2)
+        yield
+    finally:
+        process.kill()
+        process.wait()
 
 
 def _listens(port: int) -> bool:

@@ -30,7 +30,7 @@ CHAINLITS_OWN = {
 def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     folder = tmp_path_factory.mktemp("documents")
     shutil.copytree(CORPUS, folder, dirs_exist_ok=True)
-    with chainlit_chat(folder) as found:
+    with chainlit_chat(folder, tmp_path_factory.mktemp("temporary")) as found:
         yield found
 
 
@@ -107,6 +107,11 @@ def test_an_answer_is_stopped_before_it_begins_and_the_next_one_comes(page: Page
     said = answers(page).all_inner_texts()
     assert "38 metres" in said[-1]
     assert not any("museum" in text.lower() for text in said)
+
+
+def test_a_question_that_is_too_long_is_refused(page: Page) -> None:
+    ask(page, HIGH * 100)
+    expect(answers(page)).to_contain_text("2700 characters", timeout=SECONDS)
 
 
 def test_two_users_at_once(chromium: Browser, address: str) -> None:

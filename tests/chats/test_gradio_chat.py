@@ -20,7 +20,7 @@ HIGH, DESIGNED = "How high is the lighthouse?", "Who designed the lighthouse?"
 def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     folder = tmp_path_factory.mktemp("documents")
     shutil.copytree(CORPUS, folder, dirs_exist_ok=True)
-    with gradio_chat(folder) as found:
+    with gradio_chat(folder, tmp_path_factory.mktemp("temporary")) as found:
         yield found
 
 
@@ -156,6 +156,13 @@ def test_an_answer_is_stopped_before_it_begins_and_the_next_one_comes(page: Page
     expect(answers(page)).to_have_count(0)
 
 
+def test_a_question_that_is_too_long_is_refused_and_not_lost(page: Page) -> None:
+    ask(page, HIGH * 100)
+    expect(page.get_by_text("2700 characters")).to_be_visible(timeout=SECONDS)
+    expect(page.get_by_label("Question")).to_have_value(HIGH * 100)
+    expect(page.get_by_test_id("user")).to_have_count(0)
+
+
 def test_two_users_at_once(chromium: Browser, address: str) -> None:
     contexts = [chromium.new_context(), chromium.new_context()]
     pages = [opened(one, address) for one in contexts]
@@ -185,6 +192,27 @@ def test_an_uploaded_pdf_is_cited_with_its_page(page: Page, tmp_path: Path) -> N
     broken.write_bytes(b"no PDF")
     page.set_input_files("input[type=file]", broken)
     expect(page.get_by_text("broken.pdf can't be read")).to_be_visible(timeout=SECONDS)
+
+
+def test_what_was_uploaded_outlives_a_kill_and_what_left_the_folder_is_forgotten(
+    context: BrowserContext, tmp_path: Path
+) -> None:
+    folder, temporary = tmp_path / "documents", tmp_path / "temporary"
+    folder.mkdir()
+    temporary.mkdir()
+    left, added = folder / "left.txt", tmp_path / "added.txt"
+    left.write_text("The harbour bell was cast by Jonas Wick.")
+    added.write_text("The harbour crane was painted purple by Otto Brandt.")
+    with gradio_chat(folder, temporary) as address:
+        page = opened(context, address)
+        page.set_input_files("input[type=file]", added)
+        expect(page.get_by_text("added.txt: 1 passage added")).to_be_visible(timeout=SECONDS)
+    left.unlink()
+    with gradio_chat(folder, temporary) as address:
+        page = opened(context, address)
+        ask(page, "Who painted the harbour crane?")
+        expect(panel(page).locator("body")).to_contain_text("added.txt", timeout=SECONDS)
+        expect(panel(page).locator("body")).not_to_contain_text("left.txt")
 
 
 def test_nothing_in_a_document_or_a_question_takes_effect(
