@@ -18,8 +18,8 @@ from attribot_rag import Document, LanguageModel, load_model
 from attribot_rag.context import Ablation
 from attribot_rag.methods import Auto, Hierarchical, Masked, Method
 from attribot_rag.scoring import Scorer, ScoringModels, ScoringOptions
-from benchmarks.faithfulness.answers import Answer, answer
-from benchmarks.faithfulness.examples import Example
+from benchmarks.answers import Answer, answer
+from benchmarks.examples import Example
 
 LENGTHS = (500, 1000, 2000, 4000, 8000)
 METHODS: dict[str, Method] = {

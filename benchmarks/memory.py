@@ -15,8 +15,8 @@ from pathlib import Path
 from attribot_rag import load_model
 from attribot_rag.methods import METHODS
 from attribot_rag.scoring import Scorer, ScoringModels
-from benchmarks.faithfulness.answers import answer
-from benchmarks.faithfulness.examples import hotpotqa
+from benchmarks.answers import answer
+from benchmarks.examples import hotpotqa
 from benchmarks.speed import PeakMemory
 
 

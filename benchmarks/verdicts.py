@@ -21,8 +21,8 @@ from pathlib import Path
 from tqdm import tqdm
 
 from attribot_rag import Attribution, Attributor, LanguageModel, load_model
-from benchmarks.faithfulness.answers import answer
-from benchmarks.faithfulness.examples import (
+from benchmarks.answers import answer
+from benchmarks.examples import (
     Example,
     hotpotqa,
     squad_irrelevant,

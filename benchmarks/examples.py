@@ -12,6 +12,7 @@ from typing import Any
 from attribot_rag import Document
 
 SEED = 0
+PARAGRAPHS = 4
 
 
 @dataclass(frozen=True)
@@ -53,33 +54,22 @@ def _supporting_facts(one: dict[str, Any]) -> Iterator[str]:
             yield context[title][index].strip()
 
 
-def squad(path: Path, count: int, num_paragraphs: int) -> list[Example]:
-    """Answerable questions on one of `num_paragraphs` paragraphs in a row of the same article."""
-    articles = json.loads(path.read_text())["data"]
-    chooser = random.Random(f"{SEED} {num_paragraphs} False")
-    return [
-        _squad_example(articles, *one, num_paragraphs, chooser)
-        for one in chooser.sample(_asked(articles), count)
-    ]
-
-
 def squad_with_placebos(path: Path, count: int, num_placebos: int = 2) -> list[Example]:
-    """The same with paragraphs of the next article put among four: they cannot be the cause.
+    """Questions on four paragraphs, with some of the next article among them: not the cause.
 
-    Their ids begin with "placebo".
+    The ids of these begin with "placebo".
     """
     articles = json.loads(path.read_text())["data"]
     chooser = random.Random(f"{SEED} placebo")
     found = []
     for index, paragraph, question in chooser.sample(_asked(articles), count):
-        example = _squad_example(articles, index, paragraph, question, 4, chooser)
+        example = _squad_example(articles, index, paragraph, question, "squad-placebo", chooser)
         other = articles[(index + 1) % len(articles)]["paragraphs"]
         documents = list(example.documents)
         for held in chooser.sample(other, num_placebos):
             placebo = Document(held["context"].strip(), id=f"placebo {other.index(held)}")
             documents.insert(chooser.randrange(len(documents) + 1), placebo)
-        key = example.key.replace("squad-4", "squad-placebo")
-        found.append(replace(example, key=key, documents=tuple(documents)))
+        found.append(replace(example, documents=tuple(documents)))
     return found
 
 
@@ -89,11 +79,11 @@ def squad_irrelevant(path: Path, count: int) -> list[Example]:
     chooser = random.Random(f"{SEED} irrelevant")
     found = []
     for index, paragraph, question in chooser.sample(_asked(articles), count):
-        example = _squad_example(articles, index, paragraph, question, 4, chooser)
+        example = _squad_example(articles, index, paragraph, question, "squad-irrelevant", chooser)
         other = articles[(index + 1) % len(articles)]["paragraphs"]
-        documents = [Document(held["context"].strip()) for held in chooser.sample(other, 4)]
-        key = example.key.replace("squad-4", "squad-irrelevant")
-        found.append(replace(example, key=key, documents=tuple(documents), evidence=()))
+        drawn = chooser.sample(other, PARAGRAPHS)
+        documents = tuple(Document(held["context"].strip()) for held in drawn)
+        found.append(replace(example, documents=documents, evidence=()))
     return found
 
 
@@ -112,21 +102,22 @@ def _squad_example(
     index: int,
     paragraph: int,
     question: dict[str, Any],
-    num_paragraphs: int,
+    data_set: str,
     chooser: random.Random,
 ) -> Example:
+    """On paragraphs in a row of the same article."""
     article = articles[index]
-    last = len(article["paragraphs"]) - num_paragraphs
-    nearest = range(max(0, paragraph - num_paragraphs + 1), min(paragraph, last) + 1)
+    last = len(article["paragraphs"]) - PARAGRAPHS
+    nearest = range(max(0, paragraph - PARAGRAPHS + 1), min(paragraph, last) + 1)
     start = chooser.choice(nearest)
     answers = tuple(dict.fromkeys(answer["text"] for answer in question["answers"]))
     return Example(
-        key=f"squad-{num_paragraphs}/{question['id']}",
+        key=f"{data_set}/{question['id']}",
         question=question["question"],
         documents=tuple(
             Document(held["context"].strip(), id=f"{article['title']} {number}")
             for number, held in enumerate(
-                article["paragraphs"][start : start + num_paragraphs], start=start
+                article["paragraphs"][start : start + PARAGRAPHS], start=start
             )
         ),
         answers=answers,
