@@ -111,7 +111,7 @@ def outputs(page: httpx.Client, event: str, session: str, *given: object) -> Ite
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rounds", type=int, default=16)
+    parser.add_argument("--rounds", type=int, default=32)
     parser.add_argument("--port", type=int, default=7960)
     options = parser.parse_args()
     gradio_chat.store = Chroma("chat", gradio_chat.embeddings)
@@ -124,14 +124,18 @@ def main() -> None:
     ):
         for number in range(options.rounds + 1):  # the first round only warms up
             question = QUESTIONS[number % len(QUESTIONS)]
-            alone = bare(question)
-            measured.append((alone, *in_chat(question, page)))
+            if number % 2:  # neither always follows the other
+                measured.append((bare(question), *in_chat(question, page)))
+            else:
+                shown, cited = in_chat(question, page)
+                measured.append((bare(question), shown, cited))
     ratios = [shown / alone for alone, shown, _ in measured[1:]]
     alone, shown, cited = (statistics.median(column) for column in zip(*measured[1:], strict=True))
     print(f"{hardware()}, {options.rounds} rounds, medians")
     print(f"first token, chain     {alone:.3f} s")
     print(f"first token, chat      {shown:.3f} s")
-    print(f"ratio                  {statistics.median(ratios):.3f}")
+    low, ratio, high = statistics.quantiles(ratios)
+    print(f"ratio                  {ratio:.3f}, quartiles {low:.3f} and {high:.3f}")
     print(f"then until citations   {cited:.3f} s")
 
 
