@@ -47,7 +47,12 @@ def running(port: int) -> Iterator[str]:
             [sys.executable, EXAMPLES / "gradio_chat.py"],
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
-            env={**os.environ, "GRADIO_SERVER_PORT": str(port), "TMPDIR": folder},
+            env={
+                **os.environ,
+                "GRADIO_SERVER_PORT": str(port),
+                "CHAT_FOLDER": str(EXAMPLES / "corpus"),
+                "CHAT_STORE": folder,
+            },
         )
         address = f"http://127.0.0.1:{port}"
         try:
@@ -90,7 +95,7 @@ def in_chat(question: str, page: httpx.Client) -> tuple[float, float]:
     session = uuid4().hex
     started = time.perf_counter()
     first = None
-    for _, conversation, _ in outputs(page, "ask", session, question, None):
+    for _, conversation, *_ in outputs(page, "ask", session, question, None):
         if first is None and len(conversation or ()) == 2:
             first = time.perf_counter() - started
     ended = time.perf_counter()
@@ -114,6 +119,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=32)
     parser.add_argument("--port", type=int, default=7960)
     options = parser.parse_args()
+    gradio_chat.handler.close()  # nothing records what the chain says here
     gradio_chat.store = Chroma("chat", gradio_chat.embeddings)
     for path in sorted((EXAMPLES / "corpus").iterdir()):
         gradio_chat.add(path)

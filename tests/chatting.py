@@ -8,18 +8,21 @@ import urllib.request
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from textwrap import dedent
 from urllib.error import URLError
 
 from matplotlib.backends.backend_pdf import PdfPages
 from matplotlib.figure import Figure
 
 ROOT = Path(__file__).parents[1]
-SECONDS = 120_000
+PATIENCE = 120_000  # milliseconds
+LONG_TO_READ = f"Tell me about the museum{', in many sentences' * 80}."
+"""There is time to stop its answer before it begins."""
 
 
 @contextmanager
 def gradio_chat(folder: Path, temporary: Path) -> Iterator[str]:
-    """The address of the Gradio chat about a folder; its store is in the other."""
+    """The address of the Gradio chat about a folder; its store is kept in the other."""
     port = _free_port()
     command = [_environment("gradio", "python"), ROOT / "examples" / "gradio_chat.py"]
     with _running(command, port, temporary, GRADIO_SERVER_PORT=str(port), CHAT_FOLDER=str(folder)):
@@ -28,7 +31,7 @@ def gradio_chat(folder: Path, temporary: Path) -> Iterator[str]:
 
 @contextmanager
 def chainlit_chat(folder: Path, temporary: Path) -> Iterator[str]:
-    """The address of the Chainlit chat about a folder; its store is in the other."""
+    """The address of the Chainlit chat about a folder; its store is kept in the other."""
     port = _free_port()
     example = ROOT / "examples" / "chainlit_chat.py"
     command = [_environment("chainlit", "chainlit"), "run", example, "--headless", "--port", port]
@@ -36,6 +39,16 @@ def chainlit_chat(folder: Path, temporary: Path) -> Iterator[str]:
         command, port, temporary, CHAINLIT_APP_ROOT=str(temporary), CHAT_FOLDER=str(folder)
     ):
         yield f"http://127.0.0.1:{port}"
+
+
+def run_in_gradio_chat(code: str, temporary: Path) -> None:
+    """Run code with the Gradio chat's environment, beside its file."""
+    subprocess.run(
+        [_environment("gradio", "python"), "-c", dedent(code)],
+        check=True,
+        cwd=ROOT / "examples",
+        env={**os.environ, "HF_HUB_OFFLINE": "1", "CHAT_STORE": str(temporary)},
+    )
 
 
 def pdf(path: Path, pages: list[str]) -> Path:
@@ -71,7 +84,12 @@ def _running(
             list(map(str, command)),
             stdout=log,
             stderr=log,
-            env={**os.environ, "HF_HUB_OFFLINE": "1", "TMPDIR": str(temporary), **variables},
+            env={
+                **os.environ,
+                "HF_HUB_OFFLINE": "1",
+                "CHAT_STORE": str(temporary / "store"),
+                **variables,
+            },
         )
     try:
         while not _listens(port):

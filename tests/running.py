@@ -17,16 +17,21 @@ TOKEN = "open-sesame"
 
 
 @contextmanager
-def service(model: str, *options: str) -> Iterator[tuple[str, psutil.Process]]:
+def service(
+    model: str, *options: str, token: str | None = TOKEN
+) -> Iterator[tuple[str, psutil.Process]]:
     """The address of one that has begun to listen, and its process."""
     command = [sys.executable, "-m", "attribot_rag", "serve", str(CORPUS), "--model", model]
+    environment = {key: value for key, value in os.environ.items() if key != "ATTRIBOT_RAG_TOKEN"}
+    if token is not None:
+        environment["ATTRIBOT_RAG_TOKEN"] = token
     with tempfile.TemporaryDirectory() as folder:
         said = Path(folder, "said.txt")
         with said.open("w") as log:
             process = subprocess.Popen(
                 [*command, "--port", "0", *options],
                 stderr=log,
-                env={**os.environ, "ATTRIBOT_RAG_TOKEN": TOKEN},
+                env=environment,
             )
         try:
             while not (found := re.search(r"running on (http://\S+)", said.read_text("utf-8"))):

@@ -44,6 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def serve(options: argparse.Namespace) -> None:
     """Load the model and serve until Ctrl-C or a signal; raises InvalidInput for bad options."""
     import uvicorn
+    from starlette.middleware.trustedhost import TrustedHostMiddleware
 
     from attribot_rag.serving.app import Limits, create_app
 
@@ -60,6 +61,9 @@ def serve(options: argparse.Namespace) -> None:
         limits=Limits(options.waiting, options.max_bytes, options.seconds),
         method=options.method,
     )
+    if token is None and options.host != "::1":
+        # A page whose name was made to lead here (DNS rebinding) may not read what is served.
+        app.add_middleware(TrustedHostMiddleware, allowed_hosts=["localhost", "127.0.0.1"])
     uvicorn.run(app, host=options.host, port=options.port, server_header=False, log_level="info")
 
 

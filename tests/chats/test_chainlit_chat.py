@@ -4,11 +4,13 @@ import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import urlsplit
 
+import httpx
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from browsing import keep
-from chatting import SECONDS, chainlit_chat, pdf
+from chatting import LONG_TO_READ, PATIENCE, chainlit_chat, pdf
 from hostile import HTML, MARKDOWN
 from playwright.sync_api import Browser, BrowserContext, Locator, Page, expect
 from running import CORPUS
@@ -37,7 +39,7 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 @pytest.fixture
 def context(chromium: Browser) -> Iterator[BrowserContext]:
     context = chromium.new_context(viewport={"width": 1280, "height": 800})
-    context.set_default_timeout(SECONDS)
+    context.set_default_timeout(PATIENCE)
     yield context
     context.close()
 
@@ -86,24 +88,24 @@ def test_an_answer_is_streamed_and_its_citations_follow_as_elements(page: Page) 
 
 def test_a_stopped_answer_gets_citations_for_what_was_shown(page: Page) -> None:
     ask(page, "Tell me everything about the lighthouse, in many sentences.")
-    expect(answers(page).first).to_contain_text("Maren", timeout=SECONDS)
+    expect(answers(page).first).to_contain_text("Maren", timeout=PATIENCE)
     page.locator("#stop-button").click()
     before = answers(page).first.inner_text()
     expect(answers(page).first).to_contain_text(
-        re.compile("what caused the answer", re.IGNORECASE), timeout=SECONDS
+        re.compile("what caused the answer", re.IGNORECASE), timeout=PATIENCE
     )
     said = re.sub(r" \[[\d or]+\]|\n.*", "", answers(page).first.inner_text())
     assert said.startswith(before)
     assert len(said) < len(before) + 60
     ask(page, DESIGNED)
-    expect(answers(page).last).to_contain_text("Penhow", timeout=SECONDS)
+    expect(answers(page).last).to_contain_text("Penhow", timeout=PATIENCE)
 
 
 def test_an_answer_is_stopped_before_it_begins_and_the_next_one_comes(page: Page) -> None:
-    ask(page, "Tell me everything about the museum, in many sentences.")
+    ask(page, LONG_TO_READ)
     page.locator("#stop-button").click()
     ask(page, HIGH)
-    expect(answers(page).last).to_contain_text("[1]", timeout=SECONDS)
+    expect(answers(page).last).to_contain_text("[1]", timeout=PATIENCE)
     said = answers(page).all_inner_texts()
     assert "38 metres" in said[-1]
     assert not any("museum" in text.lower() for text in said)
@@ -111,7 +113,7 @@ def test_an_answer_is_stopped_before_it_begins_and_the_next_one_comes(page: Page
 
 def test_a_question_that_is_too_long_is_refused(page: Page) -> None:
     ask(page, HIGH * 100)
-    expect(answers(page)).to_contain_text("2700 characters", timeout=SECONDS)
+    expect(answers(page)).to_contain_text("2700 characters", timeout=PATIENCE)
 
 
 def test_two_users_at_once(chromium: Browser, address: str) -> None:
@@ -120,8 +122,8 @@ def test_two_users_at_once(chromium: Browser, address: str) -> None:
     for page, question in zip(pages, (HIGH, DESIGNED), strict=True):
         ask(page, question)
     for page, said in zip(pages, ("38 metres", "Penhow"), strict=True):
-        expect(answers(page).first).to_contain_text(said, timeout=SECONDS)
-        expect(answers(page).first).to_contain_text("[1]", timeout=SECONDS)
+        expect(answers(page).first).to_contain_text(said, timeout=PATIENCE)
+        expect(answers(page).first).to_contain_text("[1]", timeout=PATIENCE)
     for one in contexts:
         one.close()
 
@@ -135,10 +137,10 @@ def test_an_uploaded_pdf_is_cited_with_its_page(page: Page, tmp_path: Path) -> N
         ],
     )
     page.set_input_files("#upload-button-input", book)
-    expect(page.get_by_text("harbour.PDF").first).to_be_visible(timeout=SECONDS)
+    expect(page.get_by_text("harbour.PDF").first).to_be_visible(timeout=PATIENCE)
     ask(page, "Who painted the harbour crane?")
-    expect(page.locator("body")).to_contain_text("harbour.PDF: 2 passages added", timeout=SECONDS)
-    expect(page.locator("body")).to_contain_text("harbour.PDF, p. 2", timeout=SECONDS)
+    expect(page.locator("body")).to_contain_text("harbour.PDF: 2 passages added", timeout=PATIENCE)
+    expect(page.locator("body")).to_contain_text("harbour.PDF, p. 2", timeout=PATIENCE)
 
 
 def test_nothing_in_a_document_or_a_question_takes_effect(
@@ -150,13 +152,43 @@ def test_nothing_in_a_document_or_a_question_takes_effect(
     evil = tmp_path / "zanzibar.md"
     evil.write_text("\n\n".join(f"Zanzibar {text}" for text in (*HTML, *MARKDOWN)), "utf-8")
     page.set_input_files("#upload-button-input", evil)
-    expect(page.get_by_text("zanzibar.md").first).to_be_visible(timeout=SECONDS)
+    expect(page.get_by_text("zanzibar.md").first).to_be_visible(timeout=PATIENCE)
     ask(page, f"What does Zanzibar say? {HTML[0]} {MARKDOWN[2]}")
     expect(answers(page).last).to_contain_text(
-        re.compile("what caused the answer", re.IGNORECASE), timeout=SECONDS
+        re.compile("what caused the answer", re.IGNORECASE), timeout=PATIENCE
     )
     page.wait_for_timeout(500)
     assert [one for one in happened if not one.startswith((address, "data:", "blob:"))] == []
+
+
+@pytest.mark.parametrize(
+    ("path", "headers"),
+    [
+        ("/", {"Origin": "https://elsewhere.example"}),
+        ("/project/settings", {"Host": "elsewhere.example"}),
+        ("/ws/socket.io/?EIO=4&transport=polling", {"Origin": "https://elsewhere.example"}),
+        (
+            "/ws/socket.io/?EIO=4&transport=websocket",
+            {
+                "Origin": "https://elsewhere.example",
+                "Connection": "Upgrade",
+                "Upgrade": "websocket",
+                "Sec-WebSocket-Version": "13",
+                "Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ==",
+            },
+        ),
+    ],
+)
+def test_pages_of_other_sites_are_refused(address: str, path: str, headers: dict[str, str]) -> None:
+    assert httpx.get(f"{address}{path}", headers=headers).status_code in (400, 403)
+    own = {**headers, "Origin": address, "Host": urlsplit(address).netloc}
+    with httpx.stream("GET", f"{address}{path}", headers=own) as answer:
+        assert answer.status_code in (101, 200)
+
+
+def test_a_question_can_not_be_edited_behind_the_model_s_back(address: str) -> None:
+    settings = httpx.get(f"{address}/project/settings").json()
+    assert settings["features"]["edit_message"] is False
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -170,7 +202,7 @@ def test_it_is_accessible_but_for_its_frame_and_fits_a_phone(
     )
     page = opened(context, address)
     ask(page, HIGH)
-    expect(answers(page).first).to_contain_text("[1]", timeout=SECONDS)
+    expect(answers(page).first).to_contain_text("[1]", timeout=PATIENCE)
     assert page.evaluate("document.documentElement.scrollWidth") <= 360
     found = Axe().run(page).response["violations"]
     serious = {one["id"] for one in found if one["impact"] in ("serious", "critical")}

@@ -145,3 +145,11 @@ def test_other_machines_need_a_token(folder: Path) -> None:
     )
     assert found.returncode == 2
     assert "ATTRIBOT_RAG_TOKEN" in found.stderr
+
+
+def test_without_a_token_it_answers_to_the_names_of_this_machine_only(folder: Path) -> None:
+    with service(str(folder), token=None) as (address, _):
+        assert httpx.get(f"{address}/health").status_code == 200
+        for path in ("/health", "/"):
+            answer = httpx.get(f"{address}{path}", headers={"Host": "elsewhere.example"})
+            assert answer.status_code == 400
