@@ -6,7 +6,7 @@ import argparse
 import shlex
 import sys
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain, zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -93,11 +93,15 @@ def evaluate(options: argparse.Namespace) -> str:
                 raise InvalidInput(f"{path} is no file; pass two results.jsonl")
         return comparison(*map(Results, options.compare))
     examples, problems = _examples(options)
+    try:
+        options.output.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InvalidInput(f"--output {options.output}: {error.strerror}") from error
     results = Results(options.output / "results.jsonl")
     outcome, methods, model = _run(options, examples, results)
-    problems += [f"{key}: {reason}" for key, reason in outcome.problems.items()]
+    problems += _told(outcome.problems)
     problems += [f"{name}: {reason}" for name, reason in outcome.unsupported.items()]
-    written = _write(options, results.only(outcome.keys, methods), model)
+    written = _write(options, results.only(outcome.keys, methods), model, problems)
     ending = ["The time is up; the same command goes on."] if outcome.out_of_time else []
     return "\n".join([*problems, *ending, f"Written: {', '.join(map(str, written))}"]) + "\n"
 
@@ -118,6 +122,9 @@ def _examples(options: argparse.Namespace) -> tuple[list[Example], list[str]]:
     if problems:
         problems.append(f"{len(problems)} bad lines were left out.")
     in_turn = [one for one in chain.from_iterable(zip_longest(*drawn)) if one is not None]
+    sets = Counter([*(_FORMATS.keys() - {"log"}), *(path.stem for path in options.log)])
+    if twice := [name for name, count in sets.items() if count > 1]:
+        raise InvalidInput(f"two data sets of the name {twice[0]!r}; give a log another name")
     repeated = [key for key, count in Counter(one.key for one in in_turn).items() if count > 1]
     if repeated:
         raise InvalidInput(
@@ -156,7 +163,16 @@ def _run(
     return outcome, list(chosen), f"{Path(language_model.name).name}, {dtype}"
 
 
-def _write(options: argparse.Namespace, results: Results, model: str) -> Iterator[Path]:
+def _told(problems: Mapping[str, str]) -> Iterator[str]:
+    """Each reason once, with the first that it is true of."""
+    for reason, count in Counter(problems.values()).items():
+        first = next(key for key, one in problems.items() if one == reason)
+        yield f"{first}: {reason}" if count == 1 else f"{first} and {count - 1} more: {reason}"
+
+
+def _write(
+    options: argparse.Namespace, results: Results, model: str, problems: Sequence[str]
+) -> Iterator[Path]:
     from attribot_rag.evaluation.figures import draw
     from attribot_rag.evaluation.report import report
     from attribot_rag.evaluation.tables import write_parquet
@@ -165,5 +181,5 @@ def _write(options: argparse.Namespace, results: Results, model: str) -> Iterato
     figures = draw(results, options.output)
     command = shlex.join(["attribot-rag", *options.arguments])
     path = options.output / "report.md"
-    path.write_text(report(results, model, command, figures), encoding="utf-8")
+    path.write_text(report(results, model, command, figures, problems), encoding="utf-8")
     yield from (path, *figures, write_parquet(results, options.output / "results.parquet"))

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from attribot_rag.context import Ablation, Context, DocumentSpan
-from attribot_rag.errors import InvalidInput, UnsupportedModel
+from attribot_rag.errors import AttributionError, InvalidInput, UnsupportedModel
 from attribot_rag.evaluation.ablations import (
     Removed,
     group_ablations,
@@ -23,6 +23,7 @@ from attribot_rag.evaluation.results import Ablated, Answered, Results, Scored
 from attribot_rag.language_model import LanguageModel
 from attribot_rag.methods import Auto, Method
 from attribot_rag.scoring import Progress, ScoringModels
+from attribot_rag.scoring.memory import naming_out_of_memory
 
 _DECIMALS = 4
 
@@ -47,7 +48,10 @@ class EvaluationOptions:
 
 @dataclass
 class Outcome:
-    """How a run ended: the examples that have results, and what was left out, and why."""
+    """How a run ended: the examples that have results, and what was left out, and why.
+
+    `problems` are by example, or example and method, `unsupported` by method.
+    """
 
     keys: list[str] = field(default_factory=list)
     problems: dict[str, str] = field(default_factory=dict)
@@ -101,7 +105,7 @@ class Evaluation:
                 answered = answer(question, self._language_model, self._options.clock)
                 if answered is None:
                     self._outcome.problems[example.key] = "the model answered with nothing"
-        except InvalidInput as error:
+        except AttributionError as error:
             self._outcome.problems[example.key] = str(error)
         measuring = None if answered is None else self._measuring(answered)
         for name in self._methods:
@@ -138,13 +142,17 @@ class Evaluation:
     def _score(self, measuring: Measuring, name: str) -> None:
         if name in self._outcome.unsupported or self._known_scores(measuring.record, name):
             return
-        if not self._warm:  # the first run makes twins and probes
-            self._warm = True
-            Auto().run(measuring.scorer())
+        record = measuring.record
         try:
-            found = measuring.run(name, self._methods[name])
-        except (UnsupportedModel, InvalidInput) as error:
+            with naming_out_of_memory(record.prompt_tokens + record.response_tokens):
+                if not self._warm:  # the first run makes twins and probes
+                    self._warm = True
+                    Auto().run(measuring.scorer())
+                found = measuring.run(name, self._methods[name])
+        except UnsupportedModel as error:
             self._outcome.unsupported[name] = str(error)
+        except AttributionError as error:  # another example may fit
+            self._outcome.problems[f"{record.key}, {name}"] = str(error)
         else:
             self._results.add(found)
 
@@ -152,7 +160,11 @@ class Evaluation:
         record = measuring.record
         missing = self._missing(record)
         if missing:
-            found = measuring.scorer().score([Ablation.of(*sorted(one)) for one in missing])
+            try:
+                found = measuring.scorer().score([Ablation.of(*sorted(one)) for one in missing])
+            except AttributionError as error:
+                self._outcome.problems[f"{record.key}, ablations"] = str(error)
+                return
             scores = (found.full - found.ablated).sum(1).tolist()
             self._results.add(
                 *(

@@ -69,14 +69,16 @@ def named(wanted: Sequence[str], known: Collection[str]) -> list[str]:
     Case, spaces, hyphens and underscores make no difference; 'all' is all. Raises InvalidInput for
     another name.
     """
-    if list(wanted) == ["all"]:
+    if [_plain(one) for one in wanted] == ["all"]:
         return list(known)
     found = []
     for name in wanted:
         exact = [one for one in known if _plain(one) == _plain(name)]
         family = [one for one in known if _plain(one.split(",")[0]) == _plain(name)]
         if not exact and not family:
-            raise InvalidInput(f"unknown method {name!r}; choose of: {'; '.join(known)}")
+            lacking = " (those with a proxy need --proxy)" * _plain(name).startswith("proxy")
+            names = "; ".join(known)
+            raise InvalidInput(f"unknown method {name!r}{lacking}; choose of: {names}")
         found += exact or family
     return found
 

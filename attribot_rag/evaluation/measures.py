@@ -70,7 +70,9 @@ class Measure:
 
 
 def _top_drop(top: int, case: Case) -> float | None:
-    return case.ablations.get(frozenset(best(case.found.scores, top)))
+    """None for a method that scored fewer sources."""
+    chosen = frozenset(best(case.found.scores, top))
+    return case.ablations.get(chosen) if len(chosen) == top else None
 
 
 MEASURES: tuple[Measure, ...] = (
@@ -92,7 +94,9 @@ COSTS: tuple[Measure, ...] = (
     Measure("seconds", lambda case: case.found.seconds, -1, ".2f", cost=True),
     Measure(
         "times faster than no cache",
-        lambda case: case.naive.seconds / case.found.seconds if case.naive else None,
+        lambda case: (
+            case.naive.seconds / case.found.seconds if case.naive and case.found.seconds else None
+        ),
         1,
         ".1f",
         cost=True,

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from attribot_rag.assembling import workload_of
 from attribot_rag.context import Ablation
+from attribot_rag.errors import ScoringOutOfMemory
 from attribot_rag.evaluation.answering import Answer
 from attribot_rag.evaluation.clock import CLOCKS
 from attribot_rag.evaluation.grid import NAIVE, described
@@ -55,6 +56,8 @@ class Measuring:
         started = now()
         scores = method.run(scorer)
         seconds = already + now() - started
+        if scorer.session.meter.exhausted and not any(row is not None for row in scores.totals):
+            raise ScoringOutOfMemory(f"{name}: it does not fit into memory")
         expected = method.cost(workload_of(scorer))
         usages = [usage for _, usage in scorer.session.usages]
         return Scored(

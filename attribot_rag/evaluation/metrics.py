@@ -29,8 +29,20 @@ def average_precision(found: Found, wanted: Collection[int]) -> float | None:
 
 
 def recall(found: Found, wanted: Collection[int], top: int) -> float | None:
-    """Which share of what is wanted is among the `top` scores; None if nothing is wanted."""
-    return len(set(best(found, top)) & set(wanted)) / len(wanted) if wanted else None
+    """Which share of what is wanted is among the `top` scores; None if nothing is wanted.
+
+    Equal scores at the edge count by the chance to be among them. What was not scored never is.
+    """
+    if not wanted:
+        return None
+    scores = {index: score for index, score in enumerate(found) if score is not None}
+    if top < 1 or not scores:
+        return 0.0
+    edge = sorted(scores.values(), reverse=True)[:top][-1]
+    above = {index for index, score in scores.items() if score > edge}
+    tied = {index for index, score in scores.items() if score == edge}
+    chance = min(1.0, (top - len(above)) / len(tied))
+    return (len(above & set(wanted)) + chance * len(tied & set(wanted))) / len(wanted)
 
 
 def best(found: Found, top: int) -> list[int]:

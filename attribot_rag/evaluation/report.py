@@ -26,8 +26,17 @@ from attribot_rag.evaluation.results import Answered, Results
 _PACKAGES = ("attribot-rag", "torch", "transformers", "scikit-learn", "scipy")
 
 
-def report(results: Results, model: str, command: str, figures: Sequence[Path]) -> str:
-    """Statistics, tables and plain words for every data set; `figures` are linked by name."""
+def report(
+    results: Results,
+    model: str,
+    command: str,
+    figures: Sequence[Path],
+    left_out: Sequence[str] = (),
+) -> str:
+    """Statistics, tables and plain words for every data set; `figures` are linked by name.
+
+    `left_out` says what could not be measured, and why.
+    """
     lines = [
         "# Evaluation",
         f"Model {model}; {hardware()}. {_versions()}",
@@ -36,6 +45,8 @@ def report(results: Results, model: str, command: str, figures: Sequence[Path]) 
     ]
     for data_set in data_sets(results):
         lines += [f"## {data_set}", *_of_data_set(results, data_set)]
+    if left_out:
+        lines += ["## Left out", "\n".join(f"- {one}" for one in left_out)]
     lines += [f"![{path.stem.replace('_', ' ')}]({path.name})" for path in figures]
     return "\n\n".join(lines) + "\n"
 
@@ -154,7 +165,8 @@ def _explanation(results: Results) -> list[str]:
         "ESD test, one-sided), over the answers that have any. Pearson and Spearman are against "
         "all its scores, a source without a score counting as 0. Evidence mAP is against what "
         "people marked. LDS is the linear datamodeling score over random ablations, top-k drop "
-        "what the answer loses without a method's k best sources. Means over answers with 95 % "
+        "what the answer loses without a method's k best sources, where it scored as many. Means "
+        "over answers with 95 % "
         "bootstrap intervals; costs are medians.",
         f"Seconds {clocks(results)} are those of a method from its scorer to its scores; "
         "generation's cache is taken over, unless the answer was given: then every method reads "

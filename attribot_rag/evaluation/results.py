@@ -152,6 +152,8 @@ class Results:
             lines = self.path.read_text(encoding="utf-8").splitlines(keepends=True)
         except FileNotFoundError:
             return
+        except (OSError, UnicodeDecodeError) as error:
+            raise InvalidInput(f"{self.path} holds no results: {error}") from error
         for number, line in enumerate(lines, start=1):
             if line.startswith(_BEGINNING[: len(line) - 1]) and not line.rstrip().endswith("}"):
                 continue  # cut short, and perhaps appended to later

@@ -211,6 +211,7 @@ class Scorer:
         seconds = time.perf_counter() - started
         self.session.meter.spend(num_tokens, seconds)
         self._count(num_tokens, seconds)
+        self.usage.backward_tokens += num_tokens
         return [float(squares[tokens].sum().sqrt()) for tokens in self._unit_tokens]
 
     @property

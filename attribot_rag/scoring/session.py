@@ -11,12 +11,16 @@ from attribot_rag.scoring.budget import Meter
 
 @dataclass
 class Usage:
-    """What one model has done: tokens, forward passes, seconds."""
+    """What one model has done: tokens, forward passes, seconds.
+
+    `backward_tokens` are those of the tokens that gradients went back through.
+    """
 
     model: str
     num_parameters: int
     prefilled_tokens: int = 0
     scored_tokens: int = 0
+    backward_tokens: int = 0
     forward_passes: int = 0
     seconds: float = 0.0
 
@@ -26,8 +30,8 @@ class Usage:
 
     @property
     def flops(self) -> float:
-        """2 FLOPs per parameter and token (AttriBoT, section 3)."""
-        return 2.0 * self.num_parameters * self.tokens
+        """2 FLOPs per parameter and token (AttriBoT, section 3), and twice that on the way back."""
+        return 2.0 * self.num_parameters * (self.tokens + 2 * self.backward_tokens)
 
 
 class Progress:

@@ -78,9 +78,30 @@ def test_logs_of_the_same_name_are_not_mixed(
 ) -> None:
     other = tmp_path / "other" / "mine.jsonl"
     other.parent.mkdir()
-    other.write_text(log.read_text())
+    other.write_text(json.dumps({**LINE, "id": "another"}))
     assert evaluate(tiny_model, "--log", log, "--log", other, *FEW) == 2
-    assert "'mine/" in capsys.readouterr().err
+    assert "two data sets of the name 'mine'" in capsys.readouterr().err
+
+
+def test_the_same_id_twice_is_refused(
+    tiny_model: str, log: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    line = json.dumps({**json.loads(log.read_text().splitlines()[0]), "id": 7})
+    log.write_text(f"{line}\n{line}\n")
+    assert evaluate(tiny_model, "--log", log, *FEW) == 2
+    assert "'mine/7'" in capsys.readouterr().err
+
+
+def test_what_was_left_out_is_told_once_and_stands_in_the_report(
+    tiny_model: str, log: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    long = {**LINE, "documents": ["A word. " * 9000]}
+    log.write_text("".join(json.dumps({**long, "id": number}) + "\n" for number in range(2)))
+    folder = tmp_path / "found"
+    given: list[str | Path] = ["--log", log, "--output", folder, "--methods", "masked"]
+    evaluate(tiny_model, *given)
+    assert capsys.readouterr().out.count("positions") == 1
+    assert "and 1 more" in (folder / "report.md").read_text()
 
 
 @pytest.mark.parametrize(
@@ -108,6 +129,8 @@ def test_the_default_methods_are_known() -> None:
         (["--squad", "nowhere.json"], "nowhere.json cannot be read"),
         (["--log", "LOG", "--examples", "0"], "--examples 0; use at least 1"),
         (["--log", "LOG", "--methods", "magic"], "unknown method 'magic'; choose of: leave-one"),
+        (["--log", "LOG", "--methods", "proxy"], "those with a proxy need --proxy"),
+        (["--log", "LOG", "--output", "LOG/in"], "Not a directory"),
         (["--log", "LOG", "--template", "poem"], "unknown prompt template 'poem'; choose one of"),
         (["--log", "LOG", "--minutes", "0"], "minutes=0.0; use more than 0"),
         (["--squad", "LOG"], "mine.jsonl:2: no JSON"),
@@ -117,7 +140,7 @@ def test_the_default_methods_are_known() -> None:
 def test_what_cannot_be_run_says_why(
     given: list[str], said: str, tiny_model: str, log: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    arguments = [str(log) if one == "LOG" else one for one in given]
+    arguments = [one.replace("LOG", str(log)) for one in given]
     assert evaluate(tiny_model, *arguments) == 2
     shown = capsys.readouterr()
     assert said in shown.err

@@ -126,6 +126,15 @@ def test_a_log_may_hold_answers_and_evidence(tmp_path: Path) -> None:
     assert texts(path, "log")[1] == ("Ann",)
 
 
+def test_texts_of_a_log_may_hold_any_character_and_ids_be_numbers(tmp_path: Path) -> None:
+    odd = "a\u2028b\u0085c\x0bd"
+    line = json.dumps({**LOG, "id": 7, "documents": [odd]}, ensure_ascii=False)
+    path = write(tmp_path / "mine.jsonl", f"{line}\r\n{json.dumps(LOG)}\r\n")
+    found = load(path, "log")
+    assert [one.key for one in found.examples] == ["mine/7", "mine/2"]
+    assert found.examples[0].documents[0].text == odd
+
+
 def test_bad_lines_of_a_log_are_named_and_the_rest_is_read(tmp_path: Path) -> None:
     bad = [
         '{"question": "Who?", "docu',
@@ -137,6 +146,8 @@ def test_bad_lines_of_a_log_are_named_and_the_rest_is_read(tmp_path: Path) -> No
         '{"question": "Who?", "documents": ["a"], "answer": ""}',
         '{"question": "Who?", "documents": ["a"], "evidence": ["b"]}',
         '["a"]',
+        '{"question": null, "documents": ["a"]}',
+        f'{{"question": "Who?", "documents": ["a"], "id": {"1" * 5000}}}',
         '{"question": "Who?", "documents": [{"text": "a", "source": "b"}]}',
     ]
     path = write(tmp_path / "log.jsonl", "\n".join([*bad, json.dumps(LOG)]))
@@ -148,7 +159,7 @@ def test_bad_lines_of_a_log_are_named_and_the_rest_is_read(tmp_path: Path) -> No
             found.problems,
             (
                 "column", "question", "question", "documents", "text", "empty",
-                "answer", "stands in none", "an object", "source",
+                "answer", "stands in none", "an object", "null", "digits", "source",
             ),
             strict=True,
         ),

@@ -15,6 +15,7 @@ from methods.scorers import many_documents
 from tiny_tokenizers import byte_level
 
 from attribot_rag.context import Document, DocumentSpan
+from attribot_rag.errors import ContextTooLong
 from attribot_rag.evaluation.answering import AskingOptions
 from attribot_rag.evaluation.evaluating import Evaluation, EvaluationOptions, Outcome
 from attribot_rag.evaluation.example import Example
@@ -22,7 +23,10 @@ from attribot_rag.evaluation.grid import EXACT, NAIVE, described, methods
 from attribot_rag.evaluation.measures import cases, group_correlation
 from attribot_rag.evaluation.results import Results
 from attribot_rag.methods import Auto, Hierarchical, LeaveOneOut, Masked, Method
+from attribot_rag.methods.base import Scores
 from attribot_rag.methods.baselines import ContextCite
+from attribot_rag.methods.baselines.whole_response import whole_response
+from attribot_rag.scoring import Scorer
 
 OPTIONS = EvaluationOptions(asking=AskingOptions(max_new_tokens=6), num_random=6)
 EXAMPLES = [
@@ -184,3 +188,32 @@ def test_a_method_is_described_with_its_options() -> None:
         len({described(one) for one in methods(byte_level()).values()})
         == len(methods(byte_level())) - 1
     )  # leave-one-out without a cache is the same method
+
+
+class Fussy(LeaveOneOut):
+    """Leave-one-out that cannot take an example of two documents."""
+
+    def run(self, scorer: Scorer) -> Scores:
+        if len(scorer.context.documents) == 2:
+            raise ContextTooLong("too long for the proxy")
+        return super().run(scorer)
+
+
+class Forgetful(LeaveOneOut):
+    """Leave-one-out whose weights do not fit into memory."""
+
+    def run(self, scorer: Scorer) -> Scores:
+        scorer.session.meter.exhausted = True
+        return whole_response(scorer, None, "attention")
+
+
+def test_what_fails_for_one_example_is_tried_on_the_next(tmp_path: Path) -> None:
+    path = tmp_path / "results.jsonl"
+    methods: dict[str, Method] = {EXACT: LeaveOneOut(), "fussy": Fussy(), "forgetful": Forgetful()}
+    outcome = Evaluation(byte_level(), methods, Results(path), OPTIONS).run(EXAMPLES[:2])
+    assert outcome.problems["tiny/0, fussy"] == "too long for the proxy"
+    assert "memory" in outcome.problems["tiny/1, forgetful"]
+    found = Results(path)
+    assert set(found.of_method("fussy")) == {"tiny/1"}
+    assert "forgetful" not in found.methods()
+    assert set(found.of_method(EXACT)) == {"tiny/0", "tiny/1"}

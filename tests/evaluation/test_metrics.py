@@ -46,6 +46,9 @@ def test_recall_and_the_best_by_hand() -> None:
     assert recall(SCORES, {1, 3}, 2) == 0.5
     assert recall(SCORES, {1, 3}, 3) == 1.0
     assert recall(SCORES, (), 3) is None
+    assert recall([2.0, 1.0, 1.0, 1.0, None], {0, 1}, 2) == pytest.approx((1 + 1 / 3) / 2)
+    assert recall([2.0, 0.0, 0.0, None], {2, 3}, 3) == 0.5
+    assert recall([None, None], {0}, 1) == 0.0
     assert outlier_recall(SCORES, {1, 3}, (0, 0.5, 1)) == [0.0, 1.0, 1.0]
 
 

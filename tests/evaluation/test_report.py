@@ -63,6 +63,19 @@ def test_what_the_report_says(results: Results, tmp_path: Path) -> None:
     assert text.count("| gradient norm |") == 2
 
 
+def test_the_drop_of_more_sources_than_were_scored_is_not_told(tmp_path: Path) -> None:
+    results = Results(tmp_path / "few.jsonl")
+    results.add(Answered("set/0", "q", "d", 300, 250, 9, [0] * 6, [0], 2.0))
+    exact: list[float | None] = [6.0, 5.0, 4.0, 3.0, 2.0, 1.0]
+    for name, scores in ((EXACT, exact), ("few", [*exact[:3], None, None, None])):
+        results.add(Scored("set/0", "d", name, name, scores, 1, 1.0, 1, 1.0, 0.0))
+    results.add(Ablated("set/0", "d", [0, 1, 2], 15.0))
+    (case,) = cases(results, "few")
+    drops = {one.name: one.of(case) for one in MEASURES if "drop" in one.name}
+    assert drops["top-3 drop, nats"] == 15.0
+    assert drops["top-5 drop, nats"] is None
+
+
 def test_a_baseline_that_is_better_is_named(tmp_path: Path) -> None:
     results = made(tmp_path / "results.jsonl", 80.0)
     found = points(results, "set")

@@ -134,6 +134,8 @@ def test_gradient_norms_are_those_of_autograd(name: str) -> None:
     expected = [float(torch.linalg.matrix_norm(gradients[tokens])) for tokens in held]
     found = GradientNorm().run(one)
     np.testing.assert_allclose(cast(Any, found.totals), expected, rtol=2e-3)
+    forward = 2 * one.usage.num_parameters * one.usage.tokens
+    assert one.usage.flops == 3 * forward
 
 
 def test_the_gradient_leaves_the_model_as_it_was() -> None:

@@ -23,6 +23,8 @@ class Field:
     def __getitem__(self, name: str) -> Field:
         """A field of an object; raises InvalidInput if it is missing."""
         found = self.get(name)
+        if found is None and name in self.value:
+            raise InvalidInput(f"{self.place}.{name}: it is null")
         if found is None:
             known = ", ".join(map(repr, self.of(dict))) or "none"
             raise InvalidInput(f"{self.place}: the field {name!r} is missing; there are {known}")
@@ -41,6 +43,11 @@ class Field:
     @property
     def text(self) -> str:
         return str(self.of(str))
+
+    @property
+    def name(self) -> str:
+        """A text, or a number that names something."""
+        return str(self.value) if type(self.value) is int else self.text
 
     @property
     def number(self) -> int:
@@ -77,5 +84,7 @@ def parse(text: str, path: Path, first_line: int = 1) -> Field:
         raise InvalidInput(
             f"{path}:{line}: no JSON at column {error.colno}: {error.msg}; is the file cut short?"
         ) from error
+    except ValueError as error:  # such as a number of too many digits
+        raise InvalidInput(f"{path}:{first_line}: no JSON: {error}") from error
     except RecursionError as error:
         raise InvalidInput(f"{path}:{first_line}: JSON nested too deeply") from error

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from attribot_rag.context import Document, DocumentSpan
+from attribot_rag.errors import InvalidInput
 from attribot_rag.evaluation.data_sets.fields import Field
 from attribot_rag.evaluation.example import Example
 
@@ -22,7 +23,7 @@ def _example(one: Field) -> Example:
         for document, (title, sentences) in enumerate(paragraphs)
         for index, (start, end) in enumerate(_spans(sentences))
     }
-    supporting = [tuple(fact.of(list)) for fact in one["supporting_facts"]]
+    supporting = [_fact(fact) for fact in one["supporting_facts"]]
     return Example(
         key=f"hotpotqa/{one['_id'].text}",
         question=one["question"].text,
@@ -36,7 +37,16 @@ def _example(one: Field) -> Example:
     )
 
 
+def _fact(fact: Field) -> tuple[str, int]:
+    if len(fact.of(list)) != 2:
+        raise InvalidInput(f"{fact.place}: it is no pair of a title and a sentence's number")
+    title, index = fact
+    return title.text, index.number
+
+
 def _paragraph(pair: Field) -> tuple[str, tuple[str, ...]]:
+    if len(pair.of(list)) != 2:
+        raise InvalidInput(f"{pair.place}: it is no pair of a title and its sentences")
     title, sentences = pair
     return title.text, tuple(sentence.text for sentence in sentences)
 

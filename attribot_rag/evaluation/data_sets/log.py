@@ -21,7 +21,8 @@ def log(text: str, path: Path) -> tuple[list[Example], list[str]]:
     """
     examples: list[Example] = []
     problems: list[str] = []
-    for number, line in enumerate(text.splitlines(), start=1):
+    # not splitlines, which cuts at characters that JSON allows within texts
+    for number, line in enumerate(text.split("\n"), start=1):
         if line.strip():
             try:
                 parsed = Field(parse(line, path, number).value, f"{path}:{number}")
@@ -40,7 +41,7 @@ def _example(one: Field, number: str, path: Path) -> Example:
         if field is not None and not field.text.strip():
             raise InvalidInput(f"{field.place}: it is empty")
     return Example(
-        key=f"{path.stem}/{number if name is None else name.text}",
+        key=f"{path.stem}/{number if name is None else name.name}",
         question=question.text,
         documents=documents,
         evidence=tuple(

