@@ -27,7 +27,7 @@ from uuid import uuid4
 import httpx
 from langchain_chroma import Chroma
 
-from attribot_rag.evaluation.report import hardware
+from attribot_rag.evaluation.setting import hardware
 from examples import gradio_chat
 
 EXAMPLES = Path(__file__).parents[1] / "examples"

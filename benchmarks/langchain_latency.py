@@ -21,7 +21,7 @@ from langchain_huggingface import ChatHuggingFace, HuggingFacePipeline
 from transformers import pipeline
 
 from attribot_rag import load_model
-from attribot_rag.evaluation.report import hardware
+from attribot_rag.evaluation.setting import hardware
 from langchain_attribot import AttributionCallbackHandler
 
 PASSAGES = [

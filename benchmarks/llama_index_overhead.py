@@ -19,7 +19,7 @@ from llama_index.core.schema import TextNode
 from llama_index.postprocessor.attribot.spans import installed
 from llama_index_instrumentation import get_dispatcher
 
-from attribot_rag.evaluation.report import hardware
+from attribot_rag.evaluation.setting import hardware
 
 
 def main() -> None:

@@ -98,10 +98,10 @@ def evaluate(options: argparse.Namespace) -> str:
     except OSError as error:
         raise InvalidInput(f"--output {options.output}: {error.strerror}") from error
     results = Results(options.output / "results.jsonl")
-    outcome, methods, model = _run(options, examples, results)
+    outcome, methods = _run(options, examples, results)
     problems += _told(outcome.problems)
     problems += [f"{name}: {reason}" for name, reason in outcome.unsupported.items()]
-    written = _write(options, results.only(outcome.keys, methods), model, problems)
+    written = _write(options, results.only(outcome.keys, methods), problems)
     ending = ["The time is up; the same command goes on."] if outcome.out_of_time else []
     return "\n".join([*problems, *ending, f"Written: {', '.join(map(str, written))}"]) + "\n"
 
@@ -136,7 +136,7 @@ def _examples(options: argparse.Namespace) -> tuple[list[Example], list[str]]:
 
 def _run(
     options: argparse.Namespace, examples: Sequence[Example], results: Results
-) -> tuple[Outcome, list[str], str]:
+) -> tuple[Outcome, list[str]]:
     from attribot_rag.evaluation.answering import AskingOptions
     from attribot_rag.evaluation.evaluating import Evaluation, EvaluationOptions
     from attribot_rag.evaluation.grid import DEFAULT, EXACT, NAIVE, methods, named
@@ -159,8 +159,7 @@ def _run(
     with progress_bar(shown=shown, doing="evaluating", unit="result") as progress:
         evaluation = Evaluation(language_model, chosen, results, measured, progress)
         outcome = evaluation.run(examples)
-    dtype = str(language_model.dtype).removeprefix("torch.")
-    return outcome, list(chosen), f"{Path(language_model.name).name}, {dtype}"
+    return outcome, list(chosen)
 
 
 def _told(problems: Mapping[str, str]) -> Iterator[str]:
@@ -171,7 +170,7 @@ def _told(problems: Mapping[str, str]) -> Iterator[str]:
 
 
 def _write(
-    options: argparse.Namespace, results: Results, model: str, problems: Sequence[str]
+    options: argparse.Namespace, results: Results, problems: Sequence[str]
 ) -> Iterator[Path]:
     from attribot_rag.evaluation.figures import draw
     from attribot_rag.evaluation.report import report
@@ -181,5 +180,5 @@ def _write(
     figures = draw(results, options.output)
     command = shlex.join(["attribot-rag", *options.arguments])
     path = options.output / "report.md"
-    path.write_text(report(results, model, command, figures, problems), encoding="utf-8")
+    path.write_text(report(results, command, figures, problems), encoding="utf-8")
     yield from (path, *figures, write_parquet(results, options.output / "results.parquet"))

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+import numpy as np
+from scipy import stats
+
 from attribot_rag.evaluation.measures import COSTS, MEASURES, Case, Measure, cases
 from attribot_rag.evaluation.metrics import Estimate, estimate
 from attribot_rag.evaluation.results import Results
@@ -14,18 +17,21 @@ from attribot_rag.evaluation.results import Results
 class Change:
     """The mean of the second's value less the first's, over the examples that both have.
 
-    `verdict` is 'better' or 'worse' if the interval excludes 0, or else 'no difference seen'.
+    `p_value` is that of the exact test whether signs are as good as random, which for fewer than
+    six examples is never small; `verdict` is 'better' or 'worse' if it is below 0.05, and the
+    interval excludes 0, or else 'no difference seen'.
     """
 
     data_set: str
     method: str
     measure: Measure
     difference: Estimate
+    p_value: float
 
     @property
     def verdict(self) -> str:
         low, high = self.difference.low, self.difference.high
-        if low is None or high is None or low <= 0 <= high:
+        if low is None or high is None or low <= 0 <= high or self.p_value >= 0.05:
             return "no difference seen"
         return "better" if (low > 0) == (self.measure.better > 0) else "worse"
 
@@ -39,21 +45,59 @@ def compare(first: Results, second: Results) -> Iterator[Change]:
         for data_set in dict.fromkeys(key.split("/", 1)[0] for key in shared):
             pairs = [(before[key], after[key]) for key in shared if key.startswith(f"{data_set}/")]
             for measure in (*MEASURES, *COSTS):
-                difference = estimate([_difference(measure, *pair) for pair in pairs])
-                if difference is not None:
-                    yield Change(data_set, method, measure, difference)
+                differences = [_difference(measure, *pair) for pair in pairs]
+                if (difference := estimate(differences)) is not None:
+                    p_value = _p_value([one for one in differences if one is not None])
+                    yield Change(data_set, method, measure, difference, p_value)
 
 
 def comparison(first: Results, second: Results) -> str:
     """A Markdown table of the changes."""
+    changes = list(compare(first, second))
     lines = ["| data | method | measure | answers | second less first | |", "|---" * 6 + "|"]
-    for one in compare(first, second):
+    for one in changes:
         difference = format(one.difference, one.measure.form)
         cells = [one.data_set, one.method, one.measure.name, str(one.difference.count)]
         lines.append(f"| {' | '.join([*cells, difference, one.verdict])} |")
+    seen = sum(one.difference.count > 5 for one in changes)
+    lines += ["", *_warnings(first, second), *_chance(seen)]
     return "\n".join(lines) + "\n"
 
 
+def _warnings(first: Results, second: Results) -> Iterator[str]:
+    shared = [key for key in second.answers if key in first.answers]
+    other = sum(first.answers[key].question != second.answers[key].question for key in shared)
+    if other:
+        yield (
+            f"{other} of {len(shared)} shared answers are by another model or to another prompt or "
+            "question of the same name."
+        )
+
+
+def _chance(seen: int) -> Iterator[str]:
+    if seen:
+        yield f"Of {seen} comparisons, some {seen / 20:.0f} may look different by chance alone."
+
+
 def _difference(measure: Measure, before: Case, after: Case) -> float | None:
+    """None where it says nothing, as of seconds by two clocks."""
+    if measure.cost and before.found.clock != after.found.clock:
+        return None
     old, new = measure.of(before), measure.of(after)
     return None if old is None or new is None else new - old
+
+
+def _p_value(differences: list[float]) -> float:
+    """How often their mean would be as far from 0 if the signs were thrown (Fisher, 1935)."""
+    if len(differences) < 2 or not any(differences):
+        return 1.0
+    return float(
+        stats.permutation_test(
+            (differences,),
+            np.mean,
+            permutation_type="samples",
+            vectorized=True,
+            n_resamples=4095,
+            rng=np.random.default_rng(0),
+        ).pvalue
+    )

@@ -20,6 +20,7 @@ from attribot_rag.evaluation.example import Example
 from attribot_rag.evaluation.grid import described
 from attribot_rag.evaluation.measuring import Measuring
 from attribot_rag.evaluation.results import Ablated, Answered, Results, Scored
+from attribot_rag.evaluation.setting import setting
 from attribot_rag.language_model import LanguageModel
 from attribot_rag.methods import Auto, Method
 from attribot_rag.scoring import Progress, ScoringModels
@@ -78,6 +79,7 @@ class Evaluation:
         self._models = ScoringModels(language_model.model)
         self._warm = False
         check_clock(options.clock, language_model.device.type)
+        results.begin(setting(language_model, options.clock))
         self._outcome = Outcome()
 
     def run(self, examples: Sequence[Example]) -> Outcome:

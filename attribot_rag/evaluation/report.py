@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import platform
 import statistics
 from collections.abc import Iterator, Sequence
-from importlib.metadata import version
 from pathlib import Path
-
-import torch
 
 from attribot_rag.evaluation.grid import BASELINES, EXACT, NAIVE
 from attribot_rag.evaluation.measures import (
@@ -23,12 +19,9 @@ from attribot_rag.evaluation.metrics import Estimate, estimate
 from attribot_rag.evaluation.pareto import Point, pareto_front
 from attribot_rag.evaluation.results import Answered, Results
 
-_PACKAGES = ("attribot-rag", "torch", "transformers", "scikit-learn", "scipy")
-
 
 def report(
     results: Results,
-    model: str,
     command: str,
     figures: Sequence[Path],
     left_out: Sequence[str] = (),
@@ -39,7 +32,7 @@ def report(
     """
     lines = [
         "# Evaluation",
-        f"Model {model}; {hardware()}. {_versions()}",
+        *_settings(results),
         f"    {command}",
         *_explanation(results),
     ]
@@ -49,6 +42,15 @@ def report(
         lines += ["## Left out", "\n".join(f"- {one}" for one in left_out)]
     lines += [f"![{path.stem.replace('_', ' ')}]({path.name})" for path in figures]
     return "\n\n".join(lines) + "\n"
+
+
+def _settings(results: Results) -> list[str]:
+    """The model, the machines and the versions, each once."""
+    held = results.settings
+    if not held:
+        return []
+    machines = "; ".join(dict.fromkeys(f"{one.hardware}, {one.versions}" for one in held))
+    return [f"Model {held[-1].model}. {machines}"]
 
 
 def data_sets(results: Results) -> list[str]:
@@ -182,25 +184,6 @@ def clocks(results: Results) -> str:
     if used == {"cpu"}:
         return "of the processor, summed over threads,"
     return "of the wall clock" + " or of the processor (see the results)" * ("cpu" in used)
-
-
-def hardware() -> str:
-    if torch.cuda.is_available():
-        return torch.cuda.get_device_name()
-    processor = platform.processor() or platform.machine()
-    cpu_info = Path("/proc/cpuinfo")
-    if cpu_info.exists():
-        named = [
-            line for line in cpu_info.read_text().splitlines() if line.startswith("model name")
-        ]
-        processor = named[0].split(":", 1)[1].strip() if named else processor
-    return f"{torch.get_num_threads()} threads of {processor}"
-
-
-def _versions() -> str:
-    return f"Python {platform.python_version()}, " + ", ".join(
-        f"{name} {version(name)}" for name in _PACKAGES
-    )
 
 
 def _data_set(key: str) -> str:

@@ -74,9 +74,29 @@ class Ablated:
     score: float
 
 
-Record = Answered | Scored | Ablated
+@dataclass(frozen=True)
+class Setting:
+    """What a run was made with. `weights` tells checkpoints of one name apart."""
+
+    kind: ClassVar[str] = "setting"
+
+    model: str
+    weights: str
+    device: str
+    clock: str
+    hardware: str
+    versions: str
+
+    def differences(self, other: Setting) -> list[str]:
+        """What makes figures of the two different things."""
+        names = ("model", "weights", "device", "clock")
+        pairs = ((name, getattr(self, name), getattr(other, name)) for name in names)
+        return [f"{name} {mine!r}, not {its!r}" for name, mine, its in pairs if mine != its]
+
+
+Record = Answered | Scored | Ablated | Setting
 _BEGINNING = '{"kind": "'
-_KINDS: dict[str, type[Record]] = {one.kind: one for one in (Answered, Scored, Ablated)}
+_KINDS: dict[str, type[Record]] = {one.kind: one for one in (Answered, Scored, Ablated, Setting)}
 
 
 class Results:
@@ -91,6 +111,7 @@ class Results:
         self.answers: dict[str, Answered] = {}
         self.scores: dict[tuple[str, str, str], Scored] = {}
         self.ablations: dict[tuple[str, str], dict[frozenset[int], Ablated]] = {}
+        self.settings: list[Setting] = []
         for record in self._read():
             self._keep(record)
 
@@ -108,6 +129,19 @@ class Results:
         for record in records:
             self._keep(record)
 
+    def begin(self, setting: Setting) -> None:
+        """Keep what a run is made with.
+
+        Raises InvalidInput if what is known was measured with another model, device or clock.
+        """
+        for known in self.settings:
+            if differences := known.differences(setting):
+                raise InvalidInput(
+                    f"{self.path} was measured with {', '.join(differences)}; pass another --output"
+                )
+        if setting not in self.settings:
+            self.add(setting)
+
     def scored(self, key: str, digest: str, method: str, options: str) -> Scored | None:
         """What the method, with just these options, made of the answer, if that is known."""
         found = self.scores.get((key, digest, method))
@@ -124,6 +158,7 @@ class Results:
         view.answers = {key: one for key, one in self.answers.items() if key in keys}
         view.scores = {name: one for name, one in self.scores.items() if name[2] in methods}
         view.ablations = self.ablations
+        view.settings = self.settings
         return view
 
     def methods(self) -> list[str]:
@@ -143,6 +178,8 @@ class Results:
             self.answers[record.key] = record
         elif isinstance(record, Scored):
             self.scores[record.key, record.digest, record.method] = record
+        elif isinstance(record, Setting):
+            self.settings.append(record)
         else:
             known = self.ablations.setdefault((record.key, record.digest), {})
             known[frozenset(record.removed)] = record

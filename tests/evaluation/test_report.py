@@ -1,6 +1,7 @@
 """The report, its figures and the comparison say what the results hold."""
 
 import random
+from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -49,7 +50,7 @@ def results(tmp_path: Path) -> Results:
 
 
 def test_what_the_report_says(results: Results, tmp_path: Path) -> None:
-    text = report(results, "a model", "attribot-rag evaluate", [tmp_path / "scatter.svg"])
+    text = report(results, "attribot-rag evaluate", [tmp_path / "scatter.svg"])
     assert "## set" in text
     assert "8 answers with exact scores, 8 of them with outliers." in text
     assert "| 8 | 12.0 | 3.0 | 250 | 300 | 9.0 | 2.00 |" in text
@@ -87,13 +88,13 @@ def test_a_baseline_that_is_better_is_named(tmp_path: Path) -> None:
         exact = results.of_method(EXACT)[one.key].scores
         reverse: list[float | None] = [-(score or 0.0) for score in exact]
         results.add(Scored(one.key, "d", "auto", "auto", reverse, 200, 1e9, 200, 1e9, 2.0))
-    assert "similarity beats auto (mAP" in report(results, "a model", "command", [])
+    assert "similarity beats auto (mAP" in report(results, "command", [])
 
 
 def test_without_exact_scores_there_is_nothing_to_compare_with(tmp_path: Path) -> None:
     results = Results(tmp_path / "results.jsonl")
     results.add(Answered("set/1", "q", "d", 50, 40, 5, [0, 0, 1], [2], None))
-    assert "nothing to compare with" in report(results, "a model", "command", [])
+    assert "nothing to compare with" in report(results, "command", [])
     assert draw(results, tmp_path) == []
 
 
@@ -103,6 +104,28 @@ def test_means_are_over_the_answers_where_the_measure_says_something(results: Re
     assert found is not None
     assert found.count == 8
     assert found.mean == pytest.approx(1.0)
+
+
+def test_few_examples_show_no_difference(tmp_path: Path) -> None:
+    few = made(tmp_path / "few.jsonl", 0.01, count=5)
+    worse = made(tmp_path / "worse.jsonl", 80.0, count=5)
+    assert {one.verdict for one in compare(few, worse)} == {"no difference seen"}
+    assert "may look different by chance" not in comparison(few, worse)
+
+
+def test_seconds_of_two_clocks_are_not_compared(results: Results, tmp_path: Path) -> None:
+    other = made(tmp_path / "other.jsonl", 0.01)
+    for one in list(other.scores.values()):
+        other.add(replace(one, clock="cpu"))
+    assert "seconds" not in {one.measure.name for one in compare(results, other)}
+
+
+def test_the_comparison_says_what_may_mislead(results: Results, tmp_path: Path) -> None:
+    other = made(tmp_path / "other.jsonl", 80.0)
+    other.add(replace(other.answers["set/0"], question="another"))
+    said = comparison(results, other)
+    assert "1 of 8 shared answers are by another model" in said
+    assert "may look different by chance alone" in said
 
 
 def test_the_comparison_finds_what_changed(results: Results, tmp_path: Path) -> None:

@@ -1,0 +1,52 @@
+"""Results of one model, device and clock are not mixed with those of another."""
+
+import copy
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from tiny_tokenizers import byte_level
+
+from attribot_rag.errors import InvalidInput
+from attribot_rag.evaluation.evaluating import Evaluation, EvaluationOptions
+from attribot_rag.evaluation.results import Results
+from attribot_rag.evaluation.setting import fingerprint, setting
+from attribot_rag.language_model import LanguageModel
+
+
+def fine_tuned() -> LanguageModel:
+    """Another checkpoint of the same name and size."""
+    language_model = byte_level()
+    model = copy.deepcopy(language_model.model)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(0.01)
+    return LanguageModel(model, language_model.tokenizer)
+
+
+def test_checkpoints_are_told_apart() -> None:
+    assert fingerprint(byte_level()) == fingerprint(byte_level())
+    assert fingerprint(byte_level()) != fingerprint(fine_tuned())
+
+
+@pytest.mark.parametrize(
+    ("language_model", "clock", "said"),
+    [(fine_tuned(), "wall", "weights"), (byte_level(), "cpu", "clock 'wall', not 'cpu'")],
+)
+def test_results_of_another_model_or_clock_are_refused(
+    language_model: LanguageModel, clock: str, said: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "results.jsonl"
+    Evaluation(byte_level(), {}, Results(path), EvaluationOptions())
+    with pytest.raises(InvalidInput, match=f"{said}.*pass another --output"):
+        Evaluation(language_model, {}, Results(path), EvaluationOptions(clock=clock))
+
+
+def test_another_machine_goes_on_and_both_are_kept(tmp_path: Path) -> None:
+    path = tmp_path / "results.jsonl"
+    here = setting(byte_level(), "wall")
+    there = replace(here, hardware="64 threads of another")
+    for one in (here, there, here):
+        Results(path).begin(one)
+    assert Results(path).settings == [here, there]
