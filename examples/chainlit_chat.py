@@ -226,14 +226,16 @@ async def receive(element: cl.element.Element) -> None:
 
 async def answer(question: str, stopped: Event) -> None:
     """Stream the answer; what it cites follows when it is known, also if it was stopped."""
-    chat = engine(cl.user_session.get("memory"), stopped)
-    response = await asyncio.to_thread(chat.stream_chat, question)
+    memory = cl.user_session.get("memory")
+    before = await asyncio.to_thread(memory.get_all)
+    response = await asyncio.to_thread(engine(memory, stopped).stream_chat, question)
     shown, said = cl.Message(""), ""
     async for piece in pieces_of(response):
         said += piece
         await shown.stream_token(escape_markdown(said), is_sequence=True)
-    if not said.strip():
-        return  # stopped before the first word
+    if not said.strip():  # stopped before the first word: as if nothing had been asked
+        await asyncio.to_thread(memory.set, before)
+        return
     await shown.send()
     citing = asyncio.create_task(cite(response, shown))
     under_way.add(citing)
