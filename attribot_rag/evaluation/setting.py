@@ -52,4 +52,5 @@ def hardware(device: torch.device | None = None) -> str:
             line for line in cpu_info.read_text().splitlines() if line.startswith("model name")
         ]
         processor = named[0].split(":", 1)[1].strip() if named else processor
-    return f"{torch.get_num_threads()} threads of {processor}"
+    threads = torch.get_num_threads()
+    return f"{threads} thread{'s' * (threads != 1)} of {processor}"
