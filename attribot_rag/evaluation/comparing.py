@@ -59,8 +59,7 @@ def comparison(first: Results, second: Results) -> str:
         difference = format(one.difference, one.measure.form)
         cells = [one.data_set, one.method, one.measure.name, str(one.difference.count)]
         lines.append(f"| {' | '.join([*cells, difference, one.verdict])} |")
-    seen = sum(one.difference.count > 5 for one in changes)
-    lines += ["", *_warnings(first, second), *_chance(seen)]
+    lines += ["", *_warnings(first, second), *_chance(changes)]
     return "\n".join(lines) + "\n"
 
 
@@ -74,8 +73,10 @@ def _warnings(first: Results, second: Results) -> Iterator[str]:
         )
 
 
-def _chance(seen: int) -> Iterator[str]:
-    if seen:
+def _chance(changes: list[Change]) -> Iterator[str]:
+    """Only where there are enough examples for a difference to be seen at all."""
+    seen = sum(one.difference.count > 5 for one in changes)
+    if seen >= 20:
         yield f"Of {seen} comparisons, some {seen / 20:.0f} may look different by chance alone."
 
 
