@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import stats
 
-from attribot_rag.evaluation.measures import COSTS, MEASURES, Case, Measure, cases
+from attribot_rag.evaluation.measures import COSTS, MEASURES, Case, Measure, cases, same_timing
 from attribot_rag.evaluation.metrics import Estimate, estimate
 from attribot_rag.evaluation.results import Results
 
@@ -81,8 +81,8 @@ def _chance(changes: list[Change]) -> Iterator[str]:
 
 
 def _difference(measure: Measure, before: Case, after: Case) -> float | None:
-    """None where it says nothing, as of seconds by two clocks."""
-    if measure.cost and before.found.clock != after.found.clock:
+    """None where it says nothing, as of seconds by two clocks or on two machines."""
+    if measure.timed and not same_timing(before.found, after.found):
         return None
     old, new = measure.of(before), measure.of(after)
     return None if old is None or new is None else new - old

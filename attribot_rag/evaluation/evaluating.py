@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from attribot_rag.context import Ablation, Context, DocumentSpan
 from attribot_rag.errors import AttributionError, InvalidInput, UnsupportedModel
@@ -79,7 +79,8 @@ class Evaluation:
         self._models = ScoringModels(language_model.model)
         self._warm = False
         check_clock(options.clock, language_model.device.type)
-        results.begin(setting(language_model, options.clock))
+        self._setting = setting(language_model, options.clock)
+        results.begin(self._setting)
         self._outcome = Outcome()
 
     def run(self, examples: Sequence[Example]) -> Outcome:
@@ -128,6 +129,7 @@ class Evaluation:
 
     def _measuring(self, answered: Answer) -> Measuring:
         record = _record(answered, self._language_model)
+        record = replace(record, hardware=self._setting.hardware)
         self._outcome.keys.append(record.key)
         known = self._results.answers.get(record.key)
         if known is not None and (known.question, known.digest) == (record.question, record.digest):
@@ -156,7 +158,7 @@ class Evaluation:
         except AttributionError as error:  # another example may fit
             self._outcome.problems[f"{record.key}, {name}"] = str(error)
         else:
-            self._results.add(found)
+            self._results.add(replace(found, hardware=self._setting.hardware))
 
     def _ablate(self, measuring: Measuring) -> None:
         record = measuring.record

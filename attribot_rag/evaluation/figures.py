@@ -12,7 +12,7 @@ import numpy as np
 from attribot_rag.evaluation.grid import BASELINES, DEFAULT, EXACT, NAIVE
 from attribot_rag.evaluation.metrics import outlier_recall
 from attribot_rag.evaluation.pareto import pareto_front
-from attribot_rag.evaluation.report import cases_of, data_sets, points
+from attribot_rag.evaluation.report import cases_of, comparable, data_sets, points
 from attribot_rag.evaluation.results import Results
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def draw(results: Results, folder: Path) -> list[Path]:
 
 def _faithfulness(axes: Axes, results: Results, data_set: str) -> None:
     """mAP against seconds, the front drawn."""
-    found = points(results, data_set)
+    found = points(comparable(results, data_set))
     front = pareto_front(found)
     axes.step(
         [found[name].seconds for name in front],

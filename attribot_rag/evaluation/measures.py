@@ -56,7 +56,7 @@ class Measure:
     """A number for a case, or None where it says nothing.
 
     `better` is 1 if more is better, -1 if less is. A `cost` needs no scores, and is summed up by
-    its median.
+    its median. What is `timed` is another on other hardware.
     """
 
     name: str
@@ -64,6 +64,7 @@ class Measure:
     better: int = 1
     form: str = ".3f"
     cost: bool = False
+    timed: bool = False
 
     def of(self, case: Case) -> float | None:
         return self._of(case) if case.found.scores or self.cost else None
@@ -73,6 +74,17 @@ def _top_drop(top: int, case: Case) -> float | None:
     """None for a method that scored fewer sources."""
     chosen = frozenset(best(case.found.scores, top))
     return case.ablations.get(chosen) if len(chosen) == top else None
+
+
+def same_timing(one: Scored | Answered, other: Scored | Answered) -> bool:
+    """Whether the seconds of the two can be compared."""
+    return (one.clock, one.hardware) == (other.clock, other.hardware)
+
+
+def _ratio(longer: Scored | None, shorter: Scored | Answered) -> float | None:
+    if longer is None or not shorter.seconds or not same_timing(longer, shorter):
+        return None
+    return longer.seconds / shorter.seconds
 
 
 MEASURES: tuple[Measure, ...] = (
@@ -91,22 +103,22 @@ COSTS: tuple[Measure, ...] = (
     Measure("tokens", lambda case: case.found.tokens, -1, ",.0f", cost=True),
     Measure("tokens expected", lambda case: case.found.expected_tokens, -1, ",.0f", cost=True),
     Measure("GFLOP", lambda case: case.found.flops / 1e9, -1, ",.0f", cost=True),
-    Measure("seconds", lambda case: case.found.seconds, -1, ".2f", cost=True),
+    Measure("seconds", lambda case: case.found.seconds, -1, ".2f", cost=True, timed=True),
     Measure(
         "times faster than no cache",
-        lambda case: (
-            case.naive.seconds / case.found.seconds if case.naive and case.found.seconds else None
-        ),
+        lambda case: _ratio(case.naive, case.found),
         1,
         ".1f",
         cost=True,
+        timed=True,
     ),
     Measure(
         "attribution / generation time",
-        lambda case: case.found.seconds / case.answered.seconds if case.answered.seconds else None,
+        lambda case: _ratio(case.found, case.answered),
         -1,
         ".2f",
         cost=True,
+        timed=True,
     ),
 )
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from attribot_rag.evaluation.grid import BASELINES, EXACT, NAIVE
@@ -61,21 +62,39 @@ def cases_of(results: Results, data_set: str, method: str) -> list[Case]:
     return [one for one in cases(results, method) if _data_set(one.answered.key) == data_set]
 
 
-def points(results: Results, data_set: str) -> dict[str, Point]:
-    """Median seconds and mAP of every method with scores, over the answers that all have."""
+def comparable(results: Results, data_set: str) -> dict[str, list[Case]]:
+    """What every method made of the same answers, timed on the same hardware.
+
+    The hardware is that of most exact scores; methods with less than half as many answers as these
+    are left out.
+    """
+    exact = cases_of(results, data_set, EXACT)
+    if not exact:
+        return {}
+    hardware, count = Counter(case.found.hardware for case in exact).most_common(1)[0]
     by_method = {
-        name: {case.answered.key: case for case in cases_of(results, data_set, name)}
+        name: {
+            case.answered.key: case
+            for case in cases_of(results, data_set, name)
+            if case.found.hardware == hardware
+        }
         for name in results.methods()
         if name != NAIVE
     }
-    scored = {name: held for name, held in by_method.items() if held}
-    shared = set.intersection(*map(set, scored.values())) if scored else set()
+    held = {name: found for name, found in by_method.items() if 2 * len(found) >= count}
+    shared = set.intersection(*map(set, held.values()))
+    return {
+        name: [case for key, case in found.items() if key in shared] for name, found in held.items()
+    }
+
+
+def points(compared: Mapping[str, Sequence[Case]]) -> dict[str, Point]:
+    """Median seconds and mAP of every method."""
     found = {}
-    for name, held in scored.items():
-        same = [case for key, case in held.items() if key in shared]
-        faithfulness = summary(MEASURES[0], same)
+    for name, held in compared.items():
+        faithfulness = summary(MEASURES[0], held)
         if faithfulness is not None:
-            seconds = statistics.median(case.found.seconds for case in same)
+            seconds = statistics.median(case.found.seconds for case in held)
             found[name] = Point(seconds, faithfulness.mean)
     return found
 
@@ -106,17 +125,36 @@ def _of_data_set(results: Results, data_set: str) -> Iterator[str]:
     by_method = {name: cases_of(results, data_set, name) for name in results.methods()}
     scored = {name: held for name, held in by_method.items() if held}
     yield _table({name: held for name, held in scored.items() if name != NAIVE}, MEASURES)
-    yield _table(scored, COSTS)
-    yield from _plainly(points(results, data_set))
+    yield from _costs(scored)
+    yield from _plainly(comparable(results, data_set), scored)
 
 
-def _plainly(found: dict[str, Point]) -> Iterator[str]:
+def _costs(scored: Mapping[str, Sequence[Case]]) -> Iterator[str]:
+    """A table for each machine, so that no median is over seconds of several."""
+    machines = dict.fromkeys(case.found.hardware for held in scored.values() for case in held)
+    for hardware in machines:
+        if len(machines) > 1:
+            yield f"Measured on {hardware or 'hardware that was not noted'}:"
+        there = {
+            name: [case for case in held if case.found.hardware == hardware]
+            for name, held in scored.items()
+        }
+        yield _table({name: held for name, held in there.items() if held}, COSTS)
+
+
+def _plainly(compared: Mapping[str, Sequence[Case]], scored: Collection[str]) -> Iterator[str]:
     """Which methods are worth their time, and which baselines beat ours."""
+    found = points(compared)
     if not found:
         return
-    front = pareto_front(found)
-    names = ", ".join(front)
-    yield f"On the Pareto front of mAP and seconds, over the answers that all have: {names}."
+    count = len(compared[EXACT])
+    names = "; ".join(pareto_front(found))
+    yield f"On the Pareto front of mAP and seconds, over {count} answers that all have: {names}."
+    if left_out := [name for name in scored if name not in (*compared, NAIVE)]:
+        yield (
+            f"Not compared, being measured on other hardware or on few of the answers: "
+            f"{'; '.join(left_out)}."
+        )
     beaten = [
         f"{baseline} beats {ours} (mAP {found[baseline].faithfulness:.3f} to "
         f"{found[ours].faithfulness:.3f}, {found[baseline].seconds:.2f} s to "
@@ -150,7 +188,7 @@ def _statistics(answers: Sequence[Answered]) -> str:
     )
 
 
-def _table(scored: dict[str, list[Case]], measures: Sequence[Measure]) -> str:
+def _table(scored: Mapping[str, Sequence[Case]], measures: Sequence[Measure]) -> str:
     names = ["method", "answers", *(one.name for one in measures)]
     lines = [f"| {' | '.join(names)} |", "|---" * len(names) + "|"]
     for method, held in scored.items():
@@ -168,8 +206,7 @@ def _explanation(results: Results) -> list[str]:
         "all its scores, a source without a score counting as 0. Evidence mAP is against what "
         "people marked. LDS is the linear datamodeling score over random ablations, top-k drop "
         "what the answer loses without a method's k best sources, where it scored as many. Means "
-        "over answers with 95 % "
-        "bootstrap intervals; costs are medians.",
+        "over answers with 95 % bootstrap intervals; costs are medians.",
         f"Seconds {clocks(results)} are those of a method from its scorer to its scores; "
         "generation's cache is taken over, unless the answer was given: then every method reads "
         "the prompt first. ContextCite's with few ablations are a part of those with more. Ratios "

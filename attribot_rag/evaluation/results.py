@@ -18,7 +18,7 @@ class Answered:
 
     `question` is the digest of what was asked, `digest` that of the answer too. `documents` is the
     first document that holds each source, `evidence` are the sources that people marked. Seconds
-    are by the `clock`, and None for an answer that was given.
+    are by the `clock` on the `hardware`, and None for an answer that was given.
     """
 
     kind: ClassVar[str] = "answer"
@@ -33,6 +33,7 @@ class Answered:
     evidence: list[int]
     seconds: float | None
     clock: str = "wall"
+    hardware: str = ""
 
 
 @dataclass(frozen=True)
@@ -41,8 +42,8 @@ class Scored:
 
     `scores` [num_sources] are for the whole response, None for a source that was not scored.
     `tokens` and `flops` are what went through models, the expected ones by the cost model.
-    `seconds` are by the `clock`. `extrapolated` says that only some rows were run, and the rest
-    reckoned.
+    `seconds` are by the `clock` on the `hardware`. `extrapolated` says that only some rows were
+    run, and the rest reckoned.
     """
 
     kind: ClassVar[str] = "scores"
@@ -60,6 +61,7 @@ class Scored:
     clock: str = "wall"
     agreement: float | None = None
     extrapolated: bool = False
+    hardware: str = ""
 
 
 @dataclass(frozen=True)

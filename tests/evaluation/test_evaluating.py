@@ -1,5 +1,6 @@
 """Runs on a tiny model: all methods, resumed, killed, out of time."""
 
+import copy
 import json
 import os
 import signal
@@ -22,6 +23,7 @@ from attribot_rag.evaluation.example import Example
 from attribot_rag.evaluation.grid import EXACT, NAIVE, described, methods
 from attribot_rag.evaluation.measures import cases, group_correlation
 from attribot_rag.evaluation.results import Results
+from attribot_rag.language_model import LanguageModel
 from attribot_rag.methods import Auto, Hierarchical, LeaveOneOut, Masked, Method
 from attribot_rag.methods.base import Scores
 from attribot_rag.methods.baselines import ContextCite
@@ -47,9 +49,11 @@ METHODS: dict[str, Method] = {
 }
 
 
-def evaluate(path: Path, options: EvaluationOptions = OPTIONS, count: int = 3) -> Outcome:
-    evaluation = Evaluation(byte_level(), METHODS, Results(path), options)
-    return evaluation.run(EXAMPLES[:count])
+def evaluate(
+    path: Path, options: EvaluationOptions = OPTIONS, language_model: LanguageModel | None = None
+) -> Outcome:
+    evaluation = Evaluation(language_model or byte_level(), METHODS, Results(path), options)
+    return evaluation.run(EXAMPLES)
 
 
 @pytest.fixture(scope="module")
@@ -68,6 +72,9 @@ def test_every_method_has_a_result_for_every_example(path: Path) -> None:
     for one in results.answers.values():
         assert one.evidence == [3]
         assert len(one.documents) == 3 * len(set(one.documents))
+    (setting,) = results.settings
+    assert {one.hardware for one in results.answers.values()} == {setting.hardware}
+    assert {one.hardware for one in results.scores.values()} == {setting.hardware}
 
 
 def test_no_text_is_kept(path: Path) -> None:
@@ -100,10 +107,15 @@ def test_ablations_are_exact_scores(path: Path) -> None:
 
 def test_a_second_run_computes_nothing(path: Path) -> None:
     before = path.read_bytes()
-    started = time.perf_counter()
-    evaluate(path)
-    assert time.perf_counter() - started < 60
+    model = copy.deepcopy(byte_level().model)
+    model.register_forward_pre_hook(fail)
+    outcome = evaluate(path, language_model=LanguageModel(model, byte_level().tokenizer))
+    assert outcome == Outcome(keys=[one.key for one in EXAMPLES])
     assert path.read_bytes() == before
+
+
+def fail(*_: object) -> None:
+    raise AssertionError("the model was run")
 
 
 def test_what_is_missing_is_added(path: Path, tmp_path: Path) -> None:

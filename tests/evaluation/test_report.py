@@ -12,7 +12,7 @@ from attribot_rag.evaluation.comparing import compare, comparison
 from attribot_rag.evaluation.figures import draw, told_apart
 from attribot_rag.evaluation.grid import DEFAULT, EXACT, NAIVE, methods
 from attribot_rag.evaluation.measures import MEASURES, cases
-from attribot_rag.evaluation.report import points, report, summary
+from attribot_rag.evaluation.report import comparable, points, report, summary
 from attribot_rag.evaluation.results import Ablated, Answered, Results, Scored
 from attribot_rag.evaluation.tables import write_parquet
 
@@ -58,7 +58,7 @@ def test_what_the_report_says(results: Results, tmp_path: Path) -> None:
     assert "exact score of the whole document: 1.000" in text
     assert f"| {NAIVE}* | 8 | 9,000 |" in text
     assert "20.0 | 1.00 |" in text  # auto: 40 / 2 seconds, 2 / 2 seconds of generation
-    assert "mAP and seconds, over the answers that all have: similarity, auto" in text
+    assert "mAP and seconds, over 8 answers that all have: similarity; auto" in text
     assert "better in one: nowhere." in text
     assert "![scatter](scatter.svg)" in text
     assert text.count("| gradient norm |") == 2
@@ -79,7 +79,7 @@ def test_the_drop_of_more_sources_than_were_scored_is_not_told(tmp_path: Path) -
 
 def test_a_baseline_that_is_better_is_named(tmp_path: Path) -> None:
     results = made(tmp_path / "results.jsonl", 80.0)
-    found = points(results, "set")
+    found = points(comparable(results, "set"))
     assert found["similarity"].beats(found["auto"]) == (
         found["similarity"].faithfulness >= found["auto"].faithfulness
     )
@@ -118,6 +118,37 @@ def test_seconds_of_two_clocks_are_not_compared(results: Results, tmp_path: Path
     for one in list(other.scores.values()):
         other.add(replace(one, clock="cpu"))
     assert "seconds" not in {one.measure.name for one in compare(results, other)}
+
+
+def test_seconds_of_two_machines_are_not_mixed(results: Results, tmp_path: Path) -> None:
+    before = points(comparable(results, "set"))
+    for one in results.of_method("similarity").values():
+        results.add(replace(one, seconds=900.0, hardware="another"))
+    assert points(comparable(results, "set")) == {
+        name: point for name, point in before.items() if name != "similarity"
+    }
+    said = report(results, "command", [])
+    assert "Measured on another:" in said
+    assert "| similarity | 8 | 50 | 50 | 1 | 900.00 | – | – |" in said
+    assert "measured on other hardware or on few of the answers: similarity." in said
+    compared = {one.measure.name for one in compare(results, made(tmp_path / "other.jsonl", 0.01))}
+    assert {"tokens", "seconds"} <= compared
+    moved = made(tmp_path / "moved.jsonl", 0.01)
+    for found in list(moved.scores.values()):
+        moved.add(replace(found, hardware="a third"))
+    compared = {one.measure.name for one in compare(results, moved)}
+    assert "tokens" in compared
+    assert "seconds" not in compared
+
+
+def test_a_method_with_few_answers_does_not_narrow_the_comparison(results: Results) -> None:
+    before = points(comparable(results, "set"))
+    few = results.of_method("auto")["set/0"]
+    results.add(replace(few, method="new", options="new"))
+    assert points(comparable(results, "set")) == before
+    said = report(results, "command", [])
+    assert "over 8 answers that all have" in said
+    assert "on few of the answers: new." in said
 
 
 def test_the_comparison_says_what_may_mislead(results: Results, tmp_path: Path) -> None:
@@ -160,7 +191,7 @@ def test_figures_are_well_formed_and_labelled(results: Results, tmp_path: Path) 
 
 
 def test_methods_are_compared_over_the_answers_that_all_have(results: Results) -> None:
-    before = points(results, "set")
+    before = points(comparable(results, "set"))
     exact = results.of_method(EXACT)["set/0"].scores
     key = "set/extra"
     results.add(Answered(key, "q", "d", 300, 250, 9, [i // 4 for i in range(12)], [0], 2.0))
@@ -168,7 +199,7 @@ def test_methods_are_compared_over_the_answers_that_all_have(results: Results) -
         worst: list[float | None] = [-(score or 0.0) for score in exact]
         found = exact if name == EXACT else worst
         results.add(Scored(key, "d", name, name, found, 9, 1e9, 9, 1e9, 500.0))
-    assert points(results, "set") == before
+    assert points(comparable(results, "set")) == before
 
 
 def test_the_table_has_a_row_for_each_answer_and_method(results: Results, tmp_path: Path) -> None:
