@@ -52,7 +52,10 @@ def best(found: Found, top: int) -> list[int]:
 
 
 def pearson(found: Found, exact: Found) -> float | None:
-    """Over all sources, those without a score counting as 0; None where a side is constant."""
+    """Over all sources, those without a score counting as 0.
+
+    None where the exact scores are constant; 0 where only the found ones are, which tell nothing.
+    """
     return _correlation(stats.pearsonr, found, exact)
 
 
@@ -75,7 +78,7 @@ def linear_datamodeling_score(
     """Spearman correlation of the summed scores of what was removed with its exact score.
 
     Over random ablations (Park et al., TRAK, 2023; Cohen-Wang et al., ContextCite, 2024). None
-    for fewer than three ablations, or where a side is constant.
+    for fewer than three ablations, or where their exact scores are constant; 0 for constant sums.
     """
     if len(ablations) < 3:
         return None
@@ -119,6 +122,8 @@ def _with_last(found: Found) -> list[float]:
 
 def _correlation(statistic: object, found: Found, exact: Found) -> float | None:
     filled, truth = ([one or 0.0 for one in side] for side in (found, exact))
-    if np.ptp(filled) == 0 or np.ptp(truth) == 0:
+    if np.ptp(truth) == 0:
         return None
+    if np.ptp(filled) == 0:
+        return 0.0
     return float(statistic(filled, truth).statistic)  # type: ignore[operator]

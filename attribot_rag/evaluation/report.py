@@ -191,12 +191,25 @@ def _statistics(answers: Sequence[Answered]) -> str:
 def _table(scored: Mapping[str, Sequence[Case]], measures: Sequence[Measure]) -> str:
     names = ["method", "answers", *(one.name for one in measures)]
     lines = [f"| {' | '.join(names)} |", "|---" * len(names) + "|"]
+    columns = [
+        {method: summary(measure, held) for method, held in scored.items()} for measure in measures
+    ]
+    most = [max((one.count for one in column.values() if one), default=0) for column in columns]
     for method, held in scored.items():
-        found = [(measure.form, summary(measure, held)) for measure in measures]
-        cells = ["–" if one is None else format(one, form) for form, one in found]
+        cells = [
+            _cell(column[method], measure.form, min(len(held), count))
+            for measure, column, count in zip(measures, columns, most, strict=True)
+        ]
         mark = "*" if any(one.found.extrapolated for one in held) else ""
         lines.append(f"| {' | '.join([method + mark, str(len(held)), *cells])} |")
     return "\n".join(lines)
+
+
+def _cell(found: Estimate | None, form: str, usual: int) -> str:
+    """With the number of answers if that is not the usual one."""
+    if found is None:
+        return "–"
+    return format(found, form) + (f" ({found.count})" if found.count < usual else "")
 
 
 def _explanation(results: Results) -> list[str]:
@@ -206,7 +219,8 @@ def _explanation(results: Results) -> list[str]:
         "all its scores, a source without a score counting as 0. Evidence mAP is against what "
         "people marked. LDS is the linear datamodeling score over random ablations, top-k drop "
         "what the answer loses without a method's k best sources, where it scored as many. Means "
-        "over answers with 95 % bootstrap intervals; costs are medians.",
+        "over answers with 95 % bootstrap intervals; costs are medians. In parentheses: over how "
+        "many answers, where these are fewer than other methods have.",
         f"Seconds {clocks(results)} are those of a method from its scorer to its scores; "
         "generation's cache is taken over, unless the answer was given: then every method reads "
         "the prompt first. ContextCite's with few ablations are a part of those with more. Ratios "

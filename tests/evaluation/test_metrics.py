@@ -57,7 +57,7 @@ def test_correlations_are_those_of_scipy() -> None:
     filled = [score or 0.0 for score in SCORES]
     assert pearson(SCORES, exact) == pytest.approx(stats.pearsonr(filled, exact).statistic)
     assert spearman(SCORES, exact) == pytest.approx(stats.spearmanr(filled, exact).statistic)
-    assert pearson([1.0, 1.0], [1.0, 2.0]) is None
+    assert pearson([1.0, 1.0], [1.0, 2.0]) == 0.0
     assert spearman([1.0, 2.0], [1.0, 1.0]) is None
 
 
@@ -70,6 +70,8 @@ def test_the_linear_datamodeling_score_by_hand() -> None:
     other = dict(zip(removed, [10.0, 11.0, 12.0, 13.0], strict=True))
     assert linear_datamodeling_score(scores, other) == pytest.approx(0.8)
     assert linear_datamodeling_score(scores, dict(list(other.items())[:2])) is None
+    assert linear_datamodeling_score([0.0, 0.0, 0.0], other) == 0.0
+    assert linear_datamodeling_score(scores, dict.fromkeys(removed, 1.0)) is None
 
 
 def test_the_interval_is_that_of_scipy() -> None:

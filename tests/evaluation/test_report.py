@@ -77,6 +77,16 @@ def test_the_drop_of_more_sources_than_were_scored_is_not_told(tmp_path: Path) -
     assert drops["top-5 drop, nats"] is None
 
 
+def test_a_mean_over_fewer_answers_says_so(results: Results) -> None:
+    for number in range(8):
+        results.add(Ablated(f"set/{number}", "d", [number % 12], 9.0))
+    few = results.of_method("auto")["set/0"]
+    results.add(replace(few, scores=[None] * 12))
+    said = report(results, "command", [])
+    assert "| 9.00 [9.00, 9.00] (7) |" in said
+    assert "| 9.00 [9.00, 9.00] |" in said
+
+
 def test_a_baseline_that_is_better_is_named(tmp_path: Path) -> None:
     results = made(tmp_path / "results.jsonl", 80.0)
     found = points(comparable(results, "set"))
