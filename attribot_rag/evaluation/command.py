@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from attribot_rag.evaluation.example import Example
     from attribot_rag.evaluation.results import Results
 
+RESULTS = "results.jsonl"
 _FORMATS = {
     "hotpotqa": "HotpotQA JSON (hotpot_dev_distractor_v1.json), or 'hub' to download it",
     "squad": "SQuAD 2.0 JSON (dev-v2.0.json), or 'hub'",
@@ -88,22 +89,30 @@ def evaluate(options: argparse.Namespace) -> str:
     from attribot_rag.evaluation.results import Results
 
     if options.compare:
-        for path in options.compare:
+        paths = [one / RESULTS if one.is_dir() else one for one in options.compare]
+        for path in paths:
             if not path.is_file():
-                raise InvalidInput(f"{path} is no file; pass two results.jsonl")
-        return comparison(*map(Results, options.compare))
+                raise InvalidInput(f"{path} is no file; pass two {RESULTS}, or their folders")
+        return comparison(*map(Results, paths))
     examples, problems = _examples(options)
+    for one in problems:  # a long run tells them again when it ends
+        sys.stderr.write(f"{one}\n")
+    if options.output.exists() and not options.output.is_dir():
+        raise InvalidInput(f"--output {options.output} is no folder; name one")
+    results = Results(options.output / RESULTS)
     try:
-        options.output.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InvalidInput(f"--output {options.output}: {error.strerror}") from error
-    results = Results(options.output / "results.jsonl")
-    outcome, methods = _run(options, examples, results)
+        outcome, methods = _run(options, examples, results)
+    except KeyboardInterrupt:
+        kept = f"{results.path} keeps what was computed; the same command goes on."
+        sys.stderr.write(f"Stopped. {kept}\n")
+        raise
     problems += _told(outcome.problems)
     problems += [f"{name}: {reason}" for name, reason in outcome.unsupported.items()]
+    if outcome.out_of_time:
+        begun = f"{len(outcome.keys)} of {len(examples)} examples"
+        problems.append(f"The time was up after {begun}; the same command goes on.")
     written = _write(options, results.only(outcome.keys, methods), problems)
-    ending = ["The time is up; the same command goes on."] if outcome.out_of_time else []
-    return "\n".join([*problems, *ending, f"Written: {', '.join(map(str, written))}"]) + "\n"
+    return "\n".join([*problems, f"Written: {', '.join(map(str, written))}"]) + "\n"
 
 
 def _examples(options: argparse.Namespace) -> tuple[list[Example], list[str]]:
@@ -114,6 +123,8 @@ def _examples(options: argparse.Namespace) -> tuple[list[Example], list[str]]:
     if not files:
         names = ", ".join(f"--{name}" for name in _FORMATS)
         raise InvalidInput(f"no data; name at least one file with {names}")
+    if twice := [path for (_, path), count in Counter(files).items() if count > 1]:
+        raise InvalidInput(f"{twice[0]} is named twice; name every file once")
     if options.examples < 1:
         raise InvalidInput(f"--examples {options.examples}; use at least 1")
     loaded = [load(path, name) for name, path in files]
@@ -153,10 +164,19 @@ def _run(
     proxy = load_model(options.proxy, device=options.device) if options.proxy else None
     known = methods(proxy)
     wanted = set(named(options.methods, known) if options.methods else known.keys() & set(DEFAULT))
+    try:
+        options.output.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InvalidInput(f"--output {options.output}: {error.strerror}") from error
     chosen = {name: known[name] for name in known if name in {EXACT, NAIVE, *wanted}}
     language_model = load_model(options.model, device=options.device)
-    shown = options.progress and sys.stderr.isatty()
-    with progress_bar(shown=shown, doing="evaluating", unit="result") as progress:
+    bar = progress_bar(
+        shown=options.progress,
+        doing="evaluating",
+        unit="result",
+        every=0.1 if sys.stderr.isatty() else 60,  # a file is to stay readable
+    )
+    with bar as progress:
         evaluation = Evaluation(language_model, chosen, results, measured, progress)
         outcome = evaluation.run(examples)
     return outcome, list(chosen)

@@ -54,6 +54,8 @@ def compare(first: Results, second: Results) -> Iterator[Change]:
 def comparison(first: Results, second: Results) -> str:
     """A Markdown table of the changes."""
     changes = list(compare(first, second))
+    if not changes:
+        return "The two have no scores of the same examples and methods; nothing is compared.\n"
     lines = ["| data | method | measure | answers | second less first | |", "|---" * 6 + "|"]
     for one in changes:
         difference = format(one.difference, one.measure.form)
@@ -71,6 +73,13 @@ def _warnings(first: Results, second: Results) -> Iterator[str]:
             f"{other} of {len(shared)} shared answers are by another model or to another prompt or "
             "question of the same name."
         )
+    elsewhere = any(
+        not same_timing(one, second.scores[name])
+        for name, one in first.scores.items()
+        if name in second.scores
+    )
+    if elsewhere:
+        yield "Seconds are not compared where hardware or clock was another."
 
 
 def _chance(changes: list[Change]) -> Iterator[str]:

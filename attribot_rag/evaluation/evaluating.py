@@ -45,6 +45,8 @@ class EvaluationOptions:
     def __post_init__(self) -> None:
         if self.minutes is not None and not self.minutes > 0:
             raise InvalidInput(f"minutes={self.minutes!r}; use more than 0")
+        if self.num_random < 0:
+            raise InvalidInput(f"num_random={self.num_random!r}; use 0 or more")
 
 
 @dataclass

@@ -18,7 +18,7 @@ from attribot_rag.evaluation.results import Results
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-_MARKERS = "os^vD<>ph*PXd8"
+_MARKERS = "os^D*vPX<d>p8h"
 _DASHES = ("-", "--", "-.", ":")
 _GRAYS = ("0", "0.35", "0.6")
 _FRACTIONS = tuple(np.linspace(0, 1, 21).tolist())
@@ -120,7 +120,7 @@ def _cost(axes: Axes, results: Results, data_set: str) -> None:
         if held:
             lengths = [case.answered.context_tokens for case in held]
             tokens = [case.found.tokens for case in held]
-            axes.plot(lengths, tokens, marker, color=gray, ms=3, fillstyle="none", label=name)
+            axes.plot(lengths, tokens, marker, color=gray, ms=5, fillstyle="none", label=name)
     axes.set_yscale("log")
     axes.yaxis.set_major_formatter("{x:,.0f}")
     axes.set_xlabel("context, tokens")
@@ -137,7 +137,7 @@ def told_apart(names: Sequence[str]) -> list[str]:
 
 def _legend(axes: Axes) -> None:
     if axes.get_legend_handles_labels()[0]:
-        axes.legend(fontsize=6)
+        axes.legend(fontsize=7)
 
 
 def _marks() -> Iterator[tuple[str, str]]:

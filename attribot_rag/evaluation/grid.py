@@ -78,7 +78,10 @@ def named(wanted: Sequence[str], known: Collection[str]) -> list[str]:
         if not exact and not family:
             lacking = " (those with a proxy need --proxy)" * _plain(name).startswith("proxy")
             names = "; ".join(known)
-            raise InvalidInput(f"unknown method {name!r}{lacking}; choose of: {names}")
+            raise InvalidInput(
+                f"unknown method {name!r}{lacking}; choose one or more, parted by blanks, in "
+                f"quotes where they hold blanks: {names}"
+            )
         found += exact or family
     return found
 

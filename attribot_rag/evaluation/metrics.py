@@ -11,6 +11,8 @@ from sklearn.metrics import average_precision_score
 
 from attribot_rag.verdicts import outliers
 
+MIN_FOR_INTERVAL = 6
+
 Found = Sequence[float | None]
 """Scores of all sources; None for one that the method did not score."""
 
@@ -88,7 +90,7 @@ def linear_datamodeling_score(
 
 @dataclass(frozen=True)
 class Estimate:
-    """A mean over examples with its 95 % bootstrap interval, which one example does not have."""
+    """A mean over examples with its 95 % bootstrap interval, if they are enough for one."""
 
     mean: float
     low: float | None
@@ -102,13 +104,16 @@ class Estimate:
 
 
 def estimate(values: Collection[float | None]) -> Estimate | None:
-    """The mean of what is not None, with its percentile interval; None without any."""
+    """The mean of what is not None, with its percentile interval; None without any.
+
+    Fewer than six have no interval: theirs would hardly be wider than from the least to the most.
+    """
     known = np.array([value for value in values if value is not None])
     if not len(known):
         return None
     mean = float(known.mean())
-    if len(known) == 1:
-        return Estimate(mean, None, None, 1)
+    if len(known) < MIN_FOR_INTERVAL:
+        return Estimate(mean, None, None, len(known))
     interval = stats.bootstrap(
         (known,), np.mean, n_resamples=2000, method="percentile", rng=np.random.default_rng(0)
     ).confidence_interval

@@ -20,6 +20,25 @@ from attribot_rag.evaluation.metrics import Estimate, estimate
 from attribot_rag.evaluation.pareto import Point, pareto_front
 from attribot_rag.evaluation.results import Answered, Results
 
+CAPTIONS = {
+    "faithfulness_and_time": (
+        "mAP against the outliers of exact leave-one-out, and median seconds. Filled: our methods; "
+        "hollow: baselines."
+    ),
+    "scatter": (
+        "Scores against exact ones, a point for each source that the method scored. On the line: "
+        "equal, as those that `auto` scores exactly are."
+    ),
+    "outlier_recall": (
+        "Which share of the outliers is among the best part of the sources; the rest of a curve "
+        "that ends below 1 was not scored. Where there are many methods, one or two of each kind."
+    ),
+    "cost_and_context": (
+        "Tokens that went through the model, an answer each. Similarity, which needs none, is not "
+        "here."
+    ),
+}
+
 
 def report(
     results: Results,
@@ -41,7 +60,8 @@ def report(
         lines += [f"## {data_set}", *_of_data_set(results, data_set)]
     if left_out:
         lines += ["## Left out", "\n".join(f"- {one}" for one in left_out)]
-    lines += [f"![{path.stem.replace('_', ' ')}]({path.name})" for path in figures]
+    for path in figures:
+        lines += [f"![{path.stem.replace('_', ' ')}]({path.name})", CAPTIONS.get(path.stem, "")]
     return "\n\n".join(lines) + "\n"
 
 
@@ -115,7 +135,7 @@ def _of_data_set(results: Results, data_set: str) -> Iterator[str]:
         yield f"Without '{EXACT}' there is nothing to compare with."
         return
     with_outliers = sum(bool(one.outliers) for one in exact)
-    yield f"{len(exact)} answers with exact scores, {with_outliers} of them with outliers."
+    yield f"{_answers(len(exact))} with exact scores, {with_outliers} of them with outliers."
     correlation = estimate([group_correlation(one) for one in exact])
     if correlation is not None:
         yield (
@@ -149,12 +169,14 @@ def _plainly(compared: Mapping[str, Sequence[Case]], scored: Collection[str]) ->
         return
     count = len(compared[EXACT])
     names = "; ".join(pareto_front(found))
-    yield f"On the Pareto front of mAP and seconds, over {count} answers that all have: {names}."
+    yield f"On the Pareto front of mAP and seconds, over {_answers(count)} that all have: {names}."
     if left_out := [name for name in scored if name not in (*compared, NAIVE)]:
         yield (
             f"Not compared, being measured on other hardware or on few of the answers: "
             f"{'; '.join(left_out)}."
         )
+    if not any(baseline in found for baseline in BASELINES):
+        return
     beaten = [
         f"{baseline} beats {ours} (mAP {found[baseline].faithfulness:.3f} to "
         f"{found[ours].faithfulness:.3f}, {found[baseline].seconds:.2f} s to "
@@ -235,6 +257,10 @@ def clocks(results: Results) -> str:
     if used == {"cpu"}:
         return "of the processor, summed over threads,"
     return "of the wall clock" + " or of the processor (see the results)" * ("cpu" in used)
+
+
+def _answers(count: int) -> str:
+    return f"{count} answer{'s' * (count != 1)}"
 
 
 def _data_set(key: str) -> str:

@@ -199,8 +199,8 @@ class Results:
             record = _parsed(line)
             if record is None:
                 raise InvalidInput(
-                    f"{self.path}:{number} is no result of an evaluation; pass another --output, "
-                    "or remove the line"
+                    f"{self.path}:{number} is no result of an evaluation; name another file or "
+                    "folder, or remove the line"
                 )
             yield record
 

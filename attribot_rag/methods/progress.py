@@ -27,8 +27,10 @@ class ProgressBar(Progress):
 
 @contextmanager
 def progress_bar(
-    *, shown: bool, doing: str = "attributing", unit: str = "source"
+    *, shown: bool, doing: str = "attributing", unit: str = "source", every: float = 0.1
 ) -> Iterator[Progress]:
-    """A bar while the block runs, or nothing."""
-    with tqdm(total=0, desc=doing, unit=unit, leave=False, disable=not shown) as bar:
+    """A bar while the block runs, or nothing; drawn again after so many seconds."""
+    with tqdm(
+        total=0, desc=doing, unit=unit, leave=False, disable=not shown, mininterval=every
+    ) as bar:
         yield ProgressBar(bar)

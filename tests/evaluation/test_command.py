@@ -9,6 +9,7 @@ from methods.scorers import many_documents
 from tiny_tokenizers import byte_level
 
 from attribot_rag.cli import main
+from attribot_rag.evaluation.evaluating import Evaluation
 from attribot_rag.evaluation.grid import DEFAULT, methods, named
 
 LINE = {"question": "who closed it?", "documents": list(many_documents(4))}
@@ -25,7 +26,7 @@ def log(tmp_path: Path) -> Path:
 
 def evaluate(tiny_model: str, *more: str | Path) -> int:
     common = ["--model", tiny_model, "--max-new-tokens", "6", "--random", "4", "--no-progress"]
-    return main(["evaluate", *map(str, more), *common])
+    return main(["evaluate", *common, *map(str, more)])
 
 
 def test_from_a_log_to_a_report(
@@ -33,9 +34,10 @@ def test_from_a_log_to_a_report(
 ) -> None:
     folder = tmp_path / "found"
     assert evaluate(tiny_model, "--log", log, "--examples", "2", "--output", folder, *FEW) == 0
-    said = capsys.readouterr().out
-    assert "mine.jsonl:4: no JSON" in said
-    assert "1 bad lines were left out." in said
+    said = capsys.readouterr()
+    assert said.err.startswith(f"{log}:4: no JSON")
+    assert "mine.jsonl:4: no JSON" in said.out
+    assert "1 bad lines were left out." in said.out
     text = (folder / "report.md").read_text()
     assert "## mine" in text
     assert "| 2 | 12.0 | 4.0 |" in text
@@ -56,10 +58,49 @@ def test_two_results_compared(
     folder = tmp_path / "found"
     evaluate(tiny_model, "--log", log, "--examples", "2", "--output", folder, *FEW)
     capsys.readouterr()
-    results = str(folder / "results.jsonl")
-    assert main(["evaluate", "--compare", results, results]) == 0
+    assert main(["evaluate", "--compare", str(folder), str(folder / "results.jsonl")]) == 0
     said = capsys.readouterr().out
-    assert "| mine | auto | Pearson | 2 | 0.000 [0.000, 0.000] | no difference seen |" in said
+    assert "| mine | auto | Pearson | 2 | 0.000 | no difference seen |" in said
+    nothing = tmp_path / "nothing.jsonl"
+    nothing.touch()
+    assert main(["evaluate", "--compare", str(folder), str(nothing)]) == 0
+    assert "nothing is compared" in capsys.readouterr().out
+
+
+def test_a_run_that_is_stopped_says_what_is_kept(
+    tiny_model: str,
+    log: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Evaluation, "run", interrupted)
+    assert evaluate(tiny_model, "--log", log, "--output", tmp_path / "found") == 130
+    said = capsys.readouterr().err
+    assert f"Stopped. {tmp_path / 'found' / 'results.jsonl'} keeps what was computed" in said
+
+
+def test_a_run_that_is_out_of_time_says_so_in_its_report(
+    tiny_model: str, log: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "found"
+    evaluate(tiny_model, "--log", log, "--output", folder, "--minutes", "1e-6", *FEW)
+    said = "The time was up after 1 of 3 examples; the same command goes on."
+    assert said in capsys.readouterr().out
+    text = (folder / "report.md").read_text()
+    assert said in text
+    assert "Where a baseline" not in text  # none was run
+
+
+def test_results_are_written_as_progress_where_nobody_watches(
+    tiny_model: str, log: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given = ["--log", log, "--output", tmp_path / "found", "--model", tiny_model, "--random", "2"]
+    assert main(["evaluate", *map(str, given), "--max-new-tokens", "4", "--methods", "masked"]) == 0
+    assert "evaluating:" in capsys.readouterr().err
 
 
 def test_the_report_is_of_this_run_alone(tiny_model: str, log: Path, tmp_path: Path) -> None:
@@ -68,7 +109,7 @@ def test_the_report_is_of_this_run_alone(tiny_model: str, log: Path, tmp_path: P
     evaluate(tiny_model, *both, "--examples", "2", "--methods", "auto", "masked")
     evaluate(tiny_model, *both, "--examples", "1", "--methods", "AUTO")
     text = (folder / "report.md").read_text()
-    assert "1 answers with exact scores" in text
+    assert "1 answer with exact scores" in text
     assert "| masked |" not in text
     assert "| auto | 1 |" in text
 
@@ -128,8 +169,12 @@ def test_the_default_methods_are_known() -> None:
         ([], "no data; name at least one file with --hotpotqa"),
         (["--squad", "nowhere.json"], "nowhere.json cannot be read"),
         (["--log", "LOG", "--examples", "0"], "--examples 0; use at least 1"),
-        (["--log", "LOG", "--methods", "magic"], "unknown method 'magic'; choose of: leave-one"),
+        (["--log", "LOG", "--methods", "magic"], "unknown method 'magic'; choose one"),
         (["--log", "LOG", "--methods", "proxy"], "those with a proxy need --proxy"),
+        (["--log", "LOG", "--methods", "auto,masked"], "parted by blanks"),
+        (["--log", "LOG", "--log", "LOG"], "is named twice"),
+        (["--log", "LOG", "--random", "-3"], "num_random=-3; use 0 or more"),
+        (["--log", "LOG", "--output", "LOG"], "is no folder; name one"),
         (["--log", "LOG", "--output", "LOG/in"], "Not a directory"),
         (["--log", "LOG", "--template", "poem"], "unknown prompt template 'poem'; choose one of"),
         (["--log", "LOG", "--minutes", "0"], "minutes=0.0; use more than 0"),

@@ -75,18 +75,18 @@ def test_the_linear_datamodeling_score_by_hand() -> None:
 
 
 def test_the_interval_is_that_of_scipy() -> None:
-    values = [0.2, 0.9, 0.4, 0.7, 0.5, None]
+    values = [0.2, 0.9, 0.4, 0.7, 0.5, None, 0.6]
     found = estimate(values)
     known = np.array([value for value in values if value is not None])
     expected = stats.bootstrap(
         (known,), np.mean, n_resamples=2000, method="percentile", rng=np.random.default_rng(0)
     ).confidence_interval
     assert found is not None
-    assert found.count == 5
-    assert found.mean == pytest.approx(0.54)
+    assert found.count == 6
+    assert found.mean == pytest.approx(0.55)
     assert found.low == pytest.approx(expected.low)
     assert found.high == pytest.approx(expected.high)
-    assert f"{found:.2f}" == f"0.54 [{expected.low:.2f}, {expected.high:.2f}]"
+    assert f"{found:.2f}" == f"0.55 [{expected.low:.2f}, {expected.high:.2f}]"
 
 
 def test_few_examples_have_no_interval() -> None:
@@ -94,6 +94,7 @@ def test_few_examples_have_no_interval() -> None:
     one = estimate([0.5])
     assert one is not None
     assert (one.low, f"{one:.1f}") == (None, "0.5")
+    assert f"{estimate([0.1, 0.2, 0.3, 0.4, 0.5]):.1f}" == "0.3"
 
 
 def test_outliers_are_those_of_the_papers_form() -> None:

@@ -43,17 +43,46 @@ def load(path: Path, data_format: str) -> Loaded:
     """
     problems: list[str] = []
     if data_format == "log":
-        examples, problems = log(read_text(path), path)
+        text = read_text(path)
+        examples, problems = log(text, path)
+        likely = "" if examples else _likely_format(text, path)
     elif data_format in FORMATS:
         data = from_hub(data_format) if path == HUB_PATH else parse(read_text(path), path)
-        examples = FORMATS[data_format](data)
+        try:
+            examples, likely = FORMATS[data_format](data), ""
+        except InvalidInput as error:
+            raise InvalidInput(f"{error}{_hint(_format_of(data))}") from error
     else:
         names = ", ".join([*FORMATS, "log"])
         raise InvalidInput(f"unknown format {data_format!r}; choose one of {names}")
     if not examples:
         first = f"; the first of {len(problems)} bad lines: {problems[0]}" if problems else ""
-        raise InvalidInput(f"{path} holds no example of the format {data_format!r}{first}")
+        raise InvalidInput(
+            f"{path} holds no example of the format {data_format!r}{first}{_hint(likely)}"
+        )
     return Loaded(tuple(examples), tuple(problems))
+
+
+def _likely_format(text: str, path: Path) -> str:
+    try:
+        return _format_of(parse(text, path))
+    except InvalidInput:
+        return ""
+
+
+def _format_of(data: Field) -> str:
+    """The format in which the data hold examples, or ''."""
+    for name, read in FORMATS.items():
+        try:
+            if read(data):
+                return name
+        except InvalidInput:
+            continue
+    return ""
+
+
+def _hint(data_format: str) -> str:
+    return f"; it looks like --{data_format}" if data_format else ""
 
 
 def sample(examples: Sequence[Example], count: int, seed: int = 0) -> list[Example]:

@@ -81,8 +81,10 @@ def parse(text: str, path: Path, first_line: int = 1) -> Field:
         return Field(json.loads(text), str(path))
     except json.JSONDecodeError as error:
         line = first_line + error.lineno - 1
+        at_its_end = error.pos >= len(text.rstrip()) or "Unterminated" in error.msg
+        hint = "; is the file cut short?" if at_its_end else ""
         raise InvalidInput(
-            f"{path}:{line}: no JSON at column {error.colno}: {error.msg}; is the file cut short?"
+            f"{path}:{line}: no JSON at column {error.colno}: {error.msg}{hint}"
         ) from error
     except ValueError as error:  # such as a number of too many digits
         raise InvalidInput(f"{path}:{first_line}: no JSON: {error}") from error
