@@ -44,7 +44,8 @@ def test_from_a_log_to_a_report(
     assert re.search(r"\| leave-one-out \| 2 \| [^|]+\| [^|]+\| 1\.000", text)
     for figure in re.findall(r"\]\((.+?\.svg)\)", text):
         assert (folder / figure).exists()
-    assert "attribot-rag evaluate --log" in text
+    assert "    attribot-rag evaluate --" in text
+    assert f" --log {log} " in text
     lines = (folder / "results.jsonl").read_text().splitlines()
     assert evaluate(tiny_model, "--log", log, "--examples", "3", "--output", folder, *FEW) == 0
     more = (folder / "results.jsonl").read_text().splitlines()
