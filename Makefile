@@ -46,6 +46,7 @@ chat: $(GRADIO)/installed
 	$(GRADIO)/bin/python examples/gradio_chat.py
 
 chainlit-chat: $(CHAINLIT)/installed
+	touch $(CHAINLIT)/chainlit.md # an empty one, in place of Chainlit's own welcome
 	CHAINLIT_APP_ROOT=$(CHAINLIT) $(CHAINLIT)/bin/chainlit run examples/chainlit_chat.py
 
 chats: $(GRADIO)/installed $(CHAINLIT)/installed

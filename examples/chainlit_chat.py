@@ -106,6 +106,8 @@ def add(path: Path, name: str, origin: str = "upload") -> int:
         raise ValueError(f"{name} can't be added, only {', '.join(SUFFIXES)} files can")
     try:
         documents = SimpleDirectoryReader(input_files=[path], errors="strict").load_data()
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{name} is not UTF-8 text; save it as UTF-8") from error
     except Exception as error:  # each format's reader has its own
         raise ValueError(f"{name} can't be read: {error}") from error
     for document in documents:
@@ -174,6 +176,8 @@ def read_folder() -> None:
 @cl.on_chat_start
 async def begin() -> None:
     cl.user_session.set("memory", Memory.from_defaults(token_limit=1024))
+    told = f"Ask about the files in {FOLDER.name}, or add one ({', '.join(SUFFIXES)})."
+    await cl.Message(escape_markdown(told), type="system_message").send()
 
 
 @cl.on_message
@@ -268,6 +272,8 @@ async def cite(response, shown: cl.Message) -> None:
         names = " · ".join(one.name for one in shown.elements)  # Chainlit makes them links
         shown.content = f"{escape_markdown(attribution.to_cited_text())}\n\n{names}"
     await shown.update()
+    # Chainlit opens a panel with the elements of all answers; a click on a name opens that one.
+    await cl.ElementSidebar.set_elements([])
 
 
 def elements_of(attribution: Attribution) -> Iterator[cl.Text]:

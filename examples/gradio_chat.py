@@ -99,6 +99,8 @@ def add(path: Path, origin: str = "upload") -> int:
     """
     try:
         texts = list(pages(path))
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path.name} is not UTF-8 text; save it as UTF-8") from error
     except Exception as error:  # pypdf has many of its own for what is no PDF
         raise ValueError(f"{path.name} can't be read: {error}") from error
     passages = splitter.split_documents(texts)

@@ -49,8 +49,8 @@ def load_model(
     # A PyTorch that was built without CUDA raises AssertionError.
     except (OSError, ValueError, RuntimeError, AssertionError) as error:
         raise InvalidInput(
-            f"the model {name!r} cannot be loaded on {device!r}: {error}; pass "
-            f"{DEFAULT_MODEL!r}, the path of a folder with a model, or a Hugging Face id"
+            f"the model {name!r} cannot be loaded on {device!r}: {error}; pass another device, or "
+            f"another model: {DEFAULT_MODEL!r}, the path of a folder, or a Hugging Face id"
         ) from error
     return LanguageModel(model, tokenizer)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from importlib.resources import files
 from pathlib import PurePath
@@ -37,6 +37,7 @@ from attribot_rag.serving.page import page_and_policy
 Result = TypeVar("Result")
 
 _HANGUP_CHECKS = 0.25  # seconds
+_NO_OBJECT = "the body is no JSON object; send one, with Content-Type: application/json"
 _REFUSALS: dict[int | str, dict[str, Any]] = {
     code: {"model": Problem} for code in (400, 401, 413, 422, 429, 503)
 }
@@ -91,9 +92,9 @@ def create_app(
     )
     app.add_exception_handler(AttributionError, _refused)
     app.add_exception_handler(RequestValidationError, _malformed)
-    app.get("/", response_class=HTMLResponse)(_page)
+    app.get("/", response_class=HTMLResponse)(page)
     app.get("/health")(service.health)
-    app.get("/schema.json")(_schema)
+    app.get("/schema.json")(schema)
     app.post("/attribute", response_model=dict[str, Any])(service.attribute)
     app.post("/ask", response_model=Answer)(service.ask)
     return app
@@ -131,11 +132,11 @@ class _Service:
                 read_documents(given.documents),
             ),
         )
-        return _json(attribution.to_dict())
+        return _json(_shown(attribution).to_dict())
 
     async def ask(self, given: AskRequest, request: Request) -> Response:
         """An answer of the model from the documents, and what caused it."""
-        attribution = await self._run(request, partial(self._answer, given))
+        attribution = _shown(await self._run(request, partial(self._answer, given)))
         answer: dict[str, Any] = {
             "answer": attribution.response,
             "attribution": attribution.to_dict(),
@@ -162,7 +163,7 @@ class _Service:
         try:
             future = self._worker.submit(task, max_pending=self._limits.waiting)
         except QueueFull as full:
-            detail = f"{self._worker.num_pending} requests wait already; try again later"
+            detail = f"the queue is full (it takes {self._limits.waiting}); try again later"
             raise HTTPException(429, detail, {"Retry-After": "5"}) from full
         waited = asyncio.wrap_future(future)
         while not waited.done():
@@ -173,16 +174,23 @@ class _Service:
         return waited.result()
 
 
-async def _page() -> HTMLResponse:
-    page, policy = page_and_policy()
-    return HTMLResponse(page, headers={"Content-Security-Policy": policy})
+def _shown(attribution: Attribution) -> Attribution:
+    """Where the model lies on this machine is nobody else's affair."""
+    provenance = attribution.provenance
+    return replace(attribution, provenance=replace(provenance, model=provenance.model_name))
 
 
-async def _schema() -> dict[str, Any]:
+async def page() -> HTMLResponse:
+    """Asks, and shows what caused the answer."""
+    text, policy = page_and_policy()
+    return HTMLResponse(text, headers={"Content-Security-Policy": policy})
+
+
+async def schema() -> dict[str, Any]:
     """The JSON Schema of attributions."""
     text = files("attribot_rag.attribution").joinpath("schema.json").read_text("utf-8")
-    schema: dict[str, Any] = json.loads(text)
-    return schema
+    found: dict[str, Any] = json.loads(text)
+    return found
 
 
 async def _refused(_: Request, error: Exception) -> Response:
@@ -196,8 +204,19 @@ async def _refused(_: Request, error: Exception) -> Response:
 async def _malformed(_: Request, error: Exception) -> Response:
     """Which fields are wrong; what stood in them may be anything, and is not repeated."""
     assert isinstance(error, RequestValidationError)
-    said = (f"{'.'.join(map(str, one['loc'][1:]))}: {one['msg']}" for one in error.errors())
+    said = []
+    for one in error.errors():
+        place = [part for part in one["loc"][1:] if _is_place(part)]
+        if not place or one["type"] == "json_invalid":
+            said = [_NO_OBJECT]
+            break
+        said.append(f"{'.'.join(map(str, place))}: {one['msg']}")
     return _json({"detail": "; ".join(dict.fromkeys(said))}, 422)
+
+
+def _is_place(part: str | int) -> bool:
+    """Whether it is an index or a field; pydantic names the alternatives that it tried as well."""
+    return isinstance(part, int) or (part.islower() and part.isidentifier() and part != "str")
 
 
 def _json(data: Any, status: int = 200) -> Response:

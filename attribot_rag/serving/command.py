@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import socket
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -53,6 +54,7 @@ def serve(options: argparse.Namespace) -> None:
         raise InvalidInput(
             f"--host {options.host} lets other machines in: set a token in {TOKEN} first"
         )
+    check_address(options.host, options.port)
     chunks = without_folders(read_chunks(options.files)) if options.files else []
     app = create_app(
         load_model(options.model, device=options.device),
@@ -65,6 +67,18 @@ def serve(options: argparse.Namespace) -> None:
         # A page whose name was made to lead here (DNS rebinding) may not read what is served.
         app.add_middleware(TrustedHostMiddleware, allowed_hosts=["localhost", "127.0.0.1"])
     uvicorn.run(app, host=options.host, port=options.port, server_header=False, log_level="info")
+
+
+def check_address(host: str, port: int) -> None:
+    """Before anything is loaded; raises InvalidInput for an address that cannot be had."""
+    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as listening:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listening.bind((host, port))
+        except (OSError, OverflowError) as error:
+            raise InvalidInput(
+                f"cannot listen at {host}, port {port}: {error}; pass another --port or --host"
+            ) from error
 
 
 def without_folders(chunks: Sequence[Document]) -> list[Document]:

@@ -5,6 +5,8 @@
   const answer = document.getElementById("answer");
   const stop = document.getElementById("stop");
   const send = form.querySelector("button");
+  const access = form.querySelector("details");
+  const STOPPED = "Stopped. What was begun is finished first: the next answer waits for it.";
   let running = null;
 
   const ask = async (signal) => {
@@ -17,6 +19,7 @@
     const response = await fetch("ask", { method: "POST", headers, body: JSON.stringify(body), signal });
     const found = await response.json();
     if (response.ok) return found.html;
+    if (response.status === 401) access.open = true;
     throw new Error(found.detail);
   };
 
@@ -33,7 +36,7 @@
       answer.hidden = false;
       status.textContent = "";
     } catch (error) {
-      status.textContent = error.name === "AbortError" ? "Stopped." : error.message;
+      status.textContent = error.name === "AbortError" ? STOPPED : error.message;
     }
     running = null;
     send.disabled = false;

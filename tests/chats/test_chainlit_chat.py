@@ -18,6 +18,7 @@ from running import CORPUS
 pytestmark = pytest.mark.slow
 HIGH, DESIGNED = "How high is the lighthouse?", "Who designed the lighthouse?"
 CITATION = re.compile("citation 1", re.IGNORECASE)
+CAUSES = re.compile("what caused the answer", re.IGNORECASE)
 
 # What axe-core finds in Chainlit 2.12's own frame, with whatever app in it.
 CHAINLITS_OWN = {
@@ -78,12 +79,27 @@ def test_an_answer_is_streamed_and_its_citations_follow_as_elements(page: Page) 
         growing += [text for text in answers(page).all_inner_texts() if text not in growing]
         page.wait_for_timeout(50)
     assert len(growing) > 3 and all("[1]" not in text for text in growing[:3])
+    page.get_by_text(CITATION).last.click()
+    expect(page.locator("body")).to_contain_text("The lighthouse stands on the North Cliffs")
+    page.get_by_text(CAUSES).last.click()
     expect(page.locator("body")).to_contain_text("It is 38 metres high, and 187 steps lead")
     page.wait_for_timeout(500)  # the panel glides in
     keep(page, "chainlit_chat.png")
-    page.keyboard.press("Escape")
-    page.get_by_text(CITATION).last.click()
-    expect(page.locator("body")).to_contain_text("The lighthouse stands on the North Cliffs")
+
+
+def test_the_panel_shows_what_was_chosen_and_nothing_before(page: Page) -> None:
+    for number, question in enumerate((HIGH, DESIGNED)):
+        ask(page, question)
+        expect(answers(page).nth(number)).to_contain_text(CAUSES, timeout=PATIENCE)
+        page.wait_for_timeout(1000)  # Chainlit opens its panel with all of them by itself
+        expect(panel(page)).to_have_count(0)
+    page.get_by_text(CAUSES).last.click()
+    expect(panel(page)).to_contain_text("Penhow")
+    expect(panel(page)).not_to_contain_text("38 metres")
+
+
+def panel(page: Page) -> Locator:
+    return page.locator("#side-view-content")
 
 
 def test_a_stopped_answer_gets_citations_for_what_was_shown(page: Page) -> None:
@@ -91,9 +107,7 @@ def test_a_stopped_answer_gets_citations_for_what_was_shown(page: Page) -> None:
     expect(answers(page).first).to_contain_text("Maren", timeout=PATIENCE)
     page.locator("#stop-button").click()
     before = answers(page).first.inner_text()
-    expect(answers(page).first).to_contain_text(
-        re.compile("what caused the answer", re.IGNORECASE), timeout=PATIENCE
-    )
+    expect(answers(page).first).to_contain_text(CAUSES, timeout=PATIENCE)
     said = re.sub(r" \[[\d or]+\]|\n.*", "", answers(page).first.inner_text())
     assert said.startswith(before)
     assert len(said) < len(before) + 60
@@ -154,9 +168,7 @@ def test_nothing_in_a_document_or_a_question_takes_effect(
     page.set_input_files("#upload-button-input", evil)
     expect(page.get_by_text("zanzibar.md").first).to_be_visible(timeout=PATIENCE)
     ask(page, f"What does Zanzibar say? {HTML[0]} {MARKDOWN[2]}")
-    expect(answers(page).last).to_contain_text(
-        re.compile("what caused the answer", re.IGNORECASE), timeout=PATIENCE
-    )
+    expect(answers(page).last).to_contain_text(CAUSES, timeout=PATIENCE)
     page.wait_for_timeout(500)
     assert [one for one in happened if not one.startswith((address, "data:", "blob:"))] == []
 

@@ -40,6 +40,7 @@ def test_a_response_is_attributed(client: TestClient) -> None:
     found = Attribution.from_dict(answer.json())
     assert found.response == "38 metres."
     assert len(found.sources) == 3
+    assert "/" not in found.provenance.model
     assert found.documents[1] == Document(**DOCUMENTS[1])  # type: ignore[arg-type]
     assert client.get("/schema.json").json() == SCHEMA
 
@@ -119,6 +120,22 @@ def test_what_cannot_be_attributed_is_refused(
 def test_malformed_bodies_are_refused(client: TestClient, body: bytes) -> None:
     answer = client.post("/attribute", content=body, headers={"Content-Type": "application/json"})
     assert answer.status_code in (400, 422), answer.text
+    assert answer.json()["detail"]
+
+
+@pytest.mark.parametrize("body", [b"", b"{", b"[]", json.dumps(GIVEN).encode()])
+def test_what_is_no_json_object_is_told_so(client: TestClient, body: bytes) -> None:
+    answer = client.post("/attribute", content=body)  # the last is good, but without its type
+    assert answer.status_code == 422
+    assert answer.json()["detail"].startswith("the body is no JSON object; send one, with Content-")
+
+
+def test_a_field_that_is_wrong_is_named_as_it_was_sent(client: TestClient) -> None:
+    messages = [{"role": "king", "content": "Hear!"}]
+    detail = client.post("/attribute", json={**GIVEN, "prompt": messages}).json()["detail"]
+    assert "prompt.0.role: " in detail
+    assert "constrained" not in detail
+    assert "Message" not in detail
 
 
 def test_metadata_comes_back_as_it_was(client: TestClient) -> None:

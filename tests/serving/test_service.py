@@ -137,6 +137,16 @@ def test_half_a_request_holds_nobody_up(folder: Path) -> None:
         assert httpx.post(f"{address}/attribute", json=GIVEN, headers=ALLOWED).status_code == 200
 
 
+def test_an_address_that_cannot_be_had_is_an_error_before_anything_is_loaded() -> None:
+    command = [sys.executable, "-m", "attribot_rag", "serve", "--model", "nowhere/model", "--port"]
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        for port in (str(taken.getsockname()[1]), "99999"):
+            ended = subprocess.run([*command, port], capture_output=True, text=True, timeout=120)
+            assert ended.returncode == 2
+            assert f"cannot listen at 127.0.0.1, port {port}" in ended.stderr
+            assert len(ended.stderr.splitlines()) == 1
+
+
 def test_other_machines_need_a_token(folder: Path) -> None:
     command = [sys.executable, "-m", "attribot_rag", "serve", "--host", "0.0.0.0", "--model"]
     environment = {key: value for key, value in os.environ.items() if key != "ATTRIBOT_RAG_TOKEN"}
