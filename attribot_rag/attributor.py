@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, cast
 
 import torch
@@ -26,6 +27,7 @@ from attribot_rag.verdicts import VerdictOptions, judge
 # Any: the documents of frameworks, as Document.of reads them.
 Documents = Sequence[str | Document | Mapping[str, Any] | Any]
 
+_CUT_SHORT = "The model did not end its answer: a limit did, of tokens or of time."
 _VERDICTS = VerdictOptions()
 _GENERATION_WAIT = 0.5
 _RESPONSE_WAIT = 30.0
@@ -168,7 +170,8 @@ class Attributor:
     ) -> Attribution:
         """Answer a question from the documents, greedily by default, and attribute the answer.
 
-        `generate` goes to the model's own `generate`. The result's `response` is the answer.
+        `generate` goes to the model's own `generate`. The result's `response` is the answer; a note
+        says if the model did not end it by itself.
         """
         if not question.strip():
             raise InvalidInput(f"the question is empty: {question!r}")
@@ -181,10 +184,15 @@ class Attributor:
         inputs = torch.tensor([prompt_ids], device=self.language_model.device)
         with GenerationRecorder(self.language_model) as recorder, torch.inference_mode():
             answer = cast(Callable[..., Any], self.language_model.model.generate)
-            answer(inputs, attention_mask=torch.ones_like(inputs), **options)
+            found = answer(inputs, attention_mask=torch.ones_like(inputs), **options)
         for generation in reversed(recorder.generations):
             if generation.prompt_ids == prompt_ids:
-                return self.attribute_generation(generation, known, prompt)
+                attribution = self.attribute_generation(generation, known, prompt)
+                ids = getattr(found, "sequences", found)[0].tolist()
+                begin = 1 if self.language_model.is_encoder_decoder else len(prompt_ids)
+                if self.language_model.eos_ids.isdisjoint(ids[begin:]):
+                    attribution = replace(attribution, notes=(*attribution.notes, _CUT_SHORT))
+                return attribution
         raise InvalidInput(
             f"the model answered {question!r} with nothing; ask in other words, or set "
             "min_new_tokens"

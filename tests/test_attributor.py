@@ -17,6 +17,8 @@ from transformers import TextIteratorStreamer
 from attribot_rag import Attribution, Attributor, Document, Generation, LanguageModel
 from attribot_rag.recording import GenerationRecorder
 
+CUT_SHORT = "did not end its answer"
+
 
 def attributor_of(model: LanguageModel) -> Attributor:
     """Exact, so that scores that came about in two ways can be compared; nothing is read twice."""
@@ -284,6 +286,7 @@ class TestAsking:
         self, attributor: Attributor, model: LanguageModel
     ) -> None:
         found = attributor.ask(QUESTION, DOCUMENTS, max_new_tokens=6, eos_token_id=None)
+        assert CUT_SHORT in " ".join(found.notes)
         assert not found.provenance.retokenized
         assert found.provenance.prefilled_tokens == 0
         assert len(found.token_log_likelihoods) == 6
@@ -454,6 +457,7 @@ class TestRealModel:
             "The engineer Paul Redgrave inspected the bridge. He found cracks in two arches.",
         ]
         found = attributor_of(smollm2).ask("Who designed the Tallisk Bridge?", documents)
+        assert CUT_SHORT not in " ".join(found.notes)
         assert "Vossamer" in found.response
         best = found.top(1)[0]
         assert "designed by Henrike Vossamer" in best.source.text
