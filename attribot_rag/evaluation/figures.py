@@ -47,7 +47,7 @@ def draw(results: Results, folder: Path) -> list[Path]:
     ):
         if sets:
             with mpl.rc_context(_STYLE):
-                figure = Figure(figsize=(6.4 * len(sets), 5.2), layout="constrained")
+                figure = Figure(figsize=(6.4 * len(sets), 6.2), layout="constrained")
                 panels = figure.subplots(1, len(sets), squeeze=False)[0]
                 for axes, data_set in zip(panels, sets, strict=True):
                     panel(axes, results, data_set)
@@ -137,7 +137,7 @@ def told_apart(names: Sequence[str]) -> list[str]:
 
 def _legend(axes: Axes) -> None:
     if axes.get_legend_handles_labels()[0]:
-        axes.legend(fontsize=7)
+        axes.legend(fontsize=7, ncols=3, loc="upper center", bbox_to_anchor=(0.5, -0.12))
 
 
 def _marks() -> Iterator[tuple[str, str]]:
