@@ -154,7 +154,13 @@ def test_an_uploaded_pdf_is_cited_with_its_page(page: Page, tmp_path: Path) -> N
     expect(page.get_by_text("harbour.PDF").first).to_be_visible(timeout=PATIENCE)
     ask(page, "Who painted the harbour crane?")
     expect(page.locator("body")).to_contain_text("harbour.PDF: 2 passages added", timeout=PATIENCE)
-    expect(page.locator("body")).to_contain_text("harbour.PDF, p. 2", timeout=PATIENCE)
+    expect(answers(page).last).to_contain_text(CAUSES, timeout=PATIENCE)
+    shown = []
+    for name in (CAUSES, CITATION):
+        answers(page).last.get_by_text(name).click()
+        expect(page.locator("#side-view-title")).to_contain_text(name)
+        shown.append(panel(page).inner_text())
+    assert "harbour.PDF, p. 2" in "\n".join(shown)
 
 
 def test_nothing_in_a_document_or_a_question_takes_effect(
