@@ -27,7 +27,6 @@ from attribot_rag.verdicts import VerdictOptions, judge
 # Any: the documents of frameworks, as Document.of reads them.
 Documents = Sequence[str | Document | Mapping[str, Any] | Any]
 
-_CUT_SHORT = "The model did not end its answer: a limit did, of tokens or of time."
 _VERDICTS = VerdictOptions()
 _GENERATION_WAIT = 0.5
 _RESPONSE_WAIT = 30.0
@@ -171,7 +170,7 @@ class Attributor:
         """Answer a question from the documents, greedily by default, and attribute the answer.
 
         `generate` goes to the model's own `generate`. The result's `response` is the answer; a note
-        says if the model did not end it by itself.
+        says if it was cut at `max_new_tokens`.
         """
         if not question.strip():
             raise InvalidInput(f"the question is empty: {question!r}")
@@ -184,15 +183,14 @@ class Attributor:
         inputs = torch.tensor([prompt_ids], device=self.language_model.device)
         with GenerationRecorder(self.language_model) as recorder, torch.inference_mode():
             answer = cast(Callable[..., Any], self.language_model.model.generate)
-            found = answer(inputs, attention_mask=torch.ones_like(inputs), **options)
+            answer(inputs, attention_mask=torch.ones_like(inputs), **options)
         for generation in reversed(recorder.generations):
             if generation.prompt_ids == prompt_ids:
                 attribution = self.attribute_generation(generation, known, prompt)
-                ids = getattr(found, "sequences", found)[0].tolist()
-                begin = 1 if self.language_model.is_encoder_decoder else len(prompt_ids)
-                if self.language_model.eos_ids.isdisjoint(ids[begin:]):
-                    attribution = replace(attribution, notes=(*attribution.notes, _CUT_SHORT))
-                return attribution
+                if len(generation.response_ids) < max_new_tokens:
+                    return attribution
+                cut = f"The answer was cut at {max_new_tokens} tokens (max_new_tokens)."
+                return replace(attribution, notes=(*attribution.notes, cut))
         raise InvalidInput(
             f"the model answered {question!r} with nothing; ask in other words, or set "
             "min_new_tokens"

@@ -17,7 +17,7 @@ from transformers import TextIteratorStreamer
 from attribot_rag import Attribution, Attributor, Document, Generation, LanguageModel
 from attribot_rag.recording import GenerationRecorder
 
-CUT_SHORT = "did not end its answer"
+CUT_SHORT = "The answer was cut at"
 
 
 def attributor_of(model: LanguageModel) -> Attributor:

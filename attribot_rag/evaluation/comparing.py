@@ -84,7 +84,7 @@ def _warnings(first: Results, second: Results) -> Iterator[str]:
 
 def _chance(changes: list[Change]) -> Iterator[str]:
     """Only where there are enough examples for a difference to be seen at all."""
-    seen = sum(one.difference.count > 5 for one in changes)
+    seen = sum(one.difference.low is not None for one in changes)
     if seen >= 20:
         yield f"Of {seen} comparisons, some {seen / 20:.0f} may look different by chance alone."
 

@@ -37,6 +37,8 @@ from attribot_rag.serving.page import page_and_policy
 Result = TypeVar("Result")
 
 _HANGUP_CHECKS = 0.25  # seconds
+# What pydantic puts between fields and indices, for what a value may be.
+_ALTERNATIVES = {"str", "constrained-str", "list[Message]", "GivenDocument"}
 _NO_OBJECT = "the body is no JSON object; send one, with Content-Type: application/json"
 _REFUSALS: dict[int | str, dict[str, Any]] = {
     code: {"model": Problem} for code in (400, 401, 413, 422, 429, 503)
@@ -206,17 +208,12 @@ async def _malformed(_: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
     said = []
     for one in error.errors():
-        place = [part for part in one["loc"][1:] if _is_place(part)]
+        place = [part for part in one["loc"][1:] if part not in _ALTERNATIVES]
         if not place or one["type"] == "json_invalid":
             said = [_NO_OBJECT]
             break
         said.append(f"{'.'.join(map(str, place))}: {one['msg']}")
     return _json({"detail": "; ".join(dict.fromkeys(said))}, 422)
-
-
-def _is_place(part: str | int) -> bool:
-    """Whether it is an index or a field; pydantic names the alternatives that it tried as well."""
-    return isinstance(part, int) or (part.islower() and part.isidentifier() and part != "str")
 
 
 def _json(data: Any, status: int = 200) -> Response:

@@ -136,6 +136,8 @@ def test_a_field_that_is_wrong_is_named_as_it_was_sent(client: TestClient) -> No
     assert "prompt.0.role: " in detail
     assert "constrained" not in detail
     assert "Message" not in detail
+    for name in ("Prompt", "my-field"):
+        assert client.post("/attribute", json={**GIVEN, name: 1}).json()["detail"].startswith(name)
 
 
 def test_metadata_comes_back_as_it_was(client: TestClient) -> None:
