@@ -48,18 +48,30 @@ class AskingOptions:
 
 @dataclass(frozen=True, eq=False)
 class Question:
-    """One example with its prompt and what is asked for."""
+    """One example with its prompt.
+
+    `max_new_tokens` is None for an example that holds its answer.
+    """
 
     example: Example
     prompt: Prompt
     prompt_ids: tuple[int, ...]
-    max_new_tokens: int
+    max_new_tokens: int | None
 
     def digest(self, language_model: LanguageModel) -> str:
         """Changes whenever the model or anything that it is given does."""
         model = (Path(language_model.name).name, language_model.num_parameters)
         example = (self.example.documents, self.example.pieces, self.example.response)
         return _digest(self.prompt_ids, self.max_new_tokens, example, *model, language_model.dtype)
+
+    @property
+    def context_options(self) -> ContextOptions:
+        return ContextOptions(source_unit=self.example.source_unit)
+
+    def context(self, language_model: LanguageModel) -> Context:
+        """The example's documents, located in the prompt."""
+        tokens = TokenizedText.of(self.prompt_ids, language_model)
+        return locate_context(tokens, self.example.documents, self.context_options)
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,6 +115,8 @@ def ask(example: Example, language_model: LanguageModel, options: AskingOptions)
     """Put the example into a prompt; raises ContextTooLong if the model has no room for it."""
     prompt = prompt_of(example, options.template, language_model)
     prompt_ids = language_model.encode_prompt(prompt)
+    if example.response is not None:
+        return Question(example, prompt, prompt_ids, max_new_tokens=None)
     language_model.check_length(len(prompt_ids), options.max_new_tokens)
     return Question(example, prompt, prompt_ids, options.max_new_tokens)
 
@@ -136,15 +150,13 @@ def answer(question: Question, language_model: LanguageModel, clock: str = "wall
         if generated is None:
             return None
         generation = generated
-    options = ContextOptions(source_unit=example.source_unit)
-    tokens = TokenizedText.of(prompt_ids, language_model)
-    context = locate_context(tokens, example.documents, options)
-    exchange = Exchange(question.prompt, context, options)
+    context = question.context(language_model)
+    exchange = Exchange(question.prompt, context, question.context_options)
     return Answer(question, generation, context, exchange, seconds, clock)
 
 
 def _generated(
-    prompt_ids: tuple[int, ...], language_model: LanguageModel, max_new_tokens: int
+    prompt_ids: tuple[int, ...], language_model: LanguageModel, max_new_tokens: int | None
 ) -> Generation | None:
     inputs = torch.tensor([prompt_ids], device=language_model.device)
     with GenerationRecorder(language_model) as recorder, torch.inference_mode():

@@ -106,6 +106,7 @@ class Evaluation:
             question = ask(example, self._language_model, self._options.asking)
             if self._is_known(question):
                 self._outcome.keys.append(example.key)
+                self._mark(question)
             else:
                 answered = answer(question, self._language_model, self._options.clock)
                 if answered is None:
@@ -129,14 +130,22 @@ class Evaluation:
         names = (name for name in self._methods if name not in self._outcome.unsupported)
         return all(self._known_scores(known, name) for name in names) and not self._missing(known)
 
+    def _mark(self, question: Question) -> None:
+        """What people marked may have been corrected since the answer was kept."""
+        known = self._results.answers[question.example.key]
+        context = question.context(self._language_model)
+        marked = replace(known, evidence=_evidence(context, question.example.evidence))
+        if marked != known:
+            self._results.add(marked)
+
     def _measuring(self, answered: Answer) -> Measuring:
         record = _record(answered, self._language_model)
         record = replace(record, hardware=self._setting.hardware)
         self._outcome.keys.append(record.key)
         known = self._results.answers.get(record.key)
         if known is not None and (known.question, known.digest) == (record.question, record.digest):
-            record = known
-        else:
+            record = replace(known, evidence=record.evidence)
+        if record != known:
             self._results.add(record)
         clock = self._options.clock
         return Measuring(answered, record, self._language_model, self._models, clock)

@@ -134,6 +134,25 @@ def test_a_given_answer_is_scored_as_it_is(tmp_path: Path) -> None:
     (answered,) = results.answers.values()
     assert answered.seconds is None
     assert answered.response_tokens == len(byte_level().encode("The queen did."))
+    before = results.path.read_bytes()
+    longer = replace(OPTIONS, asking=AskingOptions(max_new_tokens=60))
+    Evaluation(byte_level(), METHODS, results, longer).run([given])
+    assert results.path.read_bytes() == before  # how long an answer may be says nothing of it
+
+
+def test_corrected_evidence_is_kept_and_nothing_is_computed_again(
+    path: Path, tmp_path: Path
+) -> None:
+    copied = tmp_path / "results.jsonl"
+    copied.write_bytes(path.read_bytes())
+    corrected = replace(EXAMPLES[0], evidence=(DocumentSpan(0, 0, 5), DocumentSpan(1, 0, 5)))
+    Evaluation(byte_level(), METHODS, Results(copied), OPTIONS).run([corrected])
+    before, after = Results(path), Results(copied)
+    known = before.answers[corrected.key]
+    assert after.answers[corrected.key] == replace(known, evidence=[0, 3])
+    assert len(copied.read_text().splitlines()) == len(path.read_text().splitlines()) + 1
+    (case,) = (one for one in cases(after, EXACT) if one.answered.key == corrected.key)
+    assert case.answered.evidence == [0, 3]
 
 
 def test_time_that_is_up_keeps_what_was_done(tmp_path: Path) -> None:
