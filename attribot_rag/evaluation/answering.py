@@ -48,45 +48,42 @@ class AskingOptions:
 
 @dataclass(frozen=True, eq=False)
 class Question:
-    """One example with its prompt.
+    """One example with its prompt, and its documents located there.
 
     `max_new_tokens` is None for an example that holds its answer.
     """
 
     example: Example
-    prompt: Prompt
     prompt_ids: tuple[int, ...]
+    exchange: Exchange
     max_new_tokens: int | None
 
     def digest(self, language_model: LanguageModel) -> str:
-        """Changes whenever the model or anything that it is given does."""
+        """Changes whenever the model, anything that it is given, or what is a source does."""
         model = (Path(language_model.name).name, language_model.num_parameters)
-        example = (self.example.documents, self.example.pieces, self.example.response)
+        sources = [
+            [place.spans for place in source.occurrences]
+            for source in self.exchange.context.sources
+        ]
+        example = (self.example.documents, sources, self.example.response)
         return _digest(self.prompt_ids, self.max_new_tokens, example, *model, language_model.dtype)
-
-    @property
-    def context_options(self) -> ContextOptions:
-        return ContextOptions(source_unit=self.example.source_unit)
-
-    def context(self, language_model: LanguageModel) -> Context:
-        """The example's documents, located in the prompt."""
-        tokens = TokenizedText.of(self.prompt_ids, language_model)
-        return locate_context(tokens, self.example.documents, self.context_options)
 
 
 @dataclass(frozen=True, eq=False)
 class Answer:
-    """The generation that answered a question, and its located context.
+    """The generation that answered a question.
 
     `seconds` is what the answer took by the `clock`, None if it was given.
     """
 
     question: Question
     generation: Generation
-    context: Context
-    exchange: Exchange
     seconds: float | None
     clock: str = "wall"
+
+    @property
+    def context(self) -> Context:
+        return self.question.exchange.context
 
     def digest(self, language_model: LanguageModel) -> str:
         """Changes whenever the question, the model or the response does."""
@@ -107,7 +104,7 @@ class Answer:
             self.context,
             models,
             options=options,
-            exchange=self.exchange,
+            exchange=self.question.exchange,
         )
 
 
@@ -115,10 +112,14 @@ def ask(example: Example, language_model: LanguageModel, options: AskingOptions)
     """Put the example into a prompt; raises ContextTooLong if the model has no room for it."""
     prompt = prompt_of(example, options.template, language_model)
     prompt_ids = language_model.encode_prompt(prompt)
-    if example.response is not None:
-        return Question(example, prompt, prompt_ids, max_new_tokens=None)
-    language_model.check_length(len(prompt_ids), options.max_new_tokens)
-    return Question(example, prompt, prompt_ids, options.max_new_tokens)
+    max_new_tokens = None
+    if example.response is None:
+        max_new_tokens = options.max_new_tokens
+        language_model.check_length(len(prompt_ids), max_new_tokens)
+    located = ContextOptions(source_unit=example.source_unit)
+    tokens = TokenizedText.of(prompt_ids, language_model)
+    context = locate_context(tokens, example.documents, located)
+    return Question(example, prompt_ids, Exchange(prompt, context, located), max_new_tokens)
 
 
 def prompt_of(example: Example, template: str, language_model: LanguageModel) -> Prompt:
@@ -150,9 +151,7 @@ def answer(question: Question, language_model: LanguageModel, clock: str = "wall
         if generated is None:
             return None
         generation = generated
-    context = question.context(language_model)
-    exchange = Exchange(question.prompt, context, question.context_options)
-    return Answer(question, generation, context, exchange, seconds, clock)
+    return Answer(question, generation, seconds, clock)
 
 
 def _generated(

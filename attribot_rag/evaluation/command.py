@@ -11,6 +11,7 @@ from itertools import chain, zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from attribot_rag.display.escaping import on_one_line
 from attribot_rag.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -96,28 +97,30 @@ def evaluate(options: argparse.Namespace) -> str:
         return comparison(*map(Results, paths))
     examples, problems = _examples(options)
     for one in problems:  # a long run tells them again when it ends
-        sys.stderr.write(f"{one}\n")
+        sys.stderr.write(f"{on_one_line(one)}\n")
     if options.output.exists() and not options.output.is_dir():
         raise InvalidInput(f"--output {options.output} is no folder; name one")
     results = Results(options.output / RESULTS)
     try:
         outcome, methods = _run(options, examples, results)
     except KeyboardInterrupt:
-        kept = f"{results.path} keeps what was computed; the same command goes on."
-        sys.stderr.write(f"Stopped. {kept}\n")
+        if results.settings:
+            kept = f"{results.path} keeps what was computed; the same command goes on."
+            sys.stderr.write(f"Stopped. {kept}\n")
         raise
     problems += _told(outcome.problems)
     problems += [f"{name}: {reason}" for name, reason in outcome.unsupported.items()]
     if outcome.out_of_time:
         begun = f"{len(outcome.keys)} of {len(examples)} examples"
         problems.append(f"The time was up after {begun}; the same command goes on.")
+    problems = [on_one_line(one) for one in problems]
     written = _write(options, results.only(outcome.keys, methods), problems)
     return "\n".join([*problems, f"Written: {', '.join(map(str, written))}"]) + "\n"
 
 
 def _examples(options: argparse.Namespace) -> tuple[list[Example], list[str]]:
     """From every file in turn, so that a run that is cut short has some of each."""
-    from attribot_rag.evaluation.data_sets import load, sample
+    from attribot_rag.evaluation.data_sets import FORMATS, load, sample
 
     files = [(name, path) for name in _FORMATS for path in getattr(options, name)]
     if not files:
@@ -131,26 +134,31 @@ def _examples(options: argparse.Namespace) -> tuple[list[Example], list[str]]:
     drawn = [sample(one.examples, options.examples, options.seed) for one in loaded]
     problems = list(chain.from_iterable(one.problems for one in loaded))
     if problems:
-        problems.append(f"{len(problems)} bad lines were left out.")
-    in_turn = [one for one in chain.from_iterable(zip_longest(*drawn)) if one is not None]
-    sets = Counter([*(_FORMATS.keys() - {"log"}), *(path.stem for path in options.log)])
+        lines = "line was" if len(problems) == 1 else "lines were"
+        problems.append(f"{len(problems)} bad {lines} left out.")
+    sets = Counter([*FORMATS, *(path.stem for path in options.log)])
     if twice := [name for name, count in sets.items() if count > 1]:
-        raise InvalidInput(f"two data sets of the name {twice[0]!r}; give a log another name")
-    repeated = [key for key, count in Counter(one.key for one in in_turn).items() if count > 1]
-    if repeated:
+        taken = f" (--{twice[0]} is one)" * (twice[0] in FORMATS)
+        raise InvalidInput(
+            f"two data sets of the name {twice[0]!r}{taken}; give the log's file another name"
+        )
+    keys = Counter(one.key for held in loaded for one in held.examples)
+    if repeated := [key for key, count in keys.items() if count > 1]:
         raise InvalidInput(
             f"{len(repeated)} examples have the name of another, {repeated[0]!r} for one; give "
             "them ids, and files of logs different names"
         )
+    in_turn = [one for one in chain.from_iterable(zip_longest(*drawn)) if one is not None]
     return in_turn, problems
 
 
 def _run(
     options: argparse.Namespace, examples: Sequence[Example], results: Results
-) -> tuple[Outcome, list[str]]:
+) -> tuple[Outcome, dict[str, str]]:
+    """How it ended, and the methods with their options."""
     from attribot_rag.evaluation.answering import AskingOptions
     from attribot_rag.evaluation.evaluating import Evaluation, EvaluationOptions
-    from attribot_rag.evaluation.grid import DEFAULT, EXACT, NAIVE, methods, named
+    from attribot_rag.evaluation.grid import DEFAULT, EXACT, NAIVE, described, methods, named
     from attribot_rag.methods.progress import progress_bar
     from attribot_rag.models import load_model
 
@@ -179,7 +187,7 @@ def _run(
     with bar as progress:
         evaluation = Evaluation(language_model, chosen, results, measured, progress)
         outcome = evaluation.run(examples)
-    return outcome, list(chosen)
+    return outcome, {name: described(method) for name, method in chosen.items()}
 
 
 def _told(problems: Mapping[str, str]) -> Iterator[str]:

@@ -17,9 +17,10 @@ from attribot_rag.evaluation.results import Results
 class Change:
     """The mean of the second's value less the first's, over the examples that both have.
 
-    `p_value` is that of the exact test whether signs are as good as random, which for fewer than
-    six examples is never small; `verdict` is 'better' or 'worse' if it is below 0.05, and the
-    interval excludes 0, or else 'no difference seen'.
+    `p_value` is that of the test whether signs are as good as random, over all their patterns for
+    up to eleven examples and over 4,095 of them for more; for fewer than six it is never small.
+    `verdict` is 'better' or 'worse' if it is below 0.05, and the interval excludes 0, or else
+    'no difference seen'.
     """
 
     data_set: str
@@ -42,8 +43,12 @@ def compare(first: Results, second: Results) -> Iterator[Change]:
         before = {one.answered.key: one for one in cases(first, method)}
         after = {one.answered.key: one for one in cases(second, method)}
         shared = [key for key in after if key in before]
-        for data_set in dict.fromkeys(key.split("/", 1)[0] for key in shared):
-            pairs = [(before[key], after[key]) for key in shared if key.startswith(f"{data_set}/")]
+        for data_set in dict.fromkeys(after[key].answered.data_set for key in shared):
+            pairs = [
+                (before[key], after[key])
+                for key in shared
+                if after[key].answered.data_set == data_set
+            ]
             for measure in (*MEASURES, *COSTS):
                 differences = [_difference(measure, *pair) for pair in pairs]
                 if (difference := estimate(differences)) is not None:

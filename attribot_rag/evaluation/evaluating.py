@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field, replace
 
-from attribot_rag.context import Ablation, Context, DocumentSpan
+from attribot_rag.context import Ablation
 from attribot_rag.errors import AttributionError, InvalidInput, UnsupportedModel
 from attribot_rag.evaluation.ablations import (
     Removed,
@@ -75,6 +76,7 @@ class Evaluation:
     ) -> None:
         self._language_model = language_model
         self._methods = methods
+        self._described = {name: described(method) for name, method in methods.items()}
         self._results = results
         self._options = options
         self._progress = progress or Progress()
@@ -108,7 +110,8 @@ class Evaluation:
                 self._outcome.keys.append(example.key)
                 self._mark(question)
             else:
-                answered = answer(question, self._language_model, self._options.clock)
+                with naming_out_of_memory(len(question.prompt_ids)):
+                    answered = answer(question, self._language_model, self._options.clock)
                 if answered is None:
                     self._outcome.problems[example.key] = "the model answered with nothing"
         except AttributionError as error:
@@ -133,8 +136,7 @@ class Evaluation:
     def _mark(self, question: Question) -> None:
         """What people marked may have been corrected since the answer was kept."""
         known = self._results.answers[question.example.key]
-        context = question.context(self._language_model)
-        marked = replace(known, evidence=_evidence(context, question.example.evidence))
+        marked = replace(known, evidence=_evidence(question))
         if marked != known:
             self._results.add(marked)
 
@@ -151,18 +153,15 @@ class Evaluation:
         return Measuring(answered, record, self._language_model, self._models, clock)
 
     def _known_scores(self, record: Answered, name: str) -> Scored | None:
-        options = described(self._methods[name])
-        return self._results.scored(record.key, record.digest, name, options)
+        return self._results.scored(record.key, record.digest, name, self._described[name])
 
     def _score(self, measuring: Measuring, name: str) -> None:
         if name in self._outcome.unsupported or self._known_scores(measuring.record, name):
             return
         record = measuring.record
         try:
-            with naming_out_of_memory(record.prompt_tokens + record.response_tokens):
-                if not self._warm:  # the first run makes twins and probes
-                    self._warm = True
-                    Auto().run(measuring.scorer())
+            with _naming_out_of_memory(record):
+                self._warm_up(measuring)
                 found = measuring.run(name, self._methods[name])
         except UnsupportedModel as error:
             self._outcome.unsupported[name] = str(error)
@@ -171,12 +170,20 @@ class Evaluation:
         else:
             self._results.add(replace(found, hardware=self._setting.hardware))
 
+    def _warm_up(self, measuring: Measuring) -> None:
+        """The first run makes twins and probes, which are no part of any method's time."""
+        if not self._warm:
+            self._warm = True
+            with suppress(AttributionError), _naming_out_of_memory(measuring.record):
+                Auto().run(measuring.scorer())
+
     def _ablate(self, measuring: Measuring) -> None:
         record = measuring.record
         missing = self._missing(record)
         if missing:
             try:
-                found = measuring.scorer().score([Ablation.of(*sorted(one)) for one in missing])
+                with _naming_out_of_memory(record):
+                    found = measuring.scorer().score([Ablation.of(*sorted(one)) for one in missing])
             except AttributionError as error:
                 self._outcome.problems[f"{record.key}, ablations"] = str(error)
                 return
@@ -202,30 +209,33 @@ class Evaluation:
 
 def _record(answered: Answer, language_model: LanguageModel) -> Answered:
     generation, context = answered.generation, answered.context
-    example = answered.question.example
     return Answered(
-        key=example.key,
+        key=answered.question.example.key,
         question=answered.question.digest(language_model),
         digest=answered.digest(language_model),
         prompt_tokens=len(generation.prompt_ids),
         context_tokens=sum(len(context.prompt.tokens_in(region)) for region in context.regions),
         response_tokens=len(generation.response_ids),
         documents=[source.documents[0] for source in context.sources],
-        evidence=_evidence(context, example.evidence),
+        evidence=_evidence(answered.question),
         seconds=None if answered.seconds is None else round(answered.seconds, 3),
         clock=answered.clock,
     )
 
 
-def _evidence(context: Context, marked: Sequence[DocumentSpan]) -> list[int]:
+def _naming_out_of_memory(record: Answered) -> AbstractContextManager[None]:
+    return naming_out_of_memory(record.prompt_tokens + record.response_tokens)
+
+
+def _evidence(question: Question) -> list[int]:
     """The sources that hold a part of what people marked."""
     return [
         source.id
-        for source in context.sources
+        for source in question.exchange.context.sources
         if any(
             span.document == mark.document and span.start < mark.end and mark.start < span.end
             for place in source.occurrences
             for span in place.spans
-            for mark in marked
+            for mark in question.example.evidence
         )
     ]

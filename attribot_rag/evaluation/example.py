@@ -26,10 +26,6 @@ class Example:
     response: str | None = None
 
     @property
-    def data_set(self) -> str:
-        return self.key.split("/", 1)[0]
-
-    @property
     def source_unit(self) -> str | Splitter:
         """What cuts these documents into sources, for ContextOptions."""
         if self.pieces is None:

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from attribot_rag.evaluation.grid import BASELINES, DEFAULT, EXACT, NAIVE
+from attribot_rag.evaluation.measures import cases
 from attribot_rag.evaluation.metrics import outlier_recall
-from attribot_rag.evaluation.pareto import pareto_front
-from attribot_rag.evaluation.report import cases_of, comparable, data_sets, points
+from attribot_rag.evaluation.pareto import compared, pareto_front
 from attribot_rag.evaluation.results import Results
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def draw(results: Results, folder: Path) -> list[Path]:
     import matplotlib as mpl
     from matplotlib.figure import Figure
 
-    sets = [one for one in data_sets(results) if cases_of(results, one, EXACT)]
+    sets = [one for one in results.data_sets() if any(cases(results, EXACT, one))]
     paths = []
     for name, panel in (
         ("faithfulness_and_time", _faithfulness),
@@ -59,7 +59,7 @@ def draw(results: Results, folder: Path) -> list[Path]:
 
 def _faithfulness(axes: Axes, results: Results, data_set: str) -> None:
     """mAP against seconds, the front drawn."""
-    found = points(comparable(results, data_set))
+    found = compared(results, data_set).points
     front = pareto_front(found)
     axes.step(
         [found[name].seconds for name in front],
@@ -81,11 +81,11 @@ def _faithfulness(axes: Axes, results: Results, data_set: str) -> None:
 
 def _scatter(axes: Axes, results: Results, data_set: str) -> None:
     """Approximate scores against exact ones, a point for each source."""
-    wanted = [one for one in ("proxy", "masked", "auto") if cases_of(results, data_set, one)]
+    wanted = [one for one in ("proxy", "masked", "auto") if any(cases(results, one, data_set))]
     for name, (marker, gray) in zip(wanted, _marks(), strict=False):
         pairs = [
             (exact, found)
-            for case in cases_of(results, data_set, name)
+            for case in cases(results, name, data_set)
             for exact, found in zip(case.exact, case.found.scores, strict=True)
             if exact is not None and found is not None
         ]
@@ -103,7 +103,7 @@ def _recall(axes: Axes, results: Results, data_set: str) -> None:
     names = [name for name in told_apart(results.methods()) if name not in (EXACT, NAIVE)]
     styles = cycle((gray, dash) for gray in _GRAYS for dash in _DASHES)
     for name, (gray, dash) in zip(names, styles, strict=False):
-        held = [case for case in cases_of(results, data_set, name) if case.outliers]
+        held = [case for case in cases(results, name, data_set) if case.outliers]
         if held:
             curves = [outlier_recall(one.found.scores, one.outliers, _FRACTIONS) for one in held]
             mean = np.mean(curves, axis=0)
@@ -116,7 +116,7 @@ def _recall(axes: Axes, results: Results, data_set: str) -> None:
 def _cost(axes: Axes, results: Results, data_set: str) -> None:
     """Tokens that go through the model against the length of the context."""
     for name, (marker, gray) in zip(told_apart(results.methods()), _marks(), strict=False):
-        held = [case for case in cases_of(results, data_set, name) if case.found.tokens]
+        held = [case for case in cases(results, name, data_set) if case.found.tokens]
         if held:
             lengths = [case.answered.context_tokens for case in held]
             tokens = [case.found.tokens for case in held]

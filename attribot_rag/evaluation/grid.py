@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import fields, is_dataclass
+from pathlib import Path
 
 from attribot_rag.errors import InvalidInput
+from attribot_rag.evaluation.setting import fingerprint
 from attribot_rag.language_model import LanguageModel
 from attribot_rag.methods import Auto, Hierarchical, LeaveOneOut, Masked, Method, Proxy, Pruned
 from attribot_rag.methods.baselines import (
@@ -111,7 +113,8 @@ DEFAULT = (
 def described(value: object) -> str:
     """A method with all its options, the same in every process."""
     if isinstance(value, LanguageModel):
-        return f"{value.name} ({value.num_parameters} parameters, {value.dtype})"
+        checkpoint = f"{value.num_parameters} parameters, {value.dtype}, {fingerprint(value)}"
+        return f"{Path(value.name).name} ({checkpoint})"
     if is_dataclass(value) and not isinstance(value, type):
         held = {one.name: getattr(value, one.name) for one in fields(value) if one.repr}
         inside = ", ".join(f"{name}={described(one)}" for name, one in held.items())

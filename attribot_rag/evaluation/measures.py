@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+import statistics
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property, partial
 
@@ -14,8 +15,10 @@ from attribot_rag.evaluation.ablations import (
 )
 from attribot_rag.evaluation.grid import EXACT, NAIVE
 from attribot_rag.evaluation.metrics import (
+    Estimate,
     average_precision,
     best,
+    estimate,
     exact_outliers,
     linear_datamodeling_score,
     pearson,
@@ -103,6 +106,7 @@ COSTS: tuple[Measure, ...] = (
     Measure("tokens", lambda case: case.found.tokens, -1, ",.0f", cost=True),
     Measure("tokens expected", lambda case: case.found.expected_tokens, -1, ",.0f", cost=True),
     Measure("GFLOP", lambda case: case.found.flops / 1e9, -1, ",.0f", cost=True),
+    Measure("GFLOP expected", lambda case: case.found.expected_flops / 1e9, -1, ",.0f", cost=True),
     Measure("seconds", lambda case: case.found.seconds, -1, ".2f", cost=True, timed=True),
     Measure(
         "times faster than no cache",
@@ -123,15 +127,23 @@ COSTS: tuple[Measure, ...] = (
 )
 
 
-def cases(results: Results, method: str) -> Iterator[Case]:
-    """Of all answers whose exact scores are known."""
+def cases(results: Results, method: str, data_set: str | None = None) -> Iterator[Case]:
+    """Of all answers, or those of a data set, whose exact scores are known."""
     exact, naive = results.of_method(EXACT), results.of_method(NAIVE)
     for key, found in results.of_method(method).items():
         answered = results.answers[key]
-        if key in exact:
+        if key in exact and data_set in (None, answered.data_set):
             known = results.ablated(key, answered.digest)
             ablations = {removed: one.score for removed, one in known.items()}
             yield Case(answered, found, exact[key].scores, ablations, naive.get(key))
+
+
+def summary(measure: Measure, held: Iterable[Case]) -> Estimate | None:
+    """The mean with its interval, or the median without one."""
+    known = [value for case in held if (value := measure.of(case)) is not None]
+    if measure.cost and known:
+        return Estimate(statistics.median(known), None, None, len(known))
+    return estimate(known)
 
 
 def group_correlation(case: Case) -> float | None:

@@ -2,8 +2,17 @@
 
 from __future__ import annotations
 
+import statistics
+from collections import Counter
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import NamedTuple
+
+from attribot_rag.evaluation.grid import EXACT, NAIVE
+from attribot_rag.evaluation.measures import MEASURES, cases, summary
+from attribot_rag.evaluation.results import Results
+
+_FAITHFULNESS = MEASURES[0]
 
 
 class Point(NamedTuple):
@@ -16,6 +25,49 @@ class Point(NamedTuple):
         """At least as good in both, and better in one."""
         as_good = self.seconds <= other.seconds and self.faithfulness >= other.faithfulness
         return as_good and self != other
+
+
+@dataclass(frozen=True)
+class Compared:
+    """Methods on the same answers.
+
+    mAP is over `num_scored` of them, and seconds are the median over the `num_timed` of these that
+    all were timed on the same `hardware`.
+    """
+
+    points: Mapping[str, Point]
+    num_scored: int = 0
+    num_timed: int = 0
+    hardware: str = ""
+
+
+def compared(results: Results, data_set: str) -> Compared:
+    """All methods but those that have less than half as many timed answers as the exact one.
+
+    The hardware is that of most exact scores.
+    """
+    names = [name for name in results.methods() if name != NAIVE]
+    found = {
+        name: {case.answered.key: case for case in cases(results, name, data_set)} for name in names
+    }
+    machines = Counter(case.found.hardware for case in found.get(EXACT, {}).values())
+    if not machines:
+        return Compared({})
+    hardware, count = machines.most_common(1)[0]
+    timed = {
+        name: {key for key, case in held.items() if case.found.hardware == hardware}
+        for name, held in found.items()
+    }
+    enough = [name for name in names if 2 * len(timed[name]) >= count]
+    all_scored = set.intersection(*(set(found[name]) for name in enough))
+    all_timed = set.intersection(*(timed[name] for name in enough))
+    points = {}
+    for name in enough:
+        faithfulness = summary(_FAITHFULNESS, (found[name][key] for key in all_scored))
+        if faithfulness is not None and all_timed:
+            seconds = statistics.median(found[name][key].found.seconds for key in all_timed)
+            points[name] = Point(seconds, faithfulness.mean)
+    return Compared(points, len(all_scored), len(all_timed), hardware)
 
 
 def pareto_front(points: Mapping[str, Point]) -> list[str]:

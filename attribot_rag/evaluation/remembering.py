@@ -16,7 +16,9 @@ from attribot_rag.scoring.log_likelihoods import Matrix
 class RememberingScorer(Scorer):
     """Scores no exact ablation twice."""
 
-    _known: dict[Ablation, tuple[Matrix, bool]] = field(default_factory=dict, repr=False)
+    _known: dict[Ablation, tuple[Matrix, bool]] = field(
+        init=False, default_factory=dict, repr=False
+    )
 
     def score(
         self, ablations: Sequence[Ablation], *, recompute: Recompute | None = None

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import statistics
-from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
+from attribot_rag.display.escaping import escape_markdown
 from attribot_rag.evaluation.grid import BASELINES, EXACT, NAIVE
 from attribot_rag.evaluation.measures import (
     COSTS,
@@ -15,9 +15,10 @@ from attribot_rag.evaluation.measures import (
     Measure,
     cases,
     group_correlation,
+    summary,
 )
 from attribot_rag.evaluation.metrics import Estimate, estimate
-from attribot_rag.evaluation.pareto import Point, pareto_front
+from attribot_rag.evaluation.pareto import Compared, compared, pareto_front
 from attribot_rag.evaluation.results import Answered, Results
 
 CAPTIONS = {
@@ -56,10 +57,10 @@ def report(
         f"    {command}",
         *_explanation(results),
     ]
-    for data_set in data_sets(results):
+    for data_set in results.data_sets():
         lines += [f"## {data_set}", *_of_data_set(results, data_set)]
     if left_out:
-        lines += ["## Left out", "\n".join(f"- {one}" for one in left_out)]
+        lines += ["## Left out", "\n".join(f"- {escape_markdown(one)}" for one in left_out)]
     for path in figures:
         lines += [f"![{path.stem.replace('_', ' ')}]({path.name})", CAPTIONS.get(path.stem, "")]
     return "\n\n".join(lines) + "\n"
@@ -74,62 +75,9 @@ def _settings(results: Results) -> list[str]:
     return [f"Model {held[-1].model}. {machines}"]
 
 
-def data_sets(results: Results) -> list[str]:
-    return list(dict.fromkeys(_data_set(key) for key in results.answers))
-
-
-def cases_of(results: Results, data_set: str, method: str) -> list[Case]:
-    return [one for one in cases(results, method) if _data_set(one.answered.key) == data_set]
-
-
-def comparable(results: Results, data_set: str) -> dict[str, list[Case]]:
-    """What every method made of the same answers, timed on the same hardware.
-
-    The hardware is that of most exact scores; methods with less than half as many answers as these
-    are left out.
-    """
-    exact = cases_of(results, data_set, EXACT)
-    if not exact:
-        return {}
-    hardware, count = Counter(case.found.hardware for case in exact).most_common(1)[0]
-    by_method = {
-        name: {
-            case.answered.key: case
-            for case in cases_of(results, data_set, name)
-            if case.found.hardware == hardware
-        }
-        for name in results.methods()
-        if name != NAIVE
-    }
-    held = {name: found for name, found in by_method.items() if 2 * len(found) >= count}
-    shared = set.intersection(*map(set, held.values()))
-    return {
-        name: [case for key, case in found.items() if key in shared] for name, found in held.items()
-    }
-
-
-def points(compared: Mapping[str, Sequence[Case]]) -> dict[str, Point]:
-    """Median seconds and mAP of every method."""
-    found = {}
-    for name, held in compared.items():
-        faithfulness = summary(MEASURES[0], held)
-        if faithfulness is not None:
-            seconds = statistics.median(case.found.seconds for case in held)
-            found[name] = Point(seconds, faithfulness.mean)
-    return found
-
-
-def summary(measure: Measure, held: Sequence[Case]) -> Estimate | None:
-    """The mean with its interval, or the median without one."""
-    known = [value for case in held if (value := measure.of(case)) is not None]
-    if measure.cost and known:
-        return Estimate(statistics.median(known), None, None, len(known))
-    return estimate(known)
-
-
 def _of_data_set(results: Results, data_set: str) -> Iterator[str]:
-    answers = [one for key, one in results.answers.items() if _data_set(key) == data_set]
-    exact = cases_of(results, data_set, EXACT)
+    answers = [one for one in results.answers.values() if one.data_set == data_set]
+    exact = list(cases(results, EXACT, data_set))
     yield _statistics(answers)
     if not exact:
         yield f"Without '{EXACT}' there is nothing to compare with."
@@ -142,11 +90,11 @@ def _of_data_set(results: Results, data_set: str) -> Iterator[str]:
             "Pearson correlation of the summed scores of a document's sources with the exact score "
             f"of the whole document: {correlation:.3f}."
         )
-    by_method = {name: cases_of(results, data_set, name) for name in results.methods()}
+    by_method = {name: list(cases(results, name, data_set)) for name in results.methods()}
     scored = {name: held for name, held in by_method.items() if held}
     yield _table({name: held for name, held in scored.items() if name != NAIVE}, MEASURES)
     yield from _costs(scored)
-    yield from _plainly(comparable(results, data_set), scored)
+    yield from _plainly(compared(results, data_set), scored)
 
 
 def _costs(scored: Mapping[str, Sequence[Case]]) -> Iterator[str]:
@@ -162,15 +110,16 @@ def _costs(scored: Mapping[str, Sequence[Case]]) -> Iterator[str]:
         yield _table({name: held for name, held in there.items() if held}, COSTS)
 
 
-def _plainly(compared: Mapping[str, Sequence[Case]], scored: Collection[str]) -> Iterator[str]:
+def _plainly(methods: Compared, scored: Collection[str]) -> Iterator[str]:
     """Which methods are worth their time, and which baselines beat ours."""
-    found = points(compared)
+    found = methods.points
     if not found:
         return
-    count = len(compared[EXACT])
-    names = "; ".join(pareto_front(found))
-    yield f"On the Pareto front of mAP and seconds, over {_answers(count)} that all have: {names}."
-    if left_out := [name for name in scored if name not in (*compared, NAIVE)]:
+    over = f"over {_answers(methods.num_scored)} that all have"
+    if methods.num_timed < methods.num_scored:
+        over += f" (seconds over the {methods.num_timed} on {methods.hardware})"
+    yield f"On the Pareto front of mAP and seconds, {over}: {'; '.join(pareto_front(found))}."
+    if left_out := [name for name in scored if name not in (*found, NAIVE)]:
         yield (
             f"Not compared, being measured on other hardware or on few of the answers: "
             f"{'; '.join(left_out)}."
@@ -219,7 +168,7 @@ def _table(scored: Mapping[str, Sequence[Case]], measures: Sequence[Measure]) ->
     most = [max((one.count for one in column.values() if one), default=0) for column in columns]
     for method, held in scored.items():
         cells = [
-            _cell(column[method], measure.form, min(len(held), count))
+            _cell(column[method], measure.form, max(len(held), count) if measure.cost else count)
             for measure, column, count in zip(measures, columns, most, strict=True)
         ]
         mark = "*" if any(one.found.extrapolated for one in held) else ""
@@ -242,7 +191,8 @@ def _explanation(results: Results) -> list[str]:
         "people marked. LDS is the linear datamodeling score over random ablations, top-k drop "
         "what the answer loses without a method's k best sources, where it scored as many. Means "
         "over answers with 95 % bootstrap intervals; costs are medians. In parentheses: over how "
-        "many answers, where these are fewer than other methods have.",
+        "many answers, where these are fewer than another method's or the row's, and so not to be "
+        "compared with the rest of the column.",
         f"Seconds {clocks(results)} are those of a method from its scorer to its scores; "
         "generation's cache is taken over, unless the answer was given: then every method reads "
         "the prompt first. ContextCite's with few ablations are a part of those with more. Ratios "
@@ -261,7 +211,3 @@ def clocks(results: Results) -> str:
 
 def _answers(count: int) -> str:
     return f"{count} answer{'s' * (count != 1)}"
-
-
-def _data_set(key: str) -> str:
-    return key.split("/", 1)[0]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, ClassVar
@@ -34,6 +34,10 @@ class Answered:
     seconds: float | None
     clock: str = "wall"
     hardware: str = ""
+
+    @property
+    def data_set(self) -> str:
+        return self.key.split("/", 1)[0]
 
 
 @dataclass(frozen=True)
@@ -153,15 +157,21 @@ class Results:
         """All that is known of the answer's ablations."""
         return self.ablations.get((key, digest), {})
 
-    def only(self, keys: Collection[str], methods: Collection[str]) -> Results:
-        """The same with no other examples and methods than these; not for adding to."""
+    def only(self, keys: Collection[str], methods: Mapping[str, str]) -> Results:
+        """The same with no other examples and methods, with just these options; not to add to."""
         view = Results.__new__(Results)
         view.path = self.path
         view.answers = {key: one for key, one in self.answers.items() if key in keys}
-        view.scores = {name: one for name, one in self.scores.items() if name[2] in methods}
+        view.scores = {
+            name: one for name, one in self.scores.items() if methods.get(one.method) == one.options
+        }
         view.ablations = self.ablations
         view.settings = self.settings
         return view
+
+    def data_sets(self) -> list[str]:
+        """In the order in which they were first asked."""
+        return list(dict.fromkeys(one.data_set for one in self.answers.values()))
 
     def methods(self) -> list[str]:
         """In the order in which they were first run."""

@@ -18,6 +18,7 @@ def rows(results: Results) -> list[dict[str, Any]]:
             "num_sources": len(case.answered.documents),
             "num_outliers": len(case.outliers),
             "context_tokens": case.answered.context_tokens,
+            "agreement": case.found.agreement,
             **{measure.name: measure.of(case) for measure in (*MEASURES, *COSTS)},
         }
         for method in results.methods()

@@ -9,8 +9,10 @@ from methods.scorers import many_documents
 from tiny_tokenizers import byte_level
 
 from attribot_rag.cli import main
+from attribot_rag.errors import ScoringFailed
 from attribot_rag.evaluation.evaluating import Evaluation
 from attribot_rag.evaluation.grid import DEFAULT, methods, named
+from attribot_rag.methods import Masked
 
 LINE = {"question": "who closed it?", "documents": list(many_documents(4))}
 FEW = ["--methods", "auto", "masked", "attention weights"]
@@ -37,7 +39,7 @@ def test_from_a_log_to_a_report(
     said = capsys.readouterr()
     assert said.err.startswith(f"{log}:4: no JSON")
     assert "mine.jsonl:4: no JSON" in said.out
-    assert "1 bad lines were left out." in said.out
+    assert "1 bad line was left out." in said.out
     text = (folder / "report.md").read_text()
     assert "## mine" in text
     assert "| 2 | 12.0 | 4.0 |" in text
@@ -122,7 +124,15 @@ def test_logs_of_the_same_name_are_not_mixed(
     other.parent.mkdir()
     other.write_text(json.dumps({**LINE, "id": "another"}))
     assert evaluate(tiny_model, "--log", log, "--log", other, *FEW) == 2
-    assert "two data sets of the name 'mine'" in capsys.readouterr().err
+    assert "two data sets of the name 'mine'; give" in capsys.readouterr().err
+
+
+def test_a_log_of_a_data_sets_name_is_refused(
+    tiny_model: str, log: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    named = log.rename(log.with_name("squad.jsonl"))
+    assert evaluate(tiny_model, "--log", named, *FEW) == 2
+    assert "two data sets of the name 'squad' (--squad is one)" in capsys.readouterr().err
 
 
 def test_the_same_id_twice_is_refused(
@@ -130,8 +140,9 @@ def test_the_same_id_twice_is_refused(
 ) -> None:
     line = json.dumps({**json.loads(log.read_text().splitlines()[0]), "id": 7})
     log.write_text(f"{line}\n{line}\n")
-    assert evaluate(tiny_model, "--log", log, *FEW) == 2
-    assert "'mine/7'" in capsys.readouterr().err
+    for count in ("1", "2"):  # drawn together or not
+        assert evaluate(tiny_model, "--log", log, "--examples", count, *FEW) == 2
+        assert "'mine/7'" in capsys.readouterr().err
 
 
 def test_what_was_left_out_is_told_once_and_stands_in_the_report(
@@ -144,6 +155,46 @@ def test_what_was_left_out_is_told_once_and_stands_in_the_report(
     evaluate(tiny_model, *given)
     assert capsys.readouterr().out.count("positions") == 1
     assert "and 1 more" in (folder / "report.md").read_text()
+
+
+def test_scores_by_other_options_are_not_told_as_of_these(
+    tiny_model: str, log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "found"
+    given: list[str | Path] = ["--log", log, "--output", folder, "--methods", "masked"]
+    evaluate(tiny_model, *given)
+    assert "| masked | 3 |" in (folder / "report.md").read_text()
+    lines = (folder / "results.jsonl").read_text().replace("Masked(", "Masked(other=1, ")
+    (folder / "results.jsonl").write_text(lines)
+
+    def failing(*_: object) -> None:
+        raise ScoringFailed("not today")
+
+    monkeypatch.setattr(Masked, "run", failing)
+    evaluate(tiny_model, *given)
+    text = (folder / "report.md").read_text()
+    assert "not today" in text
+    assert "| masked |" not in text
+
+
+def test_what_a_log_holds_takes_no_effect_in_terminal_or_report(
+    tiny_model: str, log: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with log.open("a") as file:
+        file.write(
+            "\n" + json.dumps({**LINE, "evidence": ["\u202e\x9b31m<img src=x> [a](http://b)"]})
+        )
+    folder = tmp_path / "found"
+    assert evaluate(tiny_model, "--log", log, "--output", folder, "--methods", "masked") == 0
+    said = "".join(capsys.readouterr())
+    text = (folder / "report.md").read_text()
+    assert "stands in none of the documents" in said
+    assert "stands in none of the documents" in text
+    for harmful in ("\u202e", "\x9b"):
+        assert harmful not in said
+        assert harmful not in text
+    assert "<img" not in text
+    assert "[a](" not in text
 
 
 @pytest.mark.parametrize(

@@ -87,7 +87,7 @@ def texts(path: Path, name: str) -> list[tuple[str, ...]]:
 def test_hotpotqa_has_its_own_sentences_and_marks(tmp_path: Path) -> None:
     path = write(tmp_path / "h.json", HOTPOTQA)
     (one,) = load(path, "hotpotqa").examples
-    assert (one.key, one.data_set) == ("hotpotqa/h1", "hotpotqa")
+    assert one.key == "hotpotqa/h1"
     assert [document.text for document in one.documents] == [
         "It sank. It was red.",
         "It is old. Ann did.",

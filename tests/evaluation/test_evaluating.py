@@ -12,11 +12,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from methods.scorers import many_documents
 from tiny_tokenizers import byte_level
 
 from attribot_rag.context import Document, DocumentSpan
-from attribot_rag.errors import ContextTooLong
+from attribot_rag.errors import ContextTooLong, UnsupportedModel
 from attribot_rag.evaluation.answering import AskingOptions
 from attribot_rag.evaluation.evaluating import Evaluation, EvaluationOptions, Outcome
 from attribot_rag.evaluation.example import Example
@@ -214,11 +215,63 @@ def test_a_method_is_described_with_its_options() -> None:
     assert "Masked(recompute='question')" in described(Hierarchical(coarse=Masked()))
     proxied = described(methods(byte_level())["proxy pruning, keep 3"])
     assert "parameters" in proxied
+    trained = LanguageModel(copy.deepcopy(byte_level().model), byte_level().tokenizer)
+    with torch.no_grad():
+        next(trained.model.parameters()).add_(0.1)
+    assert described(methods(trained)["proxy pruning, keep 3"]) != proxied
     assert "object at" not in proxied
     assert (
         len({described(one) for one in methods(byte_level()).values()})
         == len(methods(byte_level())) - 1
     )  # leave-one-out without a cache is the same method
+
+
+def test_sources_cut_otherwise_are_scored_anew(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As by another release of the splitter: nothing of both cuttings is mixed."""
+    monkeypatch.setattr(Example, "source_unit", "paragraph")
+    copied = tmp_path / "results.jsonl"
+    copied.write_bytes(path.read_bytes())
+    assert evaluate(copied) == Outcome(keys=[one.key for one in EXAMPLES])
+    found = Results(copied)
+    for name in set(METHODS) - {NAIVE}:
+        for key, one in found.of_method(name).items():
+            documents = found.answers[key].documents
+            assert len(one.scores) == len(documents) == len(set(documents))
+
+
+def no_room(*_: object, **__: object) -> None:
+    raise torch.OutOfMemoryError("no room")
+
+
+def test_what_does_not_fit_into_memory_ends_no_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    language_model = LanguageModel(copy.deepcopy(byte_level().model), byte_level().tokenizer)
+    results = Results(tmp_path / "results.jsonl")
+    evaluation = Evaluation(language_model, METHODS, results, OPTIONS)
+    with monkeypatch.context() as patched:
+        patched.setattr(language_model.model, "generate", no_room)
+        said = evaluation.run(EXAMPLES).problems
+    assert all("does not fit into memory" in said[one.key] for one in EXAMPLES)
+    with monkeypatch.context() as patched:
+        patched.setattr(Scorer, "score", no_room)
+        said = evaluation.run(EXAMPLES[:1]).problems
+    assert "does not fit into memory" in said["tiny/0, ablations"]
+    assert "does not fit into memory" in said[f"tiny/0, {EXACT}"]
+    assert evaluation.run(EXAMPLES) == Outcome(keys=[one.key for one in EXAMPLES])
+
+
+def test_what_fails_to_warm_up_is_not_laid_on_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unsupported(*_: object) -> None:
+        raise UnsupportedModel("not this one")
+
+    monkeypatch.setattr(Auto, "run", unsupported)
+    outcome = Evaluation(byte_level(), METHODS, Results(tmp_path / "found"), OPTIONS).run(EXAMPLES)
+    assert outcome.unsupported == {"auto": "not this one"}
 
 
 class Fussy(LeaveOneOut):

@@ -52,6 +52,20 @@ def test_shared_ablations_give_what_separate_ones_do(
         assert 0 <= shared.tokens - alone.tokens <= 4 * len(row)
 
 
+def test_what_is_remembered_is_of_one_prompt_only(
+    answered: Answer, language_model: LanguageModel
+) -> None:
+    models = ScoringModels(language_model.model)
+    remembering = answered.scorer(language_model, models, of=RememberingScorer)
+    one = Ablation.of(0)
+    remembering.score([one])
+    rebased = remembering.rebased([0, 1])
+    plain = answered.scorer(language_model, models).rebased([0, 1])
+    assert rebased is not None
+    assert plain is not None
+    np.testing.assert_allclose(rebased.score([one]).ablated, plain.score([one]).ablated, atol=1e-3)
+
+
 def test_more_ablations_take_the_time_of_fewer_too(
     answered: Answer, language_model: LanguageModel
 ) -> None:

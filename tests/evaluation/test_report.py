@@ -8,11 +8,13 @@ from xml.etree import ElementTree
 import pyarrow.parquet
 import pytest
 
-from attribot_rag.evaluation.comparing import compare, comparison
+from attribot_rag.evaluation.comparing import Change, compare, comparison
 from attribot_rag.evaluation.figures import draw, told_apart
 from attribot_rag.evaluation.grid import DEFAULT, EXACT, NAIVE, methods
-from attribot_rag.evaluation.measures import MEASURES, cases
-from attribot_rag.evaluation.report import comparable, points, report, summary
+from attribot_rag.evaluation.measures import MEASURES, cases, summary
+from attribot_rag.evaluation.metrics import Estimate
+from attribot_rag.evaluation.pareto import compared
+from attribot_rag.evaluation.report import report
 from attribot_rag.evaluation.results import Ablated, Answered, Results, Scored
 from attribot_rag.evaluation.tables import write_parquet
 
@@ -89,10 +91,6 @@ def test_a_mean_over_fewer_answers_says_so(results: Results) -> None:
 
 def test_a_baseline_that_is_better_is_named(tmp_path: Path) -> None:
     results = made(tmp_path / "results.jsonl", 80.0)
-    found = points(comparable(results, "set"))
-    assert found["similarity"].beats(found["auto"]) == (
-        found["similarity"].faithfulness >= found["auto"].faithfulness
-    )
     worse = results.of_method("auto")
     for one in worse.values():
         exact = results.of_method(EXACT)[one.key].scores
@@ -131,31 +129,79 @@ def test_seconds_of_two_clocks_are_not_compared(results: Results, tmp_path: Path
 
 
 def test_seconds_of_two_machines_are_not_mixed(results: Results, tmp_path: Path) -> None:
-    before = points(comparable(results, "set"))
+    before = compared(results, "set").points
     for one in results.of_method("similarity").values():
         results.add(replace(one, seconds=900.0, hardware="another"))
-    assert points(comparable(results, "set")) == {
+    assert compared(results, "set").points == {
         name: point for name, point in before.items() if name != "similarity"
     }
     said = report(results, "command", [])
     assert "Measured on another:" in said
-    assert "| similarity | 8 | 50 | 50 | 1 | 900.00 | – | – |" in said
+    assert "| similarity | 8 | 50 | 50 | 1 | 1 | 900.00 | – | – |" in said
     assert "measured on other hardware or on few of the answers: similarity." in said
-    compared = {one.measure.name for one in compare(results, made(tmp_path / "other.jsonl", 0.01))}
-    assert {"tokens", "seconds"} <= compared
+    names = {one.measure.name for one in compare(results, made(tmp_path / "other.jsonl", 0.01))}
+    assert {"tokens", "seconds"} <= names
     moved = made(tmp_path / "moved.jsonl", 0.01)
     for found in list(moved.scores.values()):
         moved.add(replace(found, hardware="a third"))
-    compared = {one.measure.name for one in compare(results, moved)}
-    assert "tokens" in compared
-    assert "seconds" not in compared
+    names = {one.measure.name for one in compare(results, moved)}
+    assert "tokens" in names
+    assert "seconds" not in names
+
+
+def test_scores_count_wherever_they_were_timed(results: Results) -> None:
+    """The first answer was scored elsewhere, and by auto quite wrong."""
+    for name in (EXACT, "auto", "similarity", "gradient norm"):
+        found = results.of_method(name)["set/0"]
+        sign = -1 if name == "auto" else 1
+        scores: list[float | None] = [sign * (score or 0.0) for score in found.scores]
+        results.add(replace(found, scores=scores, seconds=900.0, hardware="another"))
+    methods = compared(results, "set")
+    assert (methods.num_scored, methods.num_timed) == (8, 7)
+    assert methods.points["auto"].seconds == 2.0
+    table = summary(MEASURES[0], cases(results, "auto"))
+    assert table is not None
+    assert methods.points["auto"].faithfulness == table.mean < 1.0
+    said = report(results, "command", [])
+    assert "over 8 answers that all have (seconds over the 7 on " in said
+
+
+def test_a_ratio_over_some_of_a_rows_answers_says_so(results: Results) -> None:
+    """Only one answer has a time without cache on the machine of the others."""
+    for number in range(1, 8):
+        found = results.of_method(NAIVE)[f"set/{number}"]
+        results.add(replace(found, hardware="another"))
+    assert "| 20.0 (1) | 1.00 |" in report(results, "command", [])
+
+
+def test_one_pattern_of_signs_in_so_many_is_the_p_value(tmp_path: Path) -> None:
+    """All signs alike: two of 2^n patterns have so large a mean."""
+
+    def p_value(count: int) -> float:
+        worse = made(tmp_path / f"worse{count}.jsonl", 0.01, count)
+        for one in worse.of_method("auto").values():
+            worse.add(replace(one, seconds=3.0))
+        changes = compare(made(tmp_path / f"results{count}.jsonl", 0.01, count), worse)
+        return next(
+            one.p_value for one in changes if (one.method, one.measure.name) == ("auto", "seconds")
+        )
+
+    assert p_value(5) == pytest.approx(2 / 2**5)
+    assert p_value(6) == pytest.approx(2 / 2**6)
+    assert p_value(9) == pytest.approx(2 / 2**9)
+
+
+def test_an_interval_alone_shows_no_difference() -> None:
+    apart = Estimate(0.2, 0.1, 0.3, 8)
+    assert Change("set", "auto", MEASURES[0], apart, 0.01).verdict == "better"
+    assert Change("set", "auto", MEASURES[0], apart, 0.06).verdict == "no difference seen"
 
 
 def test_a_method_with_few_answers_does_not_narrow_the_comparison(results: Results) -> None:
-    before = points(comparable(results, "set"))
+    before = compared(results, "set").points
     few = results.of_method("auto")["set/0"]
     results.add(replace(few, method="new", options="new"))
-    assert points(comparable(results, "set")) == before
+    assert compared(results, "set").points == before
     said = report(results, "command", [])
     assert "over 8 answers that all have" in said
     assert "on few of the answers: new." in said
@@ -201,7 +247,7 @@ def test_figures_are_well_formed_and_labelled(results: Results, tmp_path: Path) 
 
 
 def test_methods_are_compared_over_the_answers_that_all_have(results: Results) -> None:
-    before = points(comparable(results, "set"))
+    before = compared(results, "set").points
     exact = results.of_method(EXACT)["set/0"].scores
     key = "set/extra"
     results.add(Answered(key, "q", "d", 300, 250, 9, [i // 4 for i in range(12)], [0], 2.0))
@@ -209,7 +255,7 @@ def test_methods_are_compared_over_the_answers_that_all_have(results: Results) -
         worst: list[float | None] = [-(score or 0.0) for score in exact]
         found = exact if name == EXACT else worst
         results.add(Scored(key, "d", name, name, found, 9, 1e9, 9, 1e9, 500.0))
-    assert points(comparable(results, "set")) == before
+    assert compared(results, "set").points == before
 
 
 def test_the_table_has_a_row_for_each_answer_and_method(results: Results, tmp_path: Path) -> None:
