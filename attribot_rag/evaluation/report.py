@@ -168,7 +168,7 @@ def _table(scored: Mapping[str, Sequence[Case]], measures: Sequence[Measure]) ->
     most = [max((one.count for one in column.values() if one), default=0) for column in columns]
     for method, held in scored.items():
         cells = [
-            _cell(column[method], measure.form, max(len(held), count) if measure.cost else count)
+            _cell(column[method], measure.form, len(held) if measure.cost else count)
             for measure, column, count in zip(measures, columns, most, strict=True)
         ]
         mark = "*" if any(one.found.extrapolated for one in held) else ""
