@@ -24,6 +24,7 @@ from attribot_rag.evaluation.results import Ablated, Answered, Results, Scored
 from attribot_rag.evaluation.setting import setting
 from attribot_rag.language_model import LanguageModel
 from attribot_rag.methods import Auto, Method
+from attribot_rag.methods.baselines import Similarity
 from attribot_rag.scoring import Progress, ScoringModels
 from attribot_rag.scoring.memory import naming_out_of_memory
 
@@ -171,11 +172,14 @@ class Evaluation:
             self._results.add(replace(found, hardware=self._setting.hardware))
 
     def _warm_up(self, measuring: Measuring) -> None:
-        """The first run makes twins and probes, which are no part of any method's time."""
+        """What is made once, twins of the model say, or loaded, is no part of a method's time."""
         if not self._warm:
             self._warm = True
-            with suppress(AttributionError), _naming_out_of_memory(measuring.record):
-                Auto().run(measuring.scorer())
+            loading = (one for one in self._methods.values() if isinstance(one, Similarity))
+            first: list[Method] = [Auto(), *loading]
+            for method in first:
+                with suppress(AttributionError), _naming_out_of_memory(measuring.record):
+                    method.run(measuring.scorer())
 
     def _ablate(self, measuring: Measuring) -> None:
         record = measuring.record
