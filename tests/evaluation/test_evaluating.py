@@ -21,11 +21,11 @@ from attribot_rag.errors import ContextTooLong, UnsupportedModel
 from attribot_rag.evaluation.answering import AskingOptions
 from attribot_rag.evaluation.evaluating import Evaluation, EvaluationOptions, Outcome
 from attribot_rag.evaluation.example import Example
-from attribot_rag.evaluation.grid import EXACT, NAIVE, described, methods
+from attribot_rag.evaluation.grid import EXACT, NAIVE
 from attribot_rag.evaluation.measures import cases, group_correlation
 from attribot_rag.evaluation.results import Results
 from attribot_rag.language_model import LanguageModel
-from attribot_rag.methods import Auto, Hierarchical, LeaveOneOut, Masked, Method
+from attribot_rag.methods import Auto, LeaveOneOut, Masked, Method
 from attribot_rag.methods.base import Scores
 from attribot_rag.methods.baselines import ContextCite
 from attribot_rag.methods.baselines.whole_response import whole_response
@@ -208,22 +208,6 @@ def test_a_run_that_is_killed_goes_on(path: Path, tmp_path: Path) -> None:
     for key, answered in whole.answers.items():
         expected_ablations = whole.ablated(key, answered.digest)
         assert again.ablated(key, answered.digest).keys() == expected_ablations.keys()
-
-
-def test_a_method_is_described_with_its_options() -> None:
-    assert described(Hierarchical(5)) != described(Hierarchical(3))
-    assert "Masked(recompute='question')" in described(Hierarchical(coarse=Masked()))
-    proxied = described(methods(byte_level())["proxy pruning, keep 3"])
-    assert "parameters" in proxied
-    trained = LanguageModel(copy.deepcopy(byte_level().model), byte_level().tokenizer)
-    with torch.no_grad():
-        next(trained.model.parameters()).add_(0.1)
-    assert described(methods(trained)["proxy pruning, keep 3"]) != proxied
-    assert "object at" not in proxied
-    assert (
-        len({described(one) for one in methods(byte_level()).values()})
-        == len(methods(byte_level())) - 1
-    )  # leave-one-out without a cache is the same method
 
 
 def test_sources_cut_otherwise_are_scored_anew(
