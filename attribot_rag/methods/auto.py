@@ -98,12 +98,14 @@ class Auto:
 
     def cost(self, workload: Workload) -> Cost:
         """Without widening, one answer sentence, candidates found on the target itself."""
-        whole = LeaveOneOut().cost(replace(workload, context_tokens=0, num_sources=1, num_groups=1))
-        if workload.num_sources <= self.rescore:
-            return whole + LeaveOneOut().cost(workload)
+        few = workload.num_sources <= self.rescore
+        found = (LeaveOneOut() if few else self._on_target).cost(workload)
+        read = workload.after(found)
+        whole = LeaveOneOut().cost(replace(read, context_tokens=0, num_sources=1, num_groups=1))
+        if few or not self.rescore:
+            return whole + found
         share = self.rescore / workload.num_sources
-        again = LeaveOneOut().cost(workload.narrowed(share)) if self.rescore else Cost(0, 0, 0)
-        return whole + self._on_target.cost(workload) + again
+        return whole + found + LeaveOneOut().cost(read.narrowed(share))
 
     def _screening(self, scorer: Scorer) -> Method:
         """What finds the candidates; exact scores of all where they are few."""

@@ -11,6 +11,7 @@ Table 1. They are averages for sources of equal length in groups of equal size:
 - a cached row encodes again what follows its removed source, on average half of its context;
 - what stands before the context is read with every whole row (the formulas leave it out), but not
   again where there is a cache;
+- where generation's cache is not there, the methods that build on it read the prompt first, once;
 - every context that is scored needs one more row, with nothing removed, which fills the cache;
 - a proxy has the target's tokenizer, so it sees as many tokens;
 - caches are not carried from a context to a shortened one.
@@ -78,6 +79,10 @@ class Workload:
         num_groups = max(1, min(num_sources, round(self.num_groups * share)))
         return replace(self, num_sources=num_sources, num_groups=num_groups)
 
+    def after(self, earlier: Cost) -> Workload:
+        """The same once the target has been used, so that its prompt need not be read again."""
+        return replace(self, taken_over=self.taken_over or earlier.target_tokens > 0)
+
 
 @dataclass(frozen=True)
 class Cost:
@@ -105,8 +110,8 @@ def leave_one_out_cached(workload: Workload) -> Cost:
 
     The first row has |R| tokens where generation's cache is taken over.
     """
-    tokens = _leave_one_out_tokens(workload, cached=True)
-    return _on_target(workload, tokens - (workload.prompt_tokens if workload.taken_over else 0))
+    without_prompt = _leave_one_out_tokens(workload, cached=True) - workload.prompt_tokens
+    return _on_target(workload, without_prompt + _read_first(workload))
 
 
 def hierarchical(workload: Workload, *, keep: int) -> Cost:
@@ -157,16 +162,15 @@ def masked_leave_one_out(
 ) -> Cost:
     """Ours: |S| + 1 rows of what is recomputed, |R| or |Q| + |R| tokens.
 
-    The context is never encoded again: the cache of the generation is taken over, and a source is
+    The context is never encoded again: the cache of the prompt stays as it is, and a source is
     hidden from the recomputed tokens.
     """
-    rows = workload.num_sources + 1
-    return _on_target(workload, rows * _recomputed_tokens(workload, recomputed))
+    return _masked(workload, workload.num_sources + 1, recomputed)
 
 
 def attention(workload: Workload, *, recomputed: Recomputed = "query_and_response") -> Cost:
     """One row of |Q| + |R| or |R| tokens, whose attention weights are looked at."""
-    return _on_target(workload, _recomputed_tokens(workload, recomputed))
+    return _masked(workload, 1, recomputed)
 
 
 def gradient(workload: Workload) -> Cost:
@@ -182,7 +186,7 @@ def context_cite(workload: Workload, *, num_ablations: int, keep: float = 0.5) -
     beginning.
     """
     tail = workload.query_tokens + workload.response_tokens
-    full = workload.response_tokens + (0 if workload.taken_over else workload.prompt_tokens)
+    full = _read_first(workload) + workload.response_tokens
     rows = num_ablations * (keep * workload.context_tokens + tail)
     return _on_target(workload, full + rows)
 
@@ -197,7 +201,16 @@ def masked_hierarchical(
     """
     _check_keep(keep, workload.num_groups, "groups")
     rows = workload.num_groups + keep * workload.num_sources / workload.num_groups + 1
-    return _on_target(workload, rows * _recomputed_tokens(workload, recomputed))
+    return _masked(workload, rows, recomputed)
+
+
+def _read_first(workload: Workload) -> int:
+    return 0 if workload.taken_over else workload.prompt_tokens
+
+
+def _masked(workload: Workload, rows: float, recomputed: str) -> Cost:
+    again = rows * _recomputed_tokens(workload, recomputed)
+    return _on_target(workload, _read_first(workload) + again)
 
 
 def _proxy_pruning(workload: Workload, keep: int, *, cached: bool) -> Cost:

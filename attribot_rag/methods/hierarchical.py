@@ -82,8 +82,11 @@ class Hierarchical:
         """With one level above the sources; each further one costs about as the first."""
         groups = replace(workload, num_sources=workload.num_groups, num_groups=1)
         share = num_kept(self.keep, workload.num_groups) / workload.num_groups
-        finer = workload.shortened(share) if self.shorten else workload.narrowed(share)
-        return self.coarse.cost(groups) + self.fine.cost(finer)
+        coarse = self.coarse.cost(groups)
+        whole = workload.after(coarse)
+        return coarse + self.fine.cost(
+            whole.shortened(share) if self.shorten else whole.narrowed(share)
+        )
 
     def _chosen(self, scorer: Scorer, found: Scores) -> list[int]:
         """Indices of the groups that go on, best first; none that was not scored."""

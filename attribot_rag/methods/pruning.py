@@ -45,5 +45,8 @@ class Pruned:
 
     def cost(self, workload: Workload) -> Cost:
         share = num_kept(self.keep, workload.num_sources) / workload.num_sources
-        fewer = workload.shortened(share) if self.shorten else workload.narrowed(share)
-        return self.first.cost(workload) + self.then.cost(fewer)
+        first = self.first.cost(workload)
+        whole = workload.after(first)
+        return first + self.then.cost(
+            whole.shortened(share) if self.shorten else whole.narrowed(share)
+        )

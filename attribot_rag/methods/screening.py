@@ -64,5 +64,6 @@ class Screening:
         masked = Masked(self.recompute)
         if workload.num_sources <= self.candidates:
             return masked.cost(workload)
-        chosen = workload.narrowed(self.candidates / workload.num_sources)
-        return attention(workload) + masked.cost(chosen)
+        attended = attention(workload)
+        chosen = workload.after(attended).narrowed(self.candidates / workload.num_sources)
+        return attended + masked.cost(chosen)

@@ -9,9 +9,20 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from methods.scorers import sibling
 
 from attribot_rag.errors import InvalidInput
-from attribot_rag.methods import Auto, Hierarchical, LeaveOneOut, Masked, cost
+from attribot_rag.methods import (
+    Auto,
+    Hierarchical,
+    LeaveOneOut,
+    Masked,
+    Method,
+    Proxy,
+    Pruned,
+    cost,
+)
+from attribot_rag.methods.baselines import AttentionWeights, ContextCite
 from attribot_rag.methods.cost import Cost, Workload
 
 # 100 tokens of context in 10 sources and 5 groups, then 6 of query and 4 of response.
@@ -24,6 +35,7 @@ SMALL = Workload(
     target_parameters=1000,
     proxy_parameters=10,
 )
+READ = replace(SMALL, taken_over=True)
 
 Estimate = Callable[[Workload], Cost]
 ON_TARGET: dict[str, Estimate] = {
@@ -70,10 +82,17 @@ def workloads(draw: st.DrawFn) -> Workload:
         (cost.proxy_hierarchical_cached(SMALL, keep=2), 0, (110 + 5 * 60) + (50 + 4 * 30)),
         (cost.proxy_pruning(SMALL, keep=3), 4 * 40, 11 * 110),
         (cost.proxy_pruning_cached(SMALL, keep=3), 40 + 3 * 25, 110 + 10 * 60),
-        (cost.masked_leave_one_out(SMALL), 11 * 10, 0),
-        (cost.masked_leave_one_out(SMALL, recomputed="response"), 11 * 4, 0),
-        (cost.masked_hierarchical(SMALL, keep=2), (5 + 4 + 1) * 10, 0),
-        (cost.masked_hierarchical(SMALL, keep=2, recomputed="response"), (5 + 4 + 1) * 4, 0),
+        (cost.leave_one_out_cached(READ), 4 + 10 * 60, 0),
+        (cost.masked_leave_one_out(READ), 11 * 10, 0),
+        (cost.masked_leave_one_out(SMALL), 106 + 11 * 10, 0),
+        (cost.masked_leave_one_out(READ, recomputed="response"), 11 * 4, 0),
+        (cost.masked_hierarchical(READ, keep=2), (5 + 4 + 1) * 10, 0),
+        (cost.masked_hierarchical(SMALL, keep=2), 106 + (5 + 4 + 1) * 10, 0),
+        (cost.masked_hierarchical(READ, keep=2, recomputed="response"), (5 + 4 + 1) * 4, 0),
+        (cost.attention(READ), 10, 0),
+        (cost.attention(SMALL, recomputed="response"), 106 + 4, 0),
+        (cost.context_cite(READ, num_ablations=3), 4 + 3 * 60, 0),
+        (cost.context_cite(SMALL, num_ablations=3), 110 + 3 * 60, 0),
     ],
 )
 def test_counted_by_hand(found: Cost, target_tokens: int, proxy_tokens: int) -> None:
@@ -116,17 +135,23 @@ def test_caching_never_costs_more(workload: Workload) -> None:
         assert pruned.flops <= cost.proxy_pruning(workload, keep=keep).flops
 
 
-@given(workloads())
-def test_masked_never_costs_more_than_cached(workload: Workload) -> None:
+@given(workloads(), st.booleans())
+def test_masked_costs_no_more_than_cached_but_for_the_question_once_again(
+    workload: Workload, taken_over: bool
+) -> None:
+    workload = replace(workload, taken_over=taken_over)
     response_only = cost.masked_leave_one_out(workload, recomputed="response")
     masked = cost.masked_leave_one_out(workload)
-    assert response_only.flops <= masked.flops <= cost.leave_one_out_cached(workload).flops
+    cached = cost.leave_one_out_cached(workload)
+    assert response_only.flops <= min(masked.flops, cached.flops)
+    assert masked.target_tokens <= cached.target_tokens + workload.query_tokens
 
 
 @given(workloads())
 def test_masked_does_not_depend_on_the_context_length(workload: Workload) -> None:
-    longer = replace(workload, context_tokens=workload.context_tokens + 1000)
-    assert cost.masked_leave_one_out(longer) == cost.masked_leave_one_out(workload)
+    read = replace(workload, taken_over=True)
+    longer = replace(read, context_tokens=workload.context_tokens + 1000)
+    assert cost.masked_leave_one_out(longer) == cost.masked_leave_one_out(read)
 
 
 @pytest.mark.parametrize("name", ESTIMATES)
@@ -230,10 +255,8 @@ def test_a_composition_costs_what_the_formula_of_the_whole_says() -> None:
     assert masked.cost(WORK).target_tokens == expected + 60 + 20
 
 
-def test_a_cache_that_is_taken_over_saves_the_prompt() -> None:
+def test_a_shortened_prompt_has_no_cache() -> None:
     taken_over = replace(WORK, taken_over=True)
-    saved = LeaveOneOut().cost(WORK).target_tokens - LeaveOneOut().cost(taken_over).target_tokens
-    assert saved == 1200 + 60
     shortened = taken_over.shortened(0.3)
     assert (shortened.context_tokens, shortened.num_sources, shortened.num_groups) == (360, 12, 3)
     assert not shortened.taken_over
@@ -250,7 +273,34 @@ def test_the_default_is_the_reliance_the_candidates_and_what_is_scored_again() -
 
 def test_the_default_scores_few_sources_exactly() -> None:
     few = replace(WORK, num_sources=6, num_groups=3)
-    reliance = cost.leave_one_out_cached(
-        replace(few, context_tokens=0, num_sources=1, num_groups=1)
-    )
-    assert Auto().cost(few) == reliance + cost.leave_one_out_cached(few)
+    reliance = 20 + (60 + 20)
+    exact = cost.leave_one_out_cached(few).target_tokens
+    assert Auto().cost(few).target_tokens == reliance + exact
+
+
+@pytest.mark.parametrize(
+    "method",
+    [
+        LeaveOneOut(),
+        Masked(),
+        AttentionWeights(),
+        ContextCite(32),
+        Auto(),
+        Auto(candidates=100),
+        Hierarchical(keep=3, shorten=False),
+        Hierarchical(keep=3, coarse=Masked(), fine=Masked(), shorten=False),
+        Pruned(Masked(), keep=5),
+        Pruned(Masked(), keep=5, shorten=False),
+    ],
+    ids=lambda method: method.name,
+)
+def test_without_a_cache_the_prompt_is_read_once(method: Method) -> None:
+    taken_over = replace(WORK, taken_over=True)
+    more = method.cost(WORK).target_tokens - method.cost(taken_over).target_tokens
+    assert more == 1200 + 60
+
+
+def test_the_target_has_not_read_what_its_proxy_has() -> None:
+    method = Pruned(Proxy(sibling()), keep=5, shorten=False)
+    kept = replace(WORK, num_sources=5, num_groups=1)
+    assert method.cost(WORK).target_tokens == cost.leave_one_out_cached(kept).target_tokens

@@ -9,7 +9,7 @@ from methods.scorers import plain, scorer, sibling
 
 from attribot_rag.assembling import workload_of
 from attribot_rag.generation import Generation
-from attribot_rag.methods import Hierarchical, LeaveOneOut, Masked, Method, Proxy, Pruned
+from attribot_rag.methods import Auto, Hierarchical, LeaveOneOut, Masked, Method, Proxy, Pruned
 from attribot_rag.methods.baselines import AttentionWeights, ContextCite, GradientNorm
 from attribot_rag.methods.cost import leave_one_out
 from attribot_rag.scoring import Scorer
@@ -27,8 +27,8 @@ DOCUMENTS = tuple(
 WITHIN = 0.05
 
 
-def equal_sources(**options: Any) -> Scorer:
-    """96 sources of equal length in 24 equal groups, before the question; with the cache."""
+def equal_sources(*, cached: bool = True, **options: Any) -> Scorer:
+    """96 sources of equal length in 24 equal groups, before the question."""
     one = scorer(
         DOCUMENTS,
         "The tower 104 was seen from afar on day 10 by all of them.",
@@ -37,12 +37,15 @@ def equal_sources(**options: Any) -> Scorer:
     )
     lengths = {len(source.text) for source in one.context.sources}
     assert (len(one.units), len(lengths)) == (NUM_DOCUMENTS * NUM_SENTENCES, 1)
+    if not cached:
+        return one
     ids = one.generation.prompt_ids
     with torch.inference_mode():
         cache = prefill(one.models.plain_twin, ids)
     return replace(one, generation=Generation(ids, one.generation.response_ids, cache=cache))
 
 
+@pytest.mark.parametrize("cached", [True, False], ids=["cached", "to be read first"])
 @pytest.mark.parametrize(
     "method",
     [
@@ -52,6 +55,7 @@ def equal_sources(**options: Any) -> Scorer:
         Masked("response"),
         Masked("document"),
         Hierarchical(6, coarse=Masked(), fine=Masked(), shorten=False),
+        Auto(rescore=0),
         Pruned(Masked(), keep=48),
         AttentionWeights(),
         GradientNorm(),
@@ -59,8 +63,8 @@ def equal_sources(**options: Any) -> Scorer:
     ],
     ids=lambda method: method.name,
 )
-def test_tokens_are_what_the_formulas_say(method: Method) -> None:
-    one = equal_sources()
+def test_tokens_are_what_the_formulas_say(method: Method, cached: bool) -> None:
+    one = equal_sources(cached=cached)
     expected = method.cost(workload_of(one))
     method.run(one)
     assert one.usage.tokens == pytest.approx(expected.target_tokens, rel=WITHIN)
@@ -75,7 +79,9 @@ def test_tokens_without_a_cache() -> None:
     assert one.usage.tokens == pytest.approx(expected.target_tokens, rel=WITHIN)
 
 
-@pytest.mark.parametrize("inner", [LeaveOneOut(), Hierarchical(6)], ids=lambda one: one.name)
+@pytest.mark.parametrize(
+    "inner", [LeaveOneOut(), Hierarchical(6), Masked()], ids=lambda one: one.name
+)
 def test_tokens_of_a_proxy(inner: Method) -> None:
     one = equal_sources()
     Proxy(sibling(), inner).run(one)
