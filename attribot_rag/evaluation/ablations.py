@@ -31,10 +31,10 @@ def random_ablations(answered: Answered, count: int) -> list[Removed]:
     return [frozenset(index for index, gone in enumerate(row) if gone) for row in drawn]
 
 
-def top_ablations(scores: Iterable[Found]) -> Iterator[Removed]:
+def top_ablations(answered: Answered, scores: Iterable[Found]) -> Iterator[Removed]:
     """The best sources of each method, together."""
     for found in scores:
         for top in TOPS:
-            chosen = best(found, top)
+            chosen = best(found, top, answered.key)
             if len(chosen) == top:
                 yield frozenset(chosen)

@@ -78,10 +78,12 @@ def _warnings(first: Results, second: Results) -> Iterator[str]:
             f"{other} of {len(shared)} shared answers are by another model or to another prompt or "
             "question of the same name."
         )
+    timed = [(first.of_method(method), second.of_method(method)) for method in second.methods()]
     elsewhere = any(
-        not same_timing(one, second.scores[name])
-        for name, one in first.scores.items()
-        if name in second.scores
+        not same_timing(before[key], one)
+        for before, after in timed
+        for key, one in after.items()
+        if key in before
     )
     if elsewhere:
         yield "Seconds are not compared where hardware or clock was another."

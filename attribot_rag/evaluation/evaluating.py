@@ -36,7 +36,7 @@ class EvaluationOptions:
     """How examples are asked, and what is measured.
 
     `num_random` is the number of random ablations for the linear datamodeling score. After
-    `minutes` nothing new is begun. `clock` is one of CLOCKS.
+    `minutes`, and a result at least, nothing new is begun. `clock` is one of CLOCKS.
     """
 
     asking: AskingOptions = field(default_factory=AskingOptions)
@@ -82,7 +82,7 @@ class Evaluation:
         self._options = options
         self._progress = progress or Progress()
         self._models = ScoringModels(language_model.model)
-        self._warm = False
+        self._warm = self._any_new = False
         check_clock(options.clock, language_model.device.type)
         self._setting = setting(language_model, options.clock)
         results.begin(self._setting)
@@ -91,13 +91,14 @@ class Evaluation:
     def run(self, examples: Sequence[Example]) -> Outcome:
         """All that is not known yet, example by example; each method's result is kept at once."""
         outcome = self._outcome = Outcome()
+        self._any_new = False
         minutes = self._options.minutes
         ends = None if minutes is None else time.perf_counter() + 60 * minutes
         self._progress.expect(len(examples) * (len(self._methods) + 1))
         for example in examples:
             for _ in self._steps(example):
                 self._progress.advance(1)
-                if ends is not None and time.perf_counter() > ends:
+                if ends is not None and self._any_new and time.perf_counter() > ends:
                     outcome.out_of_time = True
                     return outcome
         return outcome
@@ -135,19 +136,23 @@ class Evaluation:
         return all(self._known_scores(known, name) for name in names) and not self._missing(known)
 
     def _mark(self, question: Question) -> None:
-        """What people marked may have been corrected since the answer was kept."""
+        """What it is judged by may have changed since the answer was kept."""
         known = self._results.answers[question.example.key]
-        marked = replace(known, evidence=_evidence(question))
+        num_random = self._options.num_random
+        marked = replace(known, evidence=_evidence(question), num_random=num_random)
         if marked != known:
             self._results.add(marked)
 
     def _measuring(self, answered: Answer) -> Measuring:
-        record = _record(answered, self._language_model)
-        record = replace(record, hardware=self._setting.hardware)
+        record = replace(
+            _record(answered, self._language_model),
+            hardware=self._setting.hardware,
+            num_random=self._options.num_random,
+        )
         self._outcome.keys.append(record.key)
         known = self._results.answers.get(record.key)
         if known is not None and (known.question, known.digest) == (record.question, record.digest):
-            record = replace(known, evidence=record.evidence)
+            record = replace(known, evidence=record.evidence, num_random=record.num_random)
         if record != known:
             self._results.add(record)
         clock = self._options.clock
@@ -170,6 +175,7 @@ class Evaluation:
             self._outcome.problems[f"{record.key}, {name}"] = str(error)
         else:
             self._results.add(replace(found, hardware=self._setting.hardware))
+            self._any_new = True
 
     def _warm_up(self, measuring: Measuring) -> None:
         """What is made once, twins of the model say, or loaded, is no part of a method's time."""
@@ -198,6 +204,7 @@ class Evaluation:
                     for removed, score in zip(missing, scores, strict=True)
                 )
             )
+            self._any_new = True
 
     def _missing(self, record: Answered) -> list[Removed]:
         """The ablations that are not known yet."""
@@ -206,7 +213,7 @@ class Evaluation:
         wanted = [
             *group_ablations(record),
             *random_ablations(record, self._options.num_random),
-            *top_ablations(one.scores for one in scores if one),
+            *top_ablations(record, (one.scores for one in scores if one)),
         ]
         return [one for one in dict.fromkeys(wanted) if one not in known]
 

@@ -49,8 +49,8 @@ class Case:
 
     @property
     def random(self) -> dict[Removed, float]:
-        """The random ones of the ablations that are known."""
-        drawn = random_ablations(self.answered, len(self.ablations))
+        """Those of the ablations that were drawn at random."""
+        drawn = random_ablations(self.answered, self.answered.num_random)
         return {one: self.ablations[one] for one in drawn if one in self.ablations}
 
 
@@ -75,7 +75,7 @@ class Measure:
 
 def _top_drop(top: int, case: Case) -> float | None:
     """None for a method that scored fewer sources."""
-    chosen = frozenset(best(case.found.scores, top))
+    chosen = frozenset(best(case.found.scores, top, case.answered.key))
     return case.ablations.get(chosen) if len(chosen) == top else None
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -47,10 +48,14 @@ def recall(found: Found, wanted: Collection[int], top: int) -> float | None:
     return (len(above & set(wanted)) + chance * len(tied & set(wanted))) / len(wanted)
 
 
-def best(found: Found, top: int) -> list[int]:
-    """The sources with the `top` highest scores, best first; what was not scored is not there."""
-    scored = [(score, index) for index, score in enumerate(found) if score is not None]
-    return [index for _, index in sorted(scored, key=lambda one: (-one[0], one[1]))[:top]]
+def best(found: Found, top: int, key: str) -> list[int]:
+    """The sources with the `top` highest scores, best first; what was not scored is not there.
+
+    Equal scores are in random order, always the same for a `key`.
+    """
+    order = random.Random(key).sample(range(len(found)), len(found))
+    scored = [(score, index) for index in order if (score := found[index]) is not None]
+    return [index for _, index in sorted(scored, key=lambda one: -one[0])[:top]]
 
 
 def pearson(found: Found, exact: Found) -> float | None:

@@ -18,7 +18,8 @@ class Answered:
 
     `question` is the digest of what was asked, `digest` that of the answer too. `documents` is the
     first document that holds each source, `evidence` are the sources that people marked. Seconds
-    are by the `clock` on the `hardware`, and None for an answer that was given.
+    are by the `clock` on the `hardware`, and None for an answer that was given. Its linear
+    datamodeling scores are over `num_random` random ablations.
     """
 
     kind: ClassVar[str] = "answer"
@@ -34,6 +35,7 @@ class Answered:
     seconds: float | None
     clock: str = "wall"
     hardware: str = ""
+    num_random: int = 16
 
     @property
     def data_set(self) -> str:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import platform
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -31,7 +33,8 @@ def setting(language_model: LanguageModel, clock: str) -> Setting:
 
 def fingerprint(language_model: LanguageModel) -> str:
     """Tells checkpoints apart: of the configuration and some values of every parameter."""
-    digest = hashlib.sha256(language_model.model.config.to_json_string().encode())
+    config = json.loads(language_model.model.config.to_json_string())
+    digest = hashlib.sha256(repr(_set(config)).encode())
     for name, parameter in language_model.model.named_parameters():
         if parameter.is_meta:  # on the disk, or on another device until it is needed
             continue
@@ -39,6 +42,14 @@ def fingerprint(language_model: LanguageModel) -> str:
         step = max(1, len(values) // _SAMPLED)
         digest.update(repr((name, values[::step][:_SAMPLED].float().tolist())).encode())
     return digest.hexdigest()[:16]
+
+
+def _set(config: Any) -> Any:
+    """What is set in a configuration: other releases of transformers leave out other defaults."""
+    if not isinstance(config, dict):
+        return config
+    names = sorted(name for name in config if config[name] and name != "transformers_version")
+    return {name: _set(config[name]) for name in names}
 
 
 def hardware(device: torch.device | None = None) -> str:

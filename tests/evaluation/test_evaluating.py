@@ -18,12 +18,13 @@ from tiny_tokenizers import byte_level
 
 from attribot_rag.context import Document, DocumentSpan
 from attribot_rag.errors import ContextTooLong, UnsupportedModel
+from attribot_rag.evaluation.ablations import random_ablations
 from attribot_rag.evaluation.answering import AskingOptions
 from attribot_rag.evaluation.evaluating import Evaluation, EvaluationOptions, Outcome
 from attribot_rag.evaluation.example import Example
 from attribot_rag.evaluation.grid import EXACT, NAIVE
 from attribot_rag.evaluation.measures import cases, group_correlation
-from attribot_rag.evaluation.results import Results
+from attribot_rag.evaluation.results import Ablated, Results
 from attribot_rag.language_model import LanguageModel
 from attribot_rag.methods import Auto, LeaveOneOut, Masked, Method
 from attribot_rag.methods.base import Scores
@@ -106,6 +107,33 @@ def test_ablations_are_exact_scores(path: Path) -> None:
         assert (group_correlation(case) is None) == (groups < 3)
 
 
+def test_what_was_drawn_at_random_does_not_depend_on_what_else_is_known(
+    path: Path, tmp_path: Path
+) -> None:
+    """Of few sources, any subset may have been asked for by some method."""
+    copied = tmp_path / "results.jsonl"
+    copied.write_bytes(path.read_bytes())
+    results = Results(copied)
+    before = {case.answered.key: case.random for case in cases(results, EXACT)}
+    for case in cases(results, EXACT):
+        key, digest = case.answered.key, case.answered.digest
+        more = [one for one in random_ablations(case.answered, 60) if one not in case.ablations]
+        assert more
+        results.add(*(Ablated(key, digest, sorted(one), 0.0) for one in more))
+    assert {case.answered.key: case.random for case in cases(results, EXACT)} == before
+
+
+def test_more_random_ablations_are_added(path: Path, tmp_path: Path) -> None:
+    copied = tmp_path / "results.jsonl"
+    copied.write_bytes(path.read_bytes())
+    evaluate(copied, replace(OPTIONS, num_random=20))
+    for case in cases(Results(copied), EXACT):
+        assert case.random.keys() == set(random_ablations(case.answered, 20))
+    evaluate(copied)
+    for case in cases(Results(copied), EXACT):
+        assert case.random.keys() == set(random_ablations(case.answered, OPTIONS.num_random))
+
+
 def test_a_second_run_computes_nothing(path: Path) -> None:
     before = path.read_bytes()
     model = copy.deepcopy(byte_level().model)
@@ -161,6 +189,15 @@ def test_time_that_is_up_keeps_what_was_done(tmp_path: Path) -> None:
     outcome = evaluate(path, replace(OPTIONS, minutes=1e-6))
     assert outcome.out_of_time
     assert Results(path).methods() == [EXACT]
+
+
+def test_however_little_time_each_run_goes_on(path: Path, tmp_path: Path) -> None:
+    """An answer may take longer than the minutes that were given."""
+    cut = tmp_path / "results.jsonl"
+    for _ in range(len(EXAMPLES) * (len(METHODS) + 1)):
+        evaluate(cut, replace(OPTIONS, minutes=1e-6))
+    assert not evaluate(cut, replace(OPTIONS, minutes=1e-6)).out_of_time
+    assert Results(cut).scores.keys() == Results(path).scores.keys()
 
 
 def test_what_cannot_be_done_is_said(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """Metrics against values by hand, scipy and scikit-learn."""
 
 import itertools
+from collections import Counter
 
 import numpy as np
 import pytest
@@ -48,8 +49,8 @@ def test_average_precision_is_the_mean_precision_at_what_is_wanted(
 
 
 def test_recall_and_the_best_by_hand() -> None:
-    assert best(SCORES, 3) == [1, 5, 3]
-    assert best(SCORES, 9) == [1, 5, 3, 0, 4]
+    assert best(SCORES, 3, "a") == [1, 5, 3]
+    assert best(SCORES, 9, "a") == [1, 5, 3, 0, 4]
     assert recall(SCORES, {1, 3}, 2) == 0.5
     assert recall(SCORES, {1, 3}, 3) == 1.0
     assert recall(SCORES, (), 3) is None
@@ -57,6 +58,17 @@ def test_recall_and_the_best_by_hand() -> None:
     assert recall([2.0, 0.0, 0.0, None], {2, 3}, 3) == 0.5
     assert recall([None, None], {0}, 1) == 0.0
     assert outlier_recall(SCORES, {1, 3}, (0, 0.5, 1)) == [0.0, 1.0, 1.0]
+
+
+def test_equal_scores_are_chosen_by_chance_and_always_alike() -> None:
+    """A Lasso's zeros are no more the first sources than the last."""
+    scores = [0.0, 0.0, 3.0, 0.0, None, 0.0]
+    chosen = [best(scores, 3, f"set/{number}") for number in range(400)]
+    assert chosen == [best(scores, 3, f"set/{number}") for number in range(400)]
+    assert {one[0] for one in chosen} == {2}
+    counts = Counter(index for one in chosen for index in one[1:])
+    assert set(counts) == {0, 1, 3, 5}
+    assert stats.chisquare(list(counts.values())).pvalue > 1e-3
 
 
 def test_correlations_are_those_of_scipy() -> None:

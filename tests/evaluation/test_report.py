@@ -126,6 +126,22 @@ def test_seconds_of_two_clocks_are_not_compared(results: Results, tmp_path: Path
     for one in list(other.scores.values()):
         other.add(replace(one, clock="cpu"))
     assert "seconds" not in {one.measure.name for one in compare(results, other)}
+    said = "Seconds are not compared where hardware or clock was another."
+    assert said in comparison(results, other)
+    assert said not in comparison(results, made(tmp_path / "same.jsonl", 0.01))
+
+
+def test_that_seconds_are_not_compared_is_said_of_other_answers_too(
+    results: Results, tmp_path: Path
+) -> None:
+    """Those of another model, say."""
+    other = made(tmp_path / "other.jsonl", 0.01)
+    for answered in list(other.answers.values()):
+        other.add(replace(answered, digest="e"))
+    for found in list(other.scores.values()):
+        other.add(replace(found, digest="e", clock="cpu"))
+    assert "seconds" not in {one.measure.name for one in compare(results, other)}
+    assert "Seconds are not compared where" in comparison(results, other)
 
 
 def test_seconds_of_two_machines_are_not_mixed(results: Results, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 import copy
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -28,6 +29,23 @@ def fine_tuned() -> LanguageModel:
 def test_checkpoints_are_told_apart() -> None:
     assert fingerprint(byte_level()) == fingerprint(byte_level())
     assert fingerprint(byte_level()) != fingerprint(fine_tuned())
+
+
+def configured(**changed: Any) -> LanguageModel:
+    model = copy.deepcopy(byte_level().model)
+    model.config.update(changed)
+    return LanguageModel(model, byte_level().tokenizer)
+
+
+def test_another_release_of_transformers_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It tells its version in the configuration, and has options that the other had not."""
+    before = fingerprint(byte_level())
+    monkeypatch.setattr("transformers.configuration_utils.__version__", "99.0")
+    newer = configured(an_option=None, another=False)
+    assert '"transformers_version": "99.0"' in newer.model.config.to_json_string()
+    assert fingerprint(newer) == before
+    scaled = {"rope_type": "linear", "rope_theta": 10000.0, "factor": 2.0}
+    assert fingerprint(configured(rope_parameters=scaled)) != before
 
 
 @pytest.mark.parametrize(

@@ -71,10 +71,11 @@ def qasper_rows(rows: Iterable[Row]) -> dict[str, Any]:
     }
 
 
-HUB: dict[str, tuple[tuple[str, ...], str, Callable[[Iterable[Row]], Any]]] = {
-    "hotpotqa": (("hotpotqa/hotpot_qa", "distractor"), "validation", hotpotqa_rows),
-    "squad": (("rajpurkar/squad_v2",), "validation", squad_rows),
-    "qasper": (("allenai/qasper",), "train", qasper_rows),
+HUB: dict[str, tuple[tuple[str, ...], str, Callable[[Iterable[Row]], Any], str | None]] = {
+    "hotpotqa": (("hotpotqa/hotpot_qa", "distractor"), "validation", hotpotqa_rows, None),
+    "squad": (("rajpurkar/squad_v2",), "validation", squad_rows, None),
+    # its main revision is a script, which `datasets` no longer runs
+    "qasper": (("allenai/qasper",), "train", qasper_rows, "refs/convert/parquet"),
 }
 
 
@@ -87,9 +88,9 @@ def from_hub(name: str) -> Field:
         import datasets
     except ImportError as error:
         raise InvalidInput(f"--{name} hub needs the package: pip install datasets") from error
-    path, split, convert = HUB[name]
+    path, split, convert, revision = HUB[name]
     try:
-        rows = datasets.load_dataset(*path, split=split)
+        rows = datasets.load_dataset(*path, split=split, revision=revision)
     except (OSError, RuntimeError, ValueError) as error:
         raise InvalidInput(
             f"{'/'.join(path)} cannot be had from the hub ({error}); download the file and pass it"
