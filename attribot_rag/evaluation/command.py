@@ -111,8 +111,8 @@ def evaluate(options: argparse.Namespace) -> str:
     problems += _told(outcome.problems)
     problems += [f"{name}: {reason}" for name, reason in outcome.unsupported.items()]
     if outcome.out_of_time:
-        begun = f"{len(outcome.keys)} of {len(examples)} examples"
-        problems.append(f"The time was up after {begun}; the same command goes on.")
+        begun = f"{len(outcome.keys)} of {len(examples)} examples begun"
+        problems.append(f"The time was up with {begun}; the same command goes on.")
     problems = [on_one_line(one) for one in problems]
     written = _write(options, results.only(outcome.keys, methods), problems)
     return "\n".join([*problems, f"Written: {', '.join(map(str, written))}"]) + "\n"
@@ -136,6 +136,11 @@ def _examples(options: argparse.Namespace) -> tuple[list[Example], list[str]]:
     if problems:
         lines = "line was" if len(problems) == 1 else "lines were"
         problems.append(f"{len(problems)} bad {lines} left out.")
+    problems += [
+        f"{path}: fields that are not read: {', '.join(one.ignored)}"
+        for one, (_, path) in zip(loaded, files, strict=True)
+        if one.ignored
+    ]
     sets = Counter([*FORMATS, *(path.stem for path in options.log)])
     if twice := [name for name, count in sets.items() if count > 1]:
         taken = f" (--{twice[0]} is one)" * (twice[0] in FORMATS)
@@ -145,8 +150,8 @@ def _examples(options: argparse.Namespace) -> tuple[list[Example], list[str]]:
     keys = Counter(one.key for held in loaded for one in held.examples)
     if repeated := [key for key, count in keys.items() if count > 1]:
         raise InvalidInput(
-            f"{len(repeated)} examples have the name of another, {repeated[0]!r} for one; give "
-            "them ids, and files of logs different names"
+            f"{len(repeated)} examples have the name of another, {repeated[0]!r} for one; the ids "
+            "of a data set must differ, over all its files"
         )
     in_turn = [one for one in chain.from_iterable(zip_longest(*drawn)) if one is not None]
     return in_turn, problems

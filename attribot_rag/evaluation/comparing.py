@@ -61,12 +61,13 @@ def comparison(first: Results, second: Results) -> str:
     changes = list(compare(first, second))
     if not changes:
         return "The two have no scores of the same examples and methods; nothing is compared.\n"
-    lines = ["| data | method | measure | answers | second less first | |", "|---" * 6 + "|"]
+    lines = [*_warnings(first, second), *_chance(changes)]
+    lines += [""] * bool(lines)
+    lines += ["| data | method | measure | answers | second less first | |", "|---" * 6 + "|"]
     for one in changes:
         difference = format(one.difference, one.measure.form)
         cells = [one.data_set, one.method, one.measure.name, str(one.difference.count)]
         lines.append(f"| {' | '.join([*cells, difference, one.verdict])} |")
-    lines += ["", *_warnings(first, second), *_chance(changes)]
     return "\n".join(lines) + "\n"
 
 
@@ -75,8 +76,8 @@ def _warnings(first: Results, second: Results) -> Iterator[str]:
     other = sum(first.answers[key].question != second.answers[key].question for key in shared)
     if other:
         yield (
-            f"{other} of {len(shared)} shared answers are by another model or to another prompt or "
-            "question of the same name."
+            f"{other} of {len(shared)} shared answers are by another model or were asked for "
+            "otherwise: the question, the prompt, or how long an answer may be."
         )
     timed = [(first.of_method(method), second.of_method(method)) for method in second.methods()]
     elsewhere = any(

@@ -17,7 +17,7 @@ from attribot_rag.evaluation.measures import (
     group_correlation,
     summary,
 )
-from attribot_rag.evaluation.metrics import Estimate, estimate
+from attribot_rag.evaluation.metrics import MIN_FOR_INTERVAL, Estimate, estimate
 from attribot_rag.evaluation.pareto import Compared, compared, pareto_front
 from attribot_rag.evaluation.results import Answered, Results
 
@@ -79,6 +79,8 @@ def _of_data_set(results: Results, data_set: str) -> Iterator[str]:
     answers = [one for one in results.answers.values() if one.data_set == data_set]
     exact = list(cases(results, EXACT, data_set))
     yield _statistics(answers)
+    if given := sum(one.seconds is None for one in answers):
+        yield f"{given} of {_answers(len(answers))} given, not generated here."
     if not exact:
         yield f"Without '{EXACT}' there is nothing to compare with."
         return
@@ -139,6 +141,8 @@ def _plainly(methods: Compared, scored: Collection[str]) -> Iterator[str]:
         "Where a baseline is at least as good as a method of ours in both, and better in one: "
         f"{'; '.join(beaten) or 'nowhere'}."
     )
+    if methods.num_scored < MIN_FOR_INTERVAL:
+        yield "These are few answers: others may say otherwise."
 
 
 def _statistics(answers: Sequence[Answered]) -> str:

@@ -5,6 +5,7 @@ import re
 from pathlib import Path
 
 import pytest
+from evaluation.test_data_sets import HOTPOTQA
 from methods.scorers import many_documents
 from tiny_tokenizers import byte_level
 
@@ -12,6 +13,7 @@ from attribot_rag.cli import main
 from attribot_rag.errors import ScoringFailed
 from attribot_rag.evaluation.evaluating import Evaluation
 from attribot_rag.evaluation.grid import DEFAULT, methods, named
+from attribot_rag.evaluation.results import Results
 from attribot_rag.methods import Masked
 
 LINE = {"question": "who closed it?", "documents": list(many_documents(4))}
@@ -91,7 +93,7 @@ def test_a_run_that_is_out_of_time_says_so_in_its_report(
 ) -> None:
     folder = tmp_path / "found"
     evaluate(tiny_model, "--log", log, "--output", folder, "--minutes", "1e-6", *FEW)
-    said = "The time was up after 1 of 3 examples; the same command goes on."
+    said = "The time was up with 1 of 3 examples begun; the same command goes on."
     assert said in capsys.readouterr().out
     text = (folder / "report.md").read_text()
     assert said in text
@@ -136,13 +138,33 @@ def test_a_log_of_a_data_sets_name_is_refused(
 
 
 def test_the_same_id_twice_is_refused(
-    tiny_model: str, log: Path, capsys: pytest.CaptureFixture[str]
+    tiny_model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    line = json.dumps({**json.loads(log.read_text().splitlines()[0]), "id": 7})
-    log.write_text(f"{line}\n{line}\n")
+    path = tmp_path / "hotpotqa.json"
+    path.write_text(json.dumps([HOTPOTQA[0], HOTPOTQA[0]]))
     for count in ("1", "2"):  # drawn together or not
-        assert evaluate(tiny_model, "--log", log, "--examples", count, *FEW) == 2
-        assert "'mine/7'" in capsys.readouterr().err
+        assert evaluate(tiny_model, "--hotpotqa", path, "--examples", count, *FEW) == 2
+        assert f"'hotpotqa/{HOTPOTQA[0]['_id']}'" in capsys.readouterr().err
+
+
+def test_what_is_wrong_with_a_log_is_told_and_the_rest_is_used(
+    tiny_model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Among it an answer under another name, which would not be seen to be missing."""
+    log = tmp_path / "mine.jsonl"
+    named = json.dumps({**LINE, "id": 7, "response": "The queen did."})
+    given = json.dumps({**LINE, "answer": "The queen did."})
+    log.write_text(f"{named}\n{given}\n{named}\n")
+    folder = tmp_path / "found"
+    methods = ["--methods", "masked", "attention weights"]
+    assert evaluate(tiny_model, "--log", log, "--output", folder, *methods) == 0
+    said = capsys.readouterr().out
+    assert f"{log}:3.id: an earlier line has this name" in said
+    assert "1 bad line was left out." in said
+    assert f"{log}: fields that are not read: response" in said
+    text = (folder / "report.md").read_text()
+    assert "1 of 2 answers given, not generated here." in text
+    assert set(Results(folder / "results.jsonl").answers) == {"mine/7", "mine/2"}
 
 
 def test_what_was_left_out_is_told_once_and_stands_in_the_report(

@@ -62,6 +62,8 @@ def test_what_the_report_says(results: Results, tmp_path: Path) -> None:
     assert "20.0 | 1.00 |" in text  # auto: 40 / 2 seconds, 2 / 2 seconds of generation
     assert "mAP and seconds, over 8 answers that all have: similarity; auto" in text
     assert "better in one: nowhere." in text
+    assert "few answers" not in text
+    assert "given, not generated" not in text
     assert "![scatter](scatter.svg)" in text
     assert text.count("| gradient norm |") == 2
 
@@ -119,6 +121,7 @@ def test_few_examples_show_no_difference(tmp_path: Path) -> None:
     worse = made(tmp_path / "worse.jsonl", 80.0, count=5)
     assert {one.verdict for one in compare(few, worse)} == {"no difference seen"}
     assert "may look different by chance" not in comparison(few, worse)
+    assert "These are few answers: others may say otherwise." in report(few, "command", [])
 
 
 def test_seconds_of_two_clocks_are_not_compared(results: Results, tmp_path: Path) -> None:

@@ -28,10 +28,14 @@ __all__ = ["FORMATS", "Loaded", "hotpotqa", "load", "log", "qasper", "sample", "
 
 @dataclass(frozen=True)
 class Loaded:
-    """The examples of a file, and what is wrong with the lines that are none."""
+    """The examples of a file, and what is wrong with the lines that are none.
+
+    `ignored` are the fields of a log's lines that say nothing here.
+    """
 
     examples: tuple[Example, ...]
     problems: tuple[str, ...] = ()
+    ignored: tuple[str, ...] = ()
 
 
 def load(path: Path, data_format: str) -> Loaded:
@@ -42,9 +46,10 @@ def load(path: Path, data_format: str) -> Loaded:
     format; a log is read on, unless none of its lines is good.
     """
     problems: list[str] = []
+    ignored: list[str] = []
     if data_format == "log":
         text = read_text(path)
-        examples, problems = log(text, path)
+        examples, problems, ignored = log(text, path)
         likely = "" if examples else _likely_format(text, path)
     elif data_format in FORMATS:
         data = from_hub(data_format) if path == HUB_PATH else parse(read_text(path), path)
@@ -60,7 +65,7 @@ def load(path: Path, data_format: str) -> Loaded:
         raise InvalidInput(
             f"{path} holds no example of the format {data_format!r}{first}{_hint(likely)}"
         )
-    return Loaded(tuple(examples), tuple(problems))
+    return Loaded(tuple(examples), tuple(problems), tuple(ignored))
 
 
 def _likely_format(text: str, path: Path) -> str:

@@ -11,25 +11,32 @@ from attribot_rag.errors import InvalidInput
 from attribot_rag.evaluation.data_sets.fields import Field, parse
 from attribot_rag.evaluation.example import Example
 
+_FIELDS = ("question", "documents", "answer", "evidence", "id")
 
-def log(text: str, path: Path) -> tuple[list[Example], list[str]]:
-    """The examples, and for each line that is none what is wrong with it.
+
+def log(text: str, path: Path) -> tuple[list[Example], list[str], list[str]]:
+    """The examples, what is wrong with each line that is none, and the fields that are not read.
 
     A line has a `question` and `documents` (texts, or objects with `text` and perhaps `id` and
     `metadata`); it may have an `id`, the `answer` that the model gave (otherwise it is asked), and
     `evidence`, texts out of the documents that hold the answer.
     """
-    examples: list[Example] = []
+    examples: dict[str, Example] = {}
     problems: list[str] = []
+    ignored: set[str] = set()
     # not splitlines, which cuts at characters that JSON allows within texts
     for number, line in enumerate(text.split("\n"), start=1):
         if line.strip():
             try:
                 parsed = Field(parse(line, path, number).value, f"{path}:{number}")
-                examples.append(_example(parsed, str(number), path))
+                example = _example(parsed, str(number), path)
+                if example.key in examples:
+                    raise InvalidInput(f"{parsed.place}.id: an earlier line has this name")
+                examples[example.key] = example
+                ignored.update(set(parsed.value).difference(_FIELDS))
             except InvalidInput as error:
                 problems.append(str(error))
-    return examples, problems
+    return list(examples.values()), problems, sorted(ignored)
 
 
 def _example(one: Field, number: str, path: Path) -> Example:
