@@ -111,8 +111,8 @@ def evaluate(options: argparse.Namespace) -> str:
     problems += _told(outcome.problems)
     problems += [f"{name}: {reason}" for name, reason in outcome.unsupported.items()]
     if outcome.out_of_time:
-        begun = f"{len(outcome.keys)} of {len(examples)} examples begun"
-        problems.append(f"The time was up with {begun}; the same command goes on.")
+        found = f"{len(outcome.keys)} of {len(examples)} examples"
+        problems.append(f"The time was up with results of {found}; the same command goes on.")
     problems = [on_one_line(one) for one in problems]
     written = _write(options, results.only(outcome.keys, methods), problems)
     return "\n".join([*problems, f"Written: {', '.join(map(str, written))}"]) + "\n"

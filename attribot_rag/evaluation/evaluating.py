@@ -36,7 +36,8 @@ class EvaluationOptions:
     """How examples are asked, and what is measured.
 
     `num_random` is the number of random ablations for the linear datamodeling score. After
-    `minutes`, and a result at least, nothing new is begun. `clock` is one of CLOCKS.
+    `minutes` nothing new is begun, if anything was kept or an example failed: else a run of fewer
+    minutes than an answer takes would never get on. `clock` is one of CLOCKS.
     """
 
     asking: AskingOptions = field(default_factory=AskingOptions)
@@ -82,7 +83,7 @@ class Evaluation:
         self._options = options
         self._progress = progress or Progress()
         self._models = ScoringModels(language_model.model)
-        self._warm = self._any_new = False
+        self._warm = self._got_on = False
         check_clock(options.clock, language_model.device.type)
         self._setting = setting(language_model, options.clock)
         results.begin(self._setting)
@@ -91,16 +92,18 @@ class Evaluation:
     def run(self, examples: Sequence[Example]) -> Outcome:
         """All that is not known yet, example by example; each method's result is kept at once."""
         outcome = self._outcome = Outcome()
-        self._any_new = False
+        self._got_on = False
         minutes = self._options.minutes
         ends = None if minutes is None else time.perf_counter() + 60 * minutes
         self._progress.expect(len(examples) * (len(self._methods) + 1))
         for example in examples:
+            num_problems = len(outcome.problems)
             for _ in self._steps(example):
                 self._progress.advance(1)
-                if ends is not None and self._any_new and time.perf_counter() > ends:
+                if ends is not None and self._got_on and time.perf_counter() > ends:
                     outcome.out_of_time = True
                     return outcome
+            self._got_on |= len(outcome.problems) > num_problems
         return outcome
 
     def _steps(self, example: Example) -> Iterator[None]:
@@ -175,7 +178,7 @@ class Evaluation:
             self._outcome.problems[f"{record.key}, {name}"] = str(error)
         else:
             self._results.add(replace(found, hardware=self._setting.hardware))
-            self._any_new = True
+            self._got_on = True
 
     def _warm_up(self, measuring: Measuring) -> None:
         """What is made once, twins of the model say, or loaded, is no part of a method's time."""
@@ -204,7 +207,7 @@ class Evaluation:
                     for removed, score in zip(missing, scores, strict=True)
                 )
             )
-            self._any_new = True
+            self._got_on = True
 
     def _missing(self, record: Answered) -> list[Removed]:
         """The ablations that are not known yet."""

@@ -45,7 +45,7 @@ def fingerprint(language_model: LanguageModel) -> str:
 
 
 def _set(config: Any) -> Any:
-    """What is set in a configuration: other releases of transformers leave out other defaults."""
+    """What a configuration sets: each release of transformers knows other options, unset here."""
     if not isinstance(config, dict):
         return config
     names = sorted(name for name in config if config[name] and name != "transformers_version")

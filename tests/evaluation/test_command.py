@@ -93,7 +93,7 @@ def test_a_run_that_is_out_of_time_says_so_in_its_report(
 ) -> None:
     folder = tmp_path / "found"
     evaluate(tiny_model, "--log", log, "--output", folder, "--minutes", "1e-6", *FEW)
-    said = "The time was up with 1 of 3 examples begun; the same command goes on."
+    said = "The time was up with results of 1 of 3 examples; the same command goes on."
     assert said in capsys.readouterr().out
     text = (folder / "report.md").read_text()
     assert said in text

@@ -200,6 +200,16 @@ def test_however_little_time_each_run_goes_on(path: Path, tmp_path: Path) -> Non
     assert Results(cut).scores.keys() == Results(path).scores.keys()
 
 
+def test_the_time_is_up_where_every_example_fails(tmp_path: Path) -> None:
+    results = Results(tmp_path / "results.jsonl")
+    text = (Document("A word. " * 3000),)
+    long = [Example(f"tiny/long {number}", "who?", text) for number in range(9)]
+    soon = replace(OPTIONS, minutes=1e-6)
+    found = Evaluation(byte_level(), METHODS, results, soon).run(long)
+    assert found.out_of_time
+    assert len(found.problems) == 2
+
+
 def test_what_cannot_be_done_is_said(tmp_path: Path) -> None:
     results = Results(tmp_path / "results.jsonl")
     long = Example("tiny/long", "who?", (Document("A word. " * 3000),))

@@ -1,13 +1,37 @@
 """The methods that are compared, by their options."""
 
 import copy
+from typing import Any
 
+import pytest
 import torch
 from tiny_tokenizers import byte_level
 
 from attribot_rag.evaluation.grid import described, methods
 from attribot_rag.language_model import LanguageModel
-from attribot_rag.methods import Hierarchical, Masked
+from attribot_rag.methods import Hierarchical, Masked, choose
+
+
+@pytest.mark.parametrize(
+    ("row", "method", "options"),
+    [
+        ("leave-one-out", "leave_one_out", {}),
+        ("auto", "auto", {}),
+        ("masked", "masked", {}),
+        ("hierarchical, keep 3", "hierarchical", {}),
+        ("masked hierarchical, keep 3", "masked_hierarchical", {}),
+        ("proxy", "leave_one_out", {"proxy": byte_level()}),
+        ("proxy pruning, keep 5", "auto", {"proxy": byte_level(), "keep": 5}),
+        ("ContextCite, 64 ablations", "context_cite", {}),
+        ("attention weights", "attention_weights", {}),
+        ("gradient norm", "gradient_norm", {}),
+        ("similarity", "similarity", {}),
+    ],
+)
+def test_a_row_is_the_method_that_the_documentation_names(
+    row: str, method: str, options: dict[str, Any]
+) -> None:
+    assert described(methods(byte_level())[row]) == described(choose(method, **options))
 
 
 def test_a_method_is_described_with_its_options() -> None:

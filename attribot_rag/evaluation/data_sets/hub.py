@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from attribot_rag.errors import InvalidInput
 from attribot_rag.evaluation.data_sets.fields import Field
@@ -71,11 +71,20 @@ def qasper_rows(rows: Iterable[Row]) -> dict[str, Any]:
     }
 
 
-HUB: dict[str, tuple[tuple[str, ...], str, Callable[[Iterable[Row]], Any], str | None]] = {
-    "hotpotqa": (("hotpotqa/hotpot_qa", "distractor"), "validation", hotpotqa_rows, None),
-    "squad": (("rajpurkar/squad_v2",), "validation", squad_rows, None),
+class Published(NamedTuple):
+    """A split on the hub, and what puts its rows into the public format."""
+
+    path: tuple[str, ...]
+    split: str
+    convert: Callable[[Iterable[Row]], Any]
+    revision: str | None = None
+
+
+HUB = {
+    "hotpotqa": Published(("hotpotqa/hotpot_qa", "distractor"), "validation", hotpotqa_rows),
+    "squad": Published(("rajpurkar/squad_v2",), "validation", squad_rows),
     # its main revision is a script, which `datasets` no longer runs
-    "qasper": (("allenai/qasper",), "train", qasper_rows, "refs/convert/parquet"),
+    "qasper": Published(("allenai/qasper",), "train", qasper_rows, "refs/convert/parquet"),
 }
 
 
@@ -88,14 +97,15 @@ def from_hub(name: str) -> Field:
         import datasets
     except ImportError as error:
         raise InvalidInput(f"--{name} hub needs the package: pip install datasets") from error
-    path, split, convert, revision = HUB[name]
+    one = HUB[name]
     try:
-        rows = datasets.load_dataset(*path, split=split, revision=revision)
+        rows = datasets.load_dataset(*one.path, split=one.split, revision=one.revision)
     except (OSError, RuntimeError, ValueError) as error:
         raise InvalidInput(
-            f"{'/'.join(path)} cannot be had from the hub ({error}); download the file and pass it"
+            f"{'/'.join(one.path)} cannot be had from the hub ({error}); "
+            "download the file and pass it"
         ) from error
-    return Field(convert(rows), path[0])
+    return Field(one.convert(rows), one.path[0])
 
 
 def _pairs(lists: Row, first: str, second: str) -> list[tuple[Any, Any]]:
