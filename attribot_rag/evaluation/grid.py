@@ -20,6 +20,7 @@ from attribot_rag.methods.baselines import (
 
 EXACT = "leave-one-out"
 NAIVE = "leave-one-out, no cache"
+CEILING = "masked, rest"
 KEPT_GROUPS = (1, 3, 5)
 KEPT_SOURCES = (3, 5, 10)
 NUM_ABLATIONS = (32, 64, 128, 256)
@@ -34,6 +35,7 @@ def methods(proxy: LanguageModel | None = None) -> dict[str, Method]:
         "masked": Masked(),
         "masked, response": Masked("response"),
         "masked, document": Masked("document"),
+        CEILING: Masked("rest"),
     }
     for keep in KEPT_GROUPS:
         found[f"hierarchical, keep {keep}"] = Hierarchical(keep)

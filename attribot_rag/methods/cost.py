@@ -24,7 +24,9 @@ from typing import Literal, get_args
 
 from attribot_rag.errors import InvalidInput
 
-Recomputed = Literal["response", "query_and_response"]
+Recomputed = Literal["response", "query_and_response", "document", "rest"]
+"""What a masked row encodes again: the response, the query too, and what follows the removed source
+in its group ('document') or in the whole context ('rest')."""
 
 
 @dataclass(frozen=True)
@@ -160,10 +162,11 @@ def proxy_pruning_cached(workload: Workload, *, keep: int) -> Cost:
 def masked_leave_one_out(
     workload: Workload, *, recomputed: Recomputed = "query_and_response"
 ) -> Cost:
-    """Ours: |S| + 1 rows of what is recomputed, |R| or |Q| + |R| tokens.
+    """Ours: |S| + 1 rows of what is recomputed.
 
-    The context is never encoded again: the cache of the prompt stays as it is, and a source is
-    hidden from the recomputed tokens.
+    That is |R| or |Q| + |R| tokens: the cache of the prompt stays as it is, and a source is hidden
+    from the recomputed tokens. With 'document' a row has (|C|/|G| - |C|/|S|)/2 tokens more, with
+    'rest' (|C| - |C|/|S|)/2.
     """
     return _masked(workload, workload.num_sources + 1, recomputed)
 
@@ -249,7 +252,12 @@ def _recomputed_tokens(workload: Workload, recomputed: str) -> int:
         raise InvalidInput(f"unknown recomputed {recomputed!r}; choose one of {valid}")
     if recomputed == "response":
         return workload.response_tokens
-    return workload.query_tokens + workload.response_tokens
+    tail = workload.query_tokens + workload.response_tokens
+    if recomputed == "query_and_response":
+        return tail
+    stretches = workload.num_groups if recomputed == "document" else 1
+    stretch = workload.context_tokens / stretches
+    return tail + round((stretch - workload.context_tokens / workload.num_sources) / 2)
 
 
 def _on_target(workload: Workload, tokens: float) -> Cost:

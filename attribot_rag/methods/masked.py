@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from attribot_rag.context import Ablation
 from attribot_rag.methods.base import Scores
@@ -15,9 +15,11 @@ from attribot_rag.scoring import Recompute, Scorer
 class Masked:
     """Every unit by masked ablation on the model's own cache of the prompt.
 
-    Costs the tokens that are recomputed per unit, however long the context is: the 'response', the
-    'question' too (all that follows the documents), or also the rest of the source's 'document'.
-    What the tokens after a source took from it stays in the cache, so scores are approximate.
+    Costs the tokens that are recomputed per unit: the 'response', the 'question' too (all that
+    follows the documents), or also the rest of the source's 'document', however long the context
+    is. What the tokens after a source took from it stays in the cache, so scores are approximate.
+    With 'rest', everything after the source is recomputed, at half a context per unit: nothing of
+    the source stays, and leave-one-out differs only in the positions of what follows.
     """
 
     recompute: Recompute = "question"
@@ -31,11 +33,6 @@ class Masked:
         return scores_of(scorer.score(ablations, recompute=self.recompute))
 
     def cost(self, workload: Workload) -> Cost:
-        if self.recompute == "response":
-            return masked_leave_one_out(workload, recomputed="response")
-        if self.recompute == "document":
-            per_group = workload.context_tokens / workload.num_groups
-            per_source = workload.context_tokens / workload.num_sources
-            rest = round((per_group - per_source) / 2)
-            workload = replace(workload, query_tokens=workload.query_tokens + rest)
-        return masked_leave_one_out(workload)
+        if self.recompute == "question":
+            return masked_leave_one_out(workload)
+        return masked_leave_one_out(workload, recomputed=self.recompute)

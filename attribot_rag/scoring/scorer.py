@@ -30,7 +30,7 @@ from attribot_rag.scoring.row import Row
 from attribot_rag.scoring.selection import ScoringModels, tolerance
 from attribot_rag.scoring.session import Session, Usage
 
-Recompute = Literal["response", "question", "document"]
+Recompute = Literal["response", "question", "document", "rest"]
 
 
 @dataclass(eq=False)
@@ -114,20 +114,16 @@ class Scorer:
             units=tuple(filter(None, units)),
         )
 
-    def continued(self, start: int, end: int) -> Scorer | None:
-        """A scorer of the response's tokens [start, end) after everything before them, or None.
-
-        The response's beginning is a part of its prompt.
-        """
-        response_ids = self.generation.response_ids
-        prompt_ids = (*self.generation.prompt_ids, *response_ids[:start])
+    def answering(self, response_ids: Sequence[int], *, said: Sequence[int] = ()) -> Scorer | None:
+        """A scorer of another response to this prompt, after the tokens `said`, or None."""
+        prompt_ids = (*self.generation.prompt_ids, *said)
         if not self.session.meter.allows(len(prompt_ids)):
             self.session.meter.exhausted = True
             return None
         prompt = TokenizedText.of(prompt_ids, self.language_model)
         return replace(
             self,
-            generation=Generation(prompt_ids, response_ids[start:end]),
+            generation=Generation(prompt_ids, tuple(response_ids)),
             context=replace(self.context, prompt=prompt),
         )
 
@@ -139,7 +135,9 @@ class Scorer:
         Without `recompute` the ablated text is removed and everything after it is encoded again:
         exact. With it, everything stays encoded, and what is recomputed cannot see the ablated
         tokens any more: 'response' alone, with the 'question' all that follows the documents, with
-        'document' also what follows the ablated sources in their documents.
+        'document' also what follows the ablated sources in their documents, with 'rest' all that
+        follows the first of the ablated tokens. So with 'rest' nothing that is left has read them:
+        it differs from the exact score in positions alone.
 
         Raises UnsupportedModel if the architecture does not allow masking, ScoringOutOfMemory if a
         single ablation does not fit, ScoringFailed for a log-likelihood that is not finite.
@@ -243,12 +241,15 @@ class Scorer:
             raise InvalidInput(
                 f"recompute={recompute!r}; choose one of {', '.join(get_args(Recompute))}"
             )
+        hidden = self.context.hidden_tokens(ablation)
         recomputed: list[int] = []
         if recompute == "document":
             recomputed += self.context.following_tokens(ablation)
+        if recompute == "rest":
+            recomputed += range(min(hidden, default=self.context.end), self.context.end)
         if recompute != "response":
             recomputed += range(self.context.end, len(self.generation.prompt_ids))
-        return Row.masked(self.generation, self.context.hidden_tokens(ablation), recomputed)
+        return Row.masked(self.generation, hidden, recomputed)
 
     def _score_rows(self, rows: Sequence[Row]) -> torch.Tensor:
         parts: list[torch.Tensor] = []

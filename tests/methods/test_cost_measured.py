@@ -54,6 +54,7 @@ def equal_sources(*, cached: bool = True, **options: Any) -> Scorer:
         Masked(),
         Masked("response"),
         Masked("document"),
+        Masked("rest"),
         Hierarchical(6, coarse=Masked(), fine=Masked(), shorten=False),
         Auto(rescore=0),
         Pruned(Masked(), keep=48),

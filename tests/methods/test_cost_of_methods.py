@@ -39,6 +39,15 @@ def test_a_composition_costs_what_the_formula_of_the_whole_says() -> None:
     assert masked.cost(WORK).target_tokens == expected + 60 + 20
 
 
+def test_what_is_encoded_again_after_a_masked_source_is_what_follows_on_average() -> None:
+    taken_over = replace(WORK, taken_over=True)
+    in_document, in_context = (1200 / 10 - 1200 / 40) / 2, (1200 - 1200 / 40) / 2
+    tokens = {"response": 20, "question": 80, "document": 80 + in_document, "rest": 80 + in_context}
+    for recompute, of_a_row in tokens.items():
+        method = Masked(recompute)  # type: ignore[arg-type]
+        assert method.cost(taken_over).target_tokens == 41 * of_a_row
+
+
 def test_a_shortened_prompt_has_no_cache() -> None:
     taken_over = replace(WORK, taken_over=True)
     shortened = taken_over.shortened(0.3)
@@ -67,6 +76,7 @@ def test_the_default_scores_few_sources_exactly() -> None:
     [
         LeaveOneOut(),
         Masked(),
+        Masked("rest"),
         AttentionWeights(),
         ContextCite(32),
         Auto(),

@@ -181,7 +181,7 @@ def test_other_architectures_that_cannot_be_masked(
 
 
 DOCUMENT = "The treaty was signed. It rained all day. Ships came. The hall burned down."
-RECOMPUTED: tuple[Recompute, ...] = ("response", "question", "document")
+RECOMPUTED: tuple[Recompute, ...] = ("response", "question", "document", "rest")
 
 
 def scorer_of(model: PreTrainedModel) -> Scorer:
@@ -239,7 +239,9 @@ def test_nothing_removed_is_the_full_prompt_at_every_dial(name: str, recompute: 
 
 
 def test_an_unknown_dial_names_the_valid_ones(without_positions: Scorer) -> None:
-    with pytest.raises(InvalidInput, match="'all'; choose one of response, question, document"):
+    with pytest.raises(
+        InvalidInput, match="'all'; choose one of response, question, document, rest"
+    ):
         without_positions.score([Ablation.of(0)], recompute="all")  # type: ignore[arg-type]
 
 
@@ -256,7 +258,8 @@ def test_masking_feeds_what_is_recomputed_and_no_more(without_positions: Scorer)
     scorer = without_positions
     num_question = len(scorer.generation.prompt_ids) - scorer.context.end
     num_rest = len("It rained all day. Ships came. The hall burned down.")
-    num_fed = {"response": 2, "question": 2 * num_question, "document": 2 * num_question + num_rest}
+    num_fed = {"response": 2, "question": 2 * num_question}
+    num_fed |= dict.fromkeys(("document", "rest"), 2 * num_question + num_rest)
     for recompute in RECOMPUTED:
         before = scorer.usage.scored_tokens
         scorer.score([Ablation.of(0)], recompute=recompute)

@@ -1,0 +1,119 @@
+"""Leave-one-out by its second definition: the source hidden, all after it encoded again."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+import torch
+from architectures import ARCHITECTURES, Architecture
+from tiny_models import architecture, byte_tokenizer
+from transformers import GPT2LMHeadModel, PreTrainedModel
+
+from attribot_rag.context import Ablation, ContextOptions, TokenizedText, locate_context
+from attribot_rag.generation import Generation
+from attribot_rag.language_model import LanguageModel
+from attribot_rag.methods import LeaveOneOut, Masked
+from attribot_rag.scoring import Scorer, ScoringModels, ScoringOptions
+
+DOCUMENTS = (
+    "The treaty was signed. It rained all day. Ships came.",
+    "Nobody knew. The treaty was signed. The hall burned down.",
+)
+SIGNED, LAST = 0, 4
+"""The source that stands in both documents, and that at the end of them."""
+NAMES = ["llama", "gpt2", "qwen3", "gpt_neox", "mixtral"]
+
+
+def scorer_of(model: PreTrainedModel, implementation: str = "auto") -> Scorer:
+    """Nothing stands between the last document and the question but a blank of the question."""
+    language_model = LanguageModel(model, byte_tokenizer())
+    prompt_ids = language_model.encode(f"Read this: {' '.join(DOCUMENTS)} Then say: who signed? ")
+    return Scorer(
+        language_model=language_model,
+        generation=Generation(prompt_ids, language_model.encode("Nobody did.")),
+        context=locate_context(
+            TokenizedText.of(prompt_ids, language_model), DOCUMENTS, ContextOptions()
+        ),
+        models=ScoringModels(model),
+        options=ScoringOptions(implementation=implementation),
+    )
+
+
+def ablations(scorer: Scorer) -> list[Ablation]:
+    return [Ablation.of(*unit) for unit in scorer.units] + [Ablation.of(1, 3)]
+
+
+def by_hand(model: PreTrainedModel, generation: Generation, hidden: Sequence[int]) -> list[float]:
+    """One forward pass over the whole prompt whose mask hides some positions from all others."""
+    ids = torch.tensor([[*generation.prompt_ids, *generation.response_ids[:-1]]])
+    length = ids.shape[1]
+    seen = torch.ones(length, length, dtype=torch.bool).tril()
+    seen[:, list(hidden)] = False
+    seen.fill_diagonal_(True)
+    mask = torch.zeros(length, length).masked_fill(~seen, torch.finfo(torch.float32).min)
+    with torch.no_grad():
+        logits = model(
+            ids,
+            attention_mask=mask[None, None],
+            position_ids=torch.arange(length)[None],
+            use_cache=False,
+        ).logits[0, -len(generation.response_ids) :]
+    targets = torch.tensor(generation.response_ids)[:, None]
+    return [float(one) for one in logits.log_softmax(-1).gather(-1, targets)[:, 0]]
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("implementation", ["packed", "cropped", "reference"])
+def test_it_is_one_forward_pass_that_never_sees_the_source(name: str, implementation: str) -> None:
+    scorer = scorer_of(architecture(name).build(), implementation)
+    asked = ablations(scorer)
+    found = scorer.score(asked, recompute="rest")
+    model = architecture(name).build()
+    assert np.allclose(found.full, by_hand(model, scorer.generation, ()), atol=1e-4)
+    for ablation, row in zip(asked, found.ablated, strict=True):
+        hidden = scorer.context.hidden_tokens(ablation)
+        assert np.allclose(row, by_hand(model, scorer.generation, hidden), atol=1e-4)
+
+
+@pytest.mark.parametrize("one", ARCHITECTURES, ids=lambda one: one.name)
+def test_the_fastest_implementation_equals_the_reference(one: Architecture) -> None:
+    model = one.build()
+    truth, fastest = scorer_of(model, "reference"), scorer_of(model)
+    if truth.masked_refusal is not None:
+        assert fastest.masked_refusal == truth.masked_refusal
+        return
+    expected = truth.score(ablations(truth), recompute="rest")
+    found = fastest.score(ablations(fastest), recompute="rest")
+    assert np.allclose(found.ablated, expected.ablated, atol=1e-4)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_where_nothing_follows_but_the_question_it_is_what_recomputing_that_is(name: str) -> None:
+    scorer = scorer_of(architecture(name).build())
+    last = [Ablation.of(LAST)]
+    rest = scorer.score(last, recompute="rest")
+    assert np.allclose(rest.ablated, scorer.score(last, recompute="question").ablated, atol=1e-5)
+    others = [Ablation.of(1), Ablation.of(2)]
+    more = scorer.score(others, recompute="rest").ablated
+    assert np.abs(more - scorer.score(others, recompute="question").ablated).max() > 1e-2
+
+
+def test_without_positions_it_is_leave_one_out_across_documents() -> None:
+    """To a model without positions both definitions are the same, and no cheaper one is."""
+    model = architecture("gpt2").build()
+    assert isinstance(model, GPT2LMHeadModel)
+    model.transformer.wpe.weight.data.zero_()
+    scorer = scorer_of(model)
+    assert len(scorer.context.sources[SIGNED].occurrences) == 2
+    inner = [Ablation.of(SIGNED), Ablation.of(1), Ablation.of(3), Ablation.of(SIGNED, 3)]
+    exact = scorer.score(inner).ablated
+    assert np.allclose(scorer.score(inner, recompute="rest").ablated, exact, atol=1e-4)
+    assert np.abs(scorer.score(inner, recompute="document").ablated - exact).max() > 1e-2
+
+
+def test_it_is_a_method_of_scores_that_are_not_called_exact() -> None:
+    scorer = scorer_of(architecture("llama").build())
+    scores = Masked("rest").run(scorer)
+    assert Masked("rest").name == "masked (rest)"
+    assert not any(scores.exact)
+    assert all(LeaveOneOut().run(scorer).exact)
