@@ -1,0 +1,26 @@
+"""All cases: of every kind as many in one half as in the other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from benchmarks.labelled.cases import SPLITS, Case, Split
+from benchmarks.labelled.facts import LANGUAGES, Stock
+from benchmarks.labelled.kinds import KINDS
+
+CASES_PER_KIND = 12
+# Of the kinds' number and the attributes' no multiple of one another: all attributes get used.
+_STEP = 5
+
+
+def labelled_set() -> list[Case]:
+    """The cases of both halves, the same at every call."""
+    return [case for split in SPLITS for case in cases_of(split)]
+
+
+def cases_of(split: Split) -> Iterator[Case]:
+    """The cases of one half."""
+    for number, (kind, build) in enumerate(KINDS.items()):
+        language = kind if kind in LANGUAGES else "english"
+        for index in range(CASES_PER_KIND):
+            yield build(Stock(split, kind, index, _STEP * number, language))

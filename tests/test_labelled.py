@@ -1,0 +1,132 @@
+"""The labelled set: what its generator makes, without a model."""
+
+import re
+import sys
+from collections import Counter
+from itertools import chain
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent.parent))
+
+from attribot_rag.context.splitting import sentences
+from benchmarks.labelled.cases import SPLITS, Case, Citation, Expected
+from benchmarks.labelled.changed import plain
+from benchmarks.labelled.facts import LANGUAGES, tables
+from benchmarks.labelled.labelled_set import labelled_set
+
+CASES = labelled_set()
+HALVES = {split: [case for case in CASES if case.split == split] for split in SPLITS}
+IN_LINES = {"table_row", "list_item", "heading"}
+NUMBERS = r"\d+(?: (?:to|until) \d+)?"
+
+
+def texts(case: Case) -> str:
+    content = [str(message["content"]) for message in case.messages]
+    return "\n".join([case.question, case.answer, *case.documents, *case.shown, *content])
+
+
+def citations(case: Case) -> list[tuple[Expected, Citation]]:
+    labels = chain.from_iterable(expected.alternatives for expected in case.expected)
+    return [(label, source) for label in labels for source in label.sources]
+
+
+def words(text: str) -> str:
+    return " ".join(text.split())
+
+
+def test_there_are_enough_sentences_of_every_kind_in_both_halves() -> None:
+    counts = {
+        split: Counter({case.kind: 0 for case in CASES})
+        + Counter(case.kind for case in cases for _ in case.expected)
+        for split, cases in HALVES.items()
+    }
+    assert counts["calibration"] == counts["held_out"]
+    assert len(counts["calibration"]) >= 27
+    assert min(counts["calibration"].values()) >= 12
+    assert sum(map(Counter.total, counts.values())) >= 440
+
+
+def test_it_is_the_same_at_every_call_and_ids_are_unique() -> None:
+    assert labelled_set() == CASES
+    assert len({case.id for case in CASES}) == len(CASES)
+
+
+def test_the_halves_share_no_number() -> None:
+    found = {
+        split: {
+            number
+            for case in cases
+            # the numbers of a list's items are no facts
+            for number in re.findall(r"\d+", re.sub(r"^\d+\. ", "", texts(case), flags=re.M))
+        }
+        for split, cases in HALVES.items()
+    }
+    assert not found["calibration"] & found["held_out"]
+
+
+@pytest.mark.parametrize("key", ["places", "people", "memory", "invented"])
+def test_the_halves_share_no_name_and_no_saying(key: str) -> None:
+    calibration, held_out = (set(map(str, tables(split)[key])) for split in SPLITS)
+    assert not calibration & held_out
+
+
+@pytest.mark.parametrize("language", ["english", *LANGUAGES])
+def test_the_halves_share_no_place_filler_value_or_template(language: str) -> None:
+    def found(key: str) -> list[set[str]]:
+        return [set(tables(split, language)[key]) for split in SPLITS]
+
+    def templates(key: str) -> list[set[str]]:
+        return [
+            {str(one[key]) for one in tables(split, language)["attributes"] if key in one}
+            for split in SPLITS
+        ]
+
+    def values() -> list[set[str]]:
+        attributes = [tables(split, language)["attributes"] for split in SPLITS]
+        return [{value for one in half for value in one.get("values", ())} for half in attributes]
+
+    keys = ("question", "statement", "answer", "reworded", "restated", "heading", "item")
+    pairs = [found("places"), found("fillers"), values(), *map(templates, keys)]
+    assert not any(calibration & held_out for calibration, held_out in pairs)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
+def test_every_labelled_source_stands_in_its_document_once(case: Case) -> None:
+    for _, source in citations(case):
+        assert case.documents[source.document].count(source.text) == 1
+        assert words(case.shown[source.document]).count(words(source.shown)) == 1
+        assert words(plain(source.text)).lower() == words(plain(source.shown)).lower()
+    assert len(case.shown) == len(case.documents) == len(set(case.documents))
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
+def test_labels_fit_their_kind_of_verdict(case: Case) -> None:
+    for place, expected in enumerate(case.expected):
+        for label in expected.alternatives:
+            assert bool(label.sources) == (label.verdict in ("grounded", "redundant"))
+            assert (label.relation == "either") == (label.verdict == "redundant")
+            assert (label.follows is not None) == (label.verdict == "follows")
+            assert label.follows is None or label.follows < place
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
+def test_the_splitter_cuts_answers_and_documents_where_the_labels_do(case: Case) -> None:
+    assert len(sentences(case.answer)) == len(case.expected)
+    if case.kind not in IN_LINES:
+        for _, source in citations(case):
+            pieces = [one.strip() for one in sentences(case.documents[source.document])]
+            assert source.text in pieces
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
+def test_the_number_in_a_label_that_is_answered_stands_nowhere_else(case: Case) -> None:
+    labels = [source for _, source in citations(case)]
+    rest = "\n".join(case.documents)
+    for source in labels:
+        rest = rest.replace(source.text, "")
+    answered = set(re.findall(NUMBERS, case.answer))
+    for source in labels:
+        values = answered & set(re.findall(NUMBERS, source.text.split(". ", 1)[-1]))
+        assert not values or values - set(re.findall(NUMBERS, rest))
