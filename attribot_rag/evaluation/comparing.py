@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,6 +10,7 @@ from scipy import stats
 
 from attribot_rag.evaluation.measures import COSTS, MEASURES, Case, Measure, cases, same_timing
 from attribot_rag.evaluation.metrics import Estimate, estimate
+from attribot_rag.evaluation.noise import ABOVE_NOISE, DIFFERENCE
 from attribot_rag.evaluation.results import Results
 
 
@@ -49,11 +50,22 @@ def compare(first: Results, second: Results) -> Iterator[Change]:
                 for key in shared
                 if after[key].answered.data_set == data_set
             ]
-            for measure in (*MEASURES, *COSTS):
-                differences = [_difference(measure, *pair) for pair in pairs]
-                if (difference := estimate(differences)) is not None:
-                    p_value = _p_value([one for one in differences if one is not None])
-                    yield Change(data_set, method, measure, difference, p_value)
+            for measure in (*MEASURES, *ABOVE_NOISE, DIFFERENCE, *COSTS):
+                change = changed(data_set, method, measure, pairs)
+                if change is not None:
+                    yield change
+
+
+def changed(
+    data_set: str, method: str, measure: Measure, pairs: Iterable[tuple[Case, Case]]
+) -> Change | None:
+    """Between the first and the second of each pair; None where the measure says nothing."""
+    differences = [_difference(measure, *pair) for pair in pairs]
+    difference = estimate(differences)
+    if difference is None:
+        return None
+    p_value = _p_value([one for one in differences if one is not None])
+    return Change(data_set, method, measure, difference, p_value)
 
 
 def comparison(first: Results, second: Results) -> str:

@@ -13,7 +13,7 @@ from attribot_rag.evaluation.ablations import (
     group_ablations,
     random_ablations,
 )
-from attribot_rag.evaluation.grid import EXACT, NAIVE
+from attribot_rag.evaluation.grid import CEILING, EXACT, NAIVE
 from attribot_rag.evaluation.metrics import (
     Estimate,
     average_precision,
@@ -34,7 +34,8 @@ TOP = 5
 class Case:
     """One method's scores for one answer, and what they are judged by.
 
-    `ablations` are the exact scores of sources that were removed together.
+    `ablations` are the exact scores of sources that were removed together, `second` the scores by
+    the second definition of leave-one-out, if they are known.
     """
 
     answered: Answered
@@ -42,6 +43,7 @@ class Case:
     exact: list[float | None]
     ablations: Mapping[Removed, float]
     naive: Scored | None
+    second: list[float | None] | None = None
 
     @cached_property
     def outliers(self) -> frozenset[int]:
@@ -130,12 +132,14 @@ COSTS: tuple[Measure, ...] = (
 def cases(results: Results, method: str, data_set: str | None = None) -> Iterator[Case]:
     """Of all answers, or those of a data set, whose exact scores are known."""
     exact, naive = results.of_method(EXACT), results.of_method(NAIVE)
+    second = {key: one.scores for key, one in results.of_method(CEILING).items()}
     for key, found in results.of_method(method).items():
         answered = results.answers[key]
         if key in exact and data_set in (None, answered.data_set):
             known = results.ablated(key, answered.digest)
             ablations = {removed: one.score for removed, one in known.items()}
-            yield Case(answered, found, exact[key].scores, ablations, naive.get(key))
+            truth = exact[key].scores
+            yield Case(answered, found, truth, ablations, naive.get(key), second.get(key))
 
 
 def summary(measure: Measure, held: Iterable[Case]) -> Estimate | None:

@@ -58,6 +58,25 @@ def best(found: Found, top: int, key: str) -> list[int]:
     return [index for _, index in sorted(scored, key=lambda one: -one[0])[:top]]
 
 
+def captured(found: Found, exact: Found, top: int, key: str) -> float | None:
+    """The exact scores of the `top` best sources, over the largest sum that so many can have.
+
+    Only positive exact scores count in the latter; None where there are none. A method that scored
+    fewer sources has what these have. Equal scores are in random order, always the same for a
+    `key`.
+    """
+    truth = [score or 0.0 for score in exact]
+    possible = sum(sorted((score for score in truth if score > 0), reverse=True)[:top])
+    return sum(truth[index] for index in best(found, top, key)) / possible if possible else None
+
+
+def rms_difference(found: Found, exact: Found) -> float | None:
+    """Root mean square, in nats, over the sources that both scored; None without any."""
+    pairs = zip(found, exact, strict=True)
+    known = [one - other for one, other in pairs if one is not None and other is not None]
+    return float(np.sqrt(np.mean(np.square(known)))) if known else None
+
+
 def pearson(found: Found, exact: Found) -> float | None:
     """Over all sources, those without a score counting as 0.
 

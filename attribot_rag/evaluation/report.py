@@ -7,7 +7,8 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from attribot_rag.display.escaping import escape_markdown
-from attribot_rag.evaluation.grid import BASELINES, EXACT, NAIVE
+from attribot_rag.evaluation.ceiling import ceiling
+from attribot_rag.evaluation.grid import BASELINES, CEILING, EXACT, NAIVE
 from attribot_rag.evaluation.measures import (
     COSTS,
     MEASURES,
@@ -18,6 +19,7 @@ from attribot_rag.evaluation.measures import (
     summary,
 )
 from attribot_rag.evaluation.metrics import MIN_FOR_INTERVAL, Estimate, estimate
+from attribot_rag.evaluation.noise import ABOVE_NOISE, FACTOR
 from attribot_rag.evaluation.pareto import Compared, compared, pareto_front
 from attribot_rag.evaluation.results import Answered, Results
 
@@ -92,9 +94,14 @@ def _of_data_set(results: Results, data_set: str) -> Iterator[str]:
             "Pearson correlation of the summed scores of a document's sources with the exact score "
             f"of the whole document: {correlation:.3f}."
         )
-    by_method = {name: list(cases(results, name, data_set)) for name in results.methods()}
+    names = sorted(results.methods(), key=lambda name: name not in (EXACT, NAIVE, CEILING))
+    by_method = {name: list(cases(results, name, data_set)) for name in names}
     scored = {name: held for name, held in by_method.items() if held}
-    yield _table({name: held for name, held in scored.items() if name != NAIVE}, MEASURES)
+    faithful = {name: held for name, held in scored.items() if name != NAIVE}
+    yield _table(faithful, MEASURES)
+    if CEILING in scored:
+        yield _table(faithful, ABOVE_NOISE)
+        yield from ceiling(data_set, faithful)
     yield from _costs(scored)
     yield from _plainly(compared(results, data_set), scored)
 
@@ -121,7 +128,7 @@ def _plainly(methods: Compared, scored: Collection[str]) -> Iterator[str]:
     if methods.num_timed < methods.num_scored:
         over += f" (seconds over the {methods.num_timed} on {methods.hardware})"
     yield f"On the Pareto front of mAP and seconds, {over}: {'; '.join(pareto_front(found))}."
-    if left_out := [name for name in scored if name not in (*found, NAIVE)]:
+    if left_out := [name for name in scored if name not in (*found, NAIVE, CEILING)]:
         yield (
             f"Not compared, being measured on other hardware or on few of the answers: "
             f"{'; '.join(left_out)}."
@@ -176,6 +183,7 @@ def _table(scored: Mapping[str, Sequence[Case]], measures: Sequence[Measure]) ->
             for measure, column, count in zip(measures, columns, most, strict=True)
         ]
         mark = "*" if any(one.found.extrapolated for one in held) else ""
+        mark += " (the ceiling)" * (method == CEILING)
         lines.append(f"| {' | '.join([method + mark, str(len(held)), *cells])} |")
     return "\n".join(lines)
 
@@ -187,8 +195,8 @@ def _cell(found: Estimate | None, form: str, usual: int) -> str:
     return format(found, form) + (f" ({found.count})" if found.count < usual else "")
 
 
-def _explanation(results: Results) -> list[str]:
-    return [
+def _explanation(results: Results) -> Iterator[str]:
+    yield (
         "mAP and recall are against the outliers of exact leave-one-out (the paper's form of the "
         "ESD test, one-sided), over the answers that have any. Pearson and Spearman are against "
         "all its scores, a source without a score counting as 0. Evidence mAP is against what "
@@ -196,13 +204,29 @@ def _explanation(results: Results) -> list[str]:
         "what the answer loses without a method's k best sources, where it scored as many. Means "
         "over answers with 95 % bootstrap intervals; costs are medians. In parentheses: over how "
         "many answers, where these are fewer than another method's or the row's, and so not to be "
-        "compared with the rest of the column.",
+        "compared with the rest of the column."
+    )
+    if CEILING in results.methods():
+        yield _noise_explained()
+    yield (
         f"Seconds {clocks(results)} are those of a method from its scorer to its scores; "
         "generation's cache is taken over, unless the answer was given: then every method reads "
         "the prompt first. ContextCite's with few ablations are a part of those with more. Ratios "
         f"are medians of each answer's. '{NAIVE}'* is reckoned from three rows per answer, and "
-        f"its scores are those of '{EXACT}'.",
-    ]
+        f"its scores are those of '{EXACT}'."
+    )
+
+
+def _noise_explained() -> str:
+    return (
+        f"'{CEILING}' is leave-one-out by a second definition: the source is hidden and all that "
+        "follows it is encoded again at its old positions, where removing it moves all that "
+        "follows to others. An answer's noise is the root mean square difference of the two over "
+        f"its sources, in nats. mAP above noise is over the outliers with an exact score of more "
+        f"than {FACTOR:g} times the noise. Captured nats are the exact scores of a method's k best "
+        "sources over the largest sum that k can have, over the answers whose largest exact score "
+        "is above the noise by as much."
+    )
 
 
 def clocks(results: Results) -> str:

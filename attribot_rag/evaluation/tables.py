@@ -6,11 +6,13 @@ from pathlib import Path
 from typing import Any
 
 from attribot_rag.evaluation.measures import COSTS, MEASURES, cases
+from attribot_rag.evaluation.noise import ABOVE_NOISE, DIFFERENCE, noise
 from attribot_rag.evaluation.results import Results
 
 
 def rows(results: Results) -> list[dict[str, Any]]:
     """One for each answer and method, with all measures as columns."""
+    measures = (*MEASURES, *ABOVE_NOISE, DIFFERENCE, *COSTS)
     return [
         {
             "example": case.answered.key,
@@ -19,7 +21,8 @@ def rows(results: Results) -> list[dict[str, Any]]:
             "num_outliers": len(case.outliers),
             "context_tokens": case.answered.context_tokens,
             "agreement": case.found.agreement,
-            **{measure.name: measure.of(case) for measure in (*MEASURES, *COSTS)},
+            "noise": noise(case),
+            **{measure.name: measure.of(case) for measure in measures},
         }
         for method in results.methods()
         for case in cases(results, method)

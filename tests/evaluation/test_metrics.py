@@ -12,12 +12,14 @@ from scipy import stats
 from attribot_rag.evaluation.metrics import (
     average_precision,
     best,
+    captured,
     estimate,
     exact_outliers,
     linear_datamodeling_score,
     outlier_recall,
     pearson,
     recall,
+    rms_difference,
     spearman,
 )
 from attribot_rag.evaluation.pareto import Point, pareto_front
@@ -69,6 +71,33 @@ def test_equal_scores_are_chosen_by_chance_and_always_alike() -> None:
     counts = Counter(index for one in chosen for index in one[1:])
     assert set(counts) == {0, 1, 3, 5}
     assert stats.chisquare(list(counts.values())).pvalue > 1e-3
+
+
+def test_captured_nats_by_hand() -> None:
+    exact = [5.0, 3.0, 1.0, -1.0]
+    found = [0.2, 0.9, -0.5, 0.4]  # best first: 1, 3, 0, 2
+    assert captured(found, exact, 1, "a") == pytest.approx(3 / 5)
+    assert captured(found, exact, 2, "a") == pytest.approx((3 - 1) / (5 + 3))
+    assert captured(found, exact, 3, "a") == pytest.approx((3 - 1 + 5) / (5 + 3 + 1))
+    assert captured(found, exact, 5, "a") == pytest.approx((3 - 1 + 5 + 1) / (5 + 3 + 1))
+    assert captured(exact, exact, 3, "a") == 1.0
+    assert captured([None, 2.0, None, None], exact, 3, "a") == pytest.approx(3 / 9)
+    assert captured([None] * 4, exact, 3, "a") == 0.0
+    assert captured(found, [-1.0, 0.0, -2.0, None], 1, "a") is None
+
+
+def test_captured_nats_of_equal_scores_are_by_chance() -> None:
+    """On average those of a random source."""
+    found = [captured([0.0] * 4, [5.0, 3.0, 1.0, -1.0], 1, f"set/{one}") for one in range(400)]
+    assert found == [
+        captured([0.0] * 4, [5.0, 3.0, 1.0, -1.0], 1, f"set/{one}") for one in range(400)
+    ]
+    assert np.mean([one or 0.0 for one in found]) == pytest.approx(8 / 4 / 5, abs=0.08)
+
+
+def test_the_rms_difference_by_hand() -> None:
+    assert rms_difference([1.0, 2.0, None, 3.0], [1.0, 4.0, 9.0, None]) == pytest.approx(2**0.5)
+    assert rms_difference([None, 1.0], [1.0, None]) is None
 
 
 def test_correlations_are_those_of_scipy() -> None:

@@ -1,0 +1,147 @@
+"""What is above the noise, by hand, and what the report says of the ceiling."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from attribot_rag.evaluation.comparing import comparison
+from attribot_rag.evaluation.grid import CEILING, EXACT
+from attribot_rag.evaluation.measures import Case, cases
+from attribot_rag.evaluation.noise import (
+    ABOVE_NOISE,
+    DIFFERENCE,
+    FACTOR,
+    is_clear,
+    noise,
+    outliers_above,
+)
+from attribot_rag.evaluation.pareto import compared
+from attribot_rag.evaluation.report import report
+from attribot_rag.evaluation.results import Answered, Results, Scored
+from attribot_rag.evaluation.tables import rows
+
+BACKGROUND = [0.1, -0.1, 0.0, 0.05, -0.05, 0.1, -0.1, 0.0, 0.05, -0.05]
+EXACT_SCORES = [5.0, 1.0, *BACKGROUND]
+"""Two outliers."""
+SECOND = [6.0, -0.2, *BACKGROUND]
+"""Off by 1 and 1.2 of 12 sources: rms (2.44 / 12) ** 0.5 = 0.451."""
+AUTO = [4.0, *[None] * 5, 5.0, *[None] * 5]
+MEASURES = {measure.name: measure for measure in (*ABOVE_NOISE, DIFFERENCE)}
+
+
+def made(path: Path, scores: dict[str, list[float | None]], count: int = 8) -> Results:
+    """The same answer `count` times."""
+    results = Results(path)
+    for number in range(count):
+        key = f"set/{number}"
+        documents = [i // 4 for i in range(len(EXACT_SCORES))]
+        results.add(Answered(key, "q", "d", 300, 250, 9, documents, [0], 2.0))
+        for name, found in scores.items():
+            results.add(Scored(key, "d", name, name, found, 100, 1e9, 100, 1e9, 2.0))
+    return results
+
+
+METHODS: dict[str, list[float | None]] = {
+    EXACT: list(EXACT_SCORES),
+    "auto": list(AUTO),
+    "masked": [4.0, 2.0, *BACKGROUND],
+    "similarity": [0.0, 0.9, *([0.5] * 10)],
+    CEILING: list(SECOND),
+}
+
+
+@pytest.fixture
+def results(tmp_path: Path) -> Results:
+    return made(tmp_path / "results.jsonl", METHODS)
+
+
+def case_of(results: Results, method: str) -> Case:
+    return next(cases(results, method))
+
+
+def test_the_noise_is_what_the_definitions_differ_by(results: Results) -> None:
+    case = case_of(results, "auto")
+    assert noise(case) == pytest.approx((2.44 / 12) ** 0.5)
+    assert DIFFERENCE.of(case_of(results, CEILING)) == noise(case)
+    assert DIFFERENCE.of(case_of(results, "masked")) == pytest.approx((2 / 12) ** 0.5)
+    assert DIFFERENCE.of(case_of(results, EXACT)) == 0.0
+    assert DIFFERENCE.of(case_of(results, "similarity")) is None  # no nats
+
+
+def test_only_outliers_above_the_noise_are_wanted(results: Results) -> None:
+    """Twice 0.451 is less than 1: both are. A little more noise, and one is."""
+    case = case_of(results, "masked")
+    assert case.outliers == {0, 1}
+    assert outliers_above(case) == {0, 1}
+    second: list[float | None] = [6.0, 2.5, *BACKGROUND]
+    noisier = replace(case, second=second)
+    assert noise(noisier) == pytest.approx((3.25 / 12) ** 0.5)
+    assert outliers_above(noisier) == {0}
+    similar = replace(case_of(results, "similarity"), second=second)
+    assert MEASURES["mAP above noise"].of(noisier) == 1.0
+    assert MEASURES["mAP above noise"].of(similar) == pytest.approx(1 / 12)
+
+
+def test_an_answer_counts_where_its_best_is_above_the_noise(results: Results) -> None:
+    case = case_of(results, "auto")
+    assert is_clear(case)
+    # Of the two that it scored, worth -0.05 and 5; possible are 5, and 5 + 1 + 0.1.
+    assert MEASURES["captured nats, top 1"].of(case) == pytest.approx(EXACT_SCORES[6] / 5)
+    assert MEASURES["captured nats, top 3"].of(case) == pytest.approx(4.95 / 6.1)
+    wide: list[float | None] = [-7.0, 1.0, *BACKGROUND]
+    unclear = replace(case, second=wide)
+    assert noise(unclear) == pytest.approx(12 / 12**0.5)
+    assert FACTOR * 12 / 12**0.5 > 5.0
+    assert not is_clear(unclear)
+    for measure in ABOVE_NOISE:
+        assert measure.of(unclear) is None
+        assert measure.of(replace(case, second=None)) is None
+
+
+def test_the_ceiling_is_in_the_report_only_if_it_was_computed(
+    results: Results, tmp_path: Path
+) -> None:
+    without = made(
+        tmp_path / "without.jsonl", {name: METHODS[name] for name in METHODS if name != CEILING}
+    )
+    said = report(without, "command", [])
+    for word in ("ceiling", "noise", "captured", CEILING):
+        assert word not in said
+    said = report(results, "command", [])
+    names = [line.split("|")[1].strip() for line in said.splitlines() if line.startswith("| ")]
+    place = names.index(EXACT)
+    assert names[place : place + 3] == [EXACT, f"{CEILING} (the ceiling)", "auto"]
+    assert "| method | answers | mAP above noise | captured nats, top 1 |" in said
+    assert "16 of 16 outliers, in 8 answers, are above 2 times the noise" in said
+    assert "the largest exact score of 8." in said
+    assert "| masked, rest | 8 | 0.45 | 0.45 | 0.45 |" in said
+    assert "| masked | 8 | 0.41 | 0.41 | 0.41 |" in said
+    assert "| similarity | 8 | 0." not in said.split("difference from exact", 1)[1].split("\n\n")[0]
+
+
+def test_methods_are_told_apart_from_the_ceiling_where_their_map_is(results: Results) -> None:
+    """The second definition ranks the outliers 1 and 12: mAP (1 + 2 / 12) / 2."""
+    ceiling = (1 + 2 / 12) / 2
+    said = report(results, "command", [])
+    assert f"the first, over 8 of 8 answers: mAP {ceiling:.3f}" in said
+    assert f"Above it: masked ({1 - ceiling:+.3f})." in said
+    assert "Not told apart from it: similarity (+0.000). Below it: auto (-0.250)." in said
+
+
+def test_the_ceiling_is_no_choice_between_methods(results: Results) -> None:
+    assert CEILING not in compared(results, "set").points
+    assert "few of the answers" not in report(results, "command", [])
+
+
+def test_the_comparison_and_the_table_have_the_new_measures(
+    results: Results, tmp_path: Path
+) -> None:
+    other = made(tmp_path / "other.jsonl", METHODS | {"masked": [0.0, 2.0, *BACKGROUND]})
+    said = comparison(results, other)
+    for name in MEASURES:
+        assert f"| masked | {name} | 8 |" in said
+    assert "| masked | captured nats, top 1 | 8 | -0.800 [-0.800, -0.800] | worse |" in said
+    row = next(row for row in rows(results) if row["method"] == "masked")
+    assert row["captured nats, top 1"] == 1.0
+    assert row["noise"] == pytest.approx(0.451, abs=1e-3)
