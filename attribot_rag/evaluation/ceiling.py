@@ -9,7 +9,7 @@ import numpy as np
 from attribot_rag.evaluation.comparing import changed
 from attribot_rag.evaluation.grid import CEILING, EXACT
 from attribot_rag.evaluation.measures import MEASURES, Case, Measure, summary
-from attribot_rag.evaluation.noise import DIFFERENCE, FACTOR, is_clear, outliers_above
+from attribot_rag.evaluation.noise import DIFFERENCE, FACTOR, is_clear, outliers_above, second_above
 
 _FAITHFULNESS = MEASURES[0]
 _TOLD = ("mAP", "Pearson", "Spearman", "LDS")
@@ -53,10 +53,12 @@ def _distances(data_set: str, scored: Scored) -> Iterator[str]:
 def _above(held: Sequence[Case]) -> str:
     num_outliers = sum(len(case.outliers) for case in held)
     above = [len(outliers_above(case)) for case in held]
+    second = [score for case in held for score in second_above(case)]
     return (
         f"In these answers {sum(above)} of {num_outliers} outliers, in {sum(map(bool, above))} "
         f"answers, are above {FACTOR:g} times the noise; so is the largest exact score of "
-        f"{sum(map(is_clear, held))}."
+        f"{sum(map(is_clear, held))}. Of all {len(second)} exact scores above it, "
+        f"{sum(score > 0 for score in second)} are positive by the second definition."
     )
 
 

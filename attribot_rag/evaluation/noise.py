@@ -27,6 +27,12 @@ def outliers_above(case: Case) -> frozenset[int]:
     return frozenset(index for index in case.outliers if _is_above(case, case.exact[index]))
 
 
+def second_above(case: Case) -> list[float]:
+    """The scores by the second definition of the sources whose exact ones are above the noise."""
+    pairs = zip(case.exact, case.second or (), strict=False)
+    return [one for exact, one in pairs if one is not None and _is_above(case, exact)]
+
+
 def is_clear(case: Case) -> bool:
     """Whether the largest exact score is above the noise."""
     return _is_above(case, max((one for one in case.exact if one is not None), default=None))

@@ -115,6 +115,7 @@ def test_the_ceiling_is_in_the_report_only_if_it_was_computed(
     assert "| method | answers | mAP above noise | captured nats, top 1 |" in said
     assert "16 of 16 outliers, in 8 answers, are above 2 times the noise" in said
     assert "the largest exact score of 8." in said
+    assert "Of all 16 exact scores above it, 8 are positive by the second definition." in said
     assert "| masked, rest | 8 | 0.45 | 0.45 | 0.45 |" in said
     assert "| masked | 8 | 0.41 | 0.41 | 0.41 |" in said
     assert "| similarity | 8 | 0." not in said.split("difference from exact", 1)[1].split("\n\n")[0]
