@@ -1,0 +1,173 @@
+"""Whether a label means anything to this model: what the labelled cause is worth, exactly.
+
+A small model gives a fact no weight now and then, however plainly it stands there. Measured by
+exact ablation of the labelled characters, without any code of the verdicts, a sentence is not
+applicable
+
+- if all its labelled sources together are worth less than 3 nats; of several facts also if one
+  of them alone is worth less than 1.5 nats;
+- if either of its sources is said to carry it, and the loss is half of the joint effect or more
+  although one of them is kept;
+- if an earlier turn, or the sentence that it follows from, is worth less than 3 nats in the prompt
+  without the documents;
+- if it has no cause and the whole context is worth more than 6 nats to it.
+
+Effects are summed over the sentence's tokens.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from attribot_rag.context import Ablation, TokenizedText, locate_context
+from attribot_rag.context.tokens import Interval
+from attribot_rag.generation import Generation
+from attribot_rag.methods.sentences import answer_sentences
+from attribot_rag.scoring import Scorer
+from benchmarks.labelled.cases import Case, Citation, Expected
+from benchmarks.labelled.remembering import RememberingAttributor
+
+LEAST = 3.0
+LEAST_OF_SEVERAL = 1.5
+MOST_LOST = 0.5
+MOST_RELIANCE = 6.0
+
+
+@dataclass(frozen=True)
+class Worth:
+    """Nats that the labelled cause is worth, the whole context where there is none.
+
+    `reason` says why the label is not applicable, if it is not.
+    """
+
+    effect: float
+    reason: str | None = None
+
+
+def worths(attributor: RememberingAttributor, case: Case) -> list[Worth]:
+    """What the cause of each answer sentence is worth."""
+    scorer = _scorer(attributor, case)
+    columns = answer_sentences(scorer)
+    if len(columns) != len(case.expected):
+        raise ValueError(f"{case.id}: {len(columns)} sentences, {len(case.expected)} labels")
+    return [
+        _Measure(scorer, case, columns, index).worth(expected)
+        for index, expected in enumerate(case.expected)
+    ]
+
+
+def _scorer(attributor: RememberingAttributor, case: Case) -> Scorer:
+    """A scorer of the case whose documents are what the prompt shows of them."""
+    language_model = attributor.language_model
+    prompt_ids = language_model.encode_prompt(case.prompt)
+    generation = Generation(prompt_ids, language_model.encode(case.answer), retokenized=True)
+    prompt = TokenizedText.of(prompt_ids, language_model)
+    context = locate_context(prompt, list(case.shown), attributor.context_options)
+    return Scorer(language_model, generation, context, attributor.scoring_models)
+
+
+@dataclass(frozen=True)
+class _Measure:
+    """Effects on the sentence with this index, whose tokens are `columns[index]`."""
+
+    scorer: Scorer
+    case: Case
+    columns: Sequence[range]
+    index: int
+
+    def worth(self, expected: Expected) -> Worth:
+        if expected.verdict == "unsupported":
+            reliance = self._effect(self.scorer, self.scorer.context.whole)
+            return _judged(reliance, reliance > MOST_RELIANCE, "the context matters")
+        if expected.verdict == "conversation":
+            said = self._of_conversation()
+            return _judged(said, said < LEAST, "the earlier turn does not matter")
+        if expected.follows is not None:
+            before = self._of_sentence(expected.follows)
+            return _judged(before, before < LEAST, "the earlier sentence does not matter")
+        return self._of_sources(expected)
+
+    def _of_sources(self, expected: Expected) -> Worth:
+        joint = self._without(expected.sources)
+        if joint < LEAST:
+            return Worth(joint, "the sources do not matter")
+        if expected.relation == "either":
+            for kept in expected.sources:
+                if self._without([one for one in expected.sources if one != kept]) >= (
+                    MOST_LOST * joint
+                ):
+                    return Worth(joint, f"not carried by {kept.text!r} alone")
+            return Worth(joint)
+        if any(one.relation == "either" for one in expected.acceptable):
+            return Worth(joint)
+        facts: dict[str, list[Citation]] = defaultdict(list)
+        for one in expected.sources:
+            facts[one.text].append(one)
+        for text, held in facts.items():
+            if len(facts) > 1 and self._without(held) < LEAST_OF_SEVERAL:
+                return Worth(joint, f"{text!r} does not matter")
+        return Worth(joint)
+
+    def _without(self, sources: Sequence[Citation]) -> float:
+        places = sorted(self._place(one) for one in sources)
+        return self._effect(self.scorer, Ablation(characters=tuple(places)))
+
+    def _place(self, source: Citation) -> Interval:
+        """Where the labelled text stands in the prompt."""
+        text = self.scorer.context.prompt.text
+        start = text.index(self.case.shown[source.document])
+        pattern = r"\s+".join(map(re.escape, source.shown.split()))
+        found = re.search(pattern, text[start:])
+        assert found is not None
+        return start + found.start(), start + found.end()
+
+    def _of_conversation(self) -> float:
+        """What the earlier turns are worth in the prompt without the documents."""
+        bare = self._after(self._bare_ids)
+        places = []
+        done = 0
+        for message in self.case.messages[:-1]:
+            said = str(message["content"])
+            start = bare.context.prompt.text.index(said, done)
+            done = start + len(said)
+            places.append((start, done))
+        return self._effect(bare, Ablation(characters=tuple(places)))
+
+    def _of_sentence(self, earlier: int) -> float:
+        """What an earlier sentence is worth after the prompt without the documents."""
+        own, held = self.columns[self.index], self.columns[earlier]
+        bare = self._bare_ids
+        after = self._after((*bare, *self.scorer.generation.response_ids[: own.start]), own.start)
+        spans = after.context.prompt.spans[len(bare) :]
+        place = spans[held.start][0], spans[held.stop - 1][1]
+        return self._effect(after, Ablation(characters=(place,)), own.start)
+
+    @property
+    def _bare_ids(self) -> tuple[int, ...]:
+        """The prompt without the documents."""
+        context = self.scorer.context
+        return context.ablate(context.whole, self.scorer.language_model).ids
+
+    def _after(self, prompt_ids: tuple[int, ...], first: int = 0) -> Scorer:
+        """A scorer of the response from one of its tokens on, after another prompt."""
+        scorer = self.scorer
+        response_ids = scorer.generation.response_ids[first:]
+        prompt = TokenizedText.of(prompt_ids, scorer.language_model)
+        return replace(
+            scorer,
+            generation=Generation(prompt_ids, response_ids),
+            context=replace(scorer.context, prompt=prompt),
+        )
+
+    def _effect(self, scorer: Scorer, ablation: Ablation, first: int = 0) -> float:
+        """What the ablation costs the sentence; the scorer's response begins at token `first`."""
+        change = scorer.score([ablation]).changes[0]
+        assert change is not None
+        return sum(change[i - first] for i in self.columns[self.index])
+
+
+def _judged(effect: float, refused: bool, reason: str) -> Worth:
+    return Worth(effect, reason if refused else None)

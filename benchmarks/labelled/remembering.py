@@ -1,0 +1,145 @@
+"""Scored rows on disk, so that judging again after a change of thresholds runs no model."""
+
+from __future__ import annotations
+
+import hashlib
+import sqlite3
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import torch
+from transformers import PreTrainedModel
+
+from attribot_rag import Attributor
+from attribot_rag.generation import Generation
+from attribot_rag.language_model import LanguageModel
+from attribot_rag.scoring import ScoringModels
+from attribot_rag.scoring.base import Implementation, Reduction
+from attribot_rag.scoring.packed import Packed
+from attribot_rag.scoring.row import Row
+
+
+class RowStore:
+    """Vectors of float32 by the SHA-256 of what they are the results of, in one SQLite file.
+
+    `known` and `new` count what was read and what had to be computed.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self._connection = sqlite3.connect(folder / "rows.sqlite", timeout=60)
+        self._connection.execute("PRAGMA journal_mode=WAL")
+        self._connection.execute(
+            "CREATE TABLE IF NOT EXISTS rows (key BLOB PRIMARY KEY, vector BLOB) WITHOUT ROWID"
+        )
+        self.known = 0
+        self.new = 0
+
+    def get(self, key: object) -> torch.Tensor | None:
+        found = self._connection.execute(
+            "SELECT vector FROM rows WHERE key = ?", (_digest(key),)
+        ).fetchone()
+        if found is None:
+            return None
+        self.known += 1
+        return torch.from_numpy(np.frombuffer(found[0], dtype=np.float32).copy())
+
+    def put(self, key: object, vector: torch.Tensor) -> None:
+        self.new += 1
+        with self._connection:
+            self._connection.execute(
+                "INSERT OR REPLACE INTO rows VALUES (?, ?)",
+                (_digest(key), vector.float().cpu().numpy().tobytes()),
+            )
+
+
+def _digest(key: object) -> bytes:
+    return hashlib.sha256(repr(key).encode()).digest()
+
+
+class RememberingAttributor(Attributor):
+    """The default attributor, with what it scores in a store."""
+
+    def __init__(self, language_model: LanguageModel, store: RowStore) -> None:
+        super().__init__(language_model.model, language_model.tokenizer, progress=False)
+        self._scoring_models = RememberingModels(language_model, store)
+
+    @property
+    def scoring_models(self) -> ScoringModels:
+        return self._scoring_models
+
+
+class RememberingModels(ScoringModels):
+    """Every scorer made from these looks into the store first, and so do those made from it.
+
+    All scorers of an attribution share them, whatever the prompt is that they were shortened to.
+    """
+
+    def __init__(self, language_model: LanguageModel, store: RowStore) -> None:
+        super().__init__(language_model.model)
+        self._name = language_model.name, str(language_model.dtype)
+        self._store = store
+
+    def select(self, requested: str, generation: Generation) -> Implementation:
+        if self.first(requested, generation) is not Packed:
+            return super().select(requested, generation)
+        twin = self._twin(Packed.attention)
+        return _Remembered(twin, generation, self.plain_twin, self._store, self._name)
+
+    def masked_refusal(self, kind: type[Implementation]) -> str | None:
+        return super().masked_refusal(Packed if kind is _Remembered else kind)
+
+
+class _Remembered(Packed):
+    """Reads the prompt only when a row is not known.
+
+    A row's key is what goes through the model: the ids of an exact row, however the prompt was
+    that it was cut from; the prompt, what is hidden of it and what is recomputed of a masked one.
+    """
+
+    def __init__(
+        self,
+        twin: PreTrainedModel,
+        generation: Generation,
+        native: PreTrainedModel,
+        store: RowStore,
+        name: tuple[str, str],
+    ) -> None:
+        super().__init__(twin, generation)
+        self._native = native
+        self._store = store
+        self._name = name
+        self._is_ready = False
+
+    def log_likelihoods(self, rows: Sequence[Row]) -> torch.Tensor:
+        keys = [self._key(row) for row in rows]
+        found = [self._store.get(key) for key in keys]
+        missing = [index for index, one in enumerate(found) if one is None]
+        if missing:
+            self._make_ready()
+            scored = super().log_likelihoods([rows[index] for index in missing])
+            for index, vector in zip(missing, scored, strict=True):
+                self._store.put(keys[index], vector)
+                found[index] = vector
+        return torch.stack([one for one in found if one is not None])
+
+    def weights(self, row: Row, reduction: Reduction) -> torch.Tensor:
+        key = ("weights", reduction, self._key(row))
+        found = self._store.get(key)
+        if found is None:
+            self._make_ready()
+            found = super().weights(row, reduction)
+            self._store.put(key, found)
+        return found
+
+    def _make_ready(self) -> None:
+        if not self._is_ready:
+            with torch.inference_mode():
+                self.prepare(self._native)
+            self._is_ready = True
+
+    def _key(self, row: Row) -> tuple[object, ...]:
+        generation = self.generation
+        read = row.full_ids(generation) if row.is_exact else (generation.prompt_ids, row.pieces)
+        return (self._name, read, generation.response_ids)
