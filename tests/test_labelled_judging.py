@@ -1,0 +1,103 @@
+"""How labelled sentences are judged: the store of scored rows, citations, tables."""
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from tiny_tokenizers import byte_level
+
+from attribot_rag import Attributor
+from attribot_rag.context import DocumentSpan, Occurrence, Source
+
+sys.path.insert(0, str(Path(__file__).parent.parent))
+
+from benchmarks.labelled.applicability import Worth
+from benchmarks.labelled.cases import Case, Citation, Expected
+from benchmarks.labelled.judging import Judged, covers, judge_case
+from benchmarks.labelled.remembering import RememberingAttributor, RowStore
+from benchmarks.labelled.report import confusion_table, kinds_table, totals_table, wrong_cases
+
+DOCUMENTS = ("Fog is rare. The door is mint.", "The tower is 18 metres high.")
+DOOR = Citation(0, "The door is mint.", "The door is mint.")
+CASE = Case(
+    id="one",
+    kind="made_up",
+    split="calibration",
+    question="Which door?",
+    documents=DOCUMENTS,
+    shown=DOCUMENTS,
+    answer="The door is mint.",
+    expected=(Expected(verdict="grounded", sources=(DOOR,)),),
+)
+
+
+def test_a_second_run_scores_nothing_and_says_the_same(tmp_path: Path) -> None:
+    language_model = byte_level()
+    prompt = " ".join([*DOCUMENTS, "Which door?"])
+    store = RowStore(tmp_path)
+    plain = Attributor(language_model.model, language_model.tokenizer, progress=False)
+    results = [
+        attributor.attribute(prompt, CASE.answer, DOCUMENTS)
+        for attributor in (plain, *(RememberingAttributor(language_model, store),) * 2)
+    ]
+    scored = store.new
+    again = RowStore(tmp_path)
+    results.append(
+        RememberingAttributor(language_model, again).attribute(prompt, CASE.answer, DOCUMENTS)
+    )
+    assert (scored > 0, store.new, again.new) == (True, scored, 0)
+    first = [row or () for row in results[0].token_scores]
+    for other in results[1:]:
+        for row, same in zip(first, other.token_scores, strict=True):
+            assert same == pytest.approx(row, abs=1e-4)
+        assert [one.kind for one in other.verdicts] == [one.kind for one in results[0].verdicts]
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "document", "expected"),
+    [(13, 30, 0, True), (0, 30, 0, True), (17, 21, 0, True), (0, 13, 0, False), (0, 28, 1, False)],
+)
+def test_a_source_covers_the_label_that_it_holds_or_is_a_part_of(
+    start: int, end: int, document: int, expected: bool
+) -> None:
+    occurrence = Occurrence(100, 120, (DocumentSpan(document, start, end),))
+    assert covers(CASE, Source(0, "", (occurrence,)), DOOR) is expected
+
+
+def test_what_cannot_be_attributed_is_wrong() -> None:
+    language_model = byte_level()
+    attributor = Attributor(language_model.model, language_model.tokenizer, progress=False)
+    messages = ({"role": "user", "content": "Which door?"},)
+    lost = replace(CASE, documents=("Nothing of this stands there.",), messages=messages)
+    (judged,) = judge_case(attributor, lost, [Worth(5.0)])
+    assert (judged.given, judged.is_right, judged.has_missing) == (
+        "DocumentsNotLocated",
+        False,
+        True,
+    )
+
+
+def test_only_applicable_sentences_count() -> None:
+    def judged(given: str, right: bool, worth: Worth) -> Judged:
+        return Judged(
+            case=CASE,
+            index=0,
+            given=given,
+            is_right=right,
+            has_false=not right,
+            has_missing=False,
+            has_wide=False,
+            worth=worth,
+            details="",
+        )
+
+    three = [
+        judged("grounded", True, Worth(9.0)),
+        judged("open", False, Worth(9.0)),
+        judged("unsupported", False, Worth(1.0, "the sources do not matter")),
+    ]
+    assert "| made_up | 3 | 1 | 1 | 1 | 0 | 0 |" in kinds_table(three)
+    assert "| right | 1 of 2 | 50.0% |" in totals_table(three)
+    assert "| made_up | grounded | 1 | 1 |" in confusion_table(three)
+    assert len([*wrong_cases(three)]) == 1
