@@ -22,7 +22,7 @@ from benchmarks.labelled.applicability import worths
 from benchmarks.labelled.cases import SPLITS, Case
 from benchmarks.labelled.judging import Judged, judge_case
 from benchmarks.labelled.kinds import KINDS
-from benchmarks.labelled.labelled_set import cases_of
+from benchmarks.labelled.labelled_set import CASES_PER_KIND, cases_of
 from benchmarks.labelled.remembering import RememberingAttributor, RowStore
 from benchmarks.labelled.report import (
     confusion_table,
@@ -39,13 +39,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--split", choices=SPLITS, default="calibration")
     parser.add_argument("--kinds", nargs="+", choices=KINDS, default=[*KINDS], metavar="KIND")
+    parser.add_argument("--first", type=int, default=CASES_PER_KIND, help="cases of each kind")
     parser.add_argument("--cache", type=Path, default=CACHE, metavar="FOLDER")
     parser.add_argument("--held-out-cases", action="store_true")
     parser.add_argument("--applicability", action="store_true")
     options = parser.parse_args()
     store = RowStore(options.cache)
     attributor = RememberingAttributor(load_model(), store)
-    cases = [case for case in cases_of(options.split) if case.kind in options.kinds]
+    cases = [*cases_of(options.split, options.kinds, options.first)]
     if options.applicability:
         _count_applicable(attributor, cases)
     else:

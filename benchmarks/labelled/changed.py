@@ -12,7 +12,7 @@ from benchmarks.labelled.cases import Case, Expected
 from benchmarks.labelled.facts import Fact, Stock
 
 _MARKDOWN = re.compile(r"^#+ |\*\*|\[([^]]*)\]\([^)]*\)", re.MULTILINE)
-_WIDTH = 46
+_WIDTH = 28
 
 
 def shortened(stock: Stock) -> Case:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from benchmarks.labelled.cases import SPLITS, Case, Split
 from benchmarks.labelled.facts import LANGUAGES, Stock
@@ -18,9 +18,11 @@ def labelled_set() -> list[Case]:
     return [case for split in SPLITS for case in cases_of(split)]
 
 
-def cases_of(split: Split) -> Iterator[Case]:
-    """The cases of one half."""
+def cases_of(
+    split: Split, kinds: Collection[str] = tuple(KINDS), first: int = CASES_PER_KIND
+) -> Iterator[Case]:
+    """The first cases of these kinds in one half."""
     for number, (kind, build) in enumerate(KINDS.items()):
         language = kind if kind in LANGUAGES else "english"
-        for index in range(CASES_PER_KIND):
+        for index in range(first if kind in kinds else 0):
             yield build(Stock(split, kind, index, _STEP * number, language))

@@ -90,6 +90,11 @@ class RememberingModels(ScoringModels):
     def masked_refusal(self, kind: type[Implementation]) -> str | None:
         return super().masked_refusal(Packed if kind is _Remembered else kind)
 
+    def _refresh(self) -> None:
+        # Looking at all weights takes longer than everything else; here they never move.
+        if not self._fingerprint:
+            super()._refresh()
+
 
 class _Remembered(Packed):
     """Reads the prompt only when a row is not known.
