@@ -14,12 +14,16 @@ from attribot_rag.context.splitting import sentences
 from benchmarks.labelled.cases import SPLITS, Case, Citation, Expected
 from benchmarks.labelled.changed import plain
 from benchmarks.labelled.facts import LANGUAGES, tables
+from benchmarks.labelled.kinds import KINDS
 from benchmarks.labelled.labelled_set import labelled_set
 
 CASES = labelled_set()
 HALVES = {split: [case for case in CASES if case.split == split] for split in SPLITS}
+BY_KIND = {kind: [case for case in CASES if case.kind == kind] for kind in KINDS}
 IN_LINES = {"table_row", "list_item", "heading"}
 NUMBERS = r"\d+(?: (?:to|until) \d+)?"
+
+of_every_kind = pytest.mark.parametrize("cases", BY_KIND.values(), ids=BY_KIND)
 
 
 def texts(case: Case) -> str:
@@ -92,41 +96,45 @@ def test_the_halves_share_no_place_filler_value_or_template(language: str) -> No
     assert not any(calibration & held_out for calibration, held_out in pairs)
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
-def test_every_labelled_source_stands_in_its_document_once(case: Case) -> None:
-    for _, source in citations(case):
-        assert case.documents[source.document].count(source.text) == 1
-        assert words(case.shown[source.document]).count(words(source.shown)) == 1
-        assert words(plain(source.text)).lower() == words(plain(source.shown)).lower()
-    assert len(case.shown) == len(case.documents) == len(set(case.documents))
-
-
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
-def test_labels_fit_their_kind_of_verdict(case: Case) -> None:
-    for place, expected in enumerate(case.expected):
-        for label in expected.alternatives:
-            assert bool(label.sources) == (label.verdict in ("grounded", "redundant"))
-            assert (label.relation == "either") == (label.verdict == "redundant")
-            assert (label.follows is not None) == (label.verdict == "follows")
-            assert label.follows is None or label.follows < place
-
-
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
-def test_the_splitter_cuts_answers_and_documents_where_the_labels_do(case: Case) -> None:
-    assert len(sentences(case.answer)) == len(case.expected)
-    if case.kind not in IN_LINES:
+@of_every_kind
+def test_every_labelled_source_stands_in_its_document_once(cases: list[Case]) -> None:
+    for case in cases:
         for _, source in citations(case):
-            pieces = [one.strip() for one in sentences(case.documents[source.document])]
-            assert source.text in pieces
+            assert case.documents[source.document].count(source.text) == 1
+            assert words(case.shown[source.document]).count(words(source.shown)) == 1
+            assert words(plain(source.text)).lower() == words(plain(source.shown)).lower()
+        assert len(case.shown) == len(case.documents) == len(set(case.documents))
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
-def test_the_number_in_a_label_that_is_answered_stands_nowhere_else(case: Case) -> None:
-    labels = [source for _, source in citations(case)]
-    rest = "\n".join(case.documents)
-    for source in labels:
-        rest = rest.replace(source.text, "")
-    answered = set(re.findall(NUMBERS, case.answer))
-    for source in labels:
-        values = answered & set(re.findall(NUMBERS, source.text.split(". ", 1)[-1]))
-        assert not values or values - set(re.findall(NUMBERS, rest))
+@of_every_kind
+def test_labels_fit_their_kind_of_verdict(cases: list[Case]) -> None:
+    for case in cases:
+        for place, expected in enumerate(case.expected):
+            for label in expected.alternatives:
+                assert bool(label.sources) == (label.verdict in ("grounded", "redundant"))
+                assert (label.relation == "either") == (label.verdict == "redundant")
+                assert (label.follows is not None) == (label.verdict == "follows")
+                assert label.follows is None or label.follows < place
+
+
+@of_every_kind
+def test_the_splitter_cuts_answers_and_documents_where_the_labels_do(cases: list[Case]) -> None:
+    for case in cases:
+        assert len(sentences(case.answer)) == len(case.expected)
+        if case.kind not in IN_LINES:
+            for _, source in citations(case):
+                pieces = [one.strip() for one in sentences(case.documents[source.document])]
+                assert source.text in pieces
+
+
+@of_every_kind
+def test_the_number_in_a_label_that_is_answered_stands_nowhere_else(cases: list[Case]) -> None:
+    for case in cases:
+        labels = [source for _, source in citations(case)]
+        rest = "\n".join(case.documents)
+        for source in labels:
+            rest = rest.replace(source.text, "")
+        answered = set(re.findall(NUMBERS, case.answer))
+        for source in labels:
+            values = answered & set(re.findall(NUMBERS, source.text.split(". ", 1)[-1]))
+            assert not values or values - set(re.findall(NUMBERS, rest))
