@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from attribot_rag.attribution.result import Attribution, Interval
-from attribot_rag.attribution.verdict import Verdict
+from attribot_rag.attribution.verdict import Relation, Verdict
 from attribot_rag.context.splitting import sentences, split_spans
 
 MIN_SCORE = 1.0
@@ -17,14 +17,14 @@ MIN_SHARE = 0.5
 class CitedSentence:
     """Characters [start, end) of the response and the ids of the sources it cites, best first.
 
-    With `either`, any one of them carries the sentence. `verdict` is what was judged of it, None
-    for a result without verdicts.
+    `relation` is that of a verdict: with 'either' any one of them carries the sentence. `verdict`
+    is what was judged of it, None for a result without verdicts.
     """
 
     start: int
     end: int
     source_ids: tuple[int, ...]
-    either: bool = False
+    relation: Relation = "each"
     verdict: Verdict | None = None
 
 
@@ -67,8 +67,8 @@ def cite(
 
 
 def _judged(verdict: Verdict) -> CitedSentence:
-    either = verdict.relation == "either"
-    return CitedSentence(verdict.start, verdict.end, verdict.source_ids, either, verdict)
+    cited = verdict.source_ids
+    return CitedSentence(verdict.start, verdict.end, cited, verdict.relation, verdict)
 
 
 def _by_rule(

@@ -15,7 +15,7 @@ from attribot_rag.attribution.verdict import Marker, Verdict
 from attribot_rag.context import Document, DocumentSpan, Occurrence, Source
 from attribot_rag.errors import SchemaError
 
-SCHEMA_VERSION = "1.2"
+SCHEMA_VERSION = "1.3"
 
 # An innermost array without strings. A line feed within a string is written as \n, so that what
 # follows a real one is never part of a text.

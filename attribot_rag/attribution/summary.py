@@ -108,13 +108,14 @@ def _sentence(attribution: Attribution, cited: CitedSentence, start: int) -> dic
         "end": start + cited.end,
         "sources": list(cited.source_ids),
         "documents": list(documents),
-        "either": cited.either,
+        "relation": cited.relation,
     }
     if cited.verdict is not None:
         found["verdict"] = cited.verdict.kind
         found["effect"] = _rounded(cited.verdict.effect)
         found["reliance"] = _rounded(cited.verdict.reliance)
         found["follows"] = cited.verdict.follows
+        found["reason"] = cited.verdict.reason
     return found
 
 

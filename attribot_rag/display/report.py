@@ -15,7 +15,11 @@ NOTHING_SCORED = "No source was scored, so none is cited."
 _REMARKS = {
     "unsupported": "not from the context",
     "conversation": "from the conversation",
-    "open": "not decided",
+}
+_OPEN = {
+    "scattered": "not decided: no source stands out",
+    "not_located": "not decided: a document was not found in the prompt",
+    "budget": "not decided: the budget ran out",
 }
 _QUOTE_LENGTH = 400
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
@@ -150,8 +154,8 @@ def _mark(sources: Sequence[Source], citations: Citations) -> Mark | None:
 def _passages(attribution: Attribution, citations: Citations) -> Iterable[CitedPassage]:
     for sentence in citations.sentences:
         cited = [attribution.sources[source_id] for source_id in sentence.source_ids]
-        together = [cited] if sentence.either else [[source] for source in cited]
-        marks = (_mark(sources, citations) for sources in together)
+        joined = [cited] if sentence.relation == "either" else [[source] for source in cited]
+        marks = (_mark(sources, citations) for sources in joined)
         text = attribution.response[sentence.start : sentence.end]
         words = text.rstrip()
         yield CitedPassage(
@@ -170,6 +174,10 @@ def _remark(verdict: Verdict | None) -> str:
         return ""
     if verdict.kind == "follows" and verdict.follows is not None:
         return f"follows from sentence {verdict.follows + 1}"
+    if verdict.kind == "open":
+        return _OPEN.get(verdict.reason or "", "not decided")
+    if verdict.relation == "together":
+        return "only together"
     return _REMARKS.get(verdict.kind, "")
 
 

@@ -37,8 +37,13 @@ class Meter:
         self._budget = budget or Budget()
         self._started = time.perf_counter()
         self._seconds_per_token: float | None = None
+        self._most_tokens: int | None = None
         self.tokens = 0
         self.exhausted = False
+
+    def reserve(self, tokens: int) -> None:
+        """Allow no more than so many tokens from here on, however large the budget is."""
+        self._most_tokens = self.tokens + tokens
 
     def spend(self, tokens: int, seconds: float) -> None:
         """Count what went through a model; the last pass tells how long the next will take."""
@@ -49,6 +54,8 @@ class Meter:
     def allows(self, tokens: int) -> bool:
         """Whether so many more tokens fit, by the pace of the last pass."""
         budget = self._budget
+        if self._most_tokens is not None and self.tokens + tokens > self._most_tokens:
+            return False
         if budget.tokens is not None and self.tokens + tokens > budget.tokens:
             return False
         if budget.seconds is None:

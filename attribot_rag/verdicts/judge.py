@@ -4,19 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cached_property
 from itertools import chain
+
+from rapidfuzz import fuzz
 
 from attribot_rag.attribution import Attribution, Verdict
 from attribot_rag.methods import Scores
 from attribot_rag.scoring import Scorer
+from attribot_rag.verdicts.evidence import Evidence
+from attribot_rag.verdicts.joint import JointEffects
 from attribot_rag.verdicts.markers import audit
 from attribot_rag.verdicts.options import VerdictOptions
 from attribot_rag.verdicts.origins import Origin, Origins
-from attribot_rag.verdicts.outliers import outliers
-from attribot_rag.verdicts.redundancy import Group, find_group
+from attribot_rag.verdicts.redundancy import find_group
 from attribot_rag.verdicts.sentences import Sentence, sentences_of
 
-_FEW = 4
+_NUM_LIKELY = 4
 
 
 def judge(
@@ -27,6 +31,8 @@ def judge(
     Asks the scorer for what the method did not: the row without the whole context, joint ablations
     where no single source carries a sentence, earlier sentences and turns where nothing does.
     """
+    meter = scorer.session.meter
+    meter.reserve(max(options.min_tokens, round(options.token_share * meter.tokens)))
     reliance = scores.context_reliance
     if reliance is None:
         reliance = scorer.score([scorer.context.whole]).changes[0]
@@ -88,25 +94,36 @@ class Judge:
         self._scorer = scorer
         self._scores = scores
         self._options = options
-        self._origins: Origins | None = None
+        known = {
+            source_id: row
+            for source_id, (row, exact) in enumerate(
+                zip(attribution.token_scores, attribution.exact, strict=True)
+            )
+            if row is not None and exact
+        }
+        self._joint = JointEffects(scorer, known)
+
+    @cached_property
+    def _origins(self) -> Origins:
+        return Origins(self._scorer, self._sentences)
 
     def verdict(self, index: int) -> Verdict:
         """The verdict on one sentence, which may follow from those before it."""
         sentence, options = self._sentences[index], self._options
-        unjudged = Verdict(start=sentence.start, end=sentence.end, kind="open")
+        unjudged = Verdict(start=sentence.start, end=sentence.end, kind="open", reason="budget")
         if sentence.thinking:
-            return replace(unjudged, kind="reasoning")
+            return replace(unjudged, kind="reasoning", reason=None)
         if sentence.trivial or not sentence.tokens:
-            return replace(unjudged, kind="trivial")
+            return replace(unjudged, kind="trivial", reason=None)
         whole = self._attribution.context_reliance
         if whole is None:
             return unjudged
-        reliance = sum(whole[i] for i in sentence.tokens)
-        effects = self._effects(sentence)
-        cited = self._standing_out(sentence, effects, reliance)
-        carried = sum(effects[one] for one in cited)
+        evidence = Evidence.of(self._scores, sentence.tokens, whole)
+        cited = evidence.standing_out(options)
+        carried = sum(evidence.effects[one] for one in cited)
+        reliance = evidence.reliance
         stake = max(carried, reliance)
-        plain = replace(unjudged, reliance=reliance)
+        plain = replace(unjudged, reliance=reliance, reason=None)
         if stake < 2 * options.min_reliance:
             origin = self._origin(index)
             if origin is not None and origin.effect >= max(
@@ -119,14 +136,22 @@ class Judge:
                     follows=origin.sentence,
                 )
         if stake < options.min_reliance:
+            if self._attribution.not_located:
+                return replace(plain, reason="not_located")
             return replace(plain, kind="unsupported")
         if carried < options.cited_share * reliance:
             cited = ()
         grounded = replace(plain, kind="grounded", source_ids=cited, effect=carried)
         if cited and carried >= options.explained_share * reliance:
             return grounded
-        group = self._group(sentence, effects, reliance)
-        if group is not None and (group.either or not cited):
+        group = find_group(
+            self._joint,
+            self._candidates(sentence, evidence),
+            sentence.tokens,
+            needed=options.explained_share * reliance,
+            options=options,
+        )
+        if group is not None and (group.relation != "together" or not cited):
             return replace(
                 plain,
                 kind="redundant" if len(group.source_ids) > 1 else "grounded",
@@ -134,63 +159,30 @@ class Judge:
                 relation=group.relation,
                 effect=group.effect,
             )
-        return grounded if cited else plain
+        if cited:
+            return grounded
+        return replace(plain, reason="budget" if self._exhausted else "scattered")
 
-    def _effects(self, sentence: Sentence) -> dict[int, float]:
-        """What each scored source is worth to the sentence, by the best score there is."""
-        rows = self._attribution.token_scores
-        return {
-            source_id: sum(row[i] for i in sentence.tokens)
-            for source_id, row in enumerate(rows)
-            if row is not None
-        }
+    @property
+    def _exhausted(self) -> bool:
+        return self._scorer.session.meter.exhausted
 
-    def _standing_out(
-        self, sentence: Sentence, effects: dict[int, float], reliance: float
-    ) -> tuple[int, ...]:
-        """Sources that are outliers, or carry most of what the context does; best first.
-
-        Outliers are looked for among scores of one kind: those of the screening, if there was one.
-        With four or fewer the test has no power.
-        """
-        options = self._options
-        rows = self._scores.screened or self._scores.token_scores
-        sample = {
-            source_id: sum(row[i] for i in sentence.tokens)
-            for source_id, row in enumerate(rows)
-            if row is not None
-        }
-        found = {one for one in effects if effects[one] >= options.carrying_share * reliance}
-        if len(sample) > _FEW:
-            ids = list(sample)
-            places = outliers([sample[one] for one in ids], form="rosner", alpha=options.alpha)
-            found |= {ids[place] for place in places}
-        floor = max(options.min_effect, options.min_share * max(effects.values(), default=0.0))
-        cited = (one for one in found if effects[one] >= floor)
-        return tuple(sorted(cited, key=lambda one: (-effects[one], one)))
-
-    def _group(
-        self, sentence: Sentence, effects: dict[int, float], reliance: float
-    ) -> Group | None:
-        options = self._options
-        return find_group(
-            self._scorer,
-            effects,
-            sentence.text,
-            sentence.tokens,
-            needed=options.explained_share * reliance,
-            max_group=options.max_group,
+    def _candidates(self, sentence: Sentence, evidence: Evidence) -> list[int]:
+        """Sources that may carry a sentence, by all that is known without scoring more."""
+        context = self._scorer.context
+        effects = evidence.effects
+        effective = sorted(effects, key=lambda one: -effects[one])
+        weights = self._scores.attention or ()
+        attended = sorted(range(len(weights)), key=lambda one: -weights[one])
+        alike = sorted(
+            context.present,
+            key=lambda one: -fuzz.token_set_ratio(context.sources[one].text, sentence.text),
         )
+        ranked = (effective[:_NUM_LIKELY], alike[:_NUM_LIKELY], attended[:_NUM_LIKELY])
+        return list(dict.fromkeys(chain.from_iterable(ranked)))
 
     def _origin(self, index: int) -> Origin | None:
         """The earlier sentence, or the conversation, that matters most to a sentence."""
-        earlier = {
-            number: one.tokens
-            for number, one in enumerate(self._sentences[:index])
-            if one.tokens and not one.trivial
-        }
-        if not earlier and not self._scorer.context.conversation:
+        if not index and not self._scorer.context.conversation:
             return None
-        self._origins = self._origins or Origins(self._scorer)
-        found = self._origins.find(self._sentences[index].tokens, earlier)
-        return max(found, key=lambda one: one.effect) if found else None
+        return max(self._origins.find(index), key=lambda one: one.effect, default=None)

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
+
+import numpy as np
+from rapidfuzz import fuzz
 
 from attribot_rag.context import Ablation
 from attribot_rag.scoring import Scorer
+from attribot_rag.scoring.log_likelihoods import Matrix
+from attribot_rag.verdicts.sentences import Sentence
 
-_MOST = 0.5
+_NEARLY = 0.8
+_NUM_LIKELY = 3
 
 
 @dataclass(frozen=True)
@@ -23,50 +30,83 @@ class Origin:
 
 
 class Origins:
-    """Takes earlier sentences and turns out of a prompt that has lost its documents already.
+    """Reads the answer's sentences after a prompt that has lost its documents already.
 
-    Without the documents, what an earlier sentence said cannot be read there again.
+    Without the documents, what an earlier sentence said cannot be read there again. The answer
+    is read once, and once more without the conversation; each sentence is then read alone, and
+    after each of a few earlier ones. So the tokens grow with the answer's length, not its square.
     """
 
-    def __init__(self, scorer: Scorer) -> None:
+    def __init__(self, scorer: Scorer, sentences: Sequence[Sentence]) -> None:
+        self._sentences = sentences
         self._bare = scorer.without(scorer.context.whole)
+        self._after_all = self._read(self._bare)
+        self._without_turns = None
+        if self._bare is not None and self._bare.context.conversation:
+            turns = Ablation(characters=self._bare.context.conversation)
+            self._without_turns = self._read(self._bare.without(turns))
 
-    def find(
-        self, tokens: Sequence[int], earlier: Mapping[int, Sequence[int]]
-    ) -> Sequence[Origin] | None:
-        """The conversation and the earlier sentence that matter most to these response tokens.
+    def find(self, index: int) -> Iterator[Origin]:
+        """The conversation and the earlier sentence that matter most to a sentence.
 
-        `earlier` are the tokens of sentences before, by their index. None if the budget ran out.
+        Nothing beyond the budget.
         """
-        if self._bare is None:
-            return None
-        first, last = tokens[0], tokens[-1] + 1
-        scorer = self._bare.continued(first, last)
+        tokens = self._sentences[index].tokens
+        if self._bare is None or self._after_all is None:
+            return
+        # A first word after the prompt's end is another than after a sentence: it does not count.
+        tokens = tokens[1:] or tokens
+        after_all = float(self._after_all[list(tokens)].sum())
+        if self._without_turns is not None:
+            yield Origin(None, after_all - float(self._without_turns[list(tokens)].sum()))
+        earlier = [i for i, one in enumerate(self._sentences[:index]) if _says_something(one)]
+        alone = self._after([], index, tokens) if earlier else None
+        if alone is not None:
+            source = self._source(earlier, index, tokens, alone)
+            yield Origin(source, after_all - alone)
+
+    def _source(
+        self, earlier: Sequence[int], index: int, tokens: Sequence[int], alone: float
+    ) -> int:
+        """The first earlier sentence after which a sentence is nearly as likely as after any.
+
+        Of those most like it and the one before it.
+        """
+        if len(earlier) == 1:
+            return earlier[0]
+        text = self._sentences[index].text
+        alike = sorted(earlier, key=lambda i: -fuzz.token_set_ratio(self._sentences[i].text, text))
+        likely = sorted({*alike[:_NUM_LIKELY], earlier[-1]})
+        found = ((i, self._after([i], index, tokens)) for i in likely)
+        gains = {i: after - alone for i, after in found if after is not None}
+        most = max(gains.values(), default=0.0)
+        return next((i for i, gain in gains.items() if gain >= _NEARLY * most), earlier[-1])
+
+    def _after(self, earlier: Sequence[int], index: int, tokens: Sequence[int]) -> float | None:
+        """The log-likelihood of some tokens of a sentence right after these earlier ones."""
+        assert self._bare is not None
+        response_ids = self._bare.generation.response_ids
+        said = chain.from_iterable(self._span(i) for i in earlier)
+        own = self._span(index)
+        scorer = self._bare.answering(
+            [response_ids[i] for i in own], said=[response_ids[i] for i in said]
+        )
+        read = self._read(scorer)
+        return None if read is None else float(read[[i - own.start for i in tokens]].sum())
+
+    def _span(self, index: int) -> range:
+        """All tokens of a sentence, its markers included."""
+        tokens = self._sentences[index].tokens
+        return range(tokens[0], tokens[-1] + 1)
+
+    @staticmethod
+    def _read(scorer: Scorer | None) -> Matrix | None:
+        """The log-likelihood of each token of a scorer's response, None beyond the budget."""
         if scorer is None:
             return None
-        offset = len(self._bare.generation.prompt_ids)
-        spans = scorer.context.prompt.spans
-        places = {
-            index: (spans[offset + held[0]][0], spans[offset + held[-1]][1])
-            for index, held in earlier.items()
-        }
-        everything = Ablation(characters=tuple(places.values()))
-        others = [
-            Ablation(characters=tuple(place for one, place in places.items() if one != index))
-            for index in places
-        ]
-        ablations = [Ablation(characters=scorer.context.conversation), everything, *others]
-        changes = scorer.score(ablations).changes
-        if any(row is None for row in changes):
-            return None
-        wanted = [token - first for token in tokens]
-        said, all_earlier, *without = [sum(row[i] for i in wanted) for row in changes if row]
-        found = [Origin(None, said)]
-        # A sentence's own share is what is not lost as long as it alone is left.
-        shares = {index: all_earlier - lost for index, lost in zip(places, without, strict=True)}
-        most = _MOST * all_earlier
-        enough = [index for index, share in shares.items() if share >= most]
-        if shares:
-            chosen = enough[0] if enough else max(shares, key=lambda index: shares[index])
-            found.append(Origin(chosen, all_earlier))
-        return found
+        full = scorer.score([]).full
+        return full if np.isfinite(full).all() else None
+
+
+def _says_something(sentence: Sentence) -> bool:
+    return bool(sentence.tokens) and not sentence.trivial

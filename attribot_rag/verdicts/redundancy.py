@@ -1,112 +1,97 @@
-"""Which sources carry a sentence together, where no single one does."""
+"""Which sources carry a sentence where no single one explains what the context is worth to it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from rapidfuzz import fuzz
-
 from attribot_rag.attribution.verdict import Relation
-from attribot_rag.context import Ablation
-from attribot_rag.scoring import Scorer
-
-_NUM_LIKELY = 5
-_ADDITIVE = 0.7
+from attribot_rag.verdicts.joint import JointEffects
+from attribot_rag.verdicts.options import VerdictOptions
 
 
 @dataclass(frozen=True)
 class Group:
     """Source ids with what taking all of them out costs the sentence, in nats.
 
-    `either` of them carries the sentence alone, or all contribute a part.
+    `either`: with any one of them alone the sentence stands; `together`: only with all of them;
+    `each`: the only source that suffices alone.
     """
 
     source_ids: tuple[int, ...]
     effect: float
-    either: bool
-
-    @property
-    def relation(self) -> Relation:
-        if len(self.source_ids) == 1:
-            return "each"
-        return "either" if self.either else "together"
+    relation: Relation
 
 
 def find_group(
-    scorer: Scorer,
-    effects: dict[int, float],
-    sentence: str,
+    joint: JointEffects,
+    candidates: Sequence[int],
     tokens: Sequence[int],
     *,
     needed: float,
-    max_group: int,
+    options: VerdictOptions,
 ) -> Group | None:
-    """The smallest group found whose joint effect on these tokens is at least `needed` nats.
+    """The candidates that carry these tokens, if all of them together are worth `needed` nats.
 
-    Candidates are the sources with the largest `effects` and those most like the sentence. If all
-    of them together are worth enough, the group grows by whatever adds most and loses what it does
-    not need, by masked ablation where that is available; at last it is scored exactly, and must be
-    worth half of `needed` then.
+    A source suffices if the sentence stands with it alone, all other candidates taken out: if it
+    then loses at most `stands_share` of what it loses without any candidate. Several that suffice
+    are `either`; where none does, the fewest that do so `together` are looked for, best first.
+    What is found by masked ablation is scored exactly at last: several sources must be worth half
+    of `needed` then, and each that suffices must do so by exact ablation too. None if
+    nothing is found, or if the budget runs out on the way. At most two rows for each candidate and
+    a few more are scored, however many sources there are.
     """
-    joint = _Joint(scorer, tokens)
-    likely = sorted(effects, key=lambda one: -effects[one])[:_NUM_LIKELY]
-    alike = sorted(scorer.context.present, key=lambda one: -_likeness(scorer, one, sentence))
-    candidates = list(dict.fromkeys([*likely, *alike[:_NUM_LIKELY]]))
-    if not any(effect >= needed for effect, _ in joint.of([candidates])):
+    (whole,) = joint.approximate([candidates], tokens)
+    if whole is None or whole < needed:
         return None
-    chosen: list[int] = []
-    while len(chosen) < max_group:
-        options = [[*chosen, one] for one in candidates if one not in chosen]
-        found = joint.of(options)
-        if not found:
+    alone = joint.approximate([_others(candidates, [one]) for one in candidates], tokens)
+    lost = {one: loss for one, loss in zip(candidates, alone, strict=True) if loss is not None}
+    if len(lost) < len(candidates):
+        return None
+    sufficient = [one for one in candidates if lost[one] <= options.stands_share * whole]
+    if sufficient:
+        best = sorted(sufficient, key=lambda one: lost[one])[: options.max_group]
+        return _either(joint, best, tokens, needed, options)
+    # Best first: by what a source adds when it comes first, and by what is lost when it goes first.
+    single = joint.approximate([[one] for one in candidates], tokens)
+    effects = {one: effect or 0.0 for one, effect in zip(candidates, single, strict=True)}
+    order = sorted(candidates, key=lambda one: lost[one] - effects[one])
+    for size in range(2, min(options.max_group, len(order)) + 1):
+        kept = order[:size]
+        (loss,) = joint.approximate([_others(candidates, kept)], tokens)
+        if loss is None:
             return None
-        effect, chosen = max(found, key=lambda one: one[0])
-        if effect >= needed:
-            break
-    else:
+        if loss <= options.stands_share * whole:
+            (effect,) = joint.exact([kept], tokens)
+            confirmed = effect is not None and effect >= needed / 2
+            return Group(tuple(kept), effect or 0.0, "together") if confirmed else None
+    return None
+
+
+def _either(
+    joint: JointEffects,
+    members: list[int],
+    tokens: Sequence[int],
+    needed: float,
+    options: VerdictOptions,
+) -> Group | None:
+    """The members that suffice alone by exact ablation too, the most effective first."""
+    (effect,) = joint.exact([members], tokens)
+    if effect is None:
         return None
-    while len(chosen) > 1:
-        smaller = joint.of([[one for one in chosen if one != gone] for gone in chosen])
-        effect, without = max(smaller, key=lambda one: one[0], default=(0.0, chosen))
-        if effect < needed:
-            break
-        chosen = without
-    exact = scorer.score([Ablation.of(*chosen)]).changes[0]
-    if exact is None:
-        return None
-    effect = sum(exact[i] for i in tokens)
-    if effect < needed / 2:
-        return None
-    alone = sum(max(0.0, one) for one, _ in joint.of([[one] for one in chosen]))
-    together = max(one for one, _ in joint.of([chosen]))
-    ordered = sorted(chosen, key=lambda one: -effects.get(one, 0.0))
-    return Group(tuple(ordered), effect, either=alone < _ADDITIVE * together)
+    if len(members) == 1:
+        return Group(tuple(members), effect, "each")
+    losses = joint.exact([_others(members, [one]) for one in members], tokens)
+    standing = [
+        one
+        for one, loss in zip(members, losses, strict=True)
+        if loss is not None and loss <= options.stands_share * effect
+    ]
+    if len(standing) == len(members):
+        return Group(tuple(members), effect, "either") if effect >= needed / 2 else None
+    # Without the members that do not suffice, those that do may be worth less.
+    return _either(joint, standing, tokens, needed, options) if standing else None
 
 
-class _Joint:
-    """Joint effects by masked ablation where that is available; each set is scored once."""
-
-    def __init__(self, scorer: Scorer, tokens: Sequence[int]) -> None:
-        self._scorer = scorer
-        self._tokens = tokens
-        self._known: dict[frozenset[int], float | None] = {}
-
-    def of(self, groups: Iterable[list[int]]) -> list[tuple[float, list[int]]]:
-        """Effect in nats and group, of those that the budget allowed."""
-        wanted = list(groups)
-        new = [one for one in wanted if frozenset(one) not in self._known]
-        if new:
-            masked = self._scorer.masked_refusal is None
-            found = self._scorer.score(
-                [Ablation.of(*one) for one in new], recompute="question" if masked else None
-            )
-            for one, row in zip(new, found.changes, strict=True):
-                effect = None if row is None else sum(row[i] for i in self._tokens)
-                self._known[frozenset(one)] = effect
-        effects = ((self._known[frozenset(one)], one) for one in wanted)
-        return [(effect, one) for effect, one in effects if effect is not None]
-
-
-def _likeness(scorer: Scorer, source_id: int, sentence: str) -> float:
-    return fuzz.token_set_ratio(scorer.context.sources[source_id].text, sentence)
+def _others(candidates: Sequence[int], kept: Sequence[int]) -> list[int]:
+    return [one for one in candidates if one not in kept]

@@ -421,7 +421,7 @@ class TestOutcomes:
     def test_errors_are_summarized_by_kind_and_message(self) -> None:
         summary = Outcome(error=DocumentsNotLocated("no document is there")).summary()
         assert summary == {
-            "schema_version": "1.2",
+            "schema_version": "1.3",
             "status": "error",
             "error": {"type": "DocumentsNotLocated", "message": "no document is there"},
         }

@@ -82,7 +82,7 @@ def test_the_rule_of_thumb_is_for_results_without_verdicts() -> None:
     found = cite(attribution(RESPONSE, [FIRST, SECOND], verdicts=(grounded,)), min_score=0.1)
     assert [one.source_ids for one in found] == [(1,)]
     plain = cite(attribution(RESPONSE, [FIRST, SECOND]))
-    assert [(one.either, one.verdict) for one in plain] == [(False, None)] * 2
+    assert [(one.relation, one.verdict) for one in plain] == [("each", None)] * 2
 
 
 def test_either_is_told_from_each_and_together() -> None:
@@ -91,5 +91,5 @@ def test_either_is_told_from_each_and_together() -> None:
         (found,) = judged(
             Verdict(start=0, end=20, kind="redundant", source_ids=(0, 1), relation=relation)
         )
-        assert found.either == (relation == "either")
+        assert found.relation == relation
         assert found.source_ids == (0, 1)

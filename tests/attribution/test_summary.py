@@ -22,7 +22,7 @@ from attribot_rag import Attribution, Attributor, Document, Verdict, cite
 from attribot_rag.adapting import Outcome
 from attribot_rag.attribution import SCHEMA_VERSION
 from attribot_rag.attribution.summary import MAX_SUMMARY_BYTES, summarize
-from attribot_rag.attribution.verdict import Kind
+from attribot_rag.attribution.verdict import Kind, Reason, Relation
 
 RESPONSE = "The ferry is red. It is old. So it is both."
 EDGES = ((0, 18), (18, 29), (29, len(RESPONSE)))
@@ -92,9 +92,9 @@ class TestContents:
             "end": 73,
             "unit": "nats",
             "sentences": [
-                {"start": 0, "end": 29, "sources": [0], "documents": [0, 1], "either": False},
-                {"start": 29, "end": 55, "sources": [1], "documents": [0], "either": False},
-                {"start": 55, "end": 73, "sources": [], "documents": [], "either": False},
+                {"start": 0, "end": 29, "sources": [0], "documents": [0, 1], "relation": "each"},
+                {"start": 29, "end": 55, "sources": [1], "documents": [0], "relation": "each"},
+                {"start": 55, "end": 73, "sources": [], "documents": [], "relation": "each"},
             ],
             "documents": [
                 {
@@ -135,26 +135,40 @@ class TestContents:
         summary = checked(judged(*VERDICTS))
         assert summary["sentences"] == [
             {
-                **{"start": 0, "end": 18, "sources": [1, 0], "documents": [1, 0], "either": True},
+                **{
+                    "start": 0,
+                    "end": 18,
+                    "sources": [1, 0],
+                    "documents": [1, 0],
+                    "relation": "either",
+                },
                 **{"verdict": "redundant", "effect": 8.1235, "reliance": 0.0, "follows": None},
+                **{"reason": None},
             },
             {
-                **{"start": 18, "end": 29, "sources": [2], "documents": [2], "either": False},
+                **{"start": 18, "end": 29, "sources": [2], "documents": [2], "relation": "each"},
                 **{"verdict": "grounded", "effect": 5.0, "reliance": None, "follows": None},
+                **{"reason": None},
             },
             {
-                **{"start": 29, "end": 43, "sources": [], "documents": [], "either": False},
+                **{"start": 29, "end": 43, "sources": [], "documents": [], "relation": "each"},
                 **{"verdict": "follows", "effect": None, "reliance": 0.3333, "follows": 0},
+                **{"reason": None},
             },
         ]
         assert [one["index"] for one in summary["documents"]] == [1, 0, 2]
         assert [one["number"] for one in summary["documents"]] == [1, 2, 3]
 
-    def test_only_either_is_either(self) -> None:
-        for relation in ("each", "together"):
-            given = {"kind": "redundant", "relation": relation, "source_ids": (0, 1)}
-            summary = checked(judged(given, *VERDICTS[1:]))
-            assert not summary["sentences"][0]["either"]
+    @pytest.mark.parametrize("relation", get_args(Relation))
+    def test_the_relation_is_told_by_its_name(self, relation: Relation) -> None:
+        given = {"kind": "redundant", "relation": relation, "source_ids": (0, 1)}
+        summary = checked(judged(given, *VERDICTS[1:]))
+        assert summary["sentences"][0]["relation"] == relation
+
+    @pytest.mark.parametrize("reason", get_args(Reason))
+    def test_why_a_verdict_is_open(self, reason: Reason) -> None:
+        summary = checked(judged({"kind": "open", "reason": reason}, *VERDICTS[1:]))
+        assert summary["sentences"][0]["reason"] == reason
 
     @pytest.mark.parametrize("kind", get_args(Kind))
     def test_every_kind_of_verdict(self, kind: Kind) -> None:

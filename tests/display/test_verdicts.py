@@ -50,6 +50,12 @@ OPEN = {"kind": "open"}
         ({"kind": "unsupported"}, " (not from the context)"),
         ({"kind": "conversation"}, " (from the conversation)"),
         ({"kind": "open"}, " (not decided)"),
+        ({"kind": "open", "reason": "scattered"}, " (not decided: no source stands out)"),
+        (
+            {"kind": "open", "reason": "not_located"},
+            " (not decided: a document was not found in the prompt)",
+        ),
+        ({"kind": "open", "reason": "budget"}, " (not decided: the budget ran out)"),
         ({"kind": "follows", "follows": 0}, " (follows from sentence 1)"),
         ({"kind": "follows", "follows": 1}, " (follows from sentence 2)"),
         ({"kind": "trivial"}, ""),
@@ -77,7 +83,8 @@ def test_all_others_have_markers_of_their_own(
 ) -> None:
     several = {"kind": "redundant", "relation": relation, "source_ids": (1, 0)}
     text = shown(judged(several, GROUNDED, OPEN))
-    assert "The ferry is red [2]. [1] [2] It is old [7]. [3] So it is both. (not decided)" in text
+    remark = " (only together)" if relation == "together" else ""
+    assert f"The ferry is red [2]. [1] [2]{remark} It is old [7]. [3] So it is both. (not" in text
 
 
 @both

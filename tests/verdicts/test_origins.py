@@ -11,37 +11,39 @@ from methods.scorers import ATOL, TREATY, other_chat, scorer
 from attribot_rag.context.retrieved import find_turns
 from attribot_rag.scoring import Scorer
 from attribot_rag.verdicts.origins import Origin, Origins
+from attribot_rag.verdicts.sentences import Sentence
 
 TURNS = ("My name is Brennick.", "Hello Brennick.")
 FIRST, SECOND, THIRD = "The ships came. ", "Salt is dear. ", "So it is."
 ANSWER = FIRST + SECOND + THIRD
 
 
-def conversing(turns: Sequence[str] = TURNS, **options: Any) -> Scorer:
+def conversing(turns: Sequence[str] = TURNS, answer: str = ANSWER, **options: Any) -> Scorer:
     """A scorer of a prompt with earlier turns; every byte is a token of its own."""
     roles = ("user", "assistant") * len(turns)
     messages = [{"role": role, "content": text} for role, text in zip(roles, turns, strict=False)]
     messages += [{"role": "user", "content": "\n\n".join(TREATY) + "\n\nQuestion: who?"}]
-    one = scorer(response=ANSWER, language_model=other_chat(), prompt=messages, **options)
+    one = scorer(response=answer, language_model=other_chat(), prompt=messages, **options)
     places = find_turns(one.context.prompt.text, turns)
     assert len(places) == len(turns)
     return replace(one, context=replace(one.context, conversation=places))
 
 
-def tokens(text: str) -> range:
-    start = ANSWER.index(text)
-    return range(start, start + len(text))
+def sentence(text: str, answer: str = ANSWER) -> Sentence:
+    start = answer.index(text)
+    end = start + len(text)
+    return Sentence(start, end, text, tuple(range(start, end)), thinking=False)
 
 
 def log_likelihood(before: str, text: str) -> float:
-    """Of the text's ids after those of what is before, by the plain model."""
+    """Of the text's ids but the first after those of what is before, by the plain model."""
     language_model = other_chat()
     ids = language_model.encode(before + text)
     with torch.inference_mode():
         logits = language_model.model(torch.tensor([ids])).logits[0].double()
     log_probabilities = logits[:-1].log_softmax(-1)
     chosen = log_probabilities.gather(1, torch.tensor(ids[1:])[:, None])
-    return float(chosen[-len(language_model.encode(text)) :].sum())
+    return float(chosen[1 - len(language_model.encode(text)) :].sum())
 
 
 def bare_prompt(one: Scorer) -> str:
@@ -52,95 +54,101 @@ def bare_prompt(one: Scorer) -> str:
     return text[:start] + text[end:]
 
 
-def change(before: str, removed: Sequence[str], text: str) -> float:
-    """What removing some texts costs another."""
-    without = before
-    for one in removed:
-        assert without.count(one) == 1
-        without = without.replace(one, "")
-    return log_likelihood(before, text) - log_likelihood(without, text)
+def without_turns(prompt: str) -> str:
+    for turn in TURNS:
+        assert prompt.count(turn) == 1
+        prompt = prompt.replace(turn, "")
+    return prompt
 
 
-def find(one: Scorer, text: str, *earlier: str) -> Sequence[Origin]:
-    numbers = {number: tokens(sentence) for number, sentence in enumerate(earlier)}
-    found = Origins(one).find(tokens(text), numbers)
-    assert found is not None
-    return found
+def find(one: Scorer, *texts: str) -> list[Origin]:
+    """The origins of the last of these sentences of the answer."""
+    origins = Origins(one, [sentence(text) for text in texts])
+    return list(origins.find(len(texts) - 1))
 
 
 def test_the_conversation() -> None:
     one = conversing()
     (said,) = find(one, FIRST)
+    bare = bare_prompt(one)
+    expected = log_likelihood(bare, FIRST) - log_likelihood(without_turns(bare), FIRST)
     assert said.sentence is None
-    assert said.effect == pytest.approx(change(bare_prompt(one), TURNS, FIRST), abs=ATOL)
+    assert said.effect == pytest.approx(expected, abs=ATOL)
     assert abs(said.effect) > 10 * ATOL
 
 
-def test_a_part_of_the_answer_follows_all_before_it() -> None:
+def test_the_conversation_is_taken_out_before_all_of_the_answer() -> None:
     one = conversing()
     (said,) = find(one, THIRD)
-    before = bare_prompt(one) + FIRST + SECOND
-    assert said.effect == pytest.approx(change(before, TURNS, THIRD), abs=ATOL)
+    bare, before = bare_prompt(one), FIRST + SECOND
+    expected = log_likelihood(bare + before, THIRD)
+    expected -= log_likelihood(without_turns(bare) + before, THIRD)
+    assert said.effect == pytest.approx(expected, abs=ATOL)
 
 
 def test_one_earlier_sentence() -> None:
     one = conversing()
-    said, followed = find(one, SECOND, FIRST)
-    before = bare_prompt(one) + FIRST
-    assert said.effect == pytest.approx(change(before, TURNS, SECOND), abs=ATOL)
+    _, followed = find(one, FIRST, SECOND)
+    bare = bare_prompt(one)
+    expected = log_likelihood(bare + FIRST, SECOND) - log_likelihood(bare, SECOND)
     assert followed.sentence == 0
-    assert followed.effect == pytest.approx(change(before, [FIRST], SECOND), abs=ATOL)
+    assert followed.effect == pytest.approx(expected, abs=ATOL)
     assert abs(followed.effect) > 10 * ATOL
 
 
-def test_two_earlier_sentences() -> None:
+def test_the_first_of_the_earlier_sentences_that_does_nearly_as_well_as_any() -> None:
     one = conversing()
-    before = bare_prompt(one) + FIRST + SECOND
-    everything = change(before, [FIRST, SECOND], THIRD)
-    shares = [
-        everything - change(before, [SECOND], THIRD),
-        everything - change(before, [FIRST], THIRD),
-    ]
-    enough = [index for index, share in enumerate(shares) if share >= everything / 2]
-    _, followed = find(one, THIRD, FIRST, SECOND)
-    assert followed.effect == pytest.approx(everything, abs=ATOL)
-    assert followed.sentence == (enough[0] if enough else shares.index(max(shares)))
+    _, followed = find(one, FIRST, SECOND, THIRD)
+    bare = bare_prompt(one)
+    alone = log_likelihood(bare, THIRD)
+    expected = log_likelihood(bare + FIRST + SECOND, THIRD) - alone
+    gains = [log_likelihood(bare + earlier, THIRD) - alone for earlier in (FIRST, SECOND)]
+    enough = [index for index, gain in enumerate(gains) if gain >= 0.8 * max(gains)]
+    assert followed.effect == pytest.approx(expected, abs=ATOL)
+    assert followed.sentence == (enough[0] if enough else 1)
 
 
-def test_only_the_tokens_that_are_asked_about_count() -> None:
-    one = conversing()
-    (whole,) = find(one, SECOND)
-    beginning = Origins(one).find(tokens(SECOND)[:4], {})
-    end = Origins(one).find(tokens(SECOND)[4:], {})
-    assert beginning is not None and end is not None
-    assert beginning[0].effect + end[0].effect == pytest.approx(whole.effect, abs=ATOL)
-    scattered = Origins(one).find([*tokens(SECOND)[:4], *tokens(SECOND)[6:]], {})
-    between = Origins(one).find(tokens(SECOND)[4:6], {})
-    assert scattered is not None and between is not None
-    assert scattered[0].effect + between[0].effect == pytest.approx(whole.effect, abs=ATOL)
+def test_sentences_that_say_nothing_are_no_origin() -> None:
+    one = conversing(turns=(), answer="Sure! " + THIRD)
+    said_nothing = sentence("Sure! ", "Sure! " + THIRD)
+    assert said_nothing.trivial
+    origins = Origins(one, [said_nothing, sentence(THIRD, "Sure! " + THIRD)])
+    assert list(origins.find(1)) == []
 
 
-def test_no_conversation() -> None:
-    said, followed = find(conversing(turns=()), SECOND, FIRST)
-    assert said == Origin(None, 0.0)
-    assert followed.effect != 0.0
+def test_without_a_conversation_only_sentences_are_origins() -> None:
+    (followed,) = find(conversing(turns=()), FIRST, SECOND)
+    assert followed.sentence == 0
+    assert find(conversing(turns=()), FIRST) == []
 
 
-def test_neither_conversation_nor_earlier_sentence() -> None:
-    assert find(conversing(turns=()), FIRST) == [Origin(None, 0.0)]
+def test_tokens_grow_with_the_sentences_and_not_with_their_square() -> None:
+    def tokens_for(count: int) -> int:
+        texts = [f"The ship number {number + 10} came. " for number in range(count)]
+        answer = "".join(texts)
+        one = conversing(turns=(), answer=answer)
+        before = one.usage.tokens
+        origins = Origins(one, [sentence(text, answer) for text in texts])
+        for index in range(count):
+            assert index == 0 or list(origins.find(index))
+        return one.usage.tokens - before
+
+    few, middle, many = tokens_for(4), tokens_for(12), tokens_for(20)
+    assert many - middle <= 1.1 * (middle - few)
 
 
 def test_no_budget_for_the_shorter_prompt() -> None:
     one = conversing(budget=10**6)
     one.session.meter.spend(10**6, 1.0)
-    assert Origins(one).find(tokens(SECOND), {0: tokens(FIRST)}) is None
+    assert find(one, FIRST, SECOND) == []
     assert one.session.meter.exhausted
 
 
-def test_no_budget_for_the_ablations() -> None:
+def test_no_budget_for_the_sentences() -> None:
     one = conversing(budget=10**6)
-    origins = Origins(one)
-    assert origins.find(tokens(SECOND), {}) is not None
+    origins = Origins(one, [sentence(FIRST), sentence(SECOND)])
+    assert len(list(origins.find(1))) == 2
     one.session.meter.spend(10**6, 1.0)
-    assert origins.find(tokens(SECOND), {0: tokens(FIRST)}) is None
+    (said,) = origins.find(1)
+    assert said.sentence is None
     assert one.session.meter.exhausted

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from attribot_rag.attribution import Attribution
+from attribot_rag.attribution import Attribution, Verdict
 from attribot_rag.context import Document
 from attribot_rag.display.escaping import on_one_line, visible
 from attribot_rag.display.report import (
@@ -32,12 +32,13 @@ _LABEL_LENGTH = 100
 _VERDICTS: Mapping[str, tuple[str, str, str]] = {
     "grounded": ("✓", "from its sources", "Without a cited source the model would hardly say it."),
     "redundant": ("✓", "from either source", "Several sources say it; any one of them is enough."),
+    "together": ("✓", "from its sources together", "Only together do its sources carry it."),
     "follows": ("↳", "follows from the answer", "It rests on an earlier sentence of the answer."),
     "conversation": ("↺", "from the conversation", "It rests on what was said before."),
     "unsupported": ("✕", "not from the context", "The model says it without the sources, too."),
-    "open": ("?", "not decided", "The sources matter, but no part of them stands out."),
+    "open": ("?", "not decided", "The sources may matter, but which of them is not known."),
 }
-_PLAIN = ("grounded", "redundant")
+_PLAIN = ("grounded", "redundant", "together")
 
 
 @dataclass(frozen=True)
@@ -136,8 +137,14 @@ def _places(attribution: Attribution, report: Report) -> list[str]:
     ]
 
 
+def _kind(verdict: Verdict | None) -> str:
+    if verdict is None:
+        return ""
+    return "together" if verdict.relation == "together" else verdict.kind
+
+
 def _sentence(passage: CitedPassage) -> Sentence:
-    kind = passage.verdict.kind if passage.verdict is not None else ""
+    kind = _kind(passage.verdict)
     symbol, name, _ = _VERDICTS.get(kind, ("", "", ""))
     return Sentence(
         text=passage.text,

@@ -1,0 +1,64 @@
+"""Joint ablations of sources, each scored once for all sentences of an answer."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+
+from attribot_rag.context import Ablation
+from attribot_rag.scoring import Scorer
+
+Row = tuple[float, ...]
+Ids = frozenset[int]
+
+
+class JointEffects:
+    """What taking out several sources at once costs each response token, in nats.
+
+    Masked rows find groups, where the architecture allows masking; exact rows confirm them. One
+    row serves every sentence. `known` are exact rows of single sources, by id.
+    """
+
+    def __init__(self, scorer: Scorer, known: Mapping[int, Row]) -> None:
+        self._scorer = scorer
+        self._masked = scorer.masked_refusal is None
+        self._exact_rows: dict[Ids, Row] = {frozenset([one]): row for one, row in known.items()}
+        self._masked_rows: dict[Ids, Row] = {}
+
+    def approximate(
+        self, groups: Iterable[Collection[int]], tokens: Sequence[int]
+    ) -> list[float | None]:
+        """The effect of each group on some tokens, masked where that is available.
+
+        None for a group that the budget did not allow. An empty group has no effect.
+        """
+        rows = self._masked_rows if self._masked else self._exact_rows
+        return self._effects(groups, tokens, rows, masked=self._masked)
+
+    def exact(self, groups: Iterable[Collection[int]], tokens: Sequence[int]) -> list[float | None]:
+        """The same, by exact ablation."""
+        return self._effects(groups, tokens, self._exact_rows, masked=False)
+
+    def _effects(
+        self,
+        groups: Iterable[Collection[int]],
+        tokens: Sequence[int],
+        rows: dict[Ids, Row],
+        *,
+        masked: bool,
+    ) -> list[float | None]:
+        wanted = [frozenset(one) for one in groups]
+        new = [one for one in dict.fromkeys(wanted) if one and one not in rows]
+        if new:
+            ablations = [Ablation(one) for one in new]
+            found = self._scorer.score(ablations, recompute="question" if masked else None)
+            rows.update(
+                (one, row) for one, row in zip(new, found.changes, strict=True) if row is not None
+            )
+        return [_total(rows, one, tokens) for one in wanted]
+
+
+def _total(rows: Mapping[Ids, Row], group: Ids, tokens: Sequence[int]) -> float | None:
+    if not group:
+        return 0.0
+    row = rows.get(group)
+    return None if row is None else sum(row[i] for i in tokens)
