@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -12,6 +12,8 @@ from attribot_rag.context.ablation import Ablation
 from attribot_rag.context.document import Document, Source
 from attribot_rag.context.duplicates import group_duplicates
 from attribot_rag.context.locating import Locator
+from attribot_rag.context.location import Location
+from attribot_rag.context.parts import find_parts
 from attribot_rag.context.places import Places, merge
 from attribot_rag.context.retrieved import find_turns, whole_context
 from attribot_rag.context.splitting import Splitter, make_splitter, split_spans
@@ -51,7 +53,9 @@ class Context:
 
     `sources` are in the order of their first place, each with its index as id. `regions` are the
     characters of the prompt that documents take up, `conversation` those of earlier turns;
-    `not_located` the indices of the documents that were not found in the prompt.
+    `not_located` the indices of the documents that were not found in the prompt. `partly_located`
+    tells of documents of which only parts stand there (cut or thinned out by the application), by
+    their indices, how much that is: the share of their characters, white space aside, in (0, 1).
     """
 
     documents: tuple[Document, ...]
@@ -60,6 +64,7 @@ class Context:
     regions: tuple[Interval, ...]
     not_located: tuple[int, ...]
     conversation: tuple[Interval, ...] = ()
+    partly_located: Mapping[int, float] = field(default_factory=dict)
 
     @property
     def present(self) -> tuple[int, ...]:
@@ -138,11 +143,16 @@ def locate_context(
     if isinstance(documents, str | Mapping | Document) or not documents:
         raise InvalidInput(f"documents={documents!r}; pass a list of at least one document")
     known = tuple(Document.of(document) for document in documents)
+    conversation = find_turns(prompt.text, earlier_turns)
     locator = Locator(prompt.text, threshold=options.fuzzy_threshold)
+    whole = {index: locator.locate(document.text) for index, document in enumerate(known)}
+    parts = find_parts(
+        locator.normalised,
+        {index: known[index].text for index, places in whole.items() if not places},
+        [*((one.start, one.end) for places in whole.values() for one in places), *conversation],
+    )
     located = [
-        (index, location)
-        for index, document in enumerate(known)
-        for location in locator.locate(document.text)
+        (index, location) for index, places in (whole | parts).items() for location in places
     ]
     found = {index for index, _ in located}
     if not found:
@@ -165,8 +175,16 @@ def locate_context(
         sources=tuple(_sources(prompt.text, places, options.duplicate_threshold)),
         regions=tuple(merge((location.start, location.end) for _, location in located)),
         not_located=tuple(index for index in range(len(known)) if index not in found),
-        conversation=find_turns(prompt.text, earlier_turns),
+        conversation=conversation,
+        partly_located={index: _share(known[index].text, parts[index]) for index in sorted(parts)},
     )
+
+
+def _share(document: str, parts: Sequence[Location]) -> float:
+    """How much of a document its parts are, in characters that are no white space."""
+    spans = (part.document_span for part in parts)
+    held = sum(len("".join(document[slice(*span)].split())) for span in spans if span)
+    return held / len("".join(document.split()))
 
 
 def _sources(prompt: str, places: Places, duplicate_threshold: float) -> list[Source]:

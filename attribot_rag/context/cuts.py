@@ -61,7 +61,7 @@ def kept_pieces(
     done = 0
     for index in range(cut.left, cut.right):
         start, end = prompt.spans[index]
-        kept = _without(max(start, done), end, cut.removed)
+        kept = without(max(start, done), end, cut.removed)
         text = "".join(prompt.text[a:b] for a, b in kept)
         done = max(done, end)
         if prompt.ids[index] in boundary_ids and text == prompt.text[start:end]:
@@ -75,7 +75,7 @@ def kept_pieces(
         yield run
 
 
-def _without(start: int, end: int, removed: Sequence[Interval]) -> list[Interval]:
+def without(start: int, end: int, removed: Sequence[Interval]) -> list[Interval]:
     """The characters [start, end) less the removed intervals."""
     kept = []
     for first, last in removed:

@@ -12,6 +12,7 @@ from rapidfuzz.distance import OSA, Indel
 # Scripts that put no spaces between words (Thai to Khmer, Japanese, Chinese): by character.
 _UNSPACED = r"\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff"
 _WORD = re.compile(rf"[{_UNSPACED}]|[^\W{_UNSPACED}]+")
+_UNSPACED_LETTER = re.compile(f"[{_UNSPACED}]")
 _SHINGLE_WORDS = 3
 _COMMON_SHINGLE = 32
 _LONG_WORD = 6
@@ -21,6 +22,11 @@ _SAME_SOUND = ({"s", "z"}, {"c", "s"}, {"i", "y"})  # organise, defence, tyre
 def words(text: str) -> list[str]:
     """Words of a text; single characters in scripts without spaces."""
     return _WORD.findall(text)
+
+
+def num_unspaced(text: str) -> int:
+    """How many characters of a text are of a script without spaces."""
+    return len(_UNSPACED_LETTER.findall(text))
 
 
 def group_duplicates(texts: Sequence[str], *, threshold: float) -> list[list[int]]:

@@ -2,44 +2,32 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from bisect import bisect_left
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal
 
 from rapidfuzz import fuzz
-from rapidfuzz.distance import Indel
+from rapidfuzz.distance import Levenshtein
 
 from attribot_rag.context.collapsing import Collapsed
+from attribot_rag.context.duplicates import words
+from attribot_rag.context.location import Location, character_map, located
+from attribot_rag.context.normalised import Normalised, folded
 from attribot_rag.context.tokens import Interval
 
 _NUMBER = re.compile(r"\d+")
 _MAX_SLACK = 200
-
-
-@dataclass(frozen=True)
-class Location:
-    """One place of a document in the prompt: characters [start, end) of the prompt.
-
-    `offsets[i]` is the prompt's character for character `i` of the document, one more than the
-    document is long, never decreasing.
-    """
-
-    start: int
-    end: int
-    offsets: range | tuple[int, ...]
-    method: Literal["exact", "whitespace", "fuzzy"]
-
-    def document_offset(self, prompt_offset: int) -> int:
-        """The document's first character that stands at or after this prompt character."""
-        return min(bisect_left(self.offsets, prompt_offset), len(self.offsets) - 1)
+# Shorter texts say the same by chance where neither case nor punctuation counts.
+_MIN_WORDS = 3
+_MIN_LETTERS = 8
 
 
 class Locator:
-    """Searches one prompt: exactly, then with white space normalised, then fuzzily.
+    """Searches one prompt for whole documents: exactly, then without what applications change.
 
+    That is white space, then case, mark-up, typography and Unicode forms, then a few characters.
     `threshold` is the least similarity (rapidfuzz partial ratio, 0 to 1) of a fuzzy location.
     """
 
@@ -61,7 +49,8 @@ class Locator:
             self._exact(start, lead, stripped, document)
             for start in find_all(self._prompt, stripped)
         ]
-        found = found or self._ignoring_space(document) or self._fuzzy(document)
+        found = found or self._ignoring_space(document) or self._ignoring_form(document)
+        found = found or self._fuzzy(document)
         alone = [place for place in found if stands_alone(self._prompt, place.start, place.end)]
         return alone or found
 
@@ -95,23 +84,40 @@ class Locator:
             locations.append(Location(places[0], last, offsets, "whitespace"))
         return locations
 
+    @cached_property
+    def normalised(self) -> Normalised:
+        """The prompt's letters and digits."""
+        return Normalised.of(self._prompt)
+
+    def _ignoring_form(self, document: str) -> list[Location]:
+        needle = Normalised.of(document)
+        length = len(needle.text)
+        if not _has_form(document):
+            return []
+        return [
+            located(needle, self.normalised, (0, start, length), "normalised")
+            for start in find_all(self.normalised.text, needle.text)
+            if self.normalised.whole_characters(start, start + length)
+        ]
+
+    @cached_property
+    def _folded(self) -> str:
+        return folded(self._prompt)
+
     def _fuzzy(self, document: str) -> list[Location]:
         if len(document) > len(self._prompt):
             return []
-        found = fuzz.partial_ratio_alignment(
-            document, self._prompt, score_cutoff=100 * self._threshold
-        )
+        alike, prompt = document, self._prompt
+        if _has_form(document):
+            alike, prompt = folded(document), self._folded
+        found = fuzz.partial_ratio_alignment(alike, prompt, score_cutoff=100 * self._threshold)
         if found is None:
             return []
-        start, end = self._fitted(document, found.dest_start, found.dest_end)
+        start, end = self._fitted(alike, prompt, found.dest_start, found.dest_end)
         passage = self._prompt[start:end]
         if not set(_NUMBER.findall(passage)) <= set(_NUMBER.findall(document)):
             return []
-        offsets = [len(passage)] * (len(document) + 1)
-        for step in Indel.opcodes(document, passage):
-            width = step.dest_end - step.dest_start
-            for index in range(step.src_start, step.src_end):
-                offsets[index] = step.dest_start + min(index - step.src_start, width)
+        offsets = _from_word_starts(document, passage, character_map(document, passage))
         return [
             Location(
                 start, start + len(passage), tuple(start + offset for offset in offsets), "fuzzy"
@@ -119,19 +125,58 @@ class Locator:
             for start in find_all(self._prompt, passage)
         ]
 
-    def _fitted(self, document: str, start: int, end: int) -> Interval:
+    def _fitted(self, document: str, prompt: str, start: int, end: int) -> Interval:
         """The passage with its ends moved to where the document's are.
 
-        The alignment's window is as long as the document, but text was added or left out.
+        The alignment's window is as long as the document, but text was added or left out. A word
+        of which a letter was changed is not cut.
         """
         slack = min(_MAX_SLACK, int((1 - self._threshold) * len(document)) + 1)
-        ends = range(max(start, end - slack), min(len(self._prompt), end + slack) + 1)
-        end = min(ends, key=lambda end: (Indel.distance(document, self._prompt[start:end]), end))
+        ends = range(max(start, end - slack), min(len(prompt), end + slack) + 1)
+        end = min(ends, key=lambda end: (Levenshtein.distance(document, prompt[start:end]), end))
         starts = range(max(0, start - slack), min(end, start + slack) + 1)
         start = min(
-            starts, key=lambda start: (Indel.distance(document, self._prompt[start:end]), -start)
+            starts, key=lambda start: (Levenshtein.distance(document, prompt[start:end]), -start)
         )
-        return start, end
+        first, last = start, end
+        while _within_word(prompt, first):
+            first -= 1
+        while _within_word(prompt, last):
+            last += 1
+        return min(
+            itertools.product((first, start), (last, end)),
+            key=lambda ends: Levenshtein.distance(document, prompt[slice(*ends)]),
+        )
+
+
+def _has_form(document: str) -> bool:
+    """Whether a text is long enough to be the same in another form."""
+    letters = sum(map(str.isalnum, document))
+    return letters >= _MIN_LETTERS and len(words(document)) >= _MIN_WORDS
+
+
+def _from_word_starts(document: str, passage: str, offsets: list[int]) -> list[int]:
+    """Offsets that begin no word of the document inside a word of the passage.
+
+    Unless letters of the word before it stand in the same one.
+    """
+    moved, taken = list(offsets), 0
+    for index, letter in enumerate(document):
+        if not letter.isalnum():
+            continue
+        place = offsets[index]
+        if not document[index - 1 : index].isalnum():
+            while place > taken and _within_word(passage, place):
+                place -= 1
+            moved[index] = place
+        taken = max(taken, min(offsets[index] + 1, offsets[index + 1]))
+    for index in range(len(moved) - 1, 0, -1):
+        moved[index - 1] = min(moved[index - 1], moved[index])
+    return moved
+
+
+def _within_word(text: str, index: int) -> bool:
+    return text[index - 1 : index].isalnum() and text[index : index + 1].isalnum()
 
 
 def stands_alone(prompt: str, start: int, end: int) -> bool:

@@ -1,0 +1,154 @@
+"""Where a document stands in the prompt, and which of its characters stands where."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Literal
+
+from rapidfuzz.distance import Levenshtein
+
+from attribot_rag.context.normalised import Normalised, folded, unified
+from attribot_rag.context.tokens import Interval
+
+# What stands between two words up to where the mark-up or quotation of the second begins.
+_CLOSING = re.compile(r"\A.*[\s.,;:!?…。、，！？]", re.DOTALL)
+
+Method = Literal["exact", "whitespace", "normalised", "fuzzy", "part"]
+
+
+@dataclass(frozen=True)
+class Location:
+    """One place of a document in the prompt: characters [start, end) of the prompt.
+
+    `offsets[i]` is the prompt's character for character `i` of the document, one more than the
+    document is long, never decreasing. Of a part, only the characters `document_span` [start, end)
+    of the document stand there; those before it map onto `start`, those after it onto `end`.
+    """
+
+    start: int
+    end: int
+    offsets: range | tuple[int, ...]
+    method: Method
+    document_span: Interval | None = None
+
+    def document_offset(self, prompt_offset: int) -> int:
+        """The document's first character that stands at or after this prompt character."""
+        first, last = self.document_span or (0, len(self.offsets) - 1)
+        return min(max(bisect_left(self.offsets, prompt_offset), first), last)
+
+
+def located(
+    document: Normalised,
+    prompt: Normalised,
+    run: tuple[int, int, int],
+    method: Literal["normalised", "part"],
+) -> Location:
+    """The location of a run (first in the document, first in the prompt, length) of equal text.
+
+    The run is in characters of the normalised texts; punctuation that both have around it belongs
+    to the location.
+    """
+    first, start, length = run
+    lead = document.source[_end_before(document, first) : document.origins[first]]
+    before = _claimed(
+        (_CLOSING.sub("", lead) if first else lead)[::-1],
+        prompt.source[_end_before(prompt, start) : prompt.origins[start]][::-1],
+    )
+    last = document.origins[first + length - 1] + 1
+    end = prompt.origins[start + length - 1] + 1
+    after = _claimed(
+        document.source[last : _start_after(document, first + length)],
+        prompt.source[end : _start_after(prompt, start + length)],
+    )
+    document_span = document.origins[first] - before[0], last + after[0]
+    span = prompt.origins[start] - before[1], end + after[1]
+    anchors = [
+        (document_span[0], span[0]),
+        *_anchors(document, prompt, run),
+        (document_span[1], span[1]),
+    ]
+    offsets = [span[0]] * document_span[0]
+    for (at, place), (next_at, next_place) in pairwise(anchors):
+        if next_at > at:
+            offsets += _between(document.source[at:next_at], prompt.source[place:next_place], place)
+            offsets[at] = place
+    offsets += [span[1]] * (len(document.source) + 1 - len(offsets))
+    whole = method == "normalised"
+    return Location(*span, tuple(offsets), method, None if whole else document_span)
+
+
+def character_map(text: str, other: str) -> list[int]:
+    """For each character of a text, and its end, the place in another that differs a little.
+
+    A replaced character maps onto what stands in its place, one that was left out onto what
+    follows; case and the kind of quotes, dashes and white space make no difference.
+    """
+    places = [len(other)] * (len(text) + 1)
+    for step in Levenshtein.opcodes(folded(text), folded(other)):
+        for index in range(step.src_start, step.src_end):
+            places[index] = min(step.dest_start + index - step.src_start, step.dest_end)
+    return places
+
+
+def _anchors(
+    document: Normalised, prompt: Normalised, run: tuple[int, int, int]
+) -> Iterator[tuple[int, int]]:
+    """Kept characters of the document with their place in the prompt, ascending.
+
+    A word that follows white space in the document begins after the white space in the prompt, so
+    that mark-up which opens before a word stays with it.
+    """
+    first, start, length = run
+    done = -1
+    for step in range(length):
+        at, place = document.origins[first + step], prompt.origins[start + step]
+        if at == done:
+            continue
+        done = at
+        if step and document.source[at - 1 : at].isspace():
+            gap = prompt.source[prompt.origins[start + step - 1] + 1 : place]
+            place -= len(gap) - _end_of_space(gap)
+        yield at, place
+
+
+def _end_of_space(gap: str) -> int:
+    """Where the last white space of a text ends."""
+    return max((index + 1 for index, one in enumerate(gap) if one.isspace()), default=len(gap))
+
+
+def _between(text: str, other: str, place: int) -> list[int]:
+    """Places for the characters of a kept character with the dropped ones after it."""
+    if len(text) == len(other):
+        return list(range(place, place + len(text)))
+    return [place + offset for offset in character_map(text, other)[:-1]]
+
+
+def _end_before(text: Normalised, index: int) -> int:
+    return text.origins[index - 1] + 1 if index else 0
+
+
+def _start_after(text: Normalised, index: int) -> int:
+    return text.origins[index] if index < len(text.origins) else len(text.source)
+
+
+def _claimed(document: str, prompt: str) -> tuple[int, int]:
+    """How many of both texts' first characters are punctuation that both have.
+
+    The document's may lack in the prompt (mark-up that was stripped), not the other way round.
+    """
+    known = [(one, at + 1) for at, character in enumerate(document) for one in unified(character)]
+    found = [(one, at + 1) for at, character in enumerate(prompt) for one in unified(character)]
+    step, claimed = 0, (0, 0)
+    for character, end in found:
+        while step < len(known) and known[step][0] != character:
+            step += 1
+        if step == len(known):
+            break
+        if character != " ":
+            claimed = known[step][1], end
+        step += 1
+    return claimed
