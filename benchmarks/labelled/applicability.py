@@ -27,7 +27,7 @@ from attribot_rag.context.tokens import Interval
 from attribot_rag.generation import Generation
 from attribot_rag.methods.sentences import answer_sentences
 from attribot_rag.scoring import Scorer
-from benchmarks.labelled.cases import Case, Citation, Expected
+from benchmarks.labelled.cases import BETWEEN, Case, Citation, Expected
 from benchmarks.labelled.remembering import RememberingAttributor
 
 LEAST = 3.0
@@ -118,7 +118,9 @@ class _Measure:
     def _place(self, source: Citation) -> Interval:
         """Where the labelled text stands in the prompt."""
         text = self.scorer.context.prompt.text
-        start = text.index(self.case.shown[source.document])
+        before = self.case.shown[: source.document]
+        start = text.index(self.case.context)
+        start += sum(len(document.strip()) + len(BETWEEN) for document in before)
         pattern = r"\s+".join(map(re.escape, source.shown.split()))
         found = re.search(pattern, text[start:])
         assert found is not None

@@ -11,6 +11,7 @@ from attribot_rag.language_model import Message
 from attribot_rag.prompting import rag_prompt
 
 Split = Literal["calibration", "held_out"]
+BETWEEN = "\n\n"
 SPLITS: tuple[Split, ...] = ("calibration", "held_out")
 
 
@@ -64,14 +65,18 @@ class Case:
     expected: tuple[Expected, ...]
 
     @property
+    def context(self) -> str:
+        """The documents as they stand in the prompt, one after the other."""
+        return BETWEEN.join(text.strip() for text in self.shown)
+
+    @property
     def prompt(self) -> list[Message]:
         """The chat messages that the model is given."""
         if not self.messages:
             prompt = rag_prompt(self.question, [Document(text) for text in self.shown], chat=True)
             assert isinstance(prompt, list)
             return prompt
-        joined = "\n\n".join(self.shown)
         return [
-            {**message, "content": str(message["content"]).replace("{documents}", joined)}
+            {**message, "content": str(message["content"]).replace("{documents}", self.context)}
             for message in self.messages
         ]
