@@ -8,19 +8,41 @@ from itertools import accumulate, pairwise
 
 import sentencex
 
+from attribot_rag.context.structure import blocks
 from attribot_rag.errors import InvalidInput
 
 Splitter = Callable[[str], Sequence[str]]
 
 # Halves of pairs, which a broken text may hold and which sentencex cannot take.
 _SURROGATE = re.compile("[\ud800-\udfff]")
+_MARK = re.compile(r"\s*(?:[-*+•‣◦▪#>]+|\(?(?:\d{1,3}|[A-Za-z])[.)])\s*")
+_CLOSING = re.compile(r"[*_`\"”»)\]]+(?:\s+|\Z)")
 _PARAGRAPH = re.compile(r".+?(?:\n[ \t\r]*\n\s*|\Z)", re.DOTALL)
 
 
 def sentences(text: str, language: str = "en") -> list[str]:
-    """Sentences by sentencex, which knows the abbreviations of many languages."""
-    pieces = sentencex.segment(language, _SURROGATE.sub("?", text))
-    ends = [0, *accumulate(map(len, pieces))]
+    """Sentences by sentencex, which knows the abbreviations of many languages.
+
+    Headings, list items and rows of tables are no part of a sentence before or after them; a row is
+    a piece as it is. A number or mark that stands before an item stays with it.
+    """
+    pieces: list[str] = []
+    for block in blocks(text):
+        for piece in [block.text] if block.row else _segmented(block.text, language):
+            if pieces and _MARK.fullmatch(pieces[-1]):
+                pieces[-1] += piece
+            else:
+                pieces.append(piece)
+    return pieces
+
+
+def _segmented(text: str, language: str) -> list[str]:
+    """The sentences of a block; emphasis and quotations that close at an end belong to it."""
+    ends = list(accumulate(map(len, sentencex.segment(language, _SURROGATE.sub("?", text)))))
+    for index, end in enumerate(ends):
+        closing = _CLOSING.match(text, end) if end and not text[end - 1].isspace() else None
+        ends[index] = closing.end() if closing else end
+    ends = sorted({0, *ends})
     return [text[start:end] for start, end in pairwise(ends)]
 
 

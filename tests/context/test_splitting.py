@@ -61,3 +61,106 @@ def test_a_splitter_must_give_texts() -> None:
 def test_unknown_units_are_answered_with_the_known(unit: str) -> None:
     with pytest.raises(InvalidInput, match="choose one of sentence, paragraph, document"):
         make_splitter(unit, "en")
+
+
+STRUCTURED = """# Fees
+
+Members pay
+less. Others pay
+more, since 1648
+or so.
+
+| Year | Fee |
+|------|-----|
+| 2020 | 5. Reduced. |
+| 2021 | 6 |
+
+To be paid:
+- in cash. At the desk.
+- by card,
+  at any time
+* by post
+• or not at all
+
+1. First do this.
+2. Then that.
+   And more.
+2) Or this
+
+**Note**
+Signed
+------
+It is so. 1. One thing. 2. Another thing."""
+
+
+def test_headings_items_and_rows_are_pieces_of_their_own() -> None:
+    spans = split_spans(STRUCTURED, make_splitter("sentence", "en"))
+    assert "".join(STRUCTURED[start:end] for start, end in spans) == STRUCTURED
+    assert [STRUCTURED[start:end].strip() for start, end in spans] == [
+        "# Fees",
+        *("Members pay\nless.", "Others pay\nmore, since 1648\nor so."),
+        "| Year | Fee |\n|------|-----|",
+        "| 2020 | 5. Reduced. |",
+        "| 2021 | 6 |",
+        "To be paid:",
+        *("- in cash.", "At the desk.", "- by card,\n  at any time", "* by post"),
+        "• or not at all",
+        *("1. First do this.", "2. Then that.", "And more.", "2) Or this"),
+        *("**Note**", "Signed\n------", "It is so.", "1. One thing.", "2. Another thing."),
+    ]
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        ["Name\tAge\tTown\n", "Bo\t3\tX. Y.\n", "Al\t\tZ"],
+        ["a,b,c\r\n", "1,2,3\r\n", "4,5,6\r\n"],
+        ["a;b;c\n", "1;2.5;3\n", "4;5;6\n"],
+        ["| a | b |\n", "| 1 | 2 |\n"],
+        ["a | b\n:--|--:\n", "1 | 2\n", "3 | 4"],
+    ],
+)
+def test_lines_with_the_same_number_of_cells_are_rows(rows: list[str]) -> None:
+    assert sentences("".join(rows)) == rows
+    assert sentences(f"So:\n{''.join(rows)}".rstrip() + "\nEnd.")[0] == "So:\n"
+
+
+@pytest.mark.parametrize(
+    "wrapped",
+    [
+        "The salt, the fish, and wood\nwere here, there, and everywhere\nas he, she, and I saw.",
+        "It was founded in\n1648. The treaty",
+        "The harbour, which had been\nclosed - for two winters -\nwas open.",
+        "Either a | b\nor b | a.",
+        "One\ntwo\nthree.",
+    ],
+)
+def test_wrapped_prose_is_not_cut_at_the_ends_of_lines(wrapped: str) -> None:
+    assert not any(piece.endswith("\n") for piece in sentences(wrapped)[:-1])
+
+
+@pytest.mark.parametrize("number", ["1.", "12)", "(3)", "a)", "-", "*", "#"])
+def test_a_number_is_no_piece_of_its_own(number: str) -> None:
+    assert sentences(f"{number} The fee is due.") == [f"{number} The fee is due."]
+    assert sentences(f"{number}\n\nThe fee is due.") == [f"{number}\n\nThe fee is due."]
+    assert sentences(f"It is so.\n{number} The fee.")[-1].endswith("The fee.")
+
+
+def test_what_closes_at_the_end_of_a_sentence_belongs_to_it() -> None:
+    assert sentences("**The fee is due.** Pay it.") == ["**The fee is due.** ", "Pay it."]
+    assert sentences("“_Come in._” He left.") == ["“_Come in._” ", "He left."]
+
+
+@pytest.mark.parametrize(
+    ("language", "pieces"),
+    [
+        ("en", ["条約は署名された。", "船は川を上った！", "本当？", "はい。"]),
+        ("en", ["条约已签署！", "费用是3.5元。", "真的吗？", "是的。"]),
+        ("en", ["He came at 5 p.m. ", "Dr. Braun left."]),
+        ("de", ["Das gilt z. B. am 3. Mai. ", "Dr. Braun ging."]),
+        ("en", ["M. Dupont est venu. ", "Il est parti."]),
+        ("es", ["Viven, p. ej., en EE. UU. ahora. ", "El Sr. Ruiz no."]),
+    ],
+)
+def test_sentences_of_other_languages(language: str, pieces: list[str]) -> None:
+    assert sentences("".join(pieces), language) == pieces
