@@ -8,7 +8,7 @@ from benchmarks.labelled.cases import SPLITS, Case, Split
 from benchmarks.labelled.facts import LANGUAGES, Stock
 from benchmarks.labelled.kinds import KINDS
 
-CASES_PER_KIND = 12
+CASES_PER_KIND = 8
 # Of the kinds' number and the attributes' no multiple of one another: all attributes get used.
 _STEP = 5
 
