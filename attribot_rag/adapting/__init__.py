@@ -5,7 +5,7 @@ from attribot_rag.adapting.attributing import Attributing, Mode
 from attribot_rag.adapting.deduplicating import Kept, remove_duplicates
 from attribot_rag.adapting.outcome import MAX_SUMMARY_BYTES, Outcome
 from attribot_rag.adapting.runs import AttributedRun, Results
-from attribot_rag.adapting.standing import part_standing_in, standing_in
+from attribot_rag.adapting.standing import standing_in
 from attribot_rag.adapting.worker import Worker
 
 __all__ = [
@@ -19,7 +19,6 @@ __all__ = [
     "Outcome",
     "Results",
     "Worker",
-    "part_standing_in",
     "remove_duplicates",
     "standing_in",
 ]

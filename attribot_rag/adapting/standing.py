@@ -4,37 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from attribot_rag.context.splitting import sentences, split_spans
-
-_MIN_PART = 20
+from attribot_rag.context.locating import Locator
+from attribot_rag.context.parts import find_parts
 
 
 def standing_in(prompt: str, texts: Collection[str]) -> frozenset[str]:
-    """Those of the texts that the prompt holds, whatever became of their white space.
+    """Those of the texts that the prompt holds, or a part of, whatever became of their form.
 
-    It only tells whose prompt is whose; where a document stands is found by the core, which also
-    knows texts that a template changed a little.
+    It tells whose prompt is whose: a text of which nothing stands there but what another one of
+    them holds as a whole does not. Where a document stands is found by the core, which also knows
+    texts that a template changed a little.
     """
     plain = _plain(prompt)
-    return frozenset(text for text in texts if _plain(text) in plain)
-
-
-def part_standing_in(prompt: str, text: str) -> str:
-    """The text, or the longest run of its sentences that the prompt holds; '' without any.
-
-    Frameworks cut texts that are too long for one prompt.
-    """
-    plain = _plain(prompt)
-    if _plain(text) in plain:
-        return text
-    spans = split_spans(text, sentences)
-    best, first = "", 0
-    for last, (_, end) in enumerate(spans):
-        while first <= last and _plain(text[spans[first][0] : end]) not in plain:
-            first += 1
-        part = text[spans[first][0] : end] if first <= last else ""
-        best = max(best, part, key=len)
-    return best if len(best.strip()) >= _MIN_PART else ""
+    whole = {text for text in texts if _plain(text) in plain}
+    rest = sorted(set(texts) - whole)
+    if not rest:
+        return frozenset(whole)
+    locator = Locator(prompt, threshold=1)
+    places = {text: locator.locate(text) for text in texts}
+    covered = [(one.start, one.end) for found in places.values() for one in found]
+    absent = {index: text for index, text in enumerate(rest) if not places[text]}
+    parts = find_parts(locator.normalised, absent, covered)
+    here = {text for index, text in enumerate(rest) if places[text] or index in parts}
+    return frozenset(whole | here)
 
 
 def _plain(text: str) -> str:

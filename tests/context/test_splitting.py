@@ -148,7 +148,7 @@ def test_a_number_is_no_piece_of_its_own(number: str) -> None:
 
 def test_what_closes_at_the_end_of_a_sentence_belongs_to_it() -> None:
     assert sentences("**The fee is due.** Pay it.") == ["**The fee is due.** ", "Pay it."]
-    assert sentences("“_Come in._” He left.") == ["“_Come in._” ", "He left."]
+    assert sentences("_Come in._ He left.") == ["_Come in._ ", "He left."]
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ from attribot_rag.adapting import (
     Attributing,
     Outcome,
     Results,
-    part_standing_in,
+    standing_in,
 )
 
 logger = logging.getLogger(__name__)
@@ -189,13 +189,13 @@ class Finishing:
             then(attributing.results.wait(run_id))
 
     def _documents(self, call: Call) -> list[Document]:
-        """The nodes in the call's prompt, or what of them LlamaIndex put there."""
+        """The nodes that LlamaIndex put into the call's prompt, as a whole or in part."""
         nodes = self._synthesis.nodes
         whole = [document_of(one.node, with_metadata=self._with_metadata) for one in nodes]
         if len(self._synthesis.calls) == 1:
             return whole
-        parts = ((one, part_standing_in(call.prompt, one.text)) for one in whole)
-        return [Document(part, one.id, one.metadata) for one, part in parts if part]
+        here = standing_in(call.prompt, {one.text for one in whole})
+        return [one for one in whole if one.text in here]
 
     def _said(self, call: Call) -> list[str]:
         """Texts that stand in the prompt as they are, whatever stands between them."""
