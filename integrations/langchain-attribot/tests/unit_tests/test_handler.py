@@ -4,6 +4,7 @@ import asyncio
 import json
 import logging
 import warnings
+from collections.abc import Callable
 from typing import Any, TypedDict
 from uuid import uuid4
 
@@ -294,6 +295,42 @@ def test_a_retriever_within_a_retriever_counts_once(
     summary = attributed(rag(retriever, tiny_chat).invoke(QUESTION, {"callbacks": [handler]}))
     assert [one["id"] for one in summary["documents"]] == ["lighthouse"]
     assert summary["documents"][0]["metadata"]["rank"] == 0
+
+
+CHANGES: dict[str, Callable[[str], str]] = {
+    "cut": lambda text: text[:55] + "...",
+    "cut without a mark": lambda text: text[:55],
+    "lowercased": str.lower,
+    "Markdown stripped": lambda text: text.replace("**", "").replace("# ", ""),
+    "wrapped": lambda text: "\n".join(text.split()),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
+def test_documents_that_the_chain_changes_are_located(
+    tiny_chat: ChatHuggingFace,
+    handler: AttributionCallbackHandler,
+    change: Callable[[str], str],
+) -> None:
+    texts = [one.page_content.replace("The", "**The**") for one in DOCUMENTS]
+    given = [
+        one.model_copy(update={"page_content": text})
+        for one, text in zip(DOCUMENTS, texts, strict=True)
+    ]
+
+    def formatted(documents: list[Document]) -> str:
+        return "\n\n".join(change(one.page_content) for one in documents)
+
+    chain = {"context": Given(documents=given) | formatted, "question": RunnablePassthrough()} | (
+        PROMPT | tiny_chat
+    )
+    summary = attributed(chain.invoke(QUESTION, config={"callbacks": [handler]}))
+    assert sorted(one["id"] for one in summary["documents"]) == ["ferry", "lighthouse"]
+    assert all(one["located"] for one in summary["documents"])
+    assert len(summary["sources"]) == 4
+    shown = " ".join(change(text) for text in texts)
+    assert all(one["text"] in shown for one in summary["sources"])
+    assert sorted(one["documents"] for one in summary["sources"]) == [[0], [0], [1], [1]]
 
 
 def test_a_step_that_changes_documents_is_followed(
