@@ -15,7 +15,7 @@ Splitter = Callable[[str], Sequence[str]]
 
 # Halves of pairs, which a broken text may hold and which sentencex cannot take.
 _SURROGATE = re.compile("[\ud800-\udfff]")
-_MARK = re.compile(r"\s*(?:[-*+•‣◦▪#>]+|\(?(?:\d{1,3}|[A-Za-z])[.)])\s*")
+_MARK = re.compile(r"\s*(?:[-*+•‣◦▪>]|#{1,6}|\(?(?:\d{1,3}|[A-Za-z])[.)])\s*")
 _CLOSING = re.compile(r"[*_`\"”»)\]]+(?:\s+|\Z)")
 _PARAGRAPH = re.compile(r".+?(?:\n[ \t\r]*\n\s*|\Z)", re.DOTALL)
 
@@ -24,12 +24,14 @@ def sentences(text: str, language: str = "en") -> list[str]:
     """Sentences by sentencex, which knows the abbreviations of many languages.
 
     Headings, list items and rows of tables are no part of a sentence before or after them; a row is
-    a piece as it is. A number or mark that stands before an item stays with it.
+    a piece as it is. A number or mark that stands before an item stays with it, and what
+    holds no letter or digit (a rule) with what stands before it.
     """
     pieces: list[str] = []
     for block in blocks(text):
         for piece in [block.text] if block.row else _segmented(block.text, language):
-            if pieces and _MARK.fullmatch(pieces[-1]):
+            says_nothing = not any(map(str.isalnum, piece)) and not _MARK.fullmatch(piece)
+            if pieces and (says_nothing or _MARK.fullmatch(pieces[-1])):
                 pieces[-1] += piece
             else:
                 pieces.append(piece)

@@ -146,6 +146,10 @@ def test_a_number_is_no_piece_of_its_own(number: str) -> None:
     assert sentences(f"It is so.\n{number} The fee.")[-1].endswith("The fee.")
 
 
+def test_a_rule_goes_with_what_stands_before_it() -> None:
+    assert sentences("It is.\n\n---\n\nIt was.\n***\n") == ["It is.\n\n---\n\n", "It was.\n***\n"]
+
+
 def test_what_closes_at_the_end_of_a_sentence_belongs_to_it() -> None:
     assert sentences("**The fee is due.** Pay it.") == ["**The fee is due.** ", "Pay it."]
     assert sentences("_Come in._ He left.") == ["_Come in._ ", "He left."]
