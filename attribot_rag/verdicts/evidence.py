@@ -9,9 +9,7 @@ from dataclasses import dataclass
 from attribot_rag.methods import Scores
 from attribot_rag.methods.base import Row
 from attribot_rag.verdicts.options import VerdictOptions
-from attribot_rag.verdicts.outliers import outliers
 
-_FEW = 4
 _ENOUGH_SCORES = 8
 _ENOUGH_PAIRS = 4
 _TO_DEVIATION = 1.4826  # a normal distribution's standard deviation by its median deviation
@@ -21,12 +19,12 @@ _TO_DEVIATION = 1.4826  # a normal distribution's standard deviation by its medi
 class Evidence:
     """Effects on one sentence in nats: `effects` of each scored source, `reliance` of the context.
 
-    `sample` are scores of one kind, exact or masked, among which outliers are looked for. `noise`
-    is how far scores of what is no cause are from 0.
+    `own` is what a source is worth to the tokens for which it is worth more than any other source.
+    `noise` is how far scores of what is no cause are from 0.
     """
 
     effects: Mapping[int, float]
-    sample: Mapping[int, float]
+    own: Mapping[int, float]
     reliance: float
     noise: float
 
@@ -35,33 +33,38 @@ class Evidence:
         """The sums over a sentence's tokens."""
         effects = _totals(scores.token_scores, tokens)
         sample = effects if scores.screened is None else _totals(scores.screened, tokens)
-        return cls(effects, sample, sum(reliance[i] for i in tokens), _noise(effects, sample))
-
-    def standing_out(self, options: VerdictOptions) -> tuple[int, ...]:
-        """Sources that are outliers, or carry most of what the context does; best first.
-
-        With four or fewer the test has no power: there all that are above the floor stand out.
-        """
-        effects = self.effects
-        if len(self.sample) > _FEW:
-            carrying = options.carrying_share * self.reliance
-            found = {one for one in effects if effects[one] >= carrying}
-            ids = list(self.sample)
-            places = outliers([self.sample[one] for one in ids], alpha=options.alpha)
-            found |= {ids[place] for place in places}
-        else:
-            found = set(effects)
-        floor = max(
-            options.min_effect,
-            options.noise_factor * self.noise,
-            options.min_share * max(effects.values(), default=0.0),
+        return cls(
+            effects,
+            _own(scores.token_scores, tokens),
+            sum(reliance[i] for i in tokens),
+            _noise(effects, sample),
         )
-        cited = (one for one in found if effects.get(one, 0.0) >= floor)
-        return tuple(sorted(cited, key=lambda one: (-effects[one], one)))
+
+    def cited(self, options: VerdictOptions) -> tuple[int, ...]:
+        """The best source, if its effect matters, and others with a part of their own; best first.
+
+        A source that gives the sentence another fact is worth much to the words of that fact, where
+        no other source is. What is only near, or speaks of the same, is worth a little everywhere.
+        """
+        floor = max(options.min_effect, options.noise_factor * self.noise)
+        above = [one for one, effect in self.effects.items() if effect >= floor]
+        ranked = sorted(above, key=lambda one: (-self.effects[one], one))
+        others = (one for one in ranked[1:] if self.own[one] >= options.min_own)
+        return (*ranked[:1], *others)
 
 
 def _totals(rows: Sequence[Row | None], tokens: Sequence[int]) -> dict[int, float]:
     return {index: sum(row[i] for i in tokens) for index, row in enumerate(rows) if row is not None}
+
+
+def _own(rows: Sequence[Row | None], tokens: Sequence[int]) -> dict[int, float]:
+    known = {index: row for index, row in enumerate(rows) if row is not None}
+    own = dict.fromkeys(known, 0.0)
+    for token in tokens:
+        best = max(known, key=lambda index: known[index][token], default=None)
+        if best is not None:
+            own[best] += max(0.0, known[best][token])
+    return own
 
 
 def _noise(effects: Mapping[int, float], sample: Mapping[int, float]) -> float:
@@ -75,7 +78,8 @@ def _noise(effects: Mapping[int, float], sample: Mapping[int, float]) -> float:
     if len(sample) >= _ENOUGH_SCORES:
         middle = statistics.median(sample.values())
         estimates.append(statistics.median(abs(one - middle) for one in sample.values()))
-    pairs = [abs(effects[one] - sample[one]) for one in sample if effects[one] != sample[one]]
+    known = effects.keys() & sample.keys()
+    pairs = [abs(effects[one] - sample[one]) for one in known if effects[one] != sample[one]]
     if len(pairs) >= _ENOUGH_PAIRS:
         estimates.append(statistics.median(pairs))
     return _TO_DEVIATION * max(estimates)

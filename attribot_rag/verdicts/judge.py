@@ -17,10 +17,11 @@ from attribot_rag.verdicts.joint import JointEffects
 from attribot_rag.verdicts.markers import audit
 from attribot_rag.verdicts.options import VerdictOptions
 from attribot_rag.verdicts.origins import Origin, Origins
-from attribot_rag.verdicts.redundancy import find_group
+from attribot_rag.verdicts.redundancy import Group, find_group
 from attribot_rag.verdicts.sentences import Sentence, sentences_of
 
 _NUM_LIKELY = 4
+_FEW = 10
 
 
 def judge(
@@ -119,38 +120,24 @@ class Judge:
         if whole is None:
             return unjudged
         evidence = Evidence.of(self._scores, sentence.tokens, whole)
-        cited = evidence.standing_out(options)
-        carried = sum(evidence.effects[one] for one in cited)
-        reliance = evidence.reliance
-        stake = max(carried, reliance)
-        plain = replace(unjudged, reliance=reliance, reason=None)
-        if stake < 2 * options.min_reliance:
-            origin = self._origin(index)
-            if origin is not None and origin.effect >= max(
-                options.min_origin, options.origin_ratio * stake
-            ):
+        plain = replace(unjudged, reliance=evidence.reliance, reason=None)
+        cited = evidence.cited(options)
+        if not cited:
+            origin = self._origin(index, evidence.reliance)
+            if origin is not None:
                 return replace(
                     plain,
                     kind="conversation" if origin.sentence is None else "follows",
                     effect=origin.effect,
                     follows=origin.sentence,
                 )
-        if stake < options.min_reliance:
-            if self._attribution.not_located:
-                return replace(plain, reason="not_located")
-            return replace(plain, kind="unsupported")
-        if carried < options.cited_share * reliance:
-            cited = ()
+        carried = sum(evidence.effects[one] for one in cited)
         grounded = replace(plain, kind="grounded", source_ids=cited, effect=carried)
-        if cited and carried >= options.explained_share * reliance:
+        if cited and carried >= options.explained_share * evidence.reliance:
             return grounded
-        group = find_group(
-            self._joint,
-            self._candidates(sentence, evidence),
-            sentence.tokens,
-            needed=options.explained_share * reliance,
-            options=options,
-        )
+        group = None
+        if evidence.reliance >= options.min_effect:
+            group = self._group(sentence, evidence)
         if group is not None and (group.relation != "together" or not cited):
             return replace(
                 plain,
@@ -159,17 +146,35 @@ class Judge:
                 relation=group.relation,
                 effect=group.effect,
             )
-        if cited:
+        if cited and carried >= options.cited_share * evidence.reliance:
             return grounded
+        if evidence.reliance < options.min_reliance:
+            if self._attribution.not_located:
+                return replace(plain, reason="not_located")
+            return replace(plain, kind="unsupported")
         return replace(plain, reason="budget" if self._exhausted else "scattered")
 
     @property
     def _exhausted(self) -> bool:
         return self._scorer.session.meter.exhausted
 
+    def _group(self, sentence: Sentence, evidence: Evidence) -> Group | None:
+        """Sources that carry a sentence together or each alone, if they can be told."""
+        needed = self._options.explained_share * evidence.reliance
+        found = find_group(
+            self._joint,
+            self._candidates(sentence, evidence),
+            sentence.tokens,
+            needed=needed,
+            options=self._options,
+        )
+        return None if found is None or found.effect < self._options.min_effect else found
+
     def _candidates(self, sentence: Sentence, evidence: Evidence) -> list[int]:
         """Sources that may carry a sentence, by all that is known without scoring more."""
         context = self._scorer.context
+        if len(context.present) <= _FEW:
+            return list(context.present)
         effects = evidence.effects
         effective = sorted(effects, key=lambda one: -effects[one])
         weights = self._scores.attention or ()
@@ -181,8 +186,17 @@ class Judge:
         ranked = (effective[:_NUM_LIKELY], alike[:_NUM_LIKELY], attended[:_NUM_LIKELY])
         return list(dict.fromkeys(chain.from_iterable(ranked)))
 
-    def _origin(self, index: int) -> Origin | None:
-        """The earlier sentence, or the conversation, that matters most to a sentence."""
-        if not index and not self._scorer.context.conversation:
+    def _origin(self, index: int, reliance: float) -> Origin | None:
+        """The earlier sentence, or the conversation, that a sentence comes from, if there is one.
+
+        It has to matter as much as the context, and is not asked for where that matters a lot.
+        """
+        options = self._options
+        asked = bool(index or self._scorer.context.conversation)
+        if not asked or reliance >= 2 * options.min_reliance:
             return None
-        return max(self._origins.find(index), key=lambda one: one.effect, default=None)
+        found = max(self._origins.find(index), key=lambda one: one.effect, default=None)
+        if found is None:
+            return None
+        least = options.min_turn if found.sentence is None else options.min_follows
+        return found if found.effect >= max(least, reliance) else None

@@ -54,11 +54,12 @@ class Origins:
         tokens = self._sentences[index].tokens
         if self._bare is None or self._after_all is None:
             return
+        after_all = self._sum(self._after_all, tokens)
+        if self._without_turns is not None:
+            yield Origin(None, after_all - self._sum(self._without_turns, tokens))
         # A first word after the prompt's end is another than after a sentence: it does not count.
         tokens = tokens[1:] or tokens
-        after_all = float(self._after_all[list(tokens)].sum())
-        if self._without_turns is not None:
-            yield Origin(None, after_all - float(self._without_turns[list(tokens)].sum()))
+        after_all = self._sum(self._after_all, tokens)
         earlier = [i for i, one in enumerate(self._sentences[:index]) if _says_something(one)]
         alone = self._after([], index, tokens) if earlier else None
         if alone is not None:
@@ -92,12 +93,16 @@ class Origins:
             [response_ids[i] for i in own], said=[response_ids[i] for i in said]
         )
         read = self._read(scorer)
-        return None if read is None else float(read[[i - own.start for i in tokens]].sum())
+        return None if read is None else self._sum(read, [i - own.start for i in tokens])
 
     def _span(self, index: int) -> range:
         """All tokens of a sentence, its markers included."""
         tokens = self._sentences[index].tokens
         return range(tokens[0], tokens[-1] + 1)
+
+    @staticmethod
+    def _sum(read: Matrix, tokens: Sequence[int]) -> float:
+        return float(read[list(tokens)].sum())
 
     @staticmethod
     def _read(scorer: Scorer | None) -> Matrix | None:

@@ -33,55 +33,74 @@ def find_group(
 ) -> Group | None:
     """The candidates that carry these tokens, if all of them together are worth `needed` nats.
 
-    A source suffices if the sentence stands with it alone, all other candidates taken out: if it
-    then loses at most `stands_share` of what it loses without any candidate. Several that suffice
-    are `either`; where none does, the fewest that do so `together` are looked for, best first.
-    What is found by masked ablation is scored exactly at last: several sources must be worth half
-    of `needed` then, and each that suffices must do so by exact ablation too. None if
-    nothing is found, or if the budget runs out on the way. At most two rows for each candidate and
-    a few more are scored, however many sources there are.
+    Members are the sources that give most back when they alone are left of the candidates, as few
+    as together are worth `needed`. A member suffices if the sentence stands with it alone, the
+    other members taken out: if it then loses at most `stands_share` of what it loses without any.
+    Several that suffice are `either`; where none does, all are needed `together`. Members are found
+    by masked ablation; what they are worth is scored exactly, and must be half of `needed`, and
+    twice `min_reliance` where all are needed: several that set the tone are no cause.
+
+    None if nothing is found, or if the budget runs out on the way. At most one row for each
+    candidate and a few for each member are scored, however many sources there are.
     """
+    members = _members(joint, candidates, tokens, needed, options.max_group)
+    (effect,) = joint.exact([members], tokens)
+    if effect is None or not members:
+        return None
+    found = _sufficient(joint, members, tokens, needed, options)
+    if found is None and effect >= max(needed / 2, 2 * options.min_reliance):
+        return Group(tuple(members), effect, "together")
+    return found
+
+
+def _members(
+    joint: JointEffects,
+    candidates: Sequence[int],
+    tokens: Sequence[int],
+    needed: float,
+    max_group: int,
+) -> list[int]:
+    """The fewest of the candidates that are worth so much together, best first; none if unknown."""
     (whole,) = joint.approximate([candidates], tokens)
     if whole is None or whole < needed:
-        return None
-    alone = joint.approximate([_others(candidates, [one]) for one in candidates], tokens)
-    lost = {one: loss for one, loss in zip(candidates, alone, strict=True) if loss is not None}
-    if len(lost) < len(candidates):
-        return None
-    sufficient = [one for one in candidates if lost[one] <= options.stands_share * whole]
-    if sufficient:
-        best = sorted(sufficient, key=lambda one: lost[one])[: options.max_group]
-        return _either(joint, best, tokens, needed, options)
-    # Best first: by what a source adds when it comes first, and by what is lost when it goes first.
-    single = joint.approximate([[one] for one in candidates], tokens)
-    effects = {one: effect or 0.0 for one, effect in zip(candidates, single, strict=True)}
-    order = sorted(candidates, key=lambda one: lost[one] - effects[one])
-    for size in range(2, min(options.max_group, len(order)) + 1):
-        kept = order[:size]
-        (loss,) = joint.approximate([_others(candidates, kept)], tokens)
-        if loss is None:
-            return None
-        if loss <= options.stands_share * whole:
-            (effect,) = joint.exact([kept], tokens)
-            confirmed = effect is not None and effect >= needed / 2
-            return Group(tuple(kept), effect or 0.0, "together") if confirmed else None
-    return None
+        return []
+    kept = joint.approximate([_others(candidates, [one]) for one in candidates], tokens)
+    lost = {one: loss for one, loss in zip(candidates, kept, strict=True) if loss is not None}
+    order = sorted(lost, key=lambda one: lost[one])
+    for size in range(1, max_group + 1):
+        (effect,) = joint.approximate([order[:size]], tokens)
+        if effect is None:
+            return []
+        if effect >= needed:
+            return _pruned(joint, order[:size], tokens, needed)
+    return []
 
 
-def _either(
+def _pruned(
+    joint: JointEffects, members: list[int], tokens: Sequence[int], needed: float
+) -> list[int]:
+    """Without the members that are not needed to be worth so much."""
+    for one in reversed(members):
+        (effect,) = joint.approximate([_others(members, [one])], tokens)
+        if effect is not None and effect >= needed:
+            members = _others(members, [one])
+    return members
+
+
+def _sufficient(
     joint: JointEffects,
     members: list[int],
     tokens: Sequence[int],
     needed: float,
     options: VerdictOptions,
 ) -> Group | None:
-    """The members that suffice alone by exact ablation too, the most effective first."""
+    """The members with any one of which alone the sentence stands; None if there is none."""
     (effect,) = joint.exact([members], tokens)
-    if effect is None:
+    losses = joint.exact([_others(members, [one]) for one in members], tokens)
+    if effect is None or None in losses:
         return None
     if len(members) == 1:
         return Group(tuple(members), effect, "each")
-    losses = joint.exact([_others(members, [one]) for one in members], tokens)
     standing = [
         one
         for one, loss in zip(members, losses, strict=True)
@@ -90,7 +109,7 @@ def _either(
     if len(standing) == len(members):
         return Group(tuple(members), effect, "either") if effect >= needed / 2 else None
     # Without the members that do not suffice, those that do may be worth less.
-    return _either(joint, standing, tokens, needed, options) if standing else None
+    return _sufficient(joint, standing, tokens, needed, options) if standing else None
 
 
 def _others(candidates: Sequence[int], kept: Sequence[int]) -> list[int]:

@@ -40,7 +40,7 @@ def judged(
         # No two are alike, so that their spread is no zero.
         noise = {i: NOISE * (-1) ** i * (1 + i / num_sources) for i in range(num_sources)}
         return tuple(
-            None if i in unscored else one_token({**noise, **given}[i], width)
+            None if i in unscored else one_token({**noise, **given}[i], width, i)
             for i in range(num_sources)
         )
 
@@ -54,9 +54,9 @@ def judged(
     return judge(assemble(one, LeaveOneOut(), scores, None), one, scores, options)
 
 
-def one_token(total: float, width: int) -> tuple[float, ...]:
-    """A row whose first token has all of it."""
-    return (total, *[0.0] * (width - 1))
+def one_token(total: float, width: int, place: int = 0) -> tuple[float, ...]:
+    """A row of which one token has all of it, another one for each source."""
+    return tuple(total if token == place else 0.0 for token in range(width))
 
 
 def verdict(totals: Mapping[int, float], **options: Any) -> Verdict:
@@ -96,29 +96,7 @@ def test_an_outlier_need_not_carry_most_of_the_reliance() -> None:
     assert (found.kind, found.source_ids) == ("grounded", (3, 4, 5))
 
 
-def test_with_few_sources_all_above_the_floor_are_cited() -> None:
-    found = verdict({1: 12.5, 2: 13.9}, reliance=26.4, one=few())
-    assert (found.kind, found.source_ids, found.effect) == ("grounded", (2, 1), 26.4)
-    # Beside a cause a small effect is none, although it is larger than the least that counts.
-    found = verdict({1: 11.0, 2: 1.29}, reliance=12.0, one=few())
-    assert (found.kind, found.source_ids) == ("grounded", (1,))
-
-
-def test_outliers_below_the_least_effect_are_not_cited() -> None:
-    options = VerdictOptions(min_effect=2.0)
-    one = exhausted(scorer(response=RESPONSE, language_model=other_chat(), budget=10**9))
-    assert verdict({3: 2.1}, reliance=3.0, options=options, one=one).source_ids == (3,)
-    assert verdict({3: 1.9}, reliance=3.0, options=options, one=one).source_ids == ()
-
-
-def test_sources_far_below_the_best_are_not_cited() -> None:
-    spread = {1: 2.0, 2: 30.0}
-    assert verdict(spread, reliance=3.0).source_ids == (2,)
-    generous = VerdictOptions(min_share=0.05)
-    assert verdict(spread, reliance=3.0, options=generous).source_ids == (2, 1)
-
-
-@pytest.mark.parametrize("reliance", [2.9, 0.0, -5.0])
+@pytest.mark.parametrize("reliance", [5.9, 0.0, -5.0])
 def test_unsupported(reliance: float) -> None:
     found = verdict({3: 2.0}, reliance=reliance)
     assert (found.kind, found.source_ids, found.effect) == ("unsupported", (), None)
@@ -165,7 +143,7 @@ def test_thinking_is_not_judged_and_a_note_says_so() -> None:
 
 
 def test_open_where_no_group_carries_the_sentence() -> None:
-    found = verdict({3: 1.4}, reliance=400.0)
+    found = verdict({3: 3.9}, reliance=400.0)
     assert (found.kind, found.source_ids, found.reason) == ("open", (), "scattered")
     assert found.reliance == 400.0
 
@@ -190,7 +168,7 @@ def test_judging_takes_as_many_tokens_again_as_the_scores() -> None:
     again = scorer(response=RESPONSE, language_model=other_chat())
     again.usage.scored_tokens = 1
     again.session.meter.spend(5_000, 1.0)
-    left = judged({3: 1.4}, reliance=400.0, one=again, options=small)
+    left = judged({3: 3.9}, reliance=400.0, one=again, options=small)
     assert left.verdicts[0].reason == "budget"
     assert again.session.meter.exhausted and again.session.meter.tokens <= 5_050
     assert found.verdicts[0].reason == "scattered"
@@ -208,7 +186,7 @@ def test_what_stands_out_is_not_cited_where_it_hardly_matters() -> None:
 
 def test_follows_from_an_earlier_sentence() -> None:
     response = "The ships came. They had salt."
-    options = VerdictOptions(min_origin=2.0)
+    options = VerdictOptions(min_follows=2.0)
     attribution = judged({3: 9.0}, reliance=8.0, response=response, options=options)
     first, second = attribution.verdicts
     assert first.kind == "grounded"
@@ -221,7 +199,7 @@ def test_follows_from_an_earlier_sentence() -> None:
 
 def test_a_marker_on_what_follows_is_judged_by_what_it_follows_from() -> None:
     response = "The ships came. They had salt [1][2]."
-    options = VerdictOptions(min_origin=2.0)
+    options = VerdictOptions(min_follows=2.0)
     found = judged({3: 9.0}, reliance=8.0, response=response, options=options)
     assert found.verdicts[1].kind == "follows"
     carrying = found.sources[3].documents
@@ -241,25 +219,25 @@ def test_a_list_of_sources_is_trivial_and_speaks_of_the_whole_answer() -> None:
 
 def test_an_earlier_sentence_of_little_effect_is_no_origin() -> None:
     response = "The ships came. They had salt."
-    options = VerdictOptions(min_origin=20.0)
+    options = VerdictOptions(min_follows=20.0)
     found = judged({3: 9.0}, reliance=8.0, response=response, options=options).verdicts
     assert [one.kind for one in found] == ["grounded", "unsupported"]
 
 
-def test_an_earlier_sentence_must_matter_more_than_the_context() -> None:
+def test_an_earlier_sentence_must_matter_as_much_as_the_context() -> None:
     response = "The ships came. They had salt."
     one = scorer(response=response, language_model=other_chat())
     width = len(one.generation.response_ids)
-    row = tuple(2.0 if i == width - 1 else 0.0 for i in range(width))
-    scores = Scores(row, (None,) * 11, (True,) * 11, context_reliance=row)
 
-    def second(ratio: float) -> str:
-        options = VerdictOptions(min_origin=1.0, origin_ratio=ratio)
+    def second(reliance: float) -> str:
+        row = one_token(reliance, width, width - 1)
+        scores = Scores(row, (None,) * 11, (True,) * 11, context_reliance=row)
+        options = VerdictOptions(min_follows=1.0)
         assembled = assemble(one, LeaveOneOut(), scores, None)
         return judge(assembled, one, scores, options).verdicts[1].kind
 
-    assert second(1.0) == "follows"
-    assert second(10.0) == "unsupported"
+    assert second(0.1) == "follows"
+    assert second(5.9) == "unsupported"
 
 
 def test_from_the_conversation() -> None:
@@ -272,30 +250,12 @@ def test_from_the_conversation() -> None:
     one = scorer(response="Salt is dear.", language_model=other_chat(), prompt=prompt)
     places = find_turns(one.context.prompt.text, turns)
     one = replace(one, context=replace(one.context, conversation=places))
-    options = VerdictOptions(min_origin=1.0)
+    options = VerdictOptions(min_turn=1.0)
     found = verdict({}, reliance=0.5, one=one, options=options)
     assert (found.kind, found.follows, found.source_ids) == ("conversation", None, ())
     assert found.effect is not None and found.effect > 1.0
-    strict = replace(options, min_origin=50.0)
+    strict = replace(options, min_turn=50.0)
     assert verdict({}, reliance=0.5, one=one, options=strict).kind == "unsupported"
-
-
-def test_outliers_are_looked_for_among_the_screened_scores() -> None:
-    found = verdict({3: 12.0}, screened={3: 5.0}, reliance=15.0)
-    assert (found.kind, found.source_ids, found.effect) == ("grounded", (3,), 12.0)
-
-
-def test_an_exact_score_among_approximate_ones_is_no_outlier() -> None:
-    one = exhausted(scorer(response=RESPONSE, language_model=other_chat(), budget=10**9))
-    found = verdict({3: 9.0}, screened={}, reliance=40.0, one=one)
-    assert (found.kind, found.source_ids) == ("open", ())
-    assert verdict({3: 9.0}, reliance=40.0, one=one).source_ids == (3,)
-
-
-def test_a_screened_outlier_needs_an_effect() -> None:
-    one = exhausted(scorer(response=RESPONSE, language_model=other_chat(), budget=10**9))
-    found = verdict({3: 0.5}, screened={3: 9.0}, reliance=40.0, one=one)
-    assert (found.kind, found.source_ids) == ("open", ())
 
 
 def test_sources_that_were_not_scored_are_left_out() -> None:

@@ -13,9 +13,7 @@ def test_the_defaults_are_allowed() -> None:
     assert VerdictOptions() == VerdictOptions()
 
 
-@pytest.mark.parametrize(
-    "name", ["alpha", "min_share", "carrying_share", "cited_share", "explained_share"]
-)
+@pytest.mark.parametrize("name", ["cited_share", "explained_share", "stands_share"])
 @pytest.mark.parametrize("value", [0.0, 1.0, -0.1, 2, math.nan, math.inf])
 def test_shares_lie_between_0_and_1(name: str, value: float) -> None:
     given: dict[str, Any] = {name: value}
@@ -23,7 +21,11 @@ def test_shares_lie_between_0_and_1(name: str, value: float) -> None:
         VerdictOptions(**given)
 
 
-@pytest.mark.parametrize("name", ["min_effect", "min_reliance", "min_origin", "origin_ratio"])
+POSITIVE = ("min_effect", "min_own", "min_reliance", "min_turn", "min_follows")
+FACTORS = ("noise_factor", "token_share", "min_tokens")
+
+
+@pytest.mark.parametrize("name", [*POSITIVE, *FACTORS])
 @pytest.mark.parametrize("value", [0.0, -1.0, math.nan])
 def test_effects_are_positive(name: str, value: float) -> None:
     given: dict[str, Any] = {name: value}
