@@ -39,6 +39,7 @@ def assemble(
         token_log_likelihoods=scores.token_log_likelihoods or unscored,
         documents=context.documents,
         not_located=context.not_located,
+        partly_located=context.partly_located,
         sources=context.sources,
         token_scores=scores.token_scores,
         exact=scores.exact,

@@ -103,6 +103,7 @@ def attributions(draw: st.DrawFn) -> Attribution:
         token_log_likelihoods=draw(row),
         documents=tuple(documents),
         not_located=tuple(draw(st.lists(index, max_size=2))),
+        partly_located=draw(st.dictionaries(index, st.floats(0, 1), max_size=2)),
         sources=tuple(Source(i, text, places) for i, (text, places) in enumerate(held)),
         token_scores=tuple(draw(st.none() | row) for _ in held),
         exact=tuple(draw(st.booleans()) for _ in held),

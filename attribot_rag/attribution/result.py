@@ -88,7 +88,8 @@ class Attribution:
     for. `token_scores` [num_sources][num_response_tokens] hold None for a source that was not
     scored. `exact` says of each source whether its text was removed exactly and everything after
     it encoded again; other scores are approximate. Documents that do not stand in the prompt are
-    in `not_located`, by index: they have no sources and no score.
+    in `not_located`, by index: they have no sources and no score. `partly_located` are those of
+    which only a part does, by index with the share of their text from 0 to 1.
 
     `groups` are sources that were scored together, `context_reliance` the score of the whole
     context per response token, None if it was not measured, and `agreement`, from 0 to 1, how well
@@ -108,6 +109,7 @@ class Attribution:
     exact: tuple[bool, ...]
     notes: tuple[str, ...]
     provenance: Provenance
+    partly_located: Mapping[int, float] = field(default_factory=dict)
     groups: tuple[SourceGroup, ...] = ()
     context_reliance: tuple[float, ...] | None = None
     agreement: float | None = None
@@ -121,6 +123,7 @@ class Attribution:
         widths = {len(row) for row in self.token_scores if row is not None}
         documents = {index for source in self.sources for index in source.documents}
         documents.update(one.document for one in self.markers if one.document is not None)
+        documents.update(self.partly_located)
         known = {one for group in self.groups for one in group.source_ids}
         known |= {one for verdict in self.verdicts for one in verdict.source_ids}
         group_widths = {len(group.token_scores) for group in self.groups}

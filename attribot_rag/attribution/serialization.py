@@ -67,6 +67,9 @@ def from_dict(data: Mapping[str, Any]) -> Attribution:
             exact=tuple(data["exact"]),
             notes=tuple(data["notes"]),
             provenance=Provenance(**data["provenance"]),
+            partly_located={
+                int(index): float(share) for index, share in data.get("partly_located", {}).items()
+            },
             groups=tuple(map(_group, data.get("groups", ()))),
             context_reliance=_numbers(data.get("context_reliance")),
             agreement=data.get("agreement"),

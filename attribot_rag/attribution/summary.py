@@ -130,6 +130,7 @@ def _document(
         "title": _cut(document.title, size.num_characters),
         "url": document.url if len(document.url) <= 5 * size.num_characters else "",
         "located": index not in attribution.not_located,
+        "located_share": _located_share(attribution, index),
     }
     if size.metadata:
         found["metadata"] = {
@@ -138,6 +139,12 @@ def _document(
             if _is_scalar(value) and len(str(key)) <= size.num_characters
         }
     return found
+
+
+def _located_share(attribution: Attribution, index: int) -> float:
+    if index in attribution.not_located:
+        return 0.0
+    return round(attribution.partly_located.get(index, 1.0), _DECIMALS)
 
 
 def _source(attribution: Attribution, index: int, score: float, size: _Size) -> dict[str, Any]:

@@ -238,6 +238,9 @@ def _remarks(attribution: Attribution, num_unscored: int) -> Iterable[str]:
     if attribution.not_located:
         labels = (label_of(attribution.documents[i], i) for i in attribution.not_located)
         yield f"Not found in the prompt: {', '.join(labels)}."
+    for index, share in attribution.partly_located.items():
+        label = label_of(attribution.documents[index], index)
+        yield f"Only {share:.0%} of {label} stands in the prompt."
     if num_unscored:
         were = "was" if num_unscored == 1 else "were"
         where = " in documents of little effect" if attribution.groups else ""

@@ -214,6 +214,7 @@ def test_a_field_of_a_wrong_kind(fields: dict[str, Any]) -> None:
         {"exact": []},
         {"token_scores": [[1.0]]},
         {"not_located": [9]},
+        {"partly_located": {"9": 0.5}},
         {"groups": [{"source_ids": [1], "token_scores": [1.0, 2.0], "exact": True}]},
         {"groups": [{"source_ids": [0], "token_scores": [1.0], "exact": True}]},
         {"context_reliance": [1.0]},

@@ -99,15 +99,20 @@ class TestContents:
             "documents": [
                 {
                     **{"index": 0, "id": "ferry.txt#2", "number": 1, "title": "", "url": ""},
-                    **{"located": True, "metadata": {}},
+                    **{"located": True, "located_share": 1.0, "metadata": {}},
                 },
                 {
                     **{"index": 1, "id": "festival.md#3", "number": 2, "title": "Lamp Night"},
-                    **{"url": "", "located": True, "metadata": {"title": "Lamp Night"}},
+                    **{
+                        "url": "",
+                        "located": True,
+                        "located_share": 1.0,
+                        "metadata": {"title": "Lamp Night"},
+                    },
                 },
                 {
                     **{"index": 2, "id": None, "number": None, "title": "", "url": ""},
-                    **{"located": True, "metadata": {}},
+                    **{"located": True, "located_share": 1.0, "metadata": {}},
                 },
             ],
             "sources": [
@@ -190,11 +195,12 @@ class TestContents:
     def test_documents_come_by_number_then_by_their_sources_then_as_they_are(self) -> None:
         texts = [f"Fact {index} is told." for index in range(6)]
         scores = dict(zip(texts, [(0.1,), (0.0,), (9.0,), None, (0.5,), (8.0,)], strict=True))
-        attribution = handmade("Answer.", texts, scores, not_located=(3,))
+        attribution = handmade("Answer.", texts, scores, not_located=(3,), partly_located={5: 0.45})
         found = checked(attribution)["documents"]
         assert [one["index"] for one in found] == [2, 5, 4, 0, 1, 3]
         assert [one["number"] for one in found] == [1, 2, None, None, None, None]
         assert [one["located"] for one in found] == [True, True, True, True, True, False]
+        assert [one["located_share"] for one in found] == [1.0, 0.45, 1.0, 1.0, 1.0, 0.0]
 
     def test_sources_that_were_not_scored_are_omitted_and_no_zeros(self) -> None:
         attribution = handmade("Yes.", ["One. Two."], {"One.": None, "Two.": (-2.0,)})

@@ -82,10 +82,11 @@ def test_sources_that_were_not_scored_are_no_zeros() -> None:
 def test_notes_documents_not_found_and_approximate_scores() -> None:
     attribution = handmade(
         "Yes.",
-        ["One. Two.", Document("Three.", "c#3")],
+        ["One. Two.", Document("Three.", "c#3"), Document("Four.", "d")],
         {"One.": (2.0,), "Two.": None},
         exact=(False, True),
         not_located=(1,),
+        partly_located={2: 0.45},
         notes=("Prompt or response was tokenized again.",),
     )
     table = render_table(attribution, width=80)
@@ -93,6 +94,7 @@ def test_notes_documents_not_found_and_approximate_scores() -> None:
     assert "With ~: approximate." in table
     assert "!  Prompt or response was tokenized again." in table
     assert "!  Not found in the prompt: c#3." in table
+    assert "!  Only 45% of d stands in the prompt." in table
     assert "!  1 source was not scored." in table
 
 

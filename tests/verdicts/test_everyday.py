@@ -1,0 +1,142 @@
+"""Ordinary answers of the real model, given so that their causes are known."""
+
+from collections.abc import Callable, Sequence
+
+import pytest
+
+from attribot_rag import Attribution, Attributor, Document, LanguageModel
+from attribot_rag.prompting import rag_prompt
+
+FERRY = "The ferry Kittiwake carries up to 84 passengers. A ferry ticket costs 18 crowns."
+MUSEUM = "The museum is open on Sundays. Entry costs 9 crowns."
+
+
+@pytest.fixture(scope="module")
+def attributor(smollm2: LanguageModel) -> Attributor:
+    return Attributor(smollm2.model, smollm2.tokenizer, progress=False)
+
+
+def attribute(
+    attributor: Attributor,
+    question: str,
+    documents: Sequence[str],
+    answer: str,
+    shown: Callable[[str], str] = str,
+) -> Attribution:
+    """The answer to a prompt that holds the documents as they are `shown`."""
+    texts = [shown(text) for text in documents]
+    prompt = rag_prompt(question, [*map(Document, texts)], chat=True)
+    return attributor.attribute(prompt, answer, documents)
+
+
+def cited(found: Attribution, sentence: int = 0) -> list[str]:
+    ids = found.verdicts[sentence].source_ids
+    return sorted(found.sources[one].text.strip().casefold() for one in ids)
+
+
+def test_a_distractor_of_the_same_type_is_not_either(attributor: Attributor) -> None:
+    found = attribute(
+        attributor,
+        "What does a ferry ticket cost?",
+        [FERRY, MUSEUM],
+        "A ferry ticket costs 18 crowns.",
+    )
+    assert found.verdicts[0].kind == "grounded"
+    assert cited(found) == ["a ferry ticket costs 18 crowns."]
+
+
+def test_either_means_that_any_one_alone_suffices(attributor: Attributor) -> None:
+    found = attribute(
+        attributor,
+        "Who carries the mail?",
+        [
+            "The ferry Kittiwake carries the mail to Osk. It leaves at nine.",
+            "Mail to the island of Osk is carried by the ferry Kittiwake.",
+            "The museum is shut.",
+        ],
+        "The ferry Kittiwake carries the mail to Osk.",
+    )
+    assert (found.verdicts[0].kind, found.verdicts[0].relation) == ("redundant", "either")
+    assert cited(found) == [
+        "mail to the island of osk is carried by the ferry kittiwake.",
+        "the ferry kittiwake carries the mail to osk.",
+    ]
+
+
+@pytest.mark.parametrize("others", [(), ("The museum is open on Sundays.",)])
+def test_both_facts_of_a_sentence_are_cited(attributor: Attributor, others: Sequence[str]) -> None:
+    found = attribute(
+        attributor,
+        "What does a ticket cost, and how high is the lighthouse?",
+        ["The lighthouse is 38 metres high.", "A ticket costs 18 crowns.", *others],
+        "A ticket costs 18 crowns, and the lighthouse is 38 metres high.",
+    )
+    assert found.verdicts[0].kind == "grounded"
+    assert cited(found) == ["a ticket costs 18 crowns.", "the lighthouse is 38 metres high."]
+
+
+LONG = (
+    "**The ferry** Kittiwake carries up to 84 passengers.\nA ferry ticket costs `18` crowns, and "
+    "there is *no* discount for groups. " + "The harbour is old and has a long quay of stone. " * 6
+)
+
+
+@pytest.mark.parametrize(
+    "shown",
+    [
+        lambda text: text[:150],
+        str.lower,
+        lambda text: text.replace("*", "").replace("`", ""),
+        lambda text: "\n".join(text.split()),
+    ],
+    ids=["shortened", "lowercased", "stripped", "wrapped"],
+)
+def test_documents_that_a_chain_changed(
+    attributor: Attributor, shown: Callable[[str], str]
+) -> None:
+    found = attribute(
+        attributor,
+        "What does a ferry ticket cost?",
+        [MUSEUM, LONG],
+        "A ferry ticket costs 18 crowns.",
+        shown,
+    )
+    assert found.not_located == ()
+    assert found.verdicts[0].kind == "grounded"
+    (text,) = cited(found)
+    assert text.startswith("a ferry ticket") or "a\nferry\nticket" in text
+
+
+def test_nothing_is_unsupported_while_a_document_is_missing(attributor: Attributor) -> None:
+    documents = ["The museum is open on Sundays.", "A ferry ticket costs 18 crowns."]
+    found = attribute(
+        attributor,
+        "What does a ferry ticket cost?",
+        documents,
+        "A ferry ticket costs 18 crowns.",
+        lambda text: text if "museum" in text else "Eintritt frei.",
+    )
+    assert found.not_located == (1,)
+    assert (found.verdicts[0].kind, found.verdicts[0].reason) == ("open", "not_located")
+    assert "a document was not found in the prompt" in found.to_table()
+
+
+def test_eighty_sentences_take_passes_in_proportion(attributor: Attributor) -> None:
+    def tokens_for(count: int) -> tuple[int, int]:
+        answer = " ".join(f"Boat {100 + 7 * number} sails on Monday." for number in range(count))
+        plain = Attributor(
+            attributor.language_model.model,
+            attributor.language_model.tokenizer,
+            verdicts=None,
+            progress=False,
+        )
+        judged, scored = (
+            attribute(one, "Which boats sail?", [FERRY, MUSEUM], answer).provenance
+            for one in (attributor, plain)
+        )
+        return judged.scored_tokens + judged.prefilled_tokens, (
+            scored.scored_tokens + scored.prefilled_tokens
+        )
+
+    judged, scored = tokens_for(40)
+    assert judged <= 2 * scored + 4096
