@@ -30,8 +30,8 @@ def ceiling(data_set: str, scored: Scored) -> Iterator[str]:
         "truth."
     )
     yield from _distances(data_set, scored)
-    yield _above(held)
     yield _differences(scored)
+    yield _above(held)
 
 
 def _distances(data_set: str, scored: Scored) -> Iterator[str]:

@@ -100,8 +100,8 @@ def _of_data_set(results: Results, data_set: str) -> Iterator[str]:
     faithful = {name: held for name, held in scored.items() if name != NAIVE}
     yield _table(faithful, MEASURES)
     if CEILING in scored:
-        yield _table(faithful, ABOVE_NOISE)
         yield from ceiling(data_set, faithful)
+        yield _table(faithful, ABOVE_NOISE)
     yield from _costs(scored)
     yield from _plainly(compared(results, data_set), scored)
 
