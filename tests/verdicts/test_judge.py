@@ -174,6 +174,24 @@ def test_judging_takes_as_many_tokens_again_as_the_scores() -> None:
     assert found.verdicts[0].reason == "scattered"
 
 
+def test_passes_grow_with_the_sentences_and_not_with_their_square() -> None:
+    def passes_for(count: int) -> int:
+        response = " ".join(f"Ship {number + 10} came with salt." for number in range(count))
+        one = scorer(response=response, language_model=other_chat(), implementation="cropped")
+        width = len(one.generation.response_ids)
+        nothing = (0.0,) * width
+        # Every sentence depends on the context, and no source explains it.
+        scores = Scores(nothing, (nothing,) * 11, (True,) * 11, context_reliance=(0.01,) * width)
+        options = VerdictOptions(min_effect=0.1, min_reliance=0.1, min_tokens=10**9)
+        found = judge(assemble(one, LeaveOneOut(), scores, None), one, scores, options)
+        assert len(found.verdicts) == count
+        return one.usage.forward_passes
+
+    few, many = passes_for(2), passes_for(16)
+    assert 2 < few
+    assert many <= 8 * few
+
+
 def test_what_stands_out_stays_cited_where_no_group_explains_more() -> None:
     found = verdict({3: 9.0}, reliance=40.0)
     assert (found.kind, found.source_ids, found.effect) == ("grounded", (3,), 9.0)
