@@ -5,6 +5,7 @@
 # make chat, make chainlit-chat                  chats about the files in a folder, in the browser
 # make langchain-rag, make langchain-agent        run the LangChain examples
 # make llama-index-rag, make llama-index-chat    run the LlamaIndex examples
+# make labelled      judges the held-out half of the labelled answers (half an hour; what was scored is kept)
 # make test-lowest   tests the integrations' wheels with the oldest releases that they allow
 #
 # WORKERS      how many processes run the tests; each takes one core and about 2 GB
@@ -30,11 +31,14 @@ LOWEST := .venv-lowest
 GRADIO := .venv-gradio
 CHAINLIT := .venv-chainlit
 
-.PHONY: demo test test-lowest install chromium clean
+.PHONY: demo test test-lowest labelled install chromium clean
 .PHONY: chat chainlit-chat chats langchain-rag langchain-agent llama-index-rag llama-index-chat
 
 demo: install
 	$(BIN)/attribot-rag ask "$(QUESTION)" examples/corpus
+
+labelled: install
+	$(BIN)/python -m benchmarks.labelled --split held_out
 
 langchain-rag langchain-agent: $(VENV)/langchain
 	$(BIN)/python examples/$(subst -,_,$@).py

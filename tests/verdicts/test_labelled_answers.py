@@ -1,0 +1,27 @@
+"""One held-out case of each kind of the labelled set: docs/verdicts.md has the figures of all."""
+
+from pathlib import Path
+
+import pytest
+
+from attribot_rag import LanguageModel
+from benchmarks.labelled.applicability import worths
+from benchmarks.labelled.judging import judge_case
+from benchmarks.labelled.kinds import KINDS
+from benchmarks.labelled.labelled_set import cases_of
+from benchmarks.labelled.remembering import RememberingAttributor, RowStore
+
+
+@pytest.mark.slow
+def test_verdicts_and_citations_of_each_kind(smollm2: LanguageModel, tmp_path: Path) -> None:
+    attributor = RememberingAttributor(smollm2, RowStore(tmp_path))
+    judged = [
+        one
+        for case in cases_of("held_out", KINDS, 1)
+        for one in judge_case(attributor, case, worths(attributor, case))
+        if one.is_applicable
+    ]
+    assert len(judged) >= 25
+    wrong = [(one.case.kind, one.given, one.details) for one in judged if not one.is_right]
+    assert len(wrong) <= 1, wrong
+    assert not [one.case.kind for one in judged if one.has_false]
