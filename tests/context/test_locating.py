@@ -219,8 +219,8 @@ def test_every_changed_sentence_is_found_to_the_letter(
     changed = list(SENTENCES)
     for index, share, letter in changes:
         text = changed[index]
-        place = int(share * (len(text) - 1))
-        changed[index] = text[:place] + letter + text[place + 1 :]
+        at = int(share * (len(text) - 1))
+        changed[index] = text[:at] + letter + text[at + 1 :]
     changed = [case(text) for case, text in zip(cases, changed, strict=True)]
     prompt = f"Context: {' '.join(changed)}\n\nWho?"
     (place,) = Locator(prompt, threshold=0.3).locate(" ".join(SENTENCES))
@@ -238,6 +238,9 @@ STRIPPED = (
     "The “Treaty”\n\nSigned in 1648 — all of it, by both envoys…\n\nThe harbour was closed\n"
     "It’s open again since May.\n\nStraße nach İzmir: 1.5 km\n\nYear Ships\n1649 12\n1650 7"
 )
+STRAIGHTENED = {
+    ord(one): other for one, other in zip("“”’—…", ['"', '"', "'", "-", "..."], strict=True)
+}
 
 
 @pytest.mark.parametrize(
@@ -249,7 +252,7 @@ STRIPPED = (
         STRIPPED,
         STRIPPED.upper(),
         "\n".join(STRIPPED.split()),
-        STRIPPED.translate(str.maketrans({"“": '"', "”": '"', "’": "'", "—": "-", "…": "..."})),
+        STRIPPED.translate(STRAIGHTENED),
         unicodedata.normalize("NFKC", FORMATTED),
         unicodedata.normalize("NFD", FORMATTED),
         FORMATTED.replace("harbour", "har\u00adbour").replace("nach", "\u200bnach"),
