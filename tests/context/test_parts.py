@@ -181,8 +181,8 @@ def test_any_stretch_of_a_document_is_found_to_the_letter(
     start: int, length: int, after: str
 ) -> None:
     document = CORPUS[:1200]
-    shown = document[start : start + length].strip(" \n.,")
-    prompt = f"Context:\n\n...{shown}{after}\n\nQuestion: who?"
+    shown = document[start : start + length].strip(" \n.,:;?")
+    prompt = f"Zebra:\n\n...{shown}{after}\n\nNow tell me when."
     locator = Locator(prompt, threshold=1)
     (part,) = find_parts(locator.normalised, {7: document}, [])[7]
     assert prompt[part.start : part.end].rstrip(".") == shown
