@@ -9,6 +9,7 @@ import numpy as np
 from attribot_rag.evaluation.comparing import changed
 from attribot_rag.evaluation.grid import CEILING, EXACT
 from attribot_rag.evaluation.measures import MEASURES, Case, Measure, summary
+from attribot_rag.evaluation.metrics import MIN_FOR_INTERVAL
 from attribot_rag.evaluation.noise import DIFFERENCE, FACTOR, is_clear, outliers_above, second_above
 
 _FAITHFULNESS = MEASURES[0]
@@ -34,8 +35,17 @@ def ceiling(data_set: str, scored: Scored) -> Iterator[str]:
     yield _above(held)
 
 
+def with_second(scored: Scored) -> dict[str, list[Case]]:
+    """Only the answers of which the second definition is known, and methods that have any."""
+    known = {name: [one for one in held if one.second is not None] for name, held in scored.items()}
+    return {name: held for name, held in known.items() if held}
+
+
 def _distances(data_set: str, scored: Scored) -> Iterator[str]:
     """Which methods are told apart from the ceiling by their mAP."""
+    if len(scored[CEILING]) < MIN_FOR_INTERVAL:
+        yield "These are too few answers to tell a method's mAP from the ceiling's."
+        return
     verdicts: dict[str, list[str]] = {"better": [], "no difference seen": [], "worse": []}
     second = {case.answered.key: case for case in scored[CEILING]}
     for name, held in scored.items():
@@ -43,7 +53,7 @@ def _distances(data_set: str, scored: Scored) -> Iterator[str]:
         change = changed(data_set, name, _FAITHFULNESS, shared)
         if change is not None and name not in (EXACT, CEILING):
             verdicts[change.verdict].append(f"{name} ({change.difference.mean:+.3f})")
-    better, same, worse = (", ".join(names) or "none" for names in verdicts.values())
+    better, same, worse = ("; ".join(names) or "none" for names in verdicts.values())
     yield (
         f"mAP less the ceiling's, over the answers that both have. Above it: {better}. Not told "
         f"apart from it: {same}. Below it: {worse}."
@@ -77,7 +87,7 @@ def _differences(scored: Scored) -> str:
 
 
 def _known(scored: Scored, measure: Measure) -> Iterator[tuple[str, list[float]]]:
-    for name, held in scored.items():
+    for name, held in with_second(scored).items():
         whole = [case for case in held if None not in case.found.scores]
         values = [value for case in whole if (value := measure.of(case)) is not None]
         if len(values) == len(held) and name != EXACT:

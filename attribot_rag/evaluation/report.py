@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from attribot_rag.display.escaping import escape_markdown
-from attribot_rag.evaluation.ceiling import ceiling
+from attribot_rag.evaluation.ceiling import ceiling, with_second
 from attribot_rag.evaluation.grid import BASELINES, CEILING, EXACT, NAIVE
 from attribot_rag.evaluation.measures import (
     COSTS,
@@ -101,7 +101,7 @@ def _of_data_set(results: Results, data_set: str) -> Iterator[str]:
     yield _table(faithful, MEASURES)
     if CEILING in scored:
         yield from ceiling(data_set, faithful)
-        yield _table(faithful, ABOVE_NOISE)
+        yield _table(with_second(faithful), ABOVE_NOISE)
     yield from _costs(scored)
     yield from _plainly(compared(results, data_set), scored)
 

@@ -160,13 +160,18 @@ class Results:
         return self.ablations.get((key, digest), {})
 
     def only(self, keys: Collection[str], methods: Mapping[str, str]) -> Results:
-        """The same with no other examples and methods, with just these options; not to add to."""
+        """The same with no other examples and methods, with just these options; not to add to.
+
+        Methods are in the order in which they are given here.
+        """
         view = Results.__new__(Results)
         view.path = self.path
         view.answers = {key: one for key, one in self.answers.items() if key in keys}
-        view.scores = {
-            name: one for name, one in self.scores.items() if methods.get(one.method) == one.options
-        }
+        order = {method: place for place, method in enumerate(methods)}
+        wanted = (
+            one for one in self.scores.items() if methods.get(one[1].method) == one[1].options
+        )
+        view.scores = dict(sorted(wanted, key=lambda one: order[one[1].method]))
         view.ablations = self.ablations
         view.settings = self.settings
         return view
@@ -176,7 +181,7 @@ class Results:
         return list(dict.fromkeys(one.data_set for one in self.answers.values()))
 
     def methods(self) -> list[str]:
-        """In the order in which they were first run."""
+        """In the order in which they were first run, or are wanted."""
         return list(dict.fromkeys(method for _, _, method in self.scores))
 
     def of_method(self, method: str) -> dict[str, Scored]:

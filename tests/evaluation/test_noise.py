@@ -130,6 +130,20 @@ def test_methods_are_told_apart_from_the_ceiling_where_their_map_is(results: Res
     assert "Not told apart from it: similarity (+0.000). Below it: auto (-0.250)." in said
 
 
+def test_few_answers_of_the_ceiling_are_said_to_be_few(results: Results, tmp_path: Path) -> None:
+    few = made(tmp_path / "few.jsonl", METHODS, count=5)
+    assert "too few answers to tell a method's mAP" in report(few, "command", [])
+    for number in (6, 7):
+        results.add(Answered(f"set/{number}", "q", "e", 300, 250, 9, [0] * 12, [0], 2.0))
+        for name in METHODS:
+            if name != CEILING:
+                found = METHODS[name]
+                results.add(Scored(f"set/{number}", "e", name, name, found, 9, 1e9, 9, 1e9, 2.0))
+    said = report(results, "command", [])
+    assert "over 6 of 8 answers" in said
+    assert "| masked | 6 | 1.000 [1.000, 1.000] | 1.000" in said
+
+
 def test_the_ceiling_is_no_choice_between_methods(results: Results) -> None:
     assert CEILING not in compared(results, "set").points
     assert "few of the answers" not in report(results, "command", [])

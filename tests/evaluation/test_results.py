@@ -1,6 +1,7 @@
 """Results are only appended to, and a cut line loses nothing else."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,15 @@ def test_what_was_added_is_read_again(tmp_path: Path) -> None:
     assert again.ablated("set/1", "d") == {frozenset({0, 2}): ABLATED}
     assert again.methods() == ["auto"]
     assert again.of_method("auto") == {"set/1": SCORED}
+
+
+def test_what_is_wanted_is_in_the_order_in_which_it_is_named(tmp_path: Path) -> None:
+    results = Results(tmp_path / "results.jsonl")
+    later = replace(SCORED, method="masked", options="Masked()")
+    results.add(ANSWERED, SCORED, later)
+    wanted = {"masked": "Masked()", "auto": SCORED.options}
+    assert results.methods() == ["auto", "masked"]
+    assert results.only(["set/1"], wanted).methods() == ["masked", "auto"]
 
 
 def test_other_options_or_another_answer_are_not_taken_for_the_same(tmp_path: Path) -> None:
