@@ -148,15 +148,17 @@ class Judge:
             )
         if cited and carried >= options.cited_share * evidence.reliance:
             return grounded
+        exhausted = self._scorer.session.meter.exhausted
         if evidence.reliance < options.min_reliance:
             if self._attribution.not_located:
                 return replace(plain, reason="not_located")
-            return replace(plain, kind="unsupported")
-        return replace(plain, reason="budget" if self._exhausted else "scattered")
+            if not (exhausted and self._may_have_origins(index)):
+                return replace(plain, kind="unsupported")
+        return replace(plain, reason="budget" if exhausted else "scattered")
 
-    @property
-    def _exhausted(self) -> bool:
-        return self._scorer.session.meter.exhausted
+    def _may_have_origins(self, index: int) -> bool:
+        """Whether anything was said before a sentence."""
+        return bool(index or self._scorer.context.conversation)
 
     def _group(self, sentence: Sentence, evidence: Evidence) -> Group | None:
         """Sources that carry a sentence together or each alone, if they can be told."""
@@ -192,8 +194,7 @@ class Judge:
         It has to matter as much as the context, and is not asked for where that matters a lot.
         """
         options = self._options
-        asked = bool(index or self._scorer.context.conversation)
-        if not asked or reliance >= 2 * options.min_reliance:
+        if not self._may_have_origins(index) or reliance >= 2 * options.min_reliance:
             return None
         found = max(self._origins.find(index), key=lambda one: one.effect, default=None)
         if found is None:

@@ -44,13 +44,27 @@ def find_group(
     candidate and a few for each member are scored, however many sources there are.
     """
     members = _members(joint, candidates, tokens, needed, options.max_group)
-    (effect,) = joint.exact([members], tokens)
-    if effect is None or not members:
-        return None
-    found = _sufficient(joint, members, tokens, needed, options)
-    if found is None and effect >= max(needed / 2, 2 * options.min_reliance):
-        return Group(tuple(members), effect, "together")
-    return found
+    while members:
+        (effect,) = joint.exact([members], tokens)
+        losses = joint.exact([_others(members, [one]) for one in members], tokens)
+        if effect is None or None in losses:
+            return None
+        if len(members) == 1:
+            return Group(tuple(members), effect, "each")
+        most = options.stands_share * effect
+        sufficient = [
+            one
+            for one, loss in zip(members, losses, strict=True)
+            if loss is not None and loss <= most
+        ]
+        if len(sufficient) == len(members):
+            return Group(tuple(members), effect, "either") if effect >= needed / 2 else None
+        if not sufficient:
+            least = max(needed / 2, 2 * options.min_reliance)
+            return Group(tuple(members), effect, "together") if effect >= least else None
+        # Without the members that do not suffice, those that do may be worth less.
+        members = sufficient
+    return None
 
 
 def _members(
@@ -85,31 +99,6 @@ def _pruned(
         if effect is not None and effect >= needed:
             members = _others(members, [one])
     return members
-
-
-def _sufficient(
-    joint: JointEffects,
-    members: list[int],
-    tokens: Sequence[int],
-    needed: float,
-    options: VerdictOptions,
-) -> Group | None:
-    """The members with any one of which alone the sentence stands; None if there is none."""
-    (effect,) = joint.exact([members], tokens)
-    losses = joint.exact([_others(members, [one]) for one in members], tokens)
-    if effect is None or None in losses:
-        return None
-    if len(members) == 1:
-        return Group(tuple(members), effect, "each")
-    standing = [
-        one
-        for one, loss in zip(members, losses, strict=True)
-        if loss is not None and loss <= options.stands_share * effect
-    ]
-    if len(standing) == len(members):
-        return Group(tuple(members), effect, "either") if effect >= needed / 2 else None
-    # Without the members that do not suffice, those that do may be worth less.
-    return _sufficient(joint, standing, tokens, needed, options) if standing else None
 
 
 def _others(candidates: Sequence[int], kept: Sequence[int]) -> list[int]:

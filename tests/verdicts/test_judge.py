@@ -258,6 +258,14 @@ def test_an_earlier_sentence_must_matter_as_much_as_the_context() -> None:
     assert second(5.9) == "unsupported"
 
 
+def test_nothing_said_before_is_ruled_out_beyond_the_budget() -> None:
+    response = "The ships came. They had salt."
+    one = exhausted(scorer(response=response, language_model=other_chat(), budget=10**9))
+    first, second = judged({3: 1.0}, reliance=0.5, response=response, one=one).verdicts
+    assert (first.kind, first.reason) == ("unsupported", None)
+    assert (second.kind, second.reason) == ("open", "budget")
+
+
 def test_from_the_conversation() -> None:
     turns = ("My name is Brennick.", "Hello Brennick.")
     prompt = [
