@@ -176,14 +176,22 @@ def locate_context(
         regions=tuple(merge((location.start, location.end) for _, location in located)),
         not_located=tuple(index for index in range(len(known)) if index not in found),
         conversation=conversation,
-        partly_located={index: _share(known[index].text, parts[index]) for index in sorted(parts)},
+        partly_located=_shares(known, parts),
     )
+
+
+def _shares(
+    documents: Sequence[Document], parts: Mapping[int, Sequence[Location]]
+) -> dict[int, float]:
+    """How much of each document its parts are, less than all of it."""
+    shares = {index: _share(documents[index].text, parts[index]) for index in sorted(parts)}
+    return {index: share for index, share in shares.items() if share < 1}
 
 
 def _share(document: str, parts: Sequence[Location]) -> float:
     """How much of a document its parts are, in characters that are no white space."""
-    spans = (part.document_span for part in parts)
-    held = sum(len("".join(document[slice(*span)].split())) for span in spans if span)
+    spans = merge(part.document_span for part in parts if part.document_span)
+    held = sum(len("".join(document[slice(*span)].split())) for span in spans)
     return held / len("".join(document.split()))
 
 

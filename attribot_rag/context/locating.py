@@ -18,6 +18,7 @@ from attribot_rag.context.normalised import Normalised, folded
 from attribot_rag.context.tokens import Interval
 
 _NUMBER = re.compile(r"\d+")
+_RELATION = re.compile(r"[<>≤≥](?=\s*[-.\d])")
 _MAX_SLACK = 200
 # Shorter texts say the same by chance where neither case nor punctuation counts.
 _MIN_WORDS = 3
@@ -39,7 +40,8 @@ class Locator:
         """All places of a document in the prompt, ascending; empty if it is not there.
 
         Places inside a longer word count only where there is no other. A fuzzy place must not
-        hold a number that the document lacks: that would be another text.
+        hold a number that the document lacks, and no place other relations (< 5): that would be
+        another text.
         """
         lead = len(document) - len(document.lstrip())
         stripped = document.strip()
@@ -51,6 +53,12 @@ class Locator:
         ]
         found = found or self._ignoring_space(document) or self._ignoring_form(document)
         found = found or self._fuzzy(document)
+        relations = _RELATION.findall(document)
+        found = [
+            place
+            for place in found
+            if _RELATION.findall(self._prompt[place.start : place.end]) == relations
+        ]
         alone = [place for place in found if stands_alone(self._prompt, place.start, place.end)]
         return alone or found
 
@@ -92,7 +100,7 @@ class Locator:
     def _ignoring_form(self, document: str) -> list[Location]:
         needle = Normalised.of(document)
         length = len(needle.text)
-        if not _has_form(document):
+        if length < _MIN_LETTERS or not _has_form(document):
             return []
         return [
             located(needle, self.normalised, (0, start, length), "normalised")
@@ -187,8 +195,8 @@ def stands_alone(prompt: str, start: int, end: int) -> bool:
 
 
 def find_all(text: str, needle: str) -> Iterator[int]:
-    """Start positions of all places of the needle that do not overlap each other."""
-    start = text.find(needle)
+    """Start positions of all places of the needle that do not overlap; none of an empty one."""
+    start = text.find(needle) if needle else -1
     while start >= 0:
         yield start
         start = text.find(needle, start + len(needle))

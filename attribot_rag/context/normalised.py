@@ -13,9 +13,10 @@ _SILENT = re.compile(
     r"|^[ \t]*(?:(?:[-*+•‣◦]|\#{1,6}|>)[ \t]+|>)+",
     re.MULTILINE,
 )
-_MARKUP = frozenset("*_`~\\#>[](){}\"'«»‹›„‚“”‘’´")
+_MARKUP = frozenset("*_`~\\>[](){}\"'«»‹›„‚“”‘’´")
 _DASHES = frozenset("-‐‑‒–—―−﹘﹣－")
-_LIKE_LETTERS = frozenset("%‰°")
+_RAISED = ("<super>", "<sub>", "<fraction>")  # 10² is not 102
+_LIKE_LETTERS = frozenset("%‰°#")
 
 
 @dataclass(frozen=True)
@@ -132,7 +133,8 @@ class _Letters(dict[str, str]):
             return ""
         once = unicodedata.normalize("NFKD", character.casefold()).casefold()
         letters = unicodedata.normalize("NFKD", once)
-        return "".join(one if _keeps(one) else _parting(one) for one in letters)
+        kept = "".join(one if _keeps(one) else _parting(one) for one in letters)
+        return f"^{kept}" if unicodedata.decomposition(character).startswith(_RAISED) else kept
 
 
 def _parting(character: str) -> str:

@@ -240,7 +240,7 @@ def _remarks(attribution: Attribution, num_unscored: int) -> Iterable[str]:
         yield f"Not found in the prompt: {', '.join(labels)}."
     for index, share in attribution.partly_located.items():
         label = label_of(attribution.documents[index], index)
-        yield f"Only {share:.0%} of {label} stands in the prompt."
+        yield f"Only {min(max(share, 0.01), 0.99):.0%} of {label} stands in the prompt."
     if num_unscored:
         were = "was" if num_unscored == 1 else "were"
         where = " in documents of little effect" if attribution.groups else ""

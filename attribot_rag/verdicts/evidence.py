@@ -40,13 +40,17 @@ class Evidence:
             _noise(effects, sample),
         )
 
+    def floor(self, options: VerdictOptions) -> float:
+        """The nats from which on an effect matters."""
+        return max(options.min_effect, options.noise_factor * self.noise)
+
     def cited(self, options: VerdictOptions) -> tuple[int, ...]:
         """The best source, if its effect matters, and others with a part of their own; best first.
 
         A source that gives the sentence another fact is worth much to the words of that fact, where
         no other source is. What is only near, or speaks of the same, is worth a little everywhere.
         """
-        floor = max(options.min_effect, options.noise_factor * self.noise)
+        floor = self.floor(options)
         above = [one for one, effect in self.effects.items() if effect >= floor]
         ranked = sorted(above, key=lambda one: (-self.effects[one], one))
         others = (one for one in ranked[1:] if self.own[one] >= options.min_own)

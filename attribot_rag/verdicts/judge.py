@@ -136,9 +136,11 @@ class Judge:
         if cited and carried >= options.explained_share * evidence.reliance:
             return grounded
         group = None
-        if evidence.reliance >= options.min_effect:
+        # Several sources that decide on words of their own are no group.
+        if evidence.reliance >= options.min_effect and len(cited) < 2:
             group = self._group(sentence, evidence)
-        if group is not None and (group.relation != "together" or not cited):
+        weak = carried < options.cited_share * evidence.reliance
+        if group is not None and (group.relation != "together" or weak):
             return replace(
                 plain,
                 kind="redundant" if len(group.source_ids) > 1 else "grounded",
@@ -146,7 +148,7 @@ class Judge:
                 relation=group.relation,
                 effect=group.effect,
             )
-        if cited and carried >= options.cited_share * evidence.reliance:
+        if cited and not weak:
             return grounded
         exhausted = self._scorer.session.meter.exhausted
         if evidence.reliance < options.min_reliance:
@@ -170,7 +172,7 @@ class Judge:
             needed=needed,
             options=self._options,
         )
-        return None if found is None or found.effect < self._options.min_effect else found
+        return None if found is None or found.effect < evidence.floor(self._options) else found
 
     def _candidates(self, sentence: Sentence, evidence: Evidence) -> list[int]:
         """Sources that may carry a sentence, by all that is known without scoring more."""
@@ -196,8 +198,9 @@ class Judge:
         options = self._options
         if not self._may_have_origins(index) or reliance >= 2 * options.min_reliance:
             return None
-        found = max(self._origins.find(index), key=lambda one: one.effect, default=None)
-        if found is None:
-            return None
-        least = options.min_turn if found.sentence is None else options.min_follows
-        return found if found.effect >= max(least, reliance) else None
+        enough = []
+        for one in self._origins.find(index):
+            least = options.min_turn if one.sentence is None else options.min_follows
+            if one.effect >= max(least, reliance):
+                enough.append(one)
+        return max(enough, key=lambda one: one.effect, default=None)

@@ -64,14 +64,15 @@ class Origins:
         alone = self._after([], index, tokens) if earlier else None
         if alone is not None:
             source = self._source(earlier, index, tokens, alone)
-            yield Origin(source, after_all - alone)
+            if source is not None:
+                yield Origin(source, after_all - alone)
 
     def _source(
         self, earlier: Sequence[int], index: int, tokens: Sequence[int], alone: float
-    ) -> int:
+    ) -> int | None:
         """The first earlier sentence after which a sentence is nearly as likely as after any.
 
-        Of those most like it and the one before it.
+        Of those most like it and the one before it; None beyond the budget.
         """
         if len(earlier) == 1:
             return earlier[0]
@@ -80,7 +81,9 @@ class Origins:
         likely = sorted({*alike[:_NUM_LIKELY], earlier[-1]})
         found = ((i, self._after([i], index, tokens)) for i in likely)
         gains = {i: after - alone for i, after in found if after is not None}
-        most = max(gains.values(), default=0.0)
+        if len(gains) < len(likely):
+            return None
+        most = max(gains.values())
         return next((i for i, gain in gains.items() if gain >= _NEARLY * most), earlier[-1])
 
     def _after(self, earlier: Sequence[int], index: int, tokens: Sequence[int]) -> float | None:

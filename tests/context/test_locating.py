@@ -310,3 +310,30 @@ def test_offsets_of_other_forms_ascend_and_fit(document: str, before: str, after
             assert prompt[place.start : place.end].strip()
             middle = place.offsets[len(document) // 2]
             assert 0 <= place.document_offset(middle) <= len(document)
+
+
+@pytest.mark.parametrize(
+    "document",
+    ["![](images/figure-one.png)", "[](https://example.org/some/long/path)", "***", "# "],
+)
+def test_documents_without_a_word_are_not_found_and_break_nothing(document: str) -> None:
+    assert (
+        Locator("A prompt about the ferry and its lighthouse.", threshold=0.9).locate(document)
+        == []
+    )
+
+
+@pytest.mark.parametrize(
+    ("document", "shown"),
+    [
+        ("The effect was seen with p > 0.05 in all of the groups.", "p < 0.05"),
+        ("The plot of land measures 10\u00b2 metres in all.", "102"),
+        ("Add some 1\u00bd cups of white flour to it.", "11.2"),
+        ("The compiler is written in C# for the most part.", "C"),
+    ],
+)
+def test_another_relation_or_power_is_another_text(document: str, shown: str) -> None:
+    said = {"p < 0.05": "p > 0.05", "102": "10\u00b2", "11.2": "1\u00bd", "C": "C#"}[shown]
+    prompt = f"Read this. {document.replace(said, shown)} Then answer."
+    found = Locator(prompt, threshold=0.99).locate(document)
+    assert [one.method for one in found] == []

@@ -35,15 +35,15 @@ def sentence(text: str, answer: str = ANSWER) -> Sentence:
     return Sentence(start, end, text, tuple(range(start, end)), thinking=False)
 
 
-def log_likelihood(before: str, text: str) -> float:
-    """Of the text's ids but the first after those of what is before, by the plain model."""
+def log_likelihood(before: str, text: str, *, whole: bool = False) -> float:
+    """Of the text's ids, or all but the first, after those of what is before; plain model."""
     language_model = other_chat()
     ids = language_model.encode(before + text)
     with torch.inference_mode():
         logits = language_model.model(torch.tensor([ids])).logits[0].double()
     log_probabilities = logits[:-1].log_softmax(-1)
     chosen = log_probabilities.gather(1, torch.tensor(ids[1:])[:, None])
-    return float(chosen[1 - len(language_model.encode(text)) :].sum())
+    return float(chosen[1 - int(whole) - len(language_model.encode(text)) :].sum())
 
 
 def bare_prompt(one: Scorer) -> str:
@@ -71,7 +71,8 @@ def test_the_conversation() -> None:
     one = conversing()
     (said,) = find(one, FIRST)
     bare = bare_prompt(one)
-    expected = log_likelihood(bare, FIRST) - log_likelihood(without_turns(bare), FIRST)
+    expected = log_likelihood(bare, FIRST, whole=True)
+    expected -= log_likelihood(without_turns(bare), FIRST, whole=True)
     assert said.sentence is None
     assert said.effect == pytest.approx(expected, abs=ATOL)
     assert abs(said.effect) > 10 * ATOL
@@ -81,8 +82,8 @@ def test_the_conversation_is_taken_out_before_all_of_the_answer() -> None:
     one = conversing()
     (said,) = find(one, THIRD)
     bare, before = bare_prompt(one), FIRST + SECOND
-    expected = log_likelihood(bare + before, THIRD)
-    expected -= log_likelihood(without_turns(bare) + before, THIRD)
+    expected = log_likelihood(bare + before, THIRD, whole=True)
+    expected -= log_likelihood(without_turns(bare) + before, THIRD, whole=True)
     assert said.effect == pytest.approx(expected, abs=ATOL)
 
 
@@ -152,3 +153,13 @@ def test_no_budget_for_the_sentences() -> None:
     (said,) = origins.find(1)
     assert said.sentence is None
     assert one.session.meter.exhausted
+
+
+def test_no_budget_for_single_sentences_names_none() -> None:
+    one = conversing(turns=())
+    origins = Origins(one, [sentence(FIRST), sentence(SECOND), sentence(THIRD)])
+    bare = other_chat().encode(bare_prompt(one))
+    one.session.meter.reserve(len(bare) + 2 * len(THIRD))  # for reading it alone, and no more
+    found = list(origins.find(2))
+    assert one.session.meter.exhausted
+    assert found == []
