@@ -299,7 +299,7 @@ def test_markers_are_audited_and_are_no_part_of_the_sentence() -> None:
     assert found.verdicts[0].effect == 9.0
 
 
-def test_one_source_of_a_group_is_cited_only_above_the_noise_and_several_stay() -> None:
+def test_several_that_are_cited_stay_without_a_group() -> None:
     """What is cited for words of its own is not replaced by a group."""
     found = verdict({3: 7.0, 5: 9.0}, reliance=400.0)
     assert (found.kind, found.source_ids) == ("open", ())
