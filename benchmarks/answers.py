@@ -6,9 +6,10 @@ from dataclasses import dataclass
 
 import torch
 
-from attribot_rag import ContextOptions, Generation, GenerationRecorder, LanguageModel
+from attribot_rag import ContextOptions, LanguageModel
 from attribot_rag.context import Context, TokenizedText, locate_context
 from attribot_rag.prompting import rag_prompt
+from attribot_rag.recording import Generation, GenerationRecorder
 from benchmarks.examples import Example
 
 MAX_NEW_TOKENS = 64

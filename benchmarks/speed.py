@@ -28,8 +28,9 @@ import psutil
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedModel
 
-from attribot_rag import ContextOptions, Generation, GenerationRecorder, LanguageModel, load_model
+from attribot_rag import ContextOptions, LanguageModel, load_model
 from attribot_rag.context import Ablation, TokenizedText, locate_context
+from attribot_rag.recording import Generation, GenerationRecorder
 from attribot_rag.scoring.base import Implementation
 from attribot_rag.scoring.cropped import Cropped
 from attribot_rag.scoring.memory import Batching

@@ -38,7 +38,7 @@ from starlette.websockets import WebSocketClose
 from transformers import LogitsProcessor, LogitsProcessorList
 
 from attribot_rag import Attribution, AttributionError, load_model
-from attribot_rag import cite as citations
+from attribot_rag.attribution import cite as citations
 from attribot_rag.display import escape_markdown, label_of
 
 FOLDER = Path(os.environ.get("CHAT_FOLDER") or Path(__file__).parent / "corpus").resolve()

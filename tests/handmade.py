@@ -4,7 +4,9 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from attribot_rag import Attribution, Document, DocumentSpan, Occurrence, Provenance, Source
+from attribot_rag import Attribution, Document
+from attribot_rag.attribution import Provenance
+from attribot_rag.context import DocumentSpan, Occurrence, Source
 from attribot_rag.context.splitting import sentences, split_spans
 
 PROVENANCE = Provenance(

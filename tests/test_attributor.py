@@ -14,8 +14,8 @@ from tiny_models import byt5_encoder_decoder
 from tiny_tokenizers import byt5, byte_level, metaspace
 from transformers import TextIteratorStreamer
 
-from attribot_rag import Attribution, Attributor, Document, Generation, LanguageModel
-from attribot_rag.recording import GenerationRecorder
+from attribot_rag import Attribution, Attributor, Document, LanguageModel
+from attribot_rag.recording import Generation, GenerationRecorder
 
 CUT_SHORT = "The answer was cut at"
 

@@ -10,15 +10,12 @@ from tiny_models import build, byt5_encoder_decoder, byte_tokenizer
 from tiny_tokenizers import byt5, byte_level, metaspace
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedModel
 
-from attribot_rag import (
-    Attributor,
-    ContextOptions,
+from attribot_rag import Attributor, ContextOptions, LanguageModel, ScoringOptions
+from attribot_rag.errors import (
     ContextTooLong,
     DocumentsNotLocated,
     InvalidInput,
-    LanguageModel,
     ScoringFailed,
-    ScoringOptions,
     TokenizerMismatch,
 )
 

@@ -1,5 +1,6 @@
 """Recording what a loaded model generates, without changing what its callers get."""
 
+from attribot_rag.generation import Generation
 from attribot_rag.recording.recorder import GenerationRecorder
 
-__all__ = ["GenerationRecorder"]
+__all__ = ["Generation", "GenerationRecorder"]

@@ -1,8 +1,7 @@
 from hypothesis import given
 from made_up import attribution, attributions
 
-from attribot_rag import Citations, CitedSentence, cite
-from attribot_rag.attribution import Attribution, Verdict
+from attribot_rag.attribution import Attribution, Citations, CitedSentence, Verdict, cite
 from attribot_rag.attribution.verdict import Relation
 
 RESPONSE = "One fact. Two facts."

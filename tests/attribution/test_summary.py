@@ -18,9 +18,9 @@ from schemas import SUMMARIES, SUMMARY_SCHEMA
 from speaking import ANSWER, DOCUMENTS, rendered
 from tiny_tokenizers import byte_level
 
-from attribot_rag import Attribution, Attributor, Document, Verdict, cite
+from attribot_rag import Attribution, Attributor, Document
 from attribot_rag.adapting import Outcome
-from attribot_rag.attribution import SCHEMA_VERSION
+from attribot_rag.attribution import SCHEMA_VERSION, Verdict, cite
 from attribot_rag.attribution.summary import MAX_SUMMARY_BYTES, summarize
 from attribot_rag.attribution.verdict import Kind, Reason, Relation
 

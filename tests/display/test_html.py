@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from made_up import attributions
 
-from attribot_rag import Attribution, Document, Verdict
+from attribot_rag import Attribution, Document
+from attribot_rag.attribution import Verdict
 from attribot_rag.display import render_html, render_table
 from attribot_rag.display.escaping import on_one_line, visible
 

@@ -11,7 +11,8 @@ from handmade import FERRY, ISLAND, NOTHING_STANDS_OUT, handmade
 from hostile import ADDRESSES, HOSTILE, HTML
 from playwright.sync_api import Browser, Locator, Page, expect
 
-from attribot_rag import Attribution, Document, Verdict
+from attribot_rag import Attribution, Document
+from attribot_rag.attribution import Verdict
 
 TICKET = "A single ticket costs 18 crowns."
 

@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 from handmade import handmade
 
-from attribot_rag import Attribution, Marker, Verdict
+from attribot_rag import Attribution
+from attribot_rag.attribution import Marker, Verdict
 from attribot_rag.display import render_markdown, render_table
 
 RESPONSE = "The ferry is red [2]. It is old [7]. So it is both."

@@ -11,7 +11,8 @@ import torch
 from methods.scorers import built, many_documents, scorer
 from tiny_tokenizers import byte_level
 
-from attribot_rag import Attributor, Method, cite
+from attribot_rag import Attributor, Method
+from attribot_rag.attribution import cite
 from attribot_rag.context import Ablation
 from attribot_rag.errors import InvalidInput, UnsupportedModel
 from attribot_rag.methods.baselines import (

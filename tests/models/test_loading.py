@@ -7,7 +7,8 @@ import pytest
 import torch
 from tiny_models import build, byt5_encoder_decoder
 
-from attribot_rag import InvalidInput, LanguageModel, load_model
+from attribot_rag import LanguageModel, load_model
+from attribot_rag.errors import InvalidInput
 from attribot_rag.models import DEFAULT_MODEL
 from attribot_rag.models.smollm2 import smollm2_folder
 

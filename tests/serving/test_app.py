@@ -12,7 +12,8 @@ from fastapi.testclient import TestClient
 from schemas import schema
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from attribot_rag import Attribution, Document, InvalidInput, LanguageModel, LeaveOneOut
+from attribot_rag import Attribution, Document, LanguageModel, LeaveOneOut
+from attribot_rag.errors import InvalidInput
 from attribot_rag.serving.app import Limits, create_app
 
 DOCUMENTS = [

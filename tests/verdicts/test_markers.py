@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from handmade import handmade
 
-from attribot_rag import Attribution, Marker
-from attribot_rag.attribution import SourceGroup
+from attribot_rag import Attribution
+from attribot_rag.attribution import Marker, SourceGroup
 from attribot_rag.verdicts.markers import MARKER, audit
 from attribot_rag.verdicts.sentences import sentences_of
 

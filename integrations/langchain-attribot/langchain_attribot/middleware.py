@@ -13,8 +13,8 @@ from langchain.agents.middleware import AgentMiddleware
 from langchain.agents.middleware.types import ModelRequest, ModelResponse
 from langchain_core.messages import AIMessage, BaseMessage
 
-from attribot_rag import UnsupportedModel
 from attribot_rag.adapting import Answer, AttributedRun, Attributing, Outcome, Results
+from attribot_rag.errors import UnsupportedModel
 from langchain_attribot.documents import retrieved_in
 from langchain_attribot.messages import attached, chat_of, register, said_in, text_of
 from langchain_attribot.models import find_language_model, language_model_of

@@ -8,7 +8,8 @@ from typing import Any
 from langchain_core.runnables import Runnable
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from attribot_rag import InvalidInput, LanguageModel
+from attribot_rag import LanguageModel
+from attribot_rag.errors import InvalidInput
 
 # What holds what: ChatHuggingFace its llm, HuggingFacePipeline its pipeline, bindings and
 # fallbacks their runnable.

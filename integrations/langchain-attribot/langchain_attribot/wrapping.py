@@ -13,7 +13,7 @@ from langchain_core.runnables.config import merge_configs
 from langchain_core.runnables.utils import AddableDict
 from langchain_core.tracers.context import register_configure_hook
 
-from attribot_rag import InvalidInput
+from attribot_rag.errors import InvalidInput
 from langchain_attribot.handler import AttributionCallbackHandler
 from langchain_attribot.models import language_models_in
 

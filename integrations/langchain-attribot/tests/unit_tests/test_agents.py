@@ -17,7 +17,7 @@ from langchain_core.tools import create_retriever_tool
 from langchain_huggingface import ChatHuggingFace
 from langgraph.checkpoint.memory import InMemorySaver
 
-from attribot_rag import InvalidInput
+from attribot_rag.errors import InvalidInput
 from langchain_attribot import AttributionCallbackHandler, AttributionMiddleware
 
 EXACT: dict[str, Any] = {"method": "leave_one_out", "verdicts": None}

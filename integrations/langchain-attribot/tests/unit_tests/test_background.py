@@ -13,8 +13,9 @@ from conftest import DOCUMENTS, QUESTION, chat_of
 from langchain_core.messages import BaseMessage
 from langchain_huggingface import ChatHuggingFace
 
-from attribot_rag import InvalidInput, LanguageModel, LeaveOneOut, QueueFull
+from attribot_rag import LanguageModel, LeaveOneOut
 from attribot_rag.adapting import Worker
+from attribot_rag.errors import InvalidInput, QueueFull
 from langchain_attribot import AttributedRun, AttributionCallbackHandler
 
 EXACT = {"method": "leave_one_out", "verdicts": None}

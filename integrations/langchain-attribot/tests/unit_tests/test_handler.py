@@ -23,7 +23,8 @@ from langchain_core.tracers import BaseTracer, Run
 from langchain_huggingface import ChatHuggingFace
 from langgraph.graph import START, StateGraph
 
-from attribot_rag import Attributor, Budget, InvalidInput, LanguageModel, LeaveOneOut, NotRecorded
+from attribot_rag import Attributor, Budget, LanguageModel, LeaveOneOut
+from attribot_rag.errors import InvalidInput, NotRecorded
 from langchain_attribot import AttributionCallbackHandler, attribute, citations_of
 
 EXACT = {"method": "leave_one_out", "verdicts": None}

@@ -11,7 +11,7 @@ from langchain_core.output_parsers import StrOutputParser
 from langchain_core.runnables import RunnableLambda
 from langchain_huggingface import ChatHuggingFace
 
-from attribot_rag import InvalidInput
+from attribot_rag.errors import InvalidInput
 from langchain_attribot import with_attribution
 
 EXACT: dict[str, Any] = {"method": "leave_one_out", "verdicts": None}

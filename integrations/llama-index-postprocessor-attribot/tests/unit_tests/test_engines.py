@@ -23,7 +23,8 @@ from llama_index.postprocessor.attribot import AttributionPostprocessor
 from llama_index.postprocessor.attribot.spans import installed
 
 import attribot_rag
-from attribot_rag import Attributor, InvalidInput, LanguageModel, LeaveOneOut
+from attribot_rag import Attributor, LanguageModel, LeaveOneOut
+from attribot_rag.errors import InvalidInput
 
 SCHEMA = json.loads(
     (Path(attribot_rag.__file__).parent / "attribution/summary_schema.json").read_text("utf-8")

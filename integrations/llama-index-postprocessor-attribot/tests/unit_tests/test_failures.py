@@ -19,8 +19,9 @@ from llama_index.llms.huggingface import HuggingFaceLLM
 from llama_index.postprocessor.attribot import AttributedQueryEngine, AttributionPostprocessor
 from llama_index.postprocessor.attribot.spans import installed
 
-from attribot_rag import InvalidInput, LanguageModel, LeaveOneOut, UnsupportedModel
+from attribot_rag import LanguageModel, LeaveOneOut
 from attribot_rag.adapting import Attributing
+from attribot_rag.errors import InvalidInput, UnsupportedModel
 
 
 class Breaks(LeaveOneOut):

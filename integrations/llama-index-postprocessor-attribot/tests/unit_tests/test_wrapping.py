@@ -10,7 +10,8 @@ from llama_index.core.schema import MetadataMode
 from llama_index.llms.huggingface import HuggingFaceLLM
 from llama_index.postprocessor.attribot import AttributedQueryEngine, AttributionPostprocessor
 
-from attribot_rag import InvalidInput, cite
+from attribot_rag.attribution import cite
+from attribot_rag.errors import InvalidInput
 
 
 def engine_of(llm: HuggingFaceLLM, **options: Any) -> AttributedQueryEngine:

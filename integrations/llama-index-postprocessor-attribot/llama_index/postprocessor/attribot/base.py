@@ -21,8 +21,9 @@ from llama_index.postprocessor.attribot.spans import Watched, installed
 from llama_index.postprocessor.attribot.synthesis import Synthesis
 from pydantic import ConfigDict, Field, PrivateAttr
 
-from attribot_rag import Attribution, Budget, InvalidInput, LanguageModel
+from attribot_rag import Attribution, Budget, LanguageModel
 from attribot_rag.adapting import AttributedRun, Attributing, Mode, Results
+from attribot_rag.errors import InvalidInput
 from attribot_rag.methods import choose
 
 logger = logging.getLogger(__name__)

@@ -8,7 +8,8 @@ from typing import Literal
 from llama_index.core.base.llms.types import ChatMessage, CitationBlock, MessageRole, TextBlock
 from llama_index.core.schema import NodeWithScore
 
-from attribot_rag import Attribution, cite
+from attribot_rag import Attribution
+from attribot_rag.attribution import cite
 
 SourceNodes = Literal["all", "ranked", "used"]
 

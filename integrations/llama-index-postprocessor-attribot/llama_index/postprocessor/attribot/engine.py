@@ -12,8 +12,8 @@ from llama_index.postprocessor.attribot.base import AttributionPostprocessor
 from llama_index.postprocessor.attribot.citing import SourceNodes, used_nodes
 from llama_index.postprocessor.attribot.spans import WatchedWithin
 
-from attribot_rag import InvalidInput
 from attribot_rag.adapting import AttributedRun
+from attribot_rag.errors import InvalidInput
 
 
 class AttributedQueryEngine(BaseQueryEngine, WatchedWithin):

@@ -14,7 +14,7 @@ from llama_index.postprocessor.attribot.several import Several
 from llama_index.postprocessor.attribot.spans import streaming
 from llama_index.postprocessor.attribot.synthesis import Call, Synthesis
 
-from attribot_rag import Document, DocumentsNotLocated, LanguageModel, UnsupportedModel
+from attribot_rag import Document, LanguageModel
 from attribot_rag.adapting import (
     Answer,
     AttributedRun,
@@ -23,6 +23,7 @@ from attribot_rag.adapting import (
     Results,
     standing_in,
 )
+from attribot_rag.errors import DocumentsNotLocated, UnsupportedModel
 
 logger = logging.getLogger(__name__)
 

@@ -7,7 +7,8 @@ from typing import Any
 from torch.nn import Module
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from attribot_rag import InvalidInput, LanguageModel
+from attribot_rag import LanguageModel
+from attribot_rag.errors import InvalidInput
 
 
 def find_language_model(llm: Any) -> LanguageModel | None:

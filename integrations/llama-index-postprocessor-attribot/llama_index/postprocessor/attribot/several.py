@@ -10,8 +10,8 @@ from typing import Any
 
 from llama_index.postprocessor.attribot.synthesis import Call, Synthesis
 
-from attribot_rag import UnsupportedModel
 from attribot_rag.adapting import MAX_SUMMARY_BYTES, AttributedRun, Outcome, Results
+from attribot_rag.errors import UnsupportedModel
 
 _MAX_CALLS = 12
 
