@@ -67,12 +67,8 @@ class TokenizedText:
 
     @cached_property
     def anchors(self) -> tuple[int, ...]:
-        """For each token the character that decides whom it belongs to: its first non-space."""
-        return tuple(
-            start + len(piece) - len(piece.lstrip()) if piece.strip() else start
-            for start, end in self.spans
-            for piece in (self.text[start:end],)
-        )
+        """For each token the character that decides where it belongs."""
+        return token_anchors(self.spans, self.text)
 
     def tokens_in(self, interval: Interval) -> range:
         """Indices of the tokens that belong to these characters (by their anchors)."""
@@ -83,3 +79,28 @@ class TokenizedText:
         """Indices of the tokens with at least one character in the interval."""
         start, end = interval
         return range(bisect_right(self._ends, start), bisect_left(self._starts, end))
+
+
+def token_anchors(spans: Sequence[Interval], text: str) -> tuple[int, ...]:
+    """For each token its first character that is not white space, or its start if all are.
+
+    `spans` are the tokens' characters [start, end) of the text.
+    """
+    return tuple(
+        start + len(piece) - len(piece.lstrip()) if piece.strip() else start
+        for start, end in spans
+        for piece in (text[start:end],)
+    )
+
+
+def tokens_in(spans: Sequence[Interval], text: str, start: int, end: int) -> range:
+    """Indices of the tokens whose anchor is one of the characters [start, end) of the text.
+
+    Tokens without any characters at the end of the text belong to its last character.
+    """
+    chosen = [
+        index
+        for index, anchor in enumerate(token_anchors(spans, text))
+        if start <= min(anchor, len(text) - 1) < end
+    ]
+    return range(chosen[0], chosen[-1] + 1) if chosen else range(0)

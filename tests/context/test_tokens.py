@@ -3,10 +3,11 @@ from collections.abc import Callable
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from texts import texts
-from tiny_tokenizers import TOKENIZERS, byt5, byte_level, metaspace
+from support.text_strategies import texts
+from support.tiny_models import TOKENIZERS, byt5, byte_level, metaspace
 
 from attribot_rag.context import TokenizedText
+from attribot_rag.context.tokens import token_anchors, tokens_in
 from attribot_rag.language_model import LanguageModel
 
 each_tokenizer = pytest.mark.parametrize("build", TOKENIZERS)
@@ -123,3 +124,13 @@ def test_special_tokens_can_be_left_out(build: Callable[[], LanguageModel]) -> N
 
 def test_no_tokens_are_no_text() -> None:
     assert TokenizedText.of((), byte_level()).text == ""
+
+
+def test_tokens_of_any_text_are_chosen_by_their_anchors() -> None:
+    spans, text = ((0, 2), (2, 5), (5, 6), (6, 6)), "ab cd "
+    assert token_anchors(spans, text) == (0, 3, 5, 6)
+    assert tokens_in(spans, text, 0, 3) == range(1)
+    assert tokens_in(spans, text, 2, 5) == range(1, 2)
+    assert tokens_in(spans, text, 5, 6) == range(2, 4)
+    assert tokens_in(spans, text, 1, 3) == range(0)
+    assert tokens_in((), "", 0, 0) == range(0)
