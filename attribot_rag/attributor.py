@@ -13,11 +13,11 @@ from attribot_rag.assembling import assemble, finished
 from attribot_rag.attribution import Attribution
 from attribot_rag.context import ContextOptions, Document, TokenizedText, locate_context
 from attribot_rag.errors import InvalidInput
-from attribot_rag.exchange import Exchange
+from attribot_rag.context import PromptInput
 from attribot_rag.generation import Generation
 from attribot_rag.language_model import LanguageModel, Message, Prompt, is_chat, plain_ids
-from attribot_rag.methods import Method, choose
-from attribot_rag.methods.progress import progress_bar
+from attribot_rag.methods import Method, make_method
+from attribot_rag.progress import progress_bar
 from attribot_rag.prompting import rag_prompt
 from attribot_rag.recording import GenerationRecorder
 from attribot_rag.scoring import Budget, Meter, Scorer, ScoringModels, ScoringOptions, Session
@@ -72,7 +72,7 @@ class Attributor:
         self.recorder = GenerationRecorder(self.language_model)
         self.context_options = context or ContextOptions()
         self.scoring_options = scoring or ScoringOptions()
-        self.method = choose(method, proxy, keep)
+        self.method = make_method(method, proxy, keep)
         if budget is not None and not isinstance(budget, Budget):
             raise InvalidInput(
                 f"budget={budget!r}; pass Budget(seconds=...), Budget(tokens=...), or None"
@@ -146,7 +146,7 @@ class Attributor:
                 session=Session(
                     meter, progress, lambda: self.recorder.wait_until_idle(_GENERATION_WAIT)
                 ),
-                exchange=Exchange(given, context, self.context_options),
+                prompt_input=PromptInput(given, context, self.context_options),
             )
             scores = self.method.run(scorer)
             attribution = assemble(scorer, self.method, scores, response, *self._options)

@@ -16,13 +16,13 @@ from transformers.utils import logging as transformers_logging
 
 from attribot_rag.attribution import Attribution
 from attribot_rag.attributor import Attributor
+from attribot_rag.corpus import read_chunks, retrieve
 from attribot_rag.display import print_table
 from attribot_rag.display.escaping import on_one_line
 from attribot_rag.errors import AttributionError, InvalidInput
 from attribot_rag.evaluation import command
 from attribot_rag.methods import BASELINES, METHODS
 from attribot_rag.models import DEFAULT_MODEL, load_model
-from attribot_rag.retrieval import read_chunks, retrieve
 from attribot_rag.scoring import Budget
 from attribot_rag.serving import command as serving
 

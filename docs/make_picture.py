@@ -13,8 +13,8 @@ from rich.terminal_theme import MONOKAI
 from rich.text import Text
 
 from attribot_rag import Attributor, load_model
+from attribot_rag.corpus import read_chunks, retrieve
 from attribot_rag.display import render_table
-from attribot_rag.retrieval import read_chunks, retrieve
 
 ROOT = Path(__file__).parents[1]
 QUESTION = "How many passengers does the ferry Kittiwake carry?"

@@ -12,7 +12,7 @@ from attribot_rag.context import Context, ContextOptions, TokenizedText, locate_
 from attribot_rag.errors import InvalidInput
 from attribot_rag.evaluation.clock import CLOCKS
 from attribot_rag.evaluation.example import Example
-from attribot_rag.exchange import Exchange
+from attribot_rag.context import PromptInput
 from attribot_rag.generation import Generation
 from attribot_rag.language_model import LanguageModel, Prompt
 from attribot_rag.prompting import TEMPLATE
@@ -55,7 +55,7 @@ class Question:
 
     example: Example
     prompt_ids: tuple[int, ...]
-    exchange: Exchange
+    prompt_input: PromptInput
     max_new_tokens: int | None
 
     def digest(self, language_model: LanguageModel) -> str:
@@ -63,7 +63,7 @@ class Question:
         model = (Path(language_model.name).name, language_model.num_parameters)
         sources = [
             [place.spans for place in source.occurrences]
-            for source in self.exchange.context.sources
+            for source in self.prompt_input.context.sources
         ]
         example = (self.example.documents, sources, self.example.response)
         return _digest(self.prompt_ids, self.max_new_tokens, example, *model, language_model.dtype)
@@ -83,7 +83,7 @@ class Answer:
 
     @property
     def context(self) -> Context:
-        return self.question.exchange.context
+        return self.question.prompt_input.context
 
     def digest(self, language_model: LanguageModel) -> str:
         """Changes whenever the question, the model or the response does."""
@@ -104,7 +104,7 @@ class Answer:
             self.context,
             models,
             options=options,
-            exchange=self.question.exchange,
+            prompt_input=self.question.prompt_input,
         )
 
 
@@ -119,7 +119,7 @@ def ask(example: Example, language_model: LanguageModel, options: AskingOptions)
     located = ContextOptions(source_unit=example.source_unit)
     tokens = TokenizedText.of(prompt_ids, language_model)
     context = locate_context(tokens, example.documents, located)
-    return Question(example, prompt_ids, Exchange(prompt, context, located), max_new_tokens)
+    return Question(example, prompt_ids, PromptInput(prompt, context, located), max_new_tokens)
 
 
 def prompt_of(example: Example, template: str, language_model: LanguageModel) -> Prompt:

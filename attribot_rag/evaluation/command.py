@@ -164,8 +164,8 @@ def _run(
     from attribot_rag.evaluation.answering import AskingOptions
     from attribot_rag.evaluation.evaluating import Evaluation, EvaluationOptions
     from attribot_rag.evaluation.grid import DEFAULT, EXACT, NAIVE, described, methods, named
-    from attribot_rag.methods.progress import progress_bar
     from attribot_rag.models import load_model
+    from attribot_rag.progress import progress_bar
 
     asking = AskingOptions(template=options.template, max_new_tokens=options.max_new_tokens)
     measured = EvaluationOptions(

@@ -245,7 +245,7 @@ def _evidence(question: Question) -> list[int]:
     """The sources that hold a part of what people marked."""
     return [
         source.id
-        for source in question.exchange.context.sources
+        for source in question.prompt_input.context.sources
         if any(
             span.document == mark.document and span.start < mark.end and mark.start < span.end
             for place in source.occurrences

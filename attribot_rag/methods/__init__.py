@@ -2,7 +2,7 @@
 
 from attribot_rag.methods.auto import Auto
 from attribot_rag.methods.base import GroupScore, Method, Scores
-from attribot_rag.methods.choice import BASELINES, METHODS, choose
+from attribot_rag.methods.factory import BASELINES, METHODS, make_method
 from attribot_rag.methods.hierarchical import Hierarchical
 from attribot_rag.methods.leave_one_out import LeaveOneOut
 from attribot_rag.methods.masked import Masked
@@ -21,5 +21,5 @@ __all__ = [
     "Proxy",
     "Pruned",
     "Scores",
-    "choose",
+    "make_method",
 ]

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from attribot_rag.context import Ablation
-from attribot_rag.context.grouping import Level
+from attribot_rag.context.groups import Level
 from attribot_rag.errors import InvalidInput
 from attribot_rag.language_model import LanguageModel
 from attribot_rag.methods.base import WORTHWHILE, Method, Row, Scores, best, num_kept

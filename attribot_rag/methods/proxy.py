@@ -10,9 +10,9 @@ from typing import cast
 from attribot_rag.context import Ablation, DocumentSpan, Source, TokenizedText, locate_context
 from attribot_rag.context.alignment import align
 from attribot_rag.context.context import Context
-from attribot_rag.context.shortening import shortened
+from attribot_rag.context.reduction import shortened
 from attribot_rag.errors import ContextTooLong, InvalidInput
-from attribot_rag.exchange import Exchange
+from attribot_rag.context import PromptInput
 from attribot_rag.generation import Generation
 from attribot_rag.language_model import LanguageModel, Message, Prompt, is_chat
 from attribot_rag.methods.base import GroupScore, Method, Row, Scores
@@ -84,17 +84,17 @@ def proxied(scorer: Scorer, language_model: LanguageModel, models: ScoringModels
     Raises InvalidInput if the scorer does not know what was asked, or if the proxy's prompt lacks
     a document that the target's holds.
     """
-    exchange = scorer.exchange
-    if exchange is None:
-        raise InvalidInput("this scorer was made without an exchange, which a proxy has to read")
+    prompt_input = scorer.prompt_input
+    if prompt_input is None:
+        raise InvalidInput("this scorer was made without a prompt_input, which a proxy has to read")
     target = scorer.language_model
     if _encodes_alike(target, language_model, scorer):
         generation, context = scorer.generation.without_cache(), scorer.context
     else:
-        prompt_ids = language_model.encode_prompt(_readable(exchange, target, language_model))
+        prompt_ids = language_model.encode_prompt(_readable(prompt_input, target, language_model))
         tokens = TokenizedText.of(prompt_ids, language_model)
-        located = locate_context(tokens, scorer.context.documents, exchange.context_options)
-        context = _with_ids_of(exchange.context, located)
+        located = locate_context(tokens, scorer.context.documents, prompt_input.context_options)
+        context = _with_ids_of(prompt_input.context, located)
         gone = frozenset(context.present) - frozenset(scorer.context.present)
         context = shortened(context, Ablation(gone), language_model)
         response = target.decode(scorer.generation.response_ids, skip_special_tokens=True)
@@ -140,9 +140,9 @@ def _encodes_alike(target: LanguageModel, proxy: LanguageModel, scorer: Scorer) 
     return target.encode(text, special=True) == proxy.encode(text, special=True)
 
 
-def _readable(exchange: Exchange, target: LanguageModel, proxy: LanguageModel) -> Prompt:
+def _readable(prompt_input: PromptInput, target: LanguageModel, proxy: LanguageModel) -> Prompt:
     """The prompt for the proxy: messages for its own template if it has one, or else plain text."""
-    prompt = exchange.prompt
+    prompt = prompt_input.prompt
     if isinstance(prompt, str):
         return target.decode(target.encode_prompt(prompt), skip_special_tokens=True)
     if not is_chat(prompt):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from attribot_rag.context.grouping import Level, group
+from attribot_rag.context.groups import Level, group
 from attribot_rag.methods.base import Method, Scores, best, num_kept
 from attribot_rag.methods.cost import Cost, Workload, attention
 from attribot_rag.methods.hierarchical import Hierarchical, expanded

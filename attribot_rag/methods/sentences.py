@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from attribot_rag.context import TokenizedText
-from attribot_rag.context.splitting import sentences, split_spans
+from attribot_rag.context.splitter import sentences, split_spans
 from attribot_rag.scoring import Scorer
 
 

@@ -19,11 +19,13 @@ from attribot_rag.adapting import Worker
 from attribot_rag.attribution import Attribution
 from attribot_rag.attributor import Attributor
 from attribot_rag.context import Document
+from attribot_rag.corpus import retrieve
 from attribot_rag.errors import AttributionError, InvalidInput, QueueFull, ScoringOutOfMemory
 from attribot_rag.language_model import LanguageModel
-from attribot_rag.retrieval import retrieve
 from attribot_rag.scoring import Budget
-from attribot_rag.serving.bodies import (
+from attribot_rag.serving.access import Guard
+from attribot_rag.serving.page import page_and_policy
+from attribot_rag.serving.request_models import (
     Answer,
     AskRequest,
     AttributeRequest,
@@ -31,8 +33,6 @@ from attribot_rag.serving.bodies import (
     Problem,
     read_documents,
 )
-from attribot_rag.serving.guarding import Guard
-from attribot_rag.serving.page import page_and_policy
 
 Result = TypeVar("Result")
 

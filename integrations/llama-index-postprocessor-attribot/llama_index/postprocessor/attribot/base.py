@@ -24,7 +24,7 @@ from pydantic import ConfigDict, Field, PrivateAttr
 from attribot_rag import Attribution, Budget, LanguageModel
 from attribot_rag.adapting import AttributedRun, Attributing, Mode, Results
 from attribot_rag.errors import InvalidInput
-from attribot_rag.methods import choose
+from attribot_rag.methods import make_method
 
 logger = logging.getLogger(__name__)
 
@@ -71,7 +71,7 @@ class AttributionPostprocessor(BaseNodePostprocessor, Watched):
     _making: Any = PrivateAttr(default_factory=threading.Lock)
 
     def model_post_init(self, _: Any) -> None:
-        choose(self.method, self._proxy(), self.keep)
+        make_method(self.method, self._proxy(), self.keep)
         unknown = sorted(set(self.options) - set(_OPTIONS))
         if unknown:
             raise InvalidInput(f"options={unknown}; known are {', '.join(_OPTIONS)}")

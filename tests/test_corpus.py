@@ -3,8 +3,8 @@ from pathlib import Path
 import pytest
 
 from attribot_rag import Document
+from attribot_rag.corpus import CHUNK_CHARACTERS, read_chunks, retrieve
 from attribot_rag.errors import InvalidInput
-from attribot_rag.retrieval import CHUNK_CHARACTERS, read_chunks, retrieve
 
 CORPUS = Path(__file__).parent.parent / "examples" / "corpus"
 

@@ -37,7 +37,7 @@ BASELINES: dict[str, Callable[[], Method]] = {
 }
 
 
-def choose(
+def make_method(
     method: str | Method, proxy: LanguageModel | None = None, keep: int | float | None = None
 ) -> Method:
     """The method of this name, or the method itself.
