@@ -11,9 +11,14 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from attribot_rag.assembling import assemble, finished
 from attribot_rag.attribution import Attribution
-from attribot_rag.context import ContextOptions, Document, TokenizedText, locate_context
+from attribot_rag.context import (
+    ContextOptions,
+    Document,
+    PromptInput,
+    TokenizedText,
+    locate_context,
+)
 from attribot_rag.errors import InvalidInput
-from attribot_rag.context import PromptInput
 from attribot_rag.generation import Generation
 from attribot_rag.language_model import LanguageModel, Message, Prompt, is_chat, plain_ids
 from attribot_rag.methods import Method, make_method

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from attribot_rag.context.locating import Locator
+from attribot_rag.context.locator import Locator
 from attribot_rag.context.parts import find_parts
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from attribot_rag.attribution.result import Attribution, Interval
 from attribot_rag.attribution.verdict import Relation, Verdict
-from attribot_rag.context.splitting import sentences, split_spans
+from attribot_rag.context.splitter import sentences, split_spans
 
 MIN_SCORE = 1.0
 MIN_SHARE = 0.5

@@ -1,9 +1,10 @@
 """Documents, the sources in them, and where they stand in the prompt that the model saw."""
 
-from attribot_rag.context.ablating import AblatedPrompt
+from attribot_rag.context.ablated_prompt import AblatedPrompt
 from attribot_rag.context.ablation import Ablation
 from attribot_rag.context.context import Context, ContextOptions, locate_context
 from attribot_rag.context.document import Document, DocumentSpan, Occurrence, Source
+from attribot_rag.context.prompt_input import PromptInput
 from attribot_rag.context.tokens import TokenizedText
 
 __all__ = [
@@ -14,6 +15,7 @@ __all__ = [
     "Document",
     "DocumentSpan",
     "Occurrence",
+    "PromptInput",
     "Source",
     "TokenizedText",
     "locate_context",

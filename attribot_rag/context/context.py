@@ -7,16 +7,16 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from attribot_rag.context.ablating import AblatedPrompt, ablate
+from attribot_rag.context.ablated_prompt import AblatedPrompt, ablate
 from attribot_rag.context.ablation import Ablation
 from attribot_rag.context.document import Document, Source
 from attribot_rag.context.duplicates import group_duplicates
-from attribot_rag.context.locating import Locator
 from attribot_rag.context.location import Location
+from attribot_rag.context.locator import Locator
 from attribot_rag.context.parts import find_parts
 from attribot_rag.context.places import Places, merge
-from attribot_rag.context.retrieved import find_turns, whole_context
-from attribot_rag.context.splitting import Splitter, make_splitter, split_spans
+from attribot_rag.context.regions import find_turns, whole_context
+from attribot_rag.context.splitter import Splitter, make_splitter, split_spans
 from attribot_rag.context.tokens import Interval, TokenizedText
 from attribot_rag.errors import DocumentsNotLocated, InvalidInput
 from attribot_rag.language_model import LanguageModel

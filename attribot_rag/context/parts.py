@@ -11,12 +11,12 @@ from itertools import islice
 from attribot_rag.context.borders import at_words, is_border
 from attribot_rag.context.cuts import without
 from attribot_rag.context.duplicates import num_unspaced, words
-from attribot_rag.context.locating import find_all
 from attribot_rag.context.location import Location, located
+from attribot_rag.context.locator import find_all
 from attribot_rag.context.normalised import Normalised
 from attribot_rag.context.places import merge
 from attribot_rag.context.runs import CommonRuns, Run
-from attribot_rag.context.splitting import sentences, split_spans
+from attribot_rag.context.splitter import sentences, split_spans
 from attribot_rag.context.tokens import Interval
 
 _MIN_LENGTH, _MIN_WORDS, _MIN_UNSPACED = 40, 5, 12

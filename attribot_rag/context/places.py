@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from attribot_rag.context.document import DocumentSpan, Occurrence
 from attribot_rag.context.duplicates import words
-from attribot_rag.context.locating import find_all, stands_alone
 from attribot_rag.context.location import Location
+from attribot_rag.context.locator import find_all, stands_alone
 from attribot_rag.context.tokens import Interval
 
 _MIN_COPY_WORDS = 5

@@ -8,11 +8,10 @@ from pathlib import Path
 
 import torch
 
-from attribot_rag.context import Context, ContextOptions, TokenizedText, locate_context
+from attribot_rag.context import Context, ContextOptions, PromptInput, TokenizedText, locate_context
 from attribot_rag.errors import InvalidInput
 from attribot_rag.evaluation.clock import CLOCKS
 from attribot_rag.evaluation.example import Example
-from attribot_rag.context import PromptInput
 from attribot_rag.generation import Generation
 from attribot_rag.language_model import LanguageModel, Prompt
 from attribot_rag.prompting import TEMPLATE

@@ -7,12 +7,18 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import cast
 
-from attribot_rag.context import Ablation, DocumentSpan, Source, TokenizedText, locate_context
+from attribot_rag.context import (
+    Ablation,
+    DocumentSpan,
+    PromptInput,
+    Source,
+    TokenizedText,
+    locate_context,
+)
 from attribot_rag.context.alignment import align
 from attribot_rag.context.context import Context
 from attribot_rag.context.reduction import shortened
 from attribot_rag.errors import ContextTooLong, InvalidInput
-from attribot_rag.context import PromptInput
 from attribot_rag.generation import Generation
 from attribot_rag.language_model import LanguageModel, Message, Prompt, is_chat
 from attribot_rag.methods.base import GroupScore, Method, Row, Scores

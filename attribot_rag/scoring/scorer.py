@@ -12,11 +12,10 @@ from typing import Literal, get_args
 import numpy as np
 import torch
 
-from attribot_rag.context import Ablation, Context, TokenizedText
-from attribot_rag.context.grouping import Unit
-from attribot_rag.context.shortening import shortened
+from attribot_rag.context import Ablation, Context, PromptInput, TokenizedText
+from attribot_rag.context.groups import Unit
+from attribot_rag.context.reduction import shortened
 from attribot_rag.errors import InvalidInput, ScoringFailed, UnsupportedModel
-from attribot_rag.exchange import Exchange
 from attribot_rag.generation import Generation
 from attribot_rag.language_model import LanguageModel
 from attribot_rag.scoring.base import Implementation, Reduction
@@ -39,7 +38,7 @@ class Scorer:
 
     `units` are what a method is to score: sets of source ids that are ablated together, each
     source alone by default. A scorer is never changed; `narrowed`, `rebased` and `without` make
-    others. `exchange` is what a proxy needs to read the same text.
+    others. `prompt_input` is what a proxy needs to read the same text.
     """
 
     language_model: LanguageModel
@@ -48,7 +47,7 @@ class Scorer:
     models: ScoringModels
     options: ScoringOptions = field(default_factory=ScoringOptions)
     session: Session = field(default_factory=Session)
-    exchange: Exchange | None = None
+    prompt_input: PromptInput | None = None
     units: tuple[Unit, ...] = ()
 
     def __post_init__(self) -> None:

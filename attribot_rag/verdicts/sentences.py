@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import chain, pairwise
 
 from attribot_rag.attribution import Attribution
-from attribot_rag.context.splitting import sentences, split_spans
+from attribot_rag.context.splitter import sentences, split_spans
 from attribot_rag.verdicts.markers import MARKER
 
 # Some templates open the thinking in the prompt, so that an answer may hold its end alone.

@@ -1,7 +1,6 @@
 """What an ablation names, as text to remove and as tokens to hide."""
 
-from tiny_models import byte_tokenizer
-from tiny_tokenizers import byte_level
+from support.tiny_models import byte_level, byte_tokenizer
 
 from attribot_rag.context import Ablation, Context, ContextOptions, TokenizedText, locate_context
 

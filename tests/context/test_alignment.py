@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
-from texts import texts
-from tiny_tokenizers import byte_level
+from support.text_strategies import texts
+from support.tiny_models import byte_level
 
 from attribot_rag.context import TokenizedText
 from attribot_rag.context.alignment import align

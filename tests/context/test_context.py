@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from texts import texts, unspaced
-from tiny_tokenizers import byte_level
+from support.text_strategies import texts, unspaced
+from support.tiny_models import byte_level
 
 from attribot_rag.context import (
     Ablation,

@@ -3,7 +3,7 @@ import random
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tiny_tokenizers import CORPUS
+from support.tiny_models import CORPUS
 
 from attribot_rag.context.duplicates import _candidates, group_duplicates, words
 

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tiny_tokenizers import CORPUS, byte_level
+from support.tiny_models import CORPUS, byte_level
 
 from attribot_rag.context import Context, ContextOptions, TokenizedText, locate_context
-from attribot_rag.context.locating import Locator
+from attribot_rag.context.locator import Locator
 from attribot_rag.context.parts import find_parts
 from attribot_rag.errors import DocumentsNotLocated
 

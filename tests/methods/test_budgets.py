@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from methods.scorers import ATOL, many_documents, other_chat, scorer, sibling
+from support.scorers import ATOL, many_documents, other_chat, scorer, sibling
 
 from attribot_rag.generation import Generation
 from attribot_rag.language_model import LanguageModel
@@ -20,10 +20,10 @@ from attribot_rag.methods import (
     Proxy,
     Pruned,
     Scores,
-    choose,
+    make_method,
 )
 from attribot_rag.methods.base import best
-from attribot_rag.methods.choice import METHODS
+from attribot_rag.methods.factory import METHODS
 from attribot_rag.scoring import Progress, Scorer
 from attribot_rag.scoring.cropped import CachedImplementation
 
@@ -90,7 +90,7 @@ def spent_in_any_case(one: Scorer) -> int:
     """Every model's prefill of the whole prompt, and one pass each."""
     total = 0
     for model, _ in one.session.usages:
-        prompt = model.encode_prompt(one.exchange.prompt if one.exchange else "")
+        prompt = model.encode_prompt(one.prompt_input.prompt if one.prompt_input else "")
         response = model.encode(RESPONSE)
         total += len(prompt) + len(response)
     return total
@@ -265,10 +265,10 @@ def test_a_cache_costs_nothing() -> None:
         generation=generation,
         context=one.context,
         models=one.models,
-        exchange=one.exchange,
+        prompt_input=one.prompt_input,
     )
     assert cached.session.meter.tokens == 0
-    found = choose("auto").run(cached)
+    found = make_method("auto").run(cached)
     full, needed = unlimited("auto")
     assert_same(found, full)
     assert cached.session.meter.tokens == needed - len(generation.prompt_ids) + 1

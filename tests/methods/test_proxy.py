@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from methods.scorers import (
+from support.scorers import (
     ANSWER,
     ATOL,
     TREATY,
@@ -24,8 +24,7 @@ from methods.scorers import (
     scorer,
     sibling,
 )
-from tiny_models import build
-from tiny_tokenizers import byt5, byte_level, metaspace
+from support.tiny_models import build, byt5, byte_level, metaspace
 
 from attribot_rag import Attributor
 from attribot_rag.context import Document, TokenizedText
@@ -39,7 +38,7 @@ from attribot_rag.methods import (
     Method,
     Proxy,
     Pruned,
-    choose,
+    make_method,
 )
 from attribot_rag.methods.proxy import proxied
 from attribot_rag.scoring import Scorer
@@ -221,10 +220,10 @@ def test_a_proxy_with_too_few_positions_is_refused() -> None:
         run(Proxy(build("gpt2")))
 
 
-def test_a_scorer_without_an_exchange_has_no_proxy() -> None:
+def test_a_scorer_without_a_prompt_input_has_no_proxy() -> None:
     one = scorer()
-    one.exchange = None
-    with pytest.raises(InvalidInput, match="exchange"):
+    one.prompt_input = None
+    with pytest.raises(InvalidInput, match="prompt_input"):
         Proxy(byt5()).run(one)
 
 
@@ -237,11 +236,11 @@ def test_proxy_pruning_is_leave_one_out_of_its_best_two(make_proxy: Any) -> None
     shorter = one.rebased(kept)
     assert shorter is not None
     expected = by_hand(shorter, [[unit] for unit in kept])
-    for method in (Pruned(Proxy(proxy), keep=2), choose("leave_one_out", proxy, 2)):
+    for method in (Pruned(Proxy(proxy), keep=2), make_method("leave_one_out", proxy, 2)):
         found = run(method)
         assert_scored_by_hand(found, kept, expected)
         assert not any(found.exact)
-    assert_same_rows(run(choose("auto", proxy, 2)), run(Pruned(Proxy(proxy), keep=2)))
+    assert_same_rows(run(make_method("auto", proxy, 2)), run(Pruned(Proxy(proxy), keep=2)))
 
 
 @pytest.mark.parametrize("make_proxy", PROXIES)

@@ -4,12 +4,12 @@ from collections.abc import Callable
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from texts import SPACES, texts, unspaced
-from tiny_tokenizers import CORPUS
+from support.text_strategies import SPACES, texts, unspaced
+from support.tiny_models import CORPUS
 
-from attribot_rag.context.locating import Locator
 from attribot_rag.context.location import Location
-from attribot_rag.context.splitting import sentences, split_spans
+from attribot_rag.context.locator import Locator
+from attribot_rag.context.splitter import sentences, split_spans
 
 DOCUMENT = "The treaty was signed in 1648. The harbour had been closed\nfor two winters."
 

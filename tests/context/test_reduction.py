@@ -5,10 +5,10 @@ from collections.abc import Callable
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tiny_tokenizers import TOKENIZERS, byte_level
+from support.tiny_models import TOKENIZERS, byte_level
 
 from attribot_rag.context import Ablation, Context, ContextOptions, TokenizedText, locate_context
-from attribot_rag.context.shortening import shortened
+from attribot_rag.context.reduction import shortened
 from attribot_rag.language_model import LanguageModel
 
 DOCUMENTS = (

@@ -3,11 +3,11 @@ from collections.abc import Callable
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from texts import removals, texts, without
-from tiny_tokenizers import CORPUS, TOKENIZERS, byte_level, metaspace
+from support.text_strategies import removals, texts, without
+from support.tiny_models import CORPUS, TOKENIZERS, byte_level, metaspace
 
 from attribot_rag.context import TokenizedText
-from attribot_rag.context.ablating import ablate
+from attribot_rag.context.ablated_prompt import ablate
 from attribot_rag.language_model import LanguageModel
 
 each_tokenizer = pytest.mark.parametrize("build", TOKENIZERS)

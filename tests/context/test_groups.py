@@ -1,10 +1,10 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tiny_tokenizers import byte_level
+from support.tiny_models import byte_level
 
 from attribot_rag.context import Context, ContextOptions, Document, TokenizedText, locate_context
-from attribot_rag.context.grouping import Unit, group
+from attribot_rag.context.groups import Unit, group
 from attribot_rag.errors import InvalidInput
 
 LONG = " ".join(f"Fact number {index} is true." for index in range(25))

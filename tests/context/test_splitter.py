@@ -1,9 +1,9 @@
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from texts import texts
+from support.text_strategies import texts
 
-from attribot_rag.context.splitting import make_splitter, paragraphs, sentences, split_spans
+from attribot_rag.context.splitter import make_splitter, paragraphs, sentences, split_spans
 from attribot_rag.errors import InvalidInput
 
 
