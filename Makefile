@@ -80,6 +80,7 @@ test-lowest: install
 	for package in $(LANGCHAIN) $(LLAMA_INDEX); do \
 	  mkdir $(LOWEST)/$$(basename $$package) && \
 	  cp -r $$package/tests $$package/pyproject.toml $(LOWEST)/$$(basename $$package) && \
+	  cp -r tests/support $(LOWEST)/$$(basename $$package)/tests && \
 	  (cd $(LOWEST)/$$(basename $$package) && ../bin/pytest tests/unit_tests) || exit 1; \
 	done
 

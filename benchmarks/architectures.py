@@ -14,7 +14,7 @@ import transformers
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "tests"))
 
-from architectures import ARCHITECTURES, VOCABULARY_SIZE, Architecture  # noqa: E402
+from support.architectures import ARCHITECTURES, VOCABULARY_SIZE, Architecture  # noqa: E402
 
 from attribot_rag.generation import Generation  # noqa: E402
 from attribot_rag.scoring.reference import Reference  # noqa: E402
@@ -26,12 +26,12 @@ INTRODUCTION = """\
 # Which implementation each architecture gets
 
 Written by `python benchmarks/architectures.py` with transformers {version}, from tiny models with
-random weights in float32 (`tests/architectures.py`). `auto` takes the first of packed, cropped and
-reference that neither the configuration nor a probe of the model rules out. The last column is the
-largest difference to the reference, per response token, over prompts of {length} tokens with a
-piece removed at every seventh position. "Masked" says whether a part of the prompt can be hidden
-while everything else stays encoded, which makes `auto` and `masked` fast; where it cannot, they
-remove it exactly or are refused.
+random weights in float32 (`tests/support/architectures.py`). `auto` takes the first of packed,
+cropped and reference that neither the configuration nor a probe of the model rules out. The last
+column is the largest difference to the reference, per response token, over prompts of {length}
+tokens with a piece removed at every seventh position. "Masked" says whether a part of the prompt
+can be hidden while everything else stays encoded, which makes `auto` and `masked` fast; where it
+cannot, they remove it exactly or are refused.
 
 | architecture | gets | why not a faster one | masked | largest difference (nats) |
 |---|---|---|---|---|

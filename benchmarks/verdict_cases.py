@@ -19,7 +19,7 @@ from attribot_rag import Attributor, load_model
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT / "tests"))
 
-from verdict_cases import CASES, attribute, is_right  # noqa: E402
+from support.verdict_cases import CASES, attribute, is_right  # noqa: E402
 
 
 def main() -> None:

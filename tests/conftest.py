@@ -6,9 +6,9 @@ import copy
 from collections.abc import Iterator
 
 import pytest
-from browsing import browser
 from playwright.sync_api import Browser
-from tiny_tokenizers import byte_level
+from support.browser import browser
+from support.tiny_models import byte_level
 
 from attribot_rag.language_model import LanguageModel
 from attribot_rag.models import load_model

@@ -9,9 +9,16 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from speaking import ANSWER, DOCUMENTS, QUESTION, generate, messages, rendered, say
-from tiny_models import byt5_encoder_decoder
-from tiny_tokenizers import byt5, byte_level, metaspace
+from support.scripted_generation import (
+    ANSWER,
+    DOCUMENTS,
+    QUESTION,
+    generate,
+    messages,
+    rendered,
+    say,
+)
+from support.tiny_models import byt5, byt5_encoder_decoder, byte_level, metaspace
 from transformers import TextIteratorStreamer
 
 from attribot_rag import Attribution, Attributor, Document, LanguageModel

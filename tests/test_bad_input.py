@@ -5,9 +5,15 @@ from typing import Any
 
 import pytest
 import torch
-from speaking import ANSWER, DOCUMENTS, messages, rendered
-from tiny_models import build, byt5_encoder_decoder, byte_tokenizer
-from tiny_tokenizers import byt5, byte_level, metaspace
+from support.scripted_generation import ANSWER, DOCUMENTS, messages, rendered
+from support.tiny_models import (
+    build,
+    byt5,
+    byt5_encoder_decoder,
+    byte_level,
+    byte_tokenizer,
+    metaspace,
+)
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedModel
 
 from attribot_rag import Attributor, ContextOptions, LanguageModel, ScoringOptions

@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 import torch
-from speaking import ANSWER, DOCUMENTS, generate, messages, rendered
-from tiny_models import build
-from tiny_tokenizers import byte_level
+from support.scripted_generation import ANSWER, DOCUMENTS, generate, messages, rendered
+from support.tiny_models import build, byte_level
 from transformers import PreTrainedModel
 
 from attribot_rag import Attribution, Attributor, LanguageModel

@@ -10,7 +10,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from attribot_rag.context.splitting import sentences
+from attribot_rag.context.splitter import sentences
 from benchmarks.labelled.cases import SPLITS, Case, Citation, Expected
 from benchmarks.labelled.changed import plain
 from benchmarks.labelled.facts import LANGUAGES, tables

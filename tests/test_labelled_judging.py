@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tiny_tokenizers import byte_level
+from support.tiny_models import byte_level
 
 from attribot_rag import Attributor
 from attribot_rag.context import DocumentSpan, Occurrence, Source

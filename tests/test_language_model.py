@@ -5,9 +5,15 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from speaking import DOCUMENTS, messages, rendered
-from tiny_models import architecture, byt5_encoder_decoder, byte_tokenizer
-from tiny_tokenizers import byt5, byte_level, metaspace
+from support.scripted_generation import DOCUMENTS, messages, rendered
+from support.tiny_models import (
+    architecture,
+    byt5,
+    byt5_encoder_decoder,
+    byte_level,
+    byte_tokenizer,
+    metaspace,
+)
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from attribot_rag import Attributor

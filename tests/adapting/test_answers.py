@@ -9,9 +9,17 @@ from typing import Any
 
 import pytest
 import torch
-from schemas import SUMMARIES
-from speaking import ANSWER, DOCUMENTS, QUESTION, generate, messages, rendered, say
-from tiny_tokenizers import byte_level
+from support.schemas import SUMMARIES
+from support.scripted_generation import (
+    ANSWER,
+    DOCUMENTS,
+    QUESTION,
+    generate,
+    messages,
+    rendered,
+    say,
+)
+from support.tiny_models import byte_level
 from transformers import TextIteratorStreamer
 
 from attribot_rag import Attribution, Document

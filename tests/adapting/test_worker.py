@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import CancelledError, Future
 
 import pytest
-from tiny_models import build
+from support.tiny_models import build
 
 from attribot_rag.adapting import Worker
 from attribot_rag.errors import QueueFull

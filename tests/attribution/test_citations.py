@@ -1,5 +1,5 @@
 from hypothesis import given
-from made_up import attribution, attributions
+from support.strategies import attribution, attributions
 
 from attribot_rag.attribution import Attribution, Citations, CitedSentence, Verdict, cite
 from attribot_rag.attribution.verdict import Relation

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from made_up import attribution, attributions
+from support.strategies import attribution, attributions
 
 from attribot_rag.attribution import Attribution
 from attribot_rag.errors import InvalidInput

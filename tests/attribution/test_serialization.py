@@ -9,9 +9,9 @@ import jsonschema
 import numpy as np
 import pytest
 from hypothesis import given
-from made_up import attribution, attributions
-from speaking import ANSWER, DOCUMENTS, rendered
-from tiny_tokenizers import byte_level
+from support.scripted_generation import ANSWER, DOCUMENTS, rendered
+from support.strategies import attribution, attributions
+from support.tiny_models import byte_level
 
 import attribot_rag.attribution
 from attribot_rag import Attribution, Attributor, Document

@@ -10,13 +10,13 @@ from typing import Any, get_args
 import jsonschema
 import numpy as np
 import pytest
-from handmade import FERRY, ISLAND, PROVENANCE, handmade
-from hostile import ESCAPES, HALF_OF_A_PAIR
 from hypothesis import assume, given
-from made_up import attributions
-from schemas import SUMMARIES, SUMMARY_SCHEMA
-from speaking import ANSWER, DOCUMENTS, rendered
-from tiny_tokenizers import byte_level
+from support.attributions import FERRY, ISLAND, PROVENANCE, handmade
+from support.hostile import ESCAPES, HALF_OF_A_PAIR
+from support.schemas import SUMMARIES, SUMMARY_SCHEMA
+from support.scripted_generation import ANSWER, DOCUMENTS, rendered
+from support.strategies import attributions
+from support.tiny_models import byte_level
 
 from attribot_rag import Attribution, Attributor, Document
 from attribot_rag.adapting import Outcome

@@ -9,11 +9,11 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from browsing import keep
-from chatting import LONG_TO_READ, PATIENCE, chainlit_chat, pdf
-from hostile import HTML, MARKDOWN
 from playwright.sync_api import Browser, BrowserContext, Locator, Page, expect
-from running import CORPUS
+from support.browser import keep
+from support.chat_apps import LONG_TO_READ, PATIENCE, chainlit_chat, pdf
+from support.hostile import HTML, MARKDOWN
+from support.service_process import CORPUS
 
 pytestmark = pytest.mark.slow
 HIGH, DESIGNED = "How high is the lighthouse?", "Who designed the lighthouse?"

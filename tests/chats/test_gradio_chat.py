@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from browsing import keep
-from chatting import LONG_TO_READ, PATIENCE, gradio_chat, pdf, run_in_gradio_chat
-from hostile import HTML, MARKDOWN
 from playwright.sync_api import Browser, BrowserContext, FrameLocator, Locator, Page, expect
-from running import CORPUS
+from support.browser import keep
+from support.chat_apps import LONG_TO_READ, PATIENCE, gradio_chat, pdf, run_in_gradio_chat
+from support.hostile import HTML, MARKDOWN
+from support.service_process import CORPUS
 
 pytestmark = pytest.mark.slow
 HIGH, DESIGNED = "How high is the lighthouse?", "Who designed the lighthouse?"

@@ -1,6 +1,6 @@
 """Citations within the answer's text."""
 
-from handmade import handmade
+from support.attributions import handmade
 
 from attribot_rag.display import render_cited
 

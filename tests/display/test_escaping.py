@@ -3,10 +3,10 @@ import re
 
 import cmarkgfm
 import pytest
-from hostile import HOSTILE
 from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
+from support.hostile import HOSTILE
 
 from attribot_rag.display.escaping import escape_markdown, on_one_line, visible
 

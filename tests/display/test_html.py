@@ -4,11 +4,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from handmade import FERRY, ISLAND, NOTHING_SCORED, NOTHING_STANDS_OUT, handmade
-from hostile import ADDRESSES, HALF_OF_A_PAIR, HOSTILE, HTML
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from made_up import attributions
+from support.attributions import FERRY, ISLAND, NOTHING_SCORED, NOTHING_STANDS_OUT, handmade
+from support.hostile import ADDRESSES, HALF_OF_A_PAIR, HOSTILE, HTML
+from support.strategies import attributions
 
 from attribot_rag import Attribution, Document
 from attribot_rag.attribution import Verdict

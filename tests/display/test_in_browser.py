@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from browsing import Shown, keep
-from handmade import FERRY, ISLAND, NOTHING_STANDS_OUT, handmade
-from hostile import ADDRESSES, HOSTILE, HTML
 from playwright.sync_api import Browser, Locator, Page, expect
+from support.attributions import FERRY, ISLAND, NOTHING_STANDS_OUT, handmade
+from support.browser import Shown, keep
+from support.hostile import ADDRESSES, HOSTILE, HTML
 
 from attribot_rag import Attribution, Document
 from attribot_rag.attribution import Verdict

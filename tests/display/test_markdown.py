@@ -1,12 +1,12 @@
 import re
 
 import cmarkgfm
-from handmade import ISLAND, NOTHING_SCORED, NOTHING_STANDS_OUT, handmade
-from hostile import HALF_OF_A_PAIR, HOSTILE
 from hypothesis import given
 from hypothesis import strategies as st
-from made_up import attributions
 from markdown_it import MarkdownIt
+from support.attributions import ISLAND, NOTHING_SCORED, NOTHING_STANDS_OUT, handmade
+from support.hostile import HALF_OF_A_PAIR, HOSTILE
+from support.strategies import attributions
 
 from attribot_rag import Attribution, Document
 from attribot_rag.display import render_markdown

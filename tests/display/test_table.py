@@ -2,12 +2,12 @@ import io
 import re
 
 import pytest
-from handmade import FERRY, ISLAND, NOTHING_SCORED, NOTHING_STANDS_OUT, handmade
-from hostile import HALF_OF_A_PAIR, HOSTILE, MARKUP
 from hypothesis import given
 from hypothesis import strategies as st
-from made_up import attributions
 from rich.cells import cell_len
+from support.attributions import FERRY, ISLAND, NOTHING_SCORED, NOTHING_STANDS_OUT, handmade
+from support.hostile import HALF_OF_A_PAIR, HOSTILE, MARKUP
+from support.strategies import attributions
 
 from attribot_rag import Attribution, Document
 from attribot_rag.display import print_table, render_table

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from handmade import handmade
+from support.attributions import handmade
 
 from attribot_rag import Attribution
 from attribot_rag.attribution import Marker, Verdict

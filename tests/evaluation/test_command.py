@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 from evaluation.test_data_sets import HOTPOTQA
-from methods.scorers import many_documents
-from tiny_tokenizers import byte_level
+from support.scorers import many_documents
+from support.tiny_models import byte_level
 
 from attribot_rag.cli import main
 from attribot_rag.errors import ScoringFailed

@@ -13,8 +13,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from methods.scorers import many_documents
-from tiny_tokenizers import byte_level
+from support.scorers import many_documents
+from support.tiny_models import byte_level
 
 from attribot_rag.context import Document, DocumentSpan
 from attribot_rag.errors import ContextTooLong, UnsupportedModel

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 import torch
-from tiny_tokenizers import byte_level
+from support.tiny_models import byte_level
 
 from attribot_rag.evaluation.grid import described, methods
 from attribot_rag.language_model import LanguageModel
-from attribot_rag.methods import Hierarchical, Masked, choose
+from attribot_rag.methods import Hierarchical, Masked, make_method
 
 
 @pytest.mark.parametrize(
@@ -31,7 +31,7 @@ from attribot_rag.methods import Hierarchical, Masked, choose
 def test_a_row_is_the_method_that_the_documentation_names(
     row: str, method: str, options: dict[str, Any]
 ) -> None:
-    assert described(methods(byte_level())[row]) == described(choose(method, **options))
+    assert described(methods(byte_level())[row]) == described(make_method(method, **options))
 
 
 def test_a_method_is_described_with_its_options() -> None:

@@ -5,7 +5,7 @@ import time
 import numpy as np
 import pytest
 from evaluation.test_evaluating import EXAMPLES, OPTIONS
-from tiny_tokenizers import byte_level
+from support.tiny_models import byte_level
 
 from attribot_rag.context import Ablation
 from attribot_rag.errors import InvalidInput

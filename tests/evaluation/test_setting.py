@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from tiny_tokenizers import byte_level
+from support.tiny_models import byte_level
 
 from attribot_rag.errors import InvalidInput
 from attribot_rag.evaluation.evaluating import Evaluation, EvaluationOptions

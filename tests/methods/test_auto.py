@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from methods.scorers import (
+from support.scorers import (
     ANSWER,
     ATOL,
     TREATY,
@@ -20,7 +20,7 @@ from methods.scorers import (
     scorer,
     sibling,
 )
-from tiny_tokenizers import byte_level
+from support.tiny_models import byte_level
 
 from attribot_rag import Attributor, LanguageModel
 from attribot_rag.context import Ablation, Document

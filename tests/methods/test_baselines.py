@@ -8,8 +8,8 @@ from typing import Any, cast
 import numpy as np
 import pytest
 import torch
-from methods.scorers import built, many_documents, scorer
-from tiny_tokenizers import byte_level
+from support.scorers import built, many_documents, scorer
+from support.tiny_models import byte_level
 
 from attribot_rag import Attributor, Method
 from attribot_rag.attribution import cite

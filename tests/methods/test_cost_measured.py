@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 import torch
-from methods.scorers import plain, scorer, sibling
+from support.scorers import plain, scorer, sibling
 
 from attribot_rag.assembling import workload_of
 from attribot_rag.generation import Generation

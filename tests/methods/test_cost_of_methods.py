@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from methods.scorers import sibling
+from support.scorers import sibling
 
 from attribot_rag.methods import (
     Auto,

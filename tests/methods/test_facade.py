@@ -4,14 +4,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from methods.scorers import ANSWER, ATOL, chat, many_documents, other_chat, scorer, sibling
-from tiny_tokenizers import byte_level
+from support.scorers import ANSWER, ATOL, chat, many_documents, other_chat, scorer, sibling
+from support.tiny_models import byte_level
 
 from attribot_rag import Attribution, Attributor, LanguageModel
 from attribot_rag.context import Ablation, Document
 from attribot_rag.errors import InvalidInput
-from attribot_rag.methods import LeaveOneOut, Masked, choose
-from attribot_rag.methods.choice import METHODS
+from attribot_rag.methods import LeaveOneOut, Masked, make_method
+from attribot_rag.methods.factory import METHODS
 from attribot_rag.prompting import rag_prompt
 from attribot_rag.scoring import Budget, ScoringOptions
 
@@ -33,7 +33,7 @@ def parameters(language_model: LanguageModel) -> int:
 @pytest.mark.parametrize("name", METHODS)
 def test_every_name_gives_what_its_method_gives(name: str) -> None:
     found = attribute(method=name)
-    method = choose(name)
+    method = make_method(name)
     one = scorer(MANY)
     expected = method.run(one)
     assert found.provenance.method == method.name

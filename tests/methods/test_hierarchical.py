@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from methods.scorers import (
+from support.scorers import (
     ATOL,
     TREATY,
     assert_same_rows,
@@ -18,7 +18,15 @@ from methods.scorers import (
 
 from attribot_rag.context import Document
 from attribot_rag.errors import InvalidInput
-from attribot_rag.methods import Auto, Hierarchical, LeaveOneOut, Masked, Method, Pruned, choose
+from attribot_rag.methods import (
+    Auto,
+    Hierarchical,
+    LeaveOneOut,
+    Masked,
+    Method,
+    Pruned,
+    make_method,
+)
 from attribot_rag.methods.base import num_kept
 
 SECTIONED = tuple(
@@ -208,9 +216,9 @@ def test_a_hierarchy_without_levels_is_refused() -> None:
 def test_an_unknown_method_lists_the_methods() -> None:
     names = "auto, leave_one_out, hierarchical, masked, masked_hierarchical"
     with pytest.raises(InvalidInput, match=f"'loo'.*{names}"):
-        choose("loo")
+        make_method("loo")
 
 
 def test_keep_needs_a_proxy() -> None:
     with pytest.raises(InvalidInput, match=r"keep=3.*proxy"):
-        choose("leave_one_out", keep=3)
+        make_method("leave_one_out", keep=3)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from tiny_models import build, byt5_encoder_decoder
+from support.tiny_models import build, byt5_encoder_decoder
 
 from attribot_rag import LanguageModel, load_model
 from attribot_rag.errors import InvalidInput

@@ -12,8 +12,8 @@ from typing import Any, cast
 
 import pytest
 import torch
-from speaking import generate
-from tiny_models import build, left_padded, prompt
+from support.scripted_generation import generate
+from support.tiny_models import build, left_padded, prompt
 from transformers import DynamicCache, GenerationConfig, LogitsProcessorList, PreTrainedModel
 from transformers.utils import logging as transformers_logging
 from transformers.utils.generic import ModelOutput

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 import torch
-from architectures import ARCHITECTURES
-from speaking import generate
-from tiny_models import architecture, build, byte_tokenizer, left_padded, prompt
+from support.architectures import ARCHITECTURES
+from support.scripted_generation import generate
+from support.tiny_models import architecture, build, byte_tokenizer, left_padded, prompt
 from transformers import DynamicCache, LogitsProcessor, LogitsProcessorList
 from transformers.cache_utils import DynamicLayer
 

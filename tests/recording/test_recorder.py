@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 import torch
-from speaking import ANSWER, DOCUMENTS, generate, rendered, say
-from tiny_tokenizers import byt5, byte_level, metaspace
+from support.scripted_generation import ANSWER, DOCUMENTS, generate, rendered, say
+from support.tiny_models import byt5, byte_level, metaspace
 from transformers import StoppingCriteria, StoppingCriteriaList, TextIteratorStreamer
 
 from attribot_rag.errors import InvalidInput

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tiny_tokenizers import byte_level
+from support.tiny_models import byte_level
 
 from attribot_rag.context import Ablation, ContextOptions, TokenizedText, locate_context
 from attribot_rag.errors import InvalidInput

@@ -2,8 +2,8 @@
 
 import pytest
 import torch
-from architectures import ARCHITECTURES, Architecture
-from implementations import NATS, RESPONSE_LENGTH, generation_for, model_of, score
+from support.architectures import ARCHITECTURES, Architecture
+from support.implementations import NATS, RESPONSE_LENGTH, generation_for, model_of, score
 from transformers import PreTrainedModel
 
 from attribot_rag.generation import Generation

@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from architectures import ARCHITECTURES, VOCABULARY_SIZE, Architecture
-from implementations import NATS, RESPONSE_LENGTH, generation_for, model_of, score
-from tiny_models import architecture, byte_tokenizer
+from support.architectures import ARCHITECTURES, VOCABULARY_SIZE, Architecture
+from support.implementations import NATS, RESPONSE_LENGTH, generation_for, model_of, score
+from support.tiny_models import architecture, byte_tokenizer
 from transformers import (
     DynamicCache,
     FalconForCausalLM,

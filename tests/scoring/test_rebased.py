@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from tiny_tokenizers import byte_level
+from support.tiny_models import byte_level
 
 from attribot_rag.context import Ablation, ContextOptions, TokenizedText, locate_context
 from attribot_rag.generation import Generation

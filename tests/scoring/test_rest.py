@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 import torch
-from architectures import ARCHITECTURES, Architecture
-from tiny_models import architecture, byte_tokenizer
+from support.architectures import ARCHITECTURES, Architecture
+from support.tiny_models import architecture, byte_tokenizer
 from transformers import GPT2LMHeadModel, PreTrainedModel
 
 from attribot_rag.context import Ablation, ContextOptions, TokenizedText, locate_context

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 import torch
-from architectures import ARCHITECTURES
-from tiny_tokenizers import byte_level
+from support.architectures import ARCHITECTURES
+from support.tiny_models import byte_level
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedModel
 from transformers.models.llama.modeling_llama import LlamaAttention
 

@@ -6,7 +6,7 @@ import time
 import numpy as np
 import pytest
 import torch
-from methods.scorers import built, many_documents, scorer
+from support.scorers import built, many_documents, scorer
 
 from attribot_rag.context import Ablation
 from attribot_rag.methods import Auto

@@ -9,7 +9,7 @@ import jsonschema
 import pytest
 import torch
 from fastapi.testclient import TestClient
-from schemas import schema
+from support.schemas import schema
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from attribot_rag import Attribution, Document, LanguageModel, LeaveOneOut

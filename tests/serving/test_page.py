@@ -5,9 +5,9 @@ from collections.abc import Iterator
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from browsing import keep
 from playwright.sync_api import Browser, Page, expect
-from running import CORPUS, TOKEN, service
+from support.browser import keep
+from support.service_process import CORPUS, TOKEN, service
 
 from attribot_rag.models import DEFAULT_MODEL
 

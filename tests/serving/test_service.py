@@ -15,7 +15,7 @@ from typing import Any
 
 import httpx
 import pytest
-from running import TOKEN, service
+from support.service_process import TOKEN, service
 
 from attribot_rag import LanguageModel
 

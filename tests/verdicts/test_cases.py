@@ -7,7 +7,7 @@ what was measured once.
 from collections.abc import Mapping
 
 import pytest
-from verdict_cases import CASES, attribute, is_right
+from support.verdict_cases import CASES, attribute, is_right
 
 from attribot_rag import Attributor, LanguageModel
 

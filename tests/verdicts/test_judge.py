@@ -5,12 +5,12 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from methods.scorers import ATOL, TREATY, chat, other_chat, scorer
+from support.scorers import ATOL, TREATY, chat, other_chat, scorer
 
 from attribot_rag import Attribution, VerdictOptions
 from attribot_rag.assembling import assemble
 from attribot_rag.attribution import Verdict
-from attribot_rag.context.retrieved import find_turns
+from attribot_rag.context.regions import find_turns
 from attribot_rag.methods import LeaveOneOut, Scores
 from attribot_rag.scoring import Scorer
 from attribot_rag.verdicts import judge

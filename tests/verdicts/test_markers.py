@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from handmade import handmade
+from support.attributions import handmade
 
 from attribot_rag import Attribution
 from attribot_rag.attribution import Marker, SourceGroup

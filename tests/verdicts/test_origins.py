@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 import torch
-from methods.scorers import ATOL, TREATY, other_chat, scorer
+from support.scorers import ATOL, TREATY, other_chat, scorer
 
-from attribot_rag.context.retrieved import find_turns
+from attribot_rag.context.regions import find_turns
 from attribot_rag.scoring import Scorer
 from attribot_rag.verdicts.origins import Origin, Origins
 from attribot_rag.verdicts.sentences import Sentence

@@ -6,7 +6,7 @@ from functools import cache
 
 import numpy as np
 import pytest
-from methods.scorers import ATOL, TREATY, many_documents, other_chat, scorer
+from support.scorers import ATOL, TREATY, many_documents, other_chat, scorer
 
 from attribot_rag import VerdictOptions
 from attribot_rag.context import Ablation

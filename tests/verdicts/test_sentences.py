@@ -3,9 +3,9 @@
 import time
 
 import pytest
-from handmade import handmade
 from hypothesis import given
 from hypothesis import strategies as st
+from support.attributions import handmade
 
 from attribot_rag.verdicts.sentences import Sentence, sentences_of
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from langchain_core.documents import Document
 from langchain_huggingface import ChatHuggingFace, HuggingFacePipeline
-from tiny import tiny_language_model
+from support.tiny_models import endless
 from transformers import pipeline
 
 from attribot_rag import LanguageModel, load_model
@@ -58,7 +58,7 @@ def smollm2() -> LanguageModel:
 @pytest.fixture(scope="session")
 def tiny(smollm2: LanguageModel) -> LanguageModel:
     """Random weights, and the tokenizer and the chat template of the embedded model."""
-    return tiny_language_model(smollm2.tokenizer)
+    return endless(smollm2.tokenizer)
 
 
 @pytest.fixture(scope="session")

@@ -8,14 +8,13 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-import torch
 from llama_index.core import Settings, VectorStoreIndex
 from llama_index.core.embeddings import MockEmbedding
 from llama_index.core.llms import MockLLM
 from llama_index.core.schema import NodeWithScore, TextNode
 from llama_index.llms.huggingface import HuggingFaceLLM
 from llama_index.postprocessor.attribot.spans import installed
-from transformers import LlamaConfig, LlamaForCausalLM
+from support.tiny_models import endless
 
 from attribot_rag import LanguageModel, load_model
 
@@ -69,19 +68,7 @@ def smollm2() -> LanguageModel:
 @pytest.fixture(scope="session")
 def tiny(smollm2: LanguageModel) -> LanguageModel:
     """Random weights, and the tokenizer and the chat template of the embedded model."""
-    torch.manual_seed(0)
-    config = LlamaConfig(
-        vocab_size=len(smollm2.tokenizer),
-        hidden_size=32,
-        intermediate_size=64,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        num_key_value_heads=2,
-        max_position_embeddings=2048,
-        pad_token_id=smollm2.tokenizer.pad_token_id,
-        eos_token_id=None,
-    )
-    return LanguageModel(LlamaForCausalLM(config).eval(), smollm2.tokenizer)
+    return endless(smollm2.tokenizer)
 
 
 @pytest.fixture(scope="session")

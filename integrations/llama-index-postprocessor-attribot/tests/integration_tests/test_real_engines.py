@@ -24,7 +24,7 @@ from llama_index.llms.huggingface import HuggingFaceLLM
 from llama_index.postprocessor.attribot import AttributionPostprocessor
 from llama_index.postprocessor.colbert_rerank import ColbertRerank
 from llama_index.vector_stores.chroma import ChromaVectorStore
-from seeing import Spy, scored_ids
+from model_spy import Spy, scored_ids
 from tokenizers.processors import TemplateProcessing
 
 from attribot_rag import Attributor, LanguageModel

@@ -1,7 +1,8 @@
 """Hypothesis strategies for texts of any script, and for what is cut out of them."""
 
 from hypothesis import strategies as st
-from tiny_tokenizers import CORPUS
+
+from support.tiny_models import CORPUS
 
 WORDS = CORPUS.split()
 SPACES = [" ", "  ", "\n", "\n\n", "\r\n", "\r\n\r\n", "\t", " \n ", " " * 10, "\u3000", "\x1d"]

@@ -6,17 +6,15 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-import tiny_models
-from tiny_tokenizers import byt5, byte_level, metaspace
 
 from attribot_rag.context import (
     Ablation,
     ContextOptions,
     Document,
+    PromptInput,
     TokenizedText,
     locate_context,
 )
-from attribot_rag.exchange import Exchange
 from attribot_rag.generation import Generation
 from attribot_rag.language_model import LanguageModel, Message, Prompt
 from attribot_rag.methods import Method, Scores
@@ -29,6 +27,8 @@ from attribot_rag.scoring import (
     ScoringOptions,
     Session,
 )
+from support import tiny_models
+from support.tiny_models import byt5, byte_level, metaspace
 
 ATOL = 1e-3
 TREATY = (
@@ -134,7 +134,7 @@ def scorer(
         session=Session(
             Meter(None if budget is None else Budget(tokens=budget)), progress or Progress()
         ),
-        exchange=Exchange(prompt, located, context),
+        prompt_input=PromptInput(prompt, located, context),
     )
 
 

@@ -4,13 +4,13 @@ from collections.abc import Sequence
 from functools import cache
 
 import torch
-from architectures import VOCABULARY_SIZE, Architecture
 from transformers import PreTrainedModel
 
 from attribot_rag.generation import Generation
 from attribot_rag.scoring.base import Implementation
 from attribot_rag.scoring.row import Row
 from attribot_rag.scoring.selection import ScoringModels
+from support.architectures import VOCABULARY_SIZE, Architecture
 
 NATS = 1e-3
 RESPONSE_LENGTH = 6

@@ -1,7 +1,8 @@
-"""Small real tokenizers, one for each way of making tokens, each with a tiny random model."""
+"""Tiny random models: of every architecture, with small real tokenizers of every kind."""
 
 import json
 from functools import cache
+from typing import Any
 
 import torch
 from tokenizers import (
@@ -19,9 +20,12 @@ from transformers import (
     LlamaForCausalLM,
     PreTrainedTokenizerBase,
     PreTrainedTokenizerFast,
+    T5Config,
+    T5ForConditionalGeneration,
 )
 
 from attribot_rag.language_model import LanguageModel
+from support.architectures import ARCHITECTURES, VOCABULARY_SIZE, Architecture
 
 CORPUS = """\
 The treaty was signed in the old town hall in October of 1648, after five years of talks between
@@ -58,7 +62,7 @@ def byte_level() -> LanguageModel:
         show_progress=False,
     )
     tokenizer.train_from_iterator([CORPUS], trainer)
-    return _with_model(
+    return with_tokenizer(
         PreTrainedTokenizerFast(  # type: ignore[no-untyped-call]
             tokenizer_object=tokenizer,
             bos_token="<|im_start|>",
@@ -108,7 +112,7 @@ def metaspace() -> LanguageModel:
     tokenizer.post_processor = processors.TemplateProcessing(
         single="<s> $A", special_tokens=[("<s>", 1)]
     )
-    return _with_model(
+    return with_tokenizer(
         PreTrainedTokenizerFast(  # type: ignore[no-untyped-call]
             tokenizer_object=tokenizer, unk_token="<unk>", bos_token="<s>", eos_token="</s>"
         )
@@ -118,26 +122,102 @@ def metaspace() -> LanguageModel:
 @cache
 def byt5() -> LanguageModel:
     """A slow tokenizer without offsets, whose tokens are bytes."""
-    return _with_model(ByT5Tokenizer())
+    return with_tokenizer(ByT5Tokenizer())
 
 
 TOKENIZERS = (byte_level, metaspace, byt5)
 
 
-def _with_model(tokenizer: PreTrainedTokenizerBase) -> LanguageModel:
-    torch.manual_seed(0)
-    config = LlamaConfig(
-        vocab_size=len(tokenizer),
+def with_tokenizer(tokenizer: PreTrainedTokenizerBase) -> LanguageModel:
+    """A Llama whose wide weights make every prompt token matter, and which may end its answers."""
+    return _llama(
+        tokenizer,
         hidden_size=16,
         intermediate_size=32,
-        num_hidden_layers=2,
         num_attention_heads=2,
         max_position_embeddings=4096,
         initializer_range=0.25,
         bos_token_id=tokenizer.bos_token_id,
         eos_token_id=tokenizer.eos_token_id,
+    )
+
+
+def endless(tokenizer: PreTrainedTokenizerBase, *, seed: int = 0) -> LanguageModel:
+    """A Llama with the usual narrow weights, which answers until it is stopped."""
+    return _llama(
+        tokenizer,
+        seed,
+        hidden_size=32,
+        intermediate_size=64,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        max_position_embeddings=2048,
+        eos_token_id=None,
+    )
+
+
+def _llama(tokenizer: PreTrainedTokenizerBase, seed: int = 0, **settings: Any) -> LanguageModel:
+    torch.manual_seed(seed)
+    config = LlamaConfig(
+        vocab_size=len(tokenizer),
+        num_hidden_layers=2,
         pad_token_id=tokenizer.pad_token_id,
+        **settings,
     )
     model = LlamaForCausalLM(config)
     model.train(False)
     return LanguageModel(model, tokenizer)
+
+
+def byte_tokenizer() -> PreTrainedTokenizerFast:
+    """Ids 0, 1 and 2 are padding, BOS and EOS, as in the configurations of the tiny models."""
+    pieces = ["<pad>", "<bos>", "<eos>", *sorted(pre_tokenizers.ByteLevel.alphabet())]
+    tokenizer = Tokenizer(models.BPE(vocab={piece: i for i, piece in enumerate(pieces)}, merges=[]))
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    return PreTrainedTokenizerFast(  # type: ignore[no-untyped-call]
+        tokenizer_object=tokenizer, pad_token="<pad>", bos_token="<bos>", eos_token="<eos>"
+    )
+
+
+def build(name: str) -> LanguageModel:
+    return LanguageModel(architecture(name).build(), byte_tokenizer())
+
+
+def byt5_encoder_decoder() -> LanguageModel:
+    """An encoder-decoder with the slow tokenizer of bytes that T5 models have."""
+    tokenizer = ByT5Tokenizer()
+    torch.manual_seed(0)
+    config = T5Config(
+        vocab_size=len(tokenizer),
+        d_model=32,
+        d_kv=8,
+        d_ff=64,
+        num_layers=2,
+        num_heads=4,
+        initializer_factor=2.0,
+    )
+    config.decoder_start_token_id = 0
+    model = T5ForConditionalGeneration(config)
+    model.train(False)
+    return LanguageModel(model, tokenizer)
+
+
+def architecture(name: str) -> Architecture:
+    return next(one for one in ARCHITECTURES if one.name == name)
+
+
+def prompt(length: int, seed: int = 0) -> torch.Tensor:
+    """[1, length] of ids that are neither special nor outside the tokenizer's vocabulary."""
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randint(3, min(VOCABULARY_SIZE, 259), (1, length), generator=generator)
+
+
+def left_padded(lengths: tuple[int, ...], pad_id: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """A batch of prompts and its attention mask."""
+    width = max(lengths)
+    ids = torch.full((len(lengths), width), pad_id)
+    for row, length in enumerate(lengths):
+        ids[row, width - length :] = prompt(length, seed=row)[0]
+    mask = torch.arange(width) >= width - torch.tensor(lengths)[:, None]
+    return ids, mask.long()

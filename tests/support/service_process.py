@@ -12,7 +12,7 @@ from pathlib import Path
 
 import psutil
 
-CORPUS = Path(__file__).parents[1] / "examples" / "corpus"
+CORPUS = Path(__file__).parents[2] / "examples" / "corpus"
 TOKEN = "open-sesame"
 
 

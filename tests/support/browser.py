@@ -31,7 +31,7 @@ def browser() -> Iterator[Browser]:
 
 def keep(page: Page, name: str, **options: Any) -> None:
     """A picture of the page among the tests' artifacts, where the README's come from."""
-    folder = Path(__file__).parent / "artifacts"
+    folder = Path(__file__).parents[1] / "artifacts"
     folder.mkdir(exist_ok=True)
     page.screenshot(path=folder / name, **options)
 

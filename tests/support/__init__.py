@@ -1,0 +1,1 @@
+"""What tests share: tiny models, attributions, processes and Hypothesis strategies."""
