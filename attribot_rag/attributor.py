@@ -249,7 +249,7 @@ class Attributor:
         """The recorded generation with these ids, or else the one that was given."""
         length = len(given.response_ids)
         for recorded in reversed(self.recorder.generations):
-            cut = recorded.shortened(length)
+            cut = recorded.truncated(length)
             if (cut.prompt_ids, cut.response_ids) == (given.prompt_ids, given.response_ids):
                 return cut
         return given

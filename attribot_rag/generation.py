@@ -69,7 +69,7 @@ class Generation:
     def without_cache(self) -> Generation:
         return replace(self, cache=None)
 
-    def shortened(self, num_response_tokens: int) -> Generation:
+    def truncated(self, num_response_tokens: int) -> Generation:
         """The same generation with the first tokens of its response only."""
         return replace(self, response_ids=self.response_ids[:num_response_tokens])
 

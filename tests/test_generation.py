@@ -42,7 +42,7 @@ def test_its_repr_is_short() -> None:
 
 def test_shortening_keeps_the_rest() -> None:
     generation = Generation((5, 6), (7, 8, 9), (layer(2),), retokenized=True)
-    short = generation.shortened(2)
+    short = generation.truncated(2)
     assert short.response_ids == (7, 8)
     assert short.cache is generation.cache
     assert short.retokenized

@@ -1,4 +1,4 @@
-"""The prompt as the caller gave it, which another model's template and tokenizer can encode again."""
+"""The prompt as the caller gave it, so that another model can encode it again."""
 
 from __future__ import annotations
 

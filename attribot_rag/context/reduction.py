@@ -16,7 +16,7 @@ from attribot_rag.context.tokens import Interval, TokenizedText
 from attribot_rag.language_model import LanguageModel
 
 
-def shortened(context: Context, removed: Ablation, language_model: LanguageModel) -> Context:
+def reduced(context: Context, removed: Ablation, language_model: LanguageModel) -> Context:
     """The context of the prompt without all this; sources keep their ids.
 
     A source that was taken out has no occurrences any more.

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from attribot_rag.context import Ablation
-from attribot_rag.scoring import LogLikelihoods, Recompute, Scorer
+from attribot_rag.scoring import LogLikelihoods, Reencoded, Scorer
 from attribot_rag.scoring.log_likelihoods import Matrix
 
 
@@ -21,7 +21,7 @@ class RememberingScorer(Scorer):
     )
 
     def score(
-        self, ablations: Sequence[Ablation], *, recompute: Recompute | None = None
+        self, ablations: Sequence[Ablation], *, recompute: Reencoded | None = None
     ) -> LogLikelihoods:
         if recompute is not None:
             return super().score(ablations, recompute=recompute)

@@ -8,7 +8,7 @@ from attribot_rag.context import Ablation
 from attribot_rag.methods.base import Scores
 from attribot_rag.methods.cost import Cost, Workload, masked_leave_one_out
 from attribot_rag.methods.leave_one_out import scores_of
-from attribot_rag.scoring import Recompute, Scorer
+from attribot_rag.scoring import Reencoded, Scorer
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,7 @@ class Masked:
     the source stays, and leave-one-out differs only in the positions of what follows.
     """
 
-    recompute: Recompute = "question"
+    recompute: Reencoded = "question"
 
     @property
     def name(self) -> str:

@@ -17,7 +17,7 @@ from attribot_rag.context import (
 )
 from attribot_rag.context.alignment import align
 from attribot_rag.context.context import Context
-from attribot_rag.context.reduction import shortened
+from attribot_rag.context.reduction import reduced
 from attribot_rag.errors import ContextTooLong, InvalidInput
 from attribot_rag.generation import Generation
 from attribot_rag.language_model import LanguageModel, Message, Prompt, is_chat
@@ -102,7 +102,7 @@ def proxied(scorer: Scorer, language_model: LanguageModel, models: ScoringModels
         located = locate_context(tokens, scorer.context.documents, prompt_input.context_options)
         context = _with_ids_of(prompt_input.context, located)
         gone = frozenset(context.present) - frozenset(scorer.context.present)
-        context = shortened(context, Ablation(gone), language_model)
+        context = reduced(context, Ablation(gone), language_model)
         response = target.decode(scorer.generation.response_ids, skip_special_tokens=True)
         response_ids = language_model.encode(response)
         generation = Generation(context.prompt.ids, response_ids, retokenized=True)

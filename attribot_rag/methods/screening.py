@@ -10,7 +10,7 @@ from attribot_rag.methods.cost import Cost, Workload, attention
 from attribot_rag.methods.hierarchical import Hierarchical, expanded
 from attribot_rag.methods.leave_one_out import LeaveOneOut
 from attribot_rag.methods.masked import Masked
-from attribot_rag.scoring import Recompute, Scorer
+from attribot_rag.scoring import Reencoded, Scorer
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class Screening:
     candidates: int = 16
     keep: int | float = 3
     level: Level = "passage"
-    recompute: Recompute = "question"
+    recompute: Reencoded = "question"
 
     name = "screening"
 

@@ -238,4 +238,4 @@ def shown_part(language_model: LanguageModel, generation: Generation, response: 
             high = middle
         else:
             low = middle + 1
-    return generation.shortened(low)
+    return generation.truncated(low)

@@ -1,18 +1,17 @@
 """Log-likelihoods of a response under ablations: three implementations of one contract."""
 
-from attribot_rag.scoring.budget import Budget, Meter
 from attribot_rag.scoring.log_likelihoods import LogLikelihoods
 from attribot_rag.scoring.options import ScoringOptions
-from attribot_rag.scoring.scorer import Recompute, Scorer
+from attribot_rag.scoring.scorer import Reencoded, Scorer
 from attribot_rag.scoring.selection import ScoringModels
-from attribot_rag.scoring.session import Progress, Session, Usage
+from attribot_rag.scoring.session import Budget, Meter, Progress, Session, Usage
 
 __all__ = [
     "Budget",
     "LogLikelihoods",
     "Meter",
     "Progress",
-    "Recompute",
+    "Reencoded",
     "Scorer",
     "ScoringModels",
     "ScoringOptions",

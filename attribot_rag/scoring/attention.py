@@ -54,9 +54,9 @@ class KeyWeights:
 
 @dataclass(frozen=True, eq=False)
 class PackedLayout:
-    """Rows in one sequence, piece by piece.
+    """Rows in one sequence, block by block.
 
-    Piece i has the tokens `spans[i]`, whose row begins at the token `starts[i]`, and sees
+    Block i has the tokens `spans[i]`, whose row begins at the token `starts[i]`, and sees
     `segments[i]` of the cache. `layers_seen` collects the layers that attended, so that a layer
     of another kind is noticed. `weights`, if there are any, collect what the rows attend to.
     """
@@ -75,11 +75,11 @@ class PackedLayout:
         spans, starts, end = [], [], 0
         for row in rows:
             start = end
-            for piece in row.pieces:
-                spans.append((end, end + len(piece.token_ids)))
+            for block in row.blocks:
+                spans.append((end, end + len(block.token_ids)))
                 starts.append(start)
-                end += len(piece.token_ids)
-        segments = tuple(piece.segments for row in rows for piece in row.pieces)
+                end += len(block.token_ids)
+        segments = tuple(block.segments for row in rows for block in row.blocks)
         return cls(cache, tuple(spans), tuple(starts), segments, weights=weights)
 
 
@@ -131,25 +131,25 @@ def packed_attention(
     for (start, end), row_start, segments in zip(
         layout.spans, layout.starts, layout.segments, strict=True
     ):
-        piece = query[:, :, start:end]
+        queries = query[:, :, start:end]
         own_key, own_value = (
             tensor[:, :, start:end].repeat_interleave(num_groups, dim=1) for tensor in (key, value)
         )
-        part, log_sum = attend(piece, own_key, own_value, causal=True, scaling=scaling)
+        part, log_sum = attend(queries, own_key, own_value, causal=True, scaling=scaling)
         seen = [(key, value, (row_start, start))] if row_start < start else []
         if segments:
             assert cached is not None
             seen += [(cached.keys, cached.values, segment) for segment in segments]
         for keys, values, (first, last) in seen:
             other = _attend_grouped(
-                piece, keys[:, :, first:last], values[:, :, first:last], scaling
+                queries, keys[:, :, first:last], values[:, :, first:last], scaling
             )
             part, log_sum = merge(part, log_sum, *other)
         output[:, start:end] = part.transpose(1, 2)
         if layout.weights is not None and cached is not None:
             for first, last in segments:
                 keys = cached.keys[:, :, first:last]
-                layout.weights.add((first, last), piece, keys, log_sum, scaling)
+                layout.weights.add((first, last), queries, keys, log_sum, scaling)
     return output, None
 
 

@@ -10,8 +10,7 @@ from transformers import PreTrainedModel
 
 from attribot_rag.generation import PromptCache
 from attribot_rag.scoring.base import Implementation
-from attribot_rag.scoring.prefill import as_dynamic_cache, prefill
-from attribot_rag.scoring.rope import length_dependent_rope
+from attribot_rag.scoring.prefill import as_dynamic_cache, length_dependent_rope, prefill
 from attribot_rag.scoring.row import Row
 
 

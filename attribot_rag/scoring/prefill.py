@@ -1,4 +1,4 @@
-"""The keys and values of the full prompt, which all rows share."""
+"""The prefix cache: keys and values of the full prompt, which all rows share."""
 
 from __future__ import annotations
 
@@ -45,6 +45,19 @@ def as_dynamic_cache(prompt_cache: PromptCache, num_positions: int) -> DynamicCa
         dynamic.values = layer.values[:, :, :num_positions]
         cache.layers.append(dynamic)
     return cache
+
+
+def length_dependent_rope(model: PreTrainedModel) -> int | None:
+    """Tokens up to which the rotary frequencies stay constant, None if they never change."""
+    config = model.config.get_text_config(decoder=True)
+    parameters = getattr(config, "rope_parameters", None) or {}
+    per_layer_type = [value for value in parameters.values() if isinstance(value, dict)]
+    limits = [
+        int(rope.get("original_max_position_embeddings") or config.max_position_embeddings)
+        for rope in per_layer_type or [parameters]
+        if rope.get("rope_type") in ("longrope", "dynamic")
+    ]
+    return min(limits, default=None)
 
 
 def _layer(layer: object) -> LayerCache:

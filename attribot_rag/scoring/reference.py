@@ -8,7 +8,7 @@ from typing import ClassVar
 import torch
 
 from attribot_rag.scoring.base import Implementation
-from attribot_rag.scoring.rope import length_dependent_rope
+from attribot_rag.scoring.prefill import length_dependent_rope
 from attribot_rag.scoring.row import Row
 
 

@@ -13,7 +13,7 @@ from attribot_rag.generation import Generation
 
 
 @dataclass(frozen=True)
-class Piece:
+class TokenBlock:
     """New tokens at consecutive positions from `first_position` on.
 
     `segments` are positions [start, end) of the full prompt whose keys and values they see.
@@ -30,13 +30,13 @@ class Piece:
 
 @dataclass(frozen=True)
 class Row:
-    """The new tokens of one ablation, in pieces: each sees its segments and all new tokens before.
+    """The new tokens of one ablation, in blocks: each sees its segments and all new tokens before.
 
     The last tokens are the response less its last one: the outputs of those and of the token
     before them predict the response.
     """
 
-    pieces: tuple[Piece, ...]
+    blocks: tuple[TokenBlock, ...]
 
     @classmethod
     def exact(cls, prompt_ids: Sequence[int], num_shared: int, generation: Generation) -> Row:
@@ -46,7 +46,7 @@ class Row:
         """
         visible = min(num_shared, len(prompt_ids) - 1)
         new = (*prompt_ids[visible:], *generation.response_ids[:-1])
-        return cls((Piece(((0, visible),) if visible else (), tuple(new), visible),))
+        return cls((TokenBlock(((0, visible),) if visible else (), tuple(new), visible),))
 
     @classmethod
     def masked(
@@ -65,37 +65,37 @@ class Row:
         ids = [*(prompt_ids[i] for i in redone), *generation.response_ids[:-1]]
         end = len(prompt_ids) + len(generation.response_ids) - 1
         positions = [*redone, *range(len(prompt_ids), end)]
-        pieces = []
+        blocks = []
         done = 0
         for first, stop in runs(positions):
             segments = tuple(runs(position for position in old if position < first))
-            pieces.append(Piece(segments, tuple(ids[done : done + stop - first]), first))
+            blocks.append(TokenBlock(segments, tuple(ids[done : done + stop - first]), first))
             done += stop - first
-        return cls(tuple(pieces))
+        return cls(tuple(blocks))
 
     @property
     def token_ids(self) -> tuple[int, ...]:
-        return tuple(chain.from_iterable(piece.token_ids for piece in self.pieces))
+        return tuple(chain.from_iterable(block.token_ids for block in self.blocks))
 
     @property
     def positions(self) -> list[int]:
-        return list(chain.from_iterable(piece.positions for piece in self.pieces))
+        return list(chain.from_iterable(block.positions for block in self.blocks))
 
     @property
     def num_tokens(self) -> int:
-        return sum(len(piece.token_ids) for piece in self.pieces)
+        return sum(len(block.token_ids) for block in self.blocks)
 
     @property
     def num_visible(self) -> int:
         """The positions of the prompt up to the last one that is seen."""
-        return max((end for piece in self.pieces for _, end in piece.segments), default=0)
+        return max((end for block in self.blocks for _, end in block.segments), default=0)
 
     @property
     def is_exact(self) -> bool:
         """Whether a beginning of the prompt is followed by all that is new, without a gap."""
-        first = self.pieces[0].first_position
+        first = self.blocks[0].first_position
         beginning = ((0, first),) if first else ()
-        return len(self.pieces) == 1 and self.pieces[0].segments == beginning
+        return len(self.blocks) == 1 and self.blocks[0].segments == beginning
 
     def full_ids(self, generation: Generation) -> tuple[int, ...]:
         """The ids of everything up to the last visible position, and the new ones after it."""
@@ -110,9 +110,9 @@ class Row:
         hidden = torch.ones(self.num_tokens, width + self.num_tokens, dtype=torch.bool)
         hidden[:, width:].triu_(1)
         done = 0
-        for piece in self.pieces:
-            end = done + len(piece.token_ids)
-            for start, stop in piece.segments:
+        for block in self.blocks:
+            end = done + len(block.token_ids)
+            for start, stop in block.segments:
                 hidden[done:end, start:stop] = False
             done = end
         return hidden.to(dtype) * torch.finfo(dtype).min

@@ -6,7 +6,7 @@ import copy
 import time
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import Literal, get_args
 
 import numpy as np
@@ -14,7 +14,7 @@ import torch
 
 from attribot_rag.context import Ablation, Context, PromptInput, TokenizedText
 from attribot_rag.context.groups import Unit
-from attribot_rag.context.reduction import shortened
+from attribot_rag.context.reduction import reduced
 from attribot_rag.errors import InvalidInput, ScoringFailed, UnsupportedModel
 from attribot_rag.generation import Generation
 from attribot_rag.language_model import LanguageModel
@@ -29,7 +29,7 @@ from attribot_rag.scoring.row import Row
 from attribot_rag.scoring.selection import ScoringModels, tolerance
 from attribot_rag.scoring.session import Session, Usage
 
-Recompute = Literal["response", "question", "document", "rest"]
+Reencoded = Literal["response", "question", "document", "rest"]
 
 
 @dataclass(eq=False)
@@ -74,6 +74,13 @@ class Scorer:
     def usage(self) -> Usage:
         return self.session.usage_of(self.language_model)
 
+    @cached_property
+    def response(self) -> TokenizedText:
+        """The response's tokens with their text, in which special tokens are empty."""
+        return TokenizedText.of(
+            self.generation.response_ids, self.language_model, skip_special_tokens=True
+        )
+
     @property
     def masked_refusal(self) -> str | None:
         """Why masked ablation is not available here, or None if it is."""
@@ -96,7 +103,7 @@ class Scorer:
 
     def without(self, removed: Ablation) -> Scorer | None:
         """A scorer of the same response after the prompt without all this, or None as above."""
-        context = shortened(self.context, removed, self.language_model)
+        context = reduced(self.context, removed, self.language_model)
         if not self.session.meter.allows(len(context.prompt.ids)):
             self.session.meter.exhausted = True
             return None
@@ -127,7 +134,7 @@ class Scorer:
         )
 
     def score(
-        self, ablations: Sequence[Ablation], *, recompute: Recompute | None = None
+        self, ablations: Sequence[Ablation], *, recompute: Reencoded | None = None
     ) -> LogLikelihoods:
         """Log-likelihoods with nothing removed and under each ablation, as far as the budget goes.
 
@@ -223,7 +230,7 @@ class Scorer:
         self.usage.seconds += seconds
 
     def _rows(
-        self, ablations: Sequence[Ablation], recompute: Recompute | None
+        self, ablations: Sequence[Ablation], recompute: Reencoded | None
     ) -> tuple[list[Row], tuple[bool, ...]]:
         """The row of the full prompt and those of the ablations, and which are exact."""
         if recompute is not None:
@@ -235,10 +242,10 @@ class Scorer:
         rows += [Row.exact(prompt.ids, prompt.num_shared, generation) for prompt in prompts]
         return rows, tuple(prompt.in_step for prompt in prompts)
 
-    def _masked_row(self, ablation: Ablation, recompute: Recompute) -> Row:
-        if recompute not in get_args(Recompute):
+    def _masked_row(self, ablation: Ablation, recompute: Reencoded) -> Row:
+        if recompute not in get_args(Reencoded):
             raise InvalidInput(
-                f"recompute={recompute!r}; choose one of {', '.join(get_args(Recompute))}"
+                f"recompute={recompute!r}; choose one of {', '.join(get_args(Reencoded))}"
             )
         hidden = self.context.hidden_tokens(ablation)
         recomputed: list[int] = []

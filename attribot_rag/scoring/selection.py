@@ -16,7 +16,7 @@ from attribot_rag.scoring.memory import is_out_of_memory
 from attribot_rag.scoring.packed import Packed
 from attribot_rag.scoring.reference import Reference
 from attribot_rag.scoring.row import Row
-from attribot_rag.scoring.twin import fingerprint, make_twin
+from attribot_rag.scoring.twin import make_twin, weights_fingerprint
 
 IMPLEMENTATIONS: tuple[type[Implementation], ...] = (Packed, Cropped, Reference)
 
@@ -39,7 +39,7 @@ class ScoringModels:
     def __init__(self, model: PreTrainedModel) -> None:
         self._model = model
         self._lock = threading.RLock()
-        self._fingerprint = 0
+        self._weights_fingerprint = 0
         self._twins: dict[str | None, PreTrainedModel] = {}
         self._probed: dict[tuple[type[Implementation], bool], str | None] = {}
 
@@ -183,9 +183,9 @@ class ScoringModels:
             return self._twins[attention]
 
     def _refresh(self) -> None:
-        current = fingerprint(self._model)
-        if current != self._fingerprint:
-            self._fingerprint = current
+        current = weights_fingerprint(self._model)
+        if current != self._weights_fingerprint:
+            self._weights_fingerprint = current
             self._twins.clear()
             self._probed.clear()
 

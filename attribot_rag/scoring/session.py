@@ -1,19 +1,79 @@
-"""What all scorers of one attribution share."""
+"""What all scorers of one attribution share: its budget, its progress and what it has cost."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from attribot_rag.errors import InvalidInput
 from attribot_rag.language_model import LanguageModel
-from attribot_rag.scoring.budget import Meter
+
+_FIRST_TOKENS = 256
+
+
+@dataclass(frozen=True, kw_only=True)
+class Budget:
+    """An upper bound in `seconds`, in forward-pass `tokens`, or both.
+
+    Whatever fits is done, the most useful first, and the result says that it is partial. What is
+    spent in any case: the prompt's prefill where generation's cache is missing, and one pass.
+    Raises InvalidInput for a bound that is not above 0.
+    """
+
+    seconds: float | None = None
+    tokens: int | None = None
+
+    def __post_init__(self) -> None:
+        for name, value in vars(self).items():
+            if value is not None and not value > 0:
+                raise InvalidInput(f"budget of {value} {name}; use more than 0, or None")
+
+
+class Meter:
+    """Counts tokens and seconds against a budget; shared by all scorers of one attribution.
+
+    `exhausted` says that something was left undone.
+    """
+
+    def __init__(self, budget: Budget | None = None) -> None:
+        self._budget = budget or Budget()
+        self._started = time.perf_counter()
+        self._seconds_per_token: float | None = None
+        self._most_tokens: int | None = None
+        self.tokens = 0
+        self.exhausted = False
+
+    def reserve(self, tokens: int) -> None:
+        """Allow no more than this number of further tokens, however large the budget is."""
+        self._most_tokens = self.tokens + tokens
+
+    def spend(self, tokens: int, seconds: float) -> None:
+        """Count a forward pass; the pace of the last pass predicts how long the next will take."""
+        self.tokens += tokens
+        if tokens:
+            self._seconds_per_token = seconds / tokens
+
+    def allows(self, tokens: int) -> bool:
+        """Whether this number of further tokens fits, by the pace of the last pass."""
+        budget = self._budget
+        if self._most_tokens is not None and self.tokens + tokens > self._most_tokens:
+            return False
+        if budget.tokens is not None and self.tokens + tokens > budget.tokens:
+            return False
+        if budget.seconds is None:
+            return True
+        elapsed = time.perf_counter() - self._started
+        if self._seconds_per_token is None:
+            return elapsed < budget.seconds and tokens <= _FIRST_TOKENS
+        return elapsed + tokens * self._seconds_per_token <= budget.seconds
 
 
 @dataclass
 class Usage:
-    """What one model has done: tokens, forward passes, seconds.
+    """What one model has done, in tokens, forward passes and seconds.
 
-    `backward_tokens` are those of the tokens that gradients went back through.
+    `backward_tokens` counts the tokens of backward passes.
     """
 
     model: str
@@ -30,27 +90,26 @@ class Usage:
 
     @property
     def flops(self) -> float:
-        """2 FLOPs per parameter and token (AttriBoT, section 3), and twice that on the way back."""
+        """2 FLOPs per parameter and token (AttriBoT, section 3), and twice that backward."""
         return 2.0 * self.num_parameters * (self.tokens + 2 * self.backward_tokens)
 
 
 class Progress:
-    """Told how many ablations are to be scored, and how many were; this one shows nothing."""
+    """Receives the numbers of ablations to score and of ablations scored; displays nothing."""
 
     def expect(self, count: int) -> None:
-        """So many more are to come."""
+        """`count` further ablations are to be scored."""
 
     def advance(self, count: int) -> None:
-        """So many more are done."""
+        """`count` further ablations are scored."""
 
 
 @dataclass(eq=False)
 class Session:
     """The budget, the progress and the usage of one attribution.
 
-    `self_check` is the largest difference to the reference that was seen, in nats.
-
-    `before_batch` runs between forward passes: a chance to let a generation go first.
+    `before_batch` runs before each forward pass, so that a generation can go first. `self_check`
+    is the largest difference to the reference in nats, None without a check.
     """
 
     meter: Meter = field(default_factory=Meter)
@@ -60,6 +119,7 @@ class Session:
     usages: list[tuple[LanguageModel, Usage]] = field(default_factory=list)
 
     def usage_of(self, language_model: LanguageModel) -> Usage:
+        """The usage of a model, which is empty at first."""
         for known, usage in self.usages:
             if known is language_model:
                 return usage

@@ -39,7 +39,7 @@ def make_twin(model: PreTrainedModel, attention: str | None = None) -> PreTraine
     return twin
 
 
-def fingerprint(model: PreTrainedModel) -> int:
+def weights_fingerprint(model: PreTrainedModel) -> int:
     """Changes when the model's tensors are replaced (moved, adapted), so that a twin is stale."""
     tensors = chain(model.parameters(), model.buffers())
     return hash(tuple((id(tensor), tensor.device, tensor.data_ptr()) for tensor in tensors))

@@ -92,7 +92,7 @@ class RememberingModels(ScoringModels):
 
     def _refresh(self) -> None:
         # Looking at all weights takes longer than everything else; here they never move.
-        if not self._fingerprint:
+        if not self._weights_fingerprint:
             super()._refresh()
 
 
@@ -146,5 +146,5 @@ class _Remembered(Packed):
 
     def _key(self, row: Row) -> tuple[object, ...]:
         generation = self.generation
-        read = row.full_ids(generation) if row.is_exact else (generation.prompt_ids, row.pieces)
+        read = row.full_ids(generation) if row.is_exact else (generation.prompt_ids, row.blocks)
         return (self._name, read, generation.response_ids)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from support.tiny_models import TOKENIZERS, byte_level
 
 from attribot_rag.context import Ablation, Context, ContextOptions, TokenizedText, locate_context
-from attribot_rag.context.reduction import shortened
+from attribot_rag.context.reduction import reduced
 from attribot_rag.language_model import LanguageModel
 
 DOCUMENTS = (
@@ -28,7 +28,7 @@ def context_of(language_model: LanguageModel) -> Context:
 
 def test_nothing_removed_is_the_same_context() -> None:
     context = context_of(byte_level())
-    assert shortened(context, Ablation(), byte_level()) is context
+    assert reduced(context, Ablation(), byte_level()) is context
 
 
 @pytest.mark.parametrize("build", TOKENIZERS, ids=lambda one: one.__name__)
@@ -40,7 +40,7 @@ def test_sources_stand_where_their_text_does(
     language_model = build()
     context = context_of(language_model)
     gone = data.draw(st.sets(st.sampled_from(context.present), min_size=1))
-    found = shortened(context, Ablation.of(*gone), language_model)
+    found = reduced(context, Ablation.of(*gone), language_model)
 
     assert found.prompt.ids == context.ablate(Ablation.of(*gone), language_model).ids
     assert found.prompt.text == language_model.decode(found.prompt.ids)
@@ -81,7 +81,7 @@ def located_anew(context: Context, gone: set[int]) -> Context:
 def test_equals_locating_what_is_left(gone: set[int]) -> None:
     context = context_of(byte_level())
     assert context.present == (0, 1, 2, 3, 4, 5)
-    found = shortened(context, Ablation.of(*gone), byte_level())
+    found = reduced(context, Ablation.of(*gone), byte_level())
     anew = located_anew(found, gone)
     strip = str.strip
     places = [
@@ -99,9 +99,9 @@ def test_equals_locating_what_is_left(gone: set[int]) -> None:
 
 def test_shortening_twice_is_shortening_at_once() -> None:
     context = context_of(byte_level())
-    once = shortened(context, Ablation.of(1, 4), byte_level())
-    first = shortened(context, Ablation.of(4), byte_level())
-    twice = shortened(first, Ablation.of(1), byte_level())
+    once = reduced(context, Ablation.of(1, 4), byte_level())
+    first = reduced(context, Ablation.of(4), byte_level())
+    twice = reduced(first, Ablation.of(1), byte_level())
     assert twice.prompt.ids == once.prompt.ids
     assert twice.sources == once.sources
     assert (twice.regions, twice.conversation) == (once.regions, once.conversation)
@@ -109,7 +109,7 @@ def test_shortening_twice_is_shortening_at_once() -> None:
 
 def test_without_the_whole_context_only_the_question_is_left() -> None:
     context = context_of(byte_level())
-    found = shortened(context, context.whole, byte_level())
+    found = reduced(context, context.whole, byte_level())
     assert found.present == ()
     assert found.regions == ()
     said = "\n".join(TURNS)
@@ -120,6 +120,6 @@ def test_without_the_whole_context_only_the_question_is_left() -> None:
 
 def test_a_conversation_that_is_taken_out_is_gone() -> None:
     context = context_of(byte_level())
-    found = shortened(context, Ablation(characters=context.conversation[:1]), byte_level())
+    found = reduced(context, Ablation(characters=context.conversation[:1]), byte_level())
     assert found.conversation == ((1, 1 + len(TURNS[1])),)
     assert found.present == context.present

@@ -70,7 +70,7 @@ class TestBounds:
         with GenerationRecorder(model) as recorder:
             generate(model, PROMPT_IDS, max_new_tokens=3, do_sample=True, num_return_sequences=2)
         first, second = recorder.generations
-        recorder.release(first.shortened(1))
+        recorder.release(first.truncated(1))
         assert [one.cache is None for one in recorder.generations] == [True, False]
         assert recorder.generations[0].response_ids == first.response_ids
         recorder.release(second)

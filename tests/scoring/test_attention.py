@@ -16,7 +16,7 @@ from attribot_rag.scoring.attention import (
     packed_layout,
 )
 from attribot_rag.scoring.base import Unsupported
-from attribot_rag.scoring.row import Piece, Row
+from attribot_rag.scoring.row import Row, TokenBlock
 
 HEADS, KEY_HEADS, WIDTH, CACHED = 4, 2, 8, 20
 
@@ -44,24 +44,24 @@ def plain(
 
 @st.composite
 def segments(draw: st.DrawFn) -> tuple[tuple[int, int], ...]:
-    """Disjoint ascending pieces of the cache, possibly none."""
+    """Disjoint ascending blocks of the cache, possibly none."""
     edges = draw(st.lists(st.integers(0, CACHED), max_size=6, unique=True).map(sorted))
     return tuple(zip(edges[::2], edges[1::2], strict=False))
 
 
 @st.composite
 def made_rows(draw: st.DrawFn) -> list[Row]:
-    """Up to four rows of up to three pieces; nothing of what a piece sees is in order."""
+    """Up to four rows of up to three blocks; nothing of what a block sees is in order."""
     lengths = st.lists(st.integers(1, 6), min_size=1, max_size=3)
     return [
-        Row(tuple(Piece(draw(segments()), (5,) * length, 0) for length in draw(lengths)))
+        Row(tuple(TokenBlock(draw(segments()), (5,) * length, 0) for length in draw(lengths)))
         for _ in range(draw(st.integers(1, 4)))
     ]
 
 
 @given(rows=made_rows())
 @settings(deadline=None, max_examples=60)
-def test_each_piece_sees_its_segments_and_the_past_of_its_row(rows: list[Row]) -> None:
+def test_each_block_sees_its_segments_and_the_past_of_its_row(rows: list[Row]) -> None:
     total = sum(row.num_tokens for row in rows)
     query = random(1, HEADS, total, WIDTH, seed=1)
     key, value = (random(1, KEY_HEADS, total, WIDTH, seed=seed) for seed in (2, 3))
@@ -73,10 +73,10 @@ def test_each_piece_sees_its_segments_and_the_past_of_its_row(rows: list[Row]) -
     end = 0
     for row in rows:
         row_start = end
-        for piece in row.pieces:
-            start, end = end, end + len(piece.token_ids)
+        for block in row.blocks:
+            start, end = end, end + len(block.token_ids)
             keys, values = (
-                torch.cat([*(cached[:, :, a:b] for a, b in piece.segments), own], dim=2)
+                torch.cat([*(cached[:, :, a:b] for a, b in block.segments), own], dim=2)
                 for cached, own in (
                     (cache.keys, key[:, :, row_start:end]),
                     (cache.values, value[:, :, row_start:end]),
@@ -90,8 +90,8 @@ def test_each_piece_sees_its_segments_and_the_past_of_its_row(rows: list[Row]) -
 
 def test_pieces_are_laid_out_row_by_row() -> None:
     rows = [
-        Row((Piece(((0, 3),), (5, 6), 7), Piece((), (7, 8, 9), 12))),
-        Row((Piece(((2, 4),), (5,), 4),)),
+        Row((TokenBlock(((0, 3),), (5, 6), 7), TokenBlock((), (7, 8, 9), 12))),
+        Row((TokenBlock(((2, 4),), (5,), 4),)),
     ]
     layout = PackedLayout.of(rows, ())
     assert layout.spans == ((0, 2), (2, 5), (5, 6))

@@ -23,7 +23,7 @@ from attribot_rag.context import Ablation, ContextOptions, TokenizedText, locate
 from attribot_rag.errors import InvalidInput, UnsupportedModel
 from attribot_rag.generation import Generation
 from attribot_rag.language_model import LanguageModel
-from attribot_rag.scoring import Recompute, Scorer, ScoringModels
+from attribot_rag.scoring import Reencoded, Scorer, ScoringModels
 from attribot_rag.scoring.base import Implementation
 from attribot_rag.scoring.cropped import Cropped
 from attribot_rag.scoring.packed import Packed
@@ -181,7 +181,7 @@ def test_other_architectures_that_cannot_be_masked(
 
 
 DOCUMENT = "The treaty was signed. It rained all day. Ships came. The hall burned down."
-RECOMPUTED: tuple[Recompute, ...] = ("response", "question", "document", "rest")
+RECOMPUTED: tuple[Reencoded, ...] = ("response", "question", "document", "rest")
 
 
 def scorer_of(model: PreTrainedModel) -> Scorer:
@@ -230,7 +230,7 @@ def test_recomputing_less_is_something_else(without_positions: Scorer) -> None:
 
 @pytest.mark.parametrize("name", ["llama", "gpt2"])
 @pytest.mark.parametrize("recompute", RECOMPUTED)
-def test_nothing_removed_is_the_full_prompt_at_every_dial(name: str, recompute: Recompute) -> None:
+def test_nothing_removed_is_the_full_prompt_at_every_dial(name: str, recompute: Reencoded) -> None:
     scorer = scorer_of(architecture(name).build())
     exact = scorer.score([Ablation()])
     masked = scorer.score([Ablation()], recompute=recompute)

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attribot_rag.generation import Generation
-from attribot_rag.scoring.row import Piece, Row, runs
+from attribot_rag.scoring.row import Row, TokenBlock, runs
 
 RESPONSE = (90, 91, 92)
 
@@ -20,7 +20,7 @@ def generation_of(length: int) -> Generation:
 
 def test_an_exact_row_feeds_what_follows_the_shared_beginning() -> None:
     row = Row.exact((100, 101, 105, 106), 2, generation_of(8))
-    assert row.pieces == (Piece(((0, 2),), (105, 106, 90, 91), 2),)
+    assert row.blocks == (TokenBlock(((0, 2),), (105, 106, 90, 91), 2),)
     assert row.is_exact
     assert (row.num_tokens, row.num_visible) == (4, 2)
     assert row.positions == [2, 3, 4, 5]
@@ -39,7 +39,7 @@ def test_the_last_token_of_the_prompt_is_always_fed() -> None:
 
 def test_an_exact_row_that_shares_nothing_sees_nothing() -> None:
     row = Row.exact((7, 8), 0, generation_of(3))
-    assert row.pieces == (Piece((), (7, 8, 90, 91), 0),)
+    assert row.blocks == (TokenBlock((), (7, 8, 90, 91), 0),)
     assert row.is_exact
     assert row.num_visible == 0
     assert row.full_ids(generation_of(3)) == (7, 8, 90, 91)
@@ -54,7 +54,7 @@ def test_hiding_nothing_and_recomputing_the_tail_is_the_exact_row() -> None:
 
 def test_a_hidden_stretch_parts_the_segments() -> None:
     row = Row.masked(generation_of(10), range(2, 5), range(8, 10))
-    assert row.pieces == (Piece(((0, 2), (5, 8)), (108, 109, 90, 91), 8),)
+    assert row.blocks == (TokenBlock(((0, 2), (5, 8)), (108, 109, 90, 91), 8),)
     assert not row.is_exact
     assert row.num_visible == 8
     assert row.full_ids(generation_of(10)) == (*range(100, 110), 90, 91)
@@ -62,9 +62,9 @@ def test_a_hidden_stretch_parts_the_segments() -> None:
 
 def test_what_is_recomputed_before_the_tail_is_a_piece_of_its_own() -> None:
     row = Row.masked(generation_of(10), range(2, 4), [4, 5, 8, 9])
-    assert row.pieces == (
-        Piece(((0, 2),), (104, 105), 4),
-        Piece(((0, 2), (6, 8)), (108, 109, 90, 91), 8),
+    assert row.blocks == (
+        TokenBlock(((0, 2),), (104, 105), 4),
+        TokenBlock(((0, 2), (6, 8)), (108, 109, 90, 91), 8),
     )
     assert row.positions == [4, 5, 8, 9, 10, 11]
     assert row.num_visible == 8
@@ -72,7 +72,7 @@ def test_what_is_recomputed_before_the_tail_is_a_piece_of_its_own() -> None:
 
 def test_everything_keeps_its_position_when_the_end_is_hidden() -> None:
     row = Row.masked(generation_of(6), [4, 5], [])
-    assert row.pieces == (Piece(((0, 3),), (103,), 3), Piece(((0, 3),), (90, 91), 6))
+    assert row.blocks == (TokenBlock(((0, 3),), (103,), 3), TokenBlock(((0, 3),), (90, 91), 6))
     assert not row.is_exact
 
 
@@ -80,12 +80,12 @@ def test_hidden_tokens_in_the_tail_are_not_fed() -> None:
     row = Row.masked(generation_of(8), [6], range(5, 8))
     assert row.token_ids == (105, 107, 90, 91)
     assert row.positions == [5, 7, 8, 9]
-    assert [piece.segments for piece in row.pieces] == [((0, 5),), ((0, 5),)]
+    assert [block.segments for block in row.blocks] == [((0, 5),), ((0, 5),)]
 
 
 def test_hiding_the_beginning_leaves_a_gap() -> None:
     row = Row.masked(generation_of(4), [0, 1, 2], [])
-    assert row.pieces == (Piece((), (103, 90, 91), 3),)
+    assert row.blocks == (TokenBlock((), (103, 90, 91), 3),)
     assert row.num_visible == 0
     assert not row.is_exact
 
@@ -97,7 +97,7 @@ def test_a_response_of_one_token_feeds_the_prompt_alone() -> None:
 
 def test_where_all_is_hidden_the_last_token_sees_itself_alone() -> None:
     row = Row.masked(generation_of(4), range(4), [2, 3])
-    assert row.pieces == (Piece((), (103, 90, 91), 3),)
+    assert row.blocks == (TokenBlock((), (103, 90, 91), 3),)
 
 
 @st.composite
@@ -119,10 +119,10 @@ def test_masked_rows(made: tuple[Generation, set[int], set[int]]) -> None:
     assert row.token_ids == (*(100 + i for i in sorted(fed)), *RESPONSE[:-1])
     assert row.positions == [*sorted(fed), length, length + 1]
     assert row.num_tokens == len(row.token_ids)
-    for piece in row.pieces:
-        seen = {i for start, end in piece.segments for i in range(start, end)}
-        assert seen == {i for i in visible - fed if i < piece.first_position}
-        assert list(piece.segments) == sorted(piece.segments)
+    for block in row.blocks:
+        seen = {i for start, end in block.segments for i in range(start, end)}
+        assert seen == {i for i in visible - fed if i < block.first_position}
+        assert list(block.segments) == sorted(block.segments)
     last_seen = max((i for i in visible - fed if i < max(row.positions)), default=-1)
     assert row.num_visible == last_seen + 1
 
@@ -134,10 +134,10 @@ def test_the_mask_says_what_the_segments_say(made: tuple[Generation, set[int], s
     assert mask.shape == (row.num_tokens, row.num_visible + row.num_tokens)
     assert set(mask.flatten().tolist()) <= {0.0, torch.finfo(torch.float32).min}
     allowed = mask == 0
-    queries = [piece for piece in row.pieces for _ in piece.token_ids]
-    for index, piece in enumerate(queries):
+    queries = [block for block in row.blocks for _ in block.token_ids]
+    for index, block in enumerate(queries):
         seen = [i for i in range(row.num_visible) if allowed[index, i]]
-        assert runs(seen) == list(piece.segments)
+        assert runs(seen) == list(block.segments)
         own = allowed[index, row.num_visible :]
         assert own[: index + 1].all()
         assert not own[index + 1 :].any()

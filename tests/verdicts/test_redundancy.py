@@ -11,7 +11,7 @@ from support.scorers import ATOL, TREATY, many_documents, other_chat, scorer
 from attribot_rag import VerdictOptions
 from attribot_rag.context import Ablation
 from attribot_rag.scoring import LogLikelihoods, Scorer
-from attribot_rag.scoring.scorer import Recompute
+from attribot_rag.scoring.scorer import Reencoded
 from attribot_rag.verdicts.joint import JointEffects
 from attribot_rag.verdicts.redundancy import Group, find_group
 
@@ -32,7 +32,7 @@ class Player:
         self.num_rows = 0
 
     def score(
-        self, ablations: Sequence[Ablation], *, recompute: Recompute | None = None
+        self, ablations: Sequence[Ablation], *, recompute: Reencoded | None = None
     ) -> LogLikelihoods:
         rows = []
         for one in ablations:
