@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from attribot_rag.assembling import workload_of
 from attribot_rag.context import Ablation
 from attribot_rag.errors import ScoringOutOfMemory
 from attribot_rag.evaluation.answering import Answer
@@ -15,7 +14,7 @@ from attribot_rag.evaluation.results import Answered, Scored
 from attribot_rag.language_model import LanguageModel
 from attribot_rag.methods import Method
 from attribot_rag.methods.baselines import ContextCite
-from attribot_rag.methods.cost import leave_one_out
+from attribot_rag.methods.cost import Workload
 from attribot_rag.scoring import Scorer, ScoringModels
 
 _NUM_NAIVE_ROWS = 3
@@ -58,7 +57,7 @@ class Measuring:
         seconds = already + now() - started
         if scorer.session.meter.exhausted and not any(row is not None for row in scores.totals):
             raise ScoringOutOfMemory(f"{name}: it does not fit into memory")
-        expected = method.cost(workload_of(scorer))
+        expected = method.cost(Workload.of(scorer))
         usages = [usage for _, usage in scorer.session.usages]
         return Scored(
             key=self.record.key,
@@ -102,7 +101,9 @@ class Measuring:
         scorer.score([Ablation.of(*scorer.units[place]) for place in places])
         seconds = now() - started
         share = (count + 1) / (len(places) + 1)
-        expected = leave_one_out(workload_of(scorer))
+        workload = Workload.of(scorer)
+        row = workload.prompt_tokens + workload.response_tokens
+        expected = workload.cost((workload.num_sources + 1) * row)
         return Scored(
             key=self.record.key,
             digest=self.record.digest,

@@ -1,4 +1,4 @@
-"""Methods decide which ablations to ask a scorer for; they never touch the model."""
+"""Methods decide which ablations a scorer computes; they never touch the model."""
 
 from attribot_rag.methods.auto import Auto
 from attribot_rag.methods.base import GroupScore, Method, Scores

@@ -1,4 +1,4 @@
-"""The default: masked ablation of the most attended sources, exact scores of the best of them."""
+"""The default method: masked ablation of the most attended sources, then exact ablation."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from attribot_rag.context import Ablation
 from attribot_rag.context.groups import Level
 from attribot_rag.errors import InvalidInput
 from attribot_rag.language_model import LanguageModel
-from attribot_rag.methods.base import WORTHWHILE, Method, Row, Scores, best, num_kept
+from attribot_rag.methods.base import WORTHWHILE, Method, Scores, TokenScores, best, num_kept
 from attribot_rag.methods.cost import Cost, Workload
 from attribot_rag.methods.hierarchical import best_of_each_sentence
 from attribot_rag.methods.leave_one_out import LeaveOneOut, scores_of
@@ -24,18 +24,19 @@ _AT_STAKE = 1.0
 
 @dataclass(frozen=True)
 class Auto:
-    """The whole context, masked candidates, exact scores of the best of them in the full prompt.
+    """The whole context, masked scores of candidates, exact scores of the best candidates.
 
     Candidates are the `candidates` units that the question and the answer attend to most, scored
-    by masked ablation. Scored exactly are the best of them and the most attended one, and as far
-    as they are worth half a nat the best `rescore`, down to a twentieth of the best, and the best
-    one of every answer sentence. Where masked and exact scores of these agree less than
-    `min_agreement` (0 to 1), and a nat is at stake, all candidates are scored exactly. So are all
-    units where there are no more than `rescore`.
+    by masked ablation. Scored exactly, in the full prompt, are the best candidate and the most
+    attended candidate; if worth half a nat, also the best `rescore` candidates, down to a twentieth
+    of the best score, and the best candidate of every answer sentence. If masked and exact scores
+    agree less than `min_agreement` (0 to 1), and a nat is at stake, all candidates are scored
+    exactly. If there are no more than `rescore` units, all are scored exactly.
 
-    Where attention is not seen, groups find the candidates, and `keep` of them (a number, or a
-    fraction) are looked into; where the architecture does not allow masking, all is scored
-    exactly. A `proxy` finds the candidates where that takes fewer FLOPs.
+    Where attention weights are not observed, the units of the `keep` best groups of a `level`
+    (a number, or a fraction of the groups) are the candidates; where the architecture does not
+    allow masking, all scores are exact. A `proxy` selects the candidates where this takes fewer
+    FLOPs.
     """
 
     candidates: int = 16
@@ -63,27 +64,27 @@ class Auto:
         exact = isinstance(screening, LeaveOneOut)
         exact |= screening is self._on_target and scorer.masked_refusal is not None
         chosen = [] if exact else self._chosen(scorer, scores)
-        again = _Again(scorer, scores)
-        agreement = again.score(chosen) if chosen else None
-        at_stake = again.best >= _AT_STAKE
+        rescored = _RescoredSources(scorer, scores)
+        agreement = rescored.score(chosen) if chosen else None
+        at_stake = rescored.best >= _AT_STAKE
         if at_stake and agreement is not None and agreement < self.min_agreement:
             order = best(scores.totals, len(scorer.units))
-            others = [index for index in order if scores.token_scores[index] is not None]
-            agreement = again.score([index for index in others if index not in chosen])
+            candidates = [index for index in order if scores.token_scores[index] is not None]
+            agreement = rescored.score([index for index in candidates if index not in chosen])
         return replace(
             scores,
             token_log_likelihoods=scores_of(whole).token_log_likelihoods,
-            token_scores=tuple(again.rows),
-            exact=tuple(again.exact),
+            token_scores=tuple(rescored.rows),
+            exact=tuple(rescored.exact),
             context_reliance=whole.changes[0],
             agreement=agreement,
             screened=scores.token_scores,
-            num_dropped=again.num_dropped,
+            num_dropped=rescored.num_dropped,
             notes=tuple(self._notes(scores, agreement if at_stake else None)),
         )
 
     def _chosen(self, scorer: Scorer, scores: Scores) -> list[int]:
-        """What is worth an exact score, in the order of its worth."""
+        """Indices of the units to score exactly, best first."""
         rows = scores.token_scores
         order = [index for index in best(scores.totals, len(rows)) if rows[index] is not None]
         if not self.rescore or not order:
@@ -97,18 +98,18 @@ class Auto:
         ]
 
     def cost(self, workload: Workload) -> Cost:
-        """Without widening, one answer sentence, candidates found on the target itself."""
+        """With candidates of the target itself, all of `rescore`, and no widening."""
         few = workload.num_sources <= self.rescore
-        found = (LeaveOneOut() if few else self._on_target).cost(workload)
-        read = workload.after(found)
-        whole = LeaveOneOut().cost(replace(read, context_tokens=0, num_sources=1, num_groups=1))
+        screening = (LeaveOneOut() if few else self._on_target).cost(workload)
+        read = workload.after(screening)
+        reliance = LeaveOneOut().cost(replace(read, context_tokens=0, num_sources=1, num_groups=1))
         if few or not self.rescore:
-            return whole + found
+            return reliance + screening
         share = self.rescore / workload.num_sources
-        return whole + found + LeaveOneOut().cost(read.narrowed(share))
+        return reliance + screening + LeaveOneOut().cost(read.narrowed(share))
 
     def _screening(self, scorer: Scorer) -> Method:
-        """What finds the candidates; exact scores of all where they are few."""
+        """The method that selects the candidates; leave-one-out if there are few units."""
         if len(scorer.units) <= self.rescore:
             return LeaveOneOut()
         on_proxy = self._on_proxy
@@ -125,7 +126,7 @@ class Auto:
         return None if self.proxy is None else Proxy(self.proxy, self._on_target)
 
     def _proxy_pays(self, scorer: Scorer, proxy: LanguageModel) -> bool:
-        """Whether the proxy, which has to read the prompt first, finds candidates cheaper."""
+        """Whether candidates cost fewer FLOPs on the proxy, which has to read the prompt first."""
         generation, context = scorer.generation, scorer.context
         num_prompt, num_response = len(generation.prompt_ids), len(generation.response_ids)
         masked = scorer.masked_refusal is None
@@ -143,23 +144,23 @@ class Auto:
             )
 
 
-class _Again:
-    """Scores with some units scored again, exactly."""
+class _RescoredSources:
+    """Scores of which some are replaced by exact scores."""
 
     def __init__(self, scorer: Scorer, scores: Scores) -> None:
         self._scorer = scorer
         self._scores = scores
-        self._pairs: list[tuple[Row, Row]] = []
+        self._pairs: list[tuple[TokenScores, TokenScores]] = []
         self.rows = list(scores.token_scores)
         self.exact = list(scores.exact)
         self.num_dropped = scores.num_dropped
         self.best = 0.0
 
     def score(self, chosen: Sequence[int]) -> float | None:
-        """The agreement of all that was scored twice so far."""
+        """Score the chosen units exactly; the agreement over all units scored twice so far."""
         units = self._scorer.units
-        found = self._scorer.score([Ablation.of(*units[index]) for index in chosen])
-        for index, row, in_step in zip(chosen, found.changes, found.in_step, strict=True):
+        exact = self._scorer.score([Ablation.of(*units[index]) for index in chosen])
+        for index, row, in_step in zip(chosen, exact.changes, exact.in_step, strict=True):
             before = self._scores.token_scores[index]
             if row is not None and before is not None:
                 self.rows[index], self.exact[index] = row, in_step
@@ -169,12 +170,11 @@ class _Again:
         return agreement_of(self._pairs)
 
 
-def agreement_of(pairs: Sequence[tuple[Row, Row]]) -> float | None:
-    """How well approximate scores meet exact ones: 1 where all are equal, 0 where none has to do
-    with the other.
+def agreement_of(pairs: Sequence[tuple[TokenScores, TokenScores]]) -> float | None:
+    """The agreement of (approximate, exact) scores, from 0 (unrelated) to 1 (equal).
 
-    1 less the differences' share of the magnitudes, each source counting with its total; where
-    hardly anything is at stake (less than a nat), a difference counts by itself.
+    1 - sum |approximate - exact| / sum (|approximate| + |exact|), over the sources' totals; the
+    denominator is at least one nat. None without pairs.
     """
     if not pairs:
         return None

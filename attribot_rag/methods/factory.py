@@ -1,4 +1,4 @@
-"""Methods by name."""
+"""Methods by name, and the methods that the options `proxy` and `keep` make of them."""
 
 from __future__ import annotations
 
@@ -40,11 +40,12 @@ BASELINES: dict[str, Callable[[], Method]] = {
 def make_method(
     method: str | Method, proxy: LanguageModel | None = None, keep: int | float | None = None
 ) -> Method:
-    """The method of this name, or the method itself.
+    """The method of this name, or the given method itself.
 
-    With a `proxy`, 'auto' uses it where that pays, any other method runs on the proxy; with `keep`
-    too, the proxy keeps so many sources (a number, or a fraction) and the target scores these by
-    the method: proxy pruning. Raises InvalidInput for an unknown name, or `keep` without a proxy.
+    With a `proxy`, 'auto' selects candidates on it where this takes fewer FLOPs; any other method
+    runs on the proxy. With `keep` too, the proxy keeps so many sources (a number, or a fraction)
+    and the target scores them by the method: proxy pruning. Raises InvalidInput for an unknown
+    name, or `keep` without a proxy.
     """
     if isinstance(method, str):
         known = METHODS | BASELINES

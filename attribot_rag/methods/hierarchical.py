@@ -1,4 +1,4 @@
-"""Hierarchical attribution: groups first, then what is in the best of them."""
+"""Hierarchical attribution: groups first, then the units of the best groups."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from attribot_rag.methods.base import (
     WORTHWHILE,
     GroupScore,
     Method,
-    Row,
     Scores,
+    TokenScores,
     best,
     num_kept,
     span_totals,
@@ -25,14 +25,14 @@ from attribot_rag.scoring import Scorer
 
 @dataclass(frozen=True)
 class Hierarchical:
-    """Score groups, keep the best, score what is in them (AttriBoT, section 3.2).
+    """Score groups, keep the best groups, score their units (AttriBoT, section 3.2).
 
-    `levels` go from the coarsest on; the scorer's units are the last, finest one. At each level
-    `coarse` scores the groups and `keep` of them (a number, or a fraction) go on; `fine` scores
-    the units. With `each_sentence` the best group of every answer sentence goes on too, unless it
-    is worth less than half a nat. With `shorten`, as in the paper, the rest of the documents is
-    then taken out of the prompt, otherwise the kept are scored in the full prompt. Units of other
-    groups get no score.
+    `levels` start with the coarsest; the scorer's units are the level below the last. At each level
+    `coarse` scores the groups and `keep` of them (a number, or a fraction) are kept; `fine` scores
+    the units. With `each_sentence`, the best group of every answer sentence is kept too, if it is
+    worth at least half a nat to it. With `shorten`, as in the paper, the other groups are removed
+    from the prompt before the next level; otherwise units are scored in the full prompt. Units of
+    groups that were not kept get no score.
     """
 
     keep: int | float = 3
@@ -58,56 +58,60 @@ class Hierarchical:
         for level in self.levels:
             groups = group(current.context, current.units, level)
             units = [tuple(i for unit in held for i in current.units[unit]) for held in groups]
-            found = self.coarse.run(current.narrowed(units))
+            scored = self.coarse.run(current.narrowed(units))
             in_full = current.context is scorer.context
             group_scores += [
                 GroupScore(tuple(kept[unit] for unit in held), row, in_full and exact)
-                for held, row, exact in zip(groups, found.token_scores, found.exact, strict=True)
+                for held, row, exact in zip(groups, scored.token_scores, scored.exact, strict=True)
                 if row is not None
             ]
-            inside = [unit for index in self._chosen(scorer, found) for unit in groups[index]]
+            inside = [unit for index in self._chosen(scorer, scored) for unit in groups[index]]
             finer = narrowed(current, inside, shorten=self.shorten)
             if finer is None:
-                return replace(unscored(found, scorer), groups=tuple(group_scores))
+                return replace(unscored(scored, scorer), groups=tuple(group_scores))
             kept = [kept[unit] for unit in inside]
             current = finer
         scores = expanded(self.fine.run(current), kept, scorer, current)
         return replace(
             scores,
-            token_log_likelihoods=scores.token_log_likelihoods or found.token_log_likelihoods,
+            token_log_likelihoods=scores.token_log_likelihoods or scored.token_log_likelihoods,
             groups=(*group_scores, *scores.groups),
         )
 
     def cost(self, workload: Workload) -> Cost:
-        """With one level above the sources; each further one costs about as the first."""
+        """With one level of groups."""
         groups = replace(workload, num_sources=workload.num_groups, num_groups=1)
         share = num_kept(self.keep, workload.num_groups) / workload.num_groups
         coarse = self.coarse.cost(groups)
         whole = workload.after(coarse)
         return coarse + self.fine.cost(
-            whole.shortened(share) if self.shorten else whole.narrowed(share)
+            whole.reduced(share) if self.shorten else whole.narrowed(share)
         )
 
-    def _chosen(self, scorer: Scorer, found: Scores) -> list[int]:
-        """Indices of the groups that go on, best first; none that was not scored."""
-        chosen = best(found.totals, num_kept(self.keep, len(found.totals)))
+    def _chosen(self, scorer: Scorer, groups: Scores) -> list[int]:
+        """Indices of the groups that are kept, best first; only groups that were scored."""
+        rows = groups.token_scores
+        chosen = best(groups.totals, num_kept(self.keep, len(rows)))
         if self.each_sentence:
-            chosen += best_of_each_sentence(scorer, found.token_scores)
-        return [index for index in dict.fromkeys(chosen) if found.token_scores[index] is not None]
+            chosen += best_of_each_sentence(scorer, rows)
+        return [index for index in dict.fromkeys(chosen) if rows[index] is not None]
 
 
-def best_of_each_sentence(scorer: Scorer, rows: Sequence[Row | None]) -> list[int]:
-    """The best row of each answer sentence, if it is worth at least half a nat to it."""
-    totals = (span_totals(rows, tokens) for tokens in answer_sentences(scorer))
-    winners = ((best(one, 1)[0], one) for one in totals)
-    return [index for index, one in winners if (one[index] or 0.0) >= WORTHWHILE]
+def best_of_each_sentence(scorer: Scorer, rows: Sequence[TokenScores | None]) -> list[int]:
+    """The index of the best row for each answer sentence, if worth at least half a nat to it."""
+    chosen = []
+    for tokens in answer_sentences(scorer):
+        totals = span_totals(rows, tokens)
+        index = best(totals, 1)[0]
+        if (totals[index] or 0.0) >= WORTHWHILE:
+            chosen.append(index)
+    return chosen
 
 
 def narrowed(scorer: Scorer, kept: list[int], *, shorten: bool) -> Scorer | None:
-    """A scorer of these of its units, in a prompt without the others or in the same one.
+    """A scorer of the kept units, in the same prompt or, with `shorten`, one without the others.
 
-    None if nothing was kept, if the budget ran out before it was clear what to take out of the
-    prompt, or if it does not allow to read the shortened one.
+    None if no unit was kept, or if the budget ran out or does not allow reading the shorter prompt.
     """
     units = [scorer.units[index] for index in kept]
     if not units or (shorten and scorer.session.meter.exhausted):
@@ -119,14 +123,14 @@ def narrowed(scorer: Scorer, kept: list[int], *, shorten: bool) -> Scorer | None
 
 
 def expanded(scores: Scores, kept: Sequence[int], scorer: Scorer, finer: Scorer) -> Scores:
-    """Scores of the finer scorer's units, which are the kept ones, as scores of all units.
+    """Scores of the `finer` scorer's units, which are the `kept` units, as scores of all units.
 
-    Nothing stays `exact` unless it was scored in the scorer's own prompt.
+    Scores stay `exact` only if both scorers have the same prompt.
     """
     in_full = finer.context is scorer.context
     places = {index: place for place, index in enumerate(kept)}
 
-    def spread(rows: Sequence[Row | None]) -> tuple[Row | None, ...]:
+    def spread(rows: Sequence[TokenScores | None]) -> tuple[TokenScores | None, ...]:
         return tuple(
             rows[places[index]] if index in places else None for index in range(len(scorer.units))
         )
@@ -140,15 +144,15 @@ def expanded(scores: Scores, kept: Sequence[int], scorer: Scorer, finer: Scorer)
         ),
         groups=tuple(
             GroupScore(
-                tuple(kept[unit] for unit in one.units), one.token_scores, in_full and one.exact
+                tuple(kept[unit] for unit in held.units), held.token_scores, in_full and held.exact
             )
-            for one in scores.groups
+            for held in scores.groups
         ),
         screened=None if scores.screened is None else spread(scores.screened),
     )
 
 
 def unscored(scores: Scores, scorer: Scorer) -> Scores:
-    """What was found on the way, without a score for any unit."""
+    """The same without a score for any of the scorer's units."""
     count = len(scorer.units)
     return replace(scores, token_scores=(None,) * count, exact=(False,) * count, screened=None)

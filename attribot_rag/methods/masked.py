@@ -1,4 +1,4 @@
-"""Masked leave-one-out: the context stays encoded, the source is not seen."""
+"""Masked leave-one-out: the context stays encoded, the source is hidden."""
 
 from __future__ import annotations
 
@@ -6,20 +6,21 @@ from dataclasses import dataclass
 
 from attribot_rag.context import Ablation
 from attribot_rag.methods.base import Scores
-from attribot_rag.methods.cost import Cost, Workload, masked_leave_one_out
+from attribot_rag.methods.cost import Cost, Workload
 from attribot_rag.methods.leave_one_out import scores_of
 from attribot_rag.scoring import Reencoded, Scorer
 
 
 @dataclass(frozen=True)
 class Masked:
-    """Every unit by masked ablation on the model's own cache of the prompt.
+    """Masked ablation of every unit on the model's own cache of the prompt.
 
-    Costs the tokens that are recomputed per unit: the 'response', the 'question' too (all that
-    follows the documents), or also the rest of the source's 'document', however long the context
-    is. What the tokens after a source took from it stays in the cache, so scores are approximate.
-    With 'rest', everything after the source is recomputed, at half a context per unit: nothing of
-    the source stays, and leave-one-out differs only in the positions of what follows.
+    The cost per unit is the tokens that are recomputed, however long the context is: the
+    'response', the 'question' too (everything after the documents), or also the rest of the
+    source's 'document'. The states of later tokens that have read the source stay in the cache, so
+    scores are approximate. With 'rest', everything after the source is recomputed, at half a
+    context per unit: nothing of the source stays, and leave-one-out differs only in the positions
+    of the tokens after it.
     """
 
     recompute: Reencoded = "question"
@@ -33,6 +34,16 @@ class Masked:
         return scores_of(scorer.score(ablations, recompute=self.recompute))
 
     def cost(self, workload: Workload) -> Cost:
-        if self.recompute == "question":
-            return masked_leave_one_out(workload)
-        return masked_leave_one_out(workload, recomputed=self.recompute)
+        """|S| + 1 rows of the recomputed tokens.
+
+        |R| or |Q| + |R|; with 'document' (|C|/|G| - |C|/|S|)/2 tokens more, with 'rest'
+        (|C| - |C|/|S|)/2.
+        """
+        row = workload.tail_tokens
+        if self.recompute == "response":
+            row = workload.response_tokens
+        elif self.recompute != "question":
+            num_stretches = workload.num_groups if self.recompute == "document" else 1
+            stretch = workload.context_tokens / num_stretches
+            row += round((stretch - workload.context_tokens / workload.num_sources) / 2)
+        return workload.cost(workload.unread_tokens + (workload.num_sources + 1) * row)

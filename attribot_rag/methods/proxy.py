@@ -18,10 +18,11 @@ from attribot_rag.context import (
 from attribot_rag.context.alignment import align
 from attribot_rag.context.context import Context
 from attribot_rag.context.reduction import reduced
+from attribot_rag.context.tokens import token_anchors
 from attribot_rag.errors import ContextTooLong, InvalidInput
 from attribot_rag.generation import Generation
 from attribot_rag.language_model import LanguageModel, Message, Prompt, is_chat
-from attribot_rag.methods.base import GroupScore, Method, Row, Scores
+from attribot_rag.methods.base import GroupScore, Method, Scores, TokenScores
 from attribot_rag.methods.cost import Cost, Workload
 from attribot_rag.methods.leave_one_out import LeaveOneOut
 from attribot_rag.scoring import Scorer, ScoringModels
@@ -29,12 +30,12 @@ from attribot_rag.scoring import Scorer, ScoringModels
 
 @dataclass(frozen=True)
 class Proxy:
-    """Any method on a smaller causal model's scorer (AttriBoT, section 3.3).
+    """Any method on the scorer of a smaller causal model (AttriBoT, section 3.3).
 
-    The proxy may have another tokenizer, template and family: unless it encodes as the target
-    does, chat messages are rendered with its own template, other prompts are read as text without
-    the target's special tokens, sources are located anew, and the score of each of its response
-    tokens goes to the target's token that holds its first character.
+    The proxy may have another tokenizer, template and family. Unless its token ids are the
+    target's, chat messages are rendered with its own template, other prompts are read as text
+    without the target's special tokens, and sources are located again; the score of each of its
+    response tokens is added to the target's token that holds the token's first character.
     """
 
     language_model: LanguageModel
@@ -51,7 +52,7 @@ class Proxy:
     def cost(self, workload: Workload) -> Cost:
         """With the target's tokenizer; the proxy has to read the prompt first."""
         parameters = self.language_model.num_parameters
-        on_proxy = replace(workload, target_parameters=parameters, taken_over=False)
+        on_proxy = replace(workload, num_parameters=parameters, is_cached=False)
         cost = self.method.cost(on_proxy)
         return Cost(0.0, cost.target_tokens + cost.proxy_tokens, cost.flops)
 
@@ -62,7 +63,7 @@ class Proxy:
             return Scores(None, unscored, (False,) * len(scorer.units))
         scores = self.method.run(other)
 
-        def columns(rows: Sequence[Row | None]) -> tuple[Row | None, ...]:
+        def columns(rows: Sequence[TokenScores | None]) -> tuple[TokenScores | None, ...]:
             return tuple(_columns(scorer, other, rows))
 
         full, reliance = columns((scores.token_log_likelihoods, scores.context_reliance))
@@ -85,7 +86,7 @@ class Proxy:
 
 
 def proxied(scorer: Scorer, language_model: LanguageModel, models: ScoringModels) -> Scorer | None:
-    """A scorer of the same prompt, answer and units for another model; None beyond the budget.
+    """A scorer of the same prompt, response and units for another model; None beyond the budget.
 
     Raises InvalidInput if the scorer does not know what was asked, or if the proxy's prompt lacks
     a document that the target's holds.
@@ -128,7 +129,7 @@ def _check_length(generation: Generation, proxy: LanguageModel) -> None:
 
 
 def _may_read(scorer: Scorer, num_tokens: int) -> bool:
-    """Whether the budget allows a prompt of this length; the first thing that is done always is."""
+    """Whether the budget allows a prompt of this length; it always allows the first scores."""
     session = scorer.session
     started = any(usage.scored_tokens for _, usage in session.usages)
     if not started or session.meter.allows(num_tokens):
@@ -138,7 +139,7 @@ def _may_read(scorer: Scorer, num_tokens: int) -> bool:
 
 
 def _encodes_alike(target: LanguageModel, proxy: LanguageModel, scorer: Scorer) -> bool:
-    """Whether both have one vocabulary and template, so that the target's ids are the proxy's."""
+    """Whether both have the same vocabulary and template, so that token ids can be shared."""
     ours, theirs = target.tokenizer, proxy.tokenizer
     if ours.get_vocab() != theirs.get_vocab() or ours.chat_template != theirs.chat_template:
         return False
@@ -147,7 +148,7 @@ def _encodes_alike(target: LanguageModel, proxy: LanguageModel, scorer: Scorer) 
 
 
 def _readable(prompt_input: PromptInput, target: LanguageModel, proxy: LanguageModel) -> Prompt:
-    """The prompt for the proxy: messages for its own template if it has one, or else plain text."""
+    """The prompt for the proxy: messages if it has a chat template, otherwise plain text."""
     prompt = prompt_input.prompt
     if isinstance(prompt, str):
         return target.decode(target.encode_prompt(prompt), skip_special_tokens=True)
@@ -160,7 +161,7 @@ def _readable(prompt_input: PromptInput, target: LanguageModel, proxy: LanguageM
 
 
 def _with_ids_of(target: Context, proxy: Context) -> Context:
-    """The proxy's context with the target's source ids, matched by places in the documents."""
+    """The proxy's context with the target's source ids, matched by spans of the documents."""
     by_span = {span: source for source in proxy.sources for span in _spans(source)}
     sources = []
     for source in target.sources:
@@ -180,18 +181,16 @@ def _spans(source: Source) -> list[DocumentSpan]:
     return [span for occurrence in source.occurrences for span in occurrence.spans]
 
 
-def _columns(target: Scorer, proxy: Scorer, rows: Sequence[Row | None]) -> list[Row | None]:
-    """Rows over the proxy's response tokens as rows over the target's; sums stay the same."""
+def _columns(
+    target: Scorer, proxy: Scorer, rows: Sequence[TokenScores | None]
+) -> list[TokenScores | None]:
+    """Rows over the proxy's response tokens as rows over the target's; sums are preserved."""
     if proxy.generation.response_ids == target.generation.response_ids:
         return list(rows)
-    ours = _response(target)
-    shown, spans = align(_response(proxy), ours.text)
-    owners = []
-    for start, end in spans:
-        piece = shown[start:end]
-        anchor = start + len(piece) - len(piece.lstrip()) if piece.strip() else start
-        owners.append(_owner(ours, anchor))
-    mapped: list[Row | None] = []
+    ours = target.response
+    aligned_text, spans = align(proxy.response, ours.text)
+    owners = [_owner(ours, anchor) for anchor in token_anchors(spans, aligned_text)]
+    mapped: list[TokenScores | None] = []
     for row in rows:
         columns = [0.0] * len(ours.ids)
         for owner, score in zip(owners, row or (), strict=False):
@@ -204,9 +203,3 @@ def _owner(response: TokenizedText, character: int) -> int:
     """The token that holds a character of the response."""
     holding = response.tokens_touching((character, character + 1))
     return min(holding.start, len(response.ids) - 1)
-
-
-def _response(scorer: Scorer) -> TokenizedText:
-    return TokenizedText.of(
-        scorer.generation.response_ids, scorer.language_model, skip_special_tokens=True
-    )

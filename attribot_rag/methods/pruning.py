@@ -1,4 +1,4 @@
-"""Pruning: a cheap method keeps the best sources, a better one scores them again."""
+"""Pruning: a cheap method selects the best sources, a better method scores them."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ class Pruned:
     """Method `first` keeps the best units, method `then` scores them (AttriBoT, section 3.4).
 
     With a proxy as `first` this is proxy pruning. `keep` is a number of units or a fraction. With
-    `shorten`, as in the paper, the others are taken out of the prompt for the second stage. Units
-    that were not kept get no score, as the first method's are not on the same scale.
+    `shorten`, as in the paper, the other units are removed from the prompt for the second stage.
+    Units that were not kept get no score: the first method's scores are on another scale.
     """
 
     first: Method
@@ -48,5 +48,5 @@ class Pruned:
         first = self.first.cost(workload)
         whole = workload.after(first)
         return first + self.then.cost(
-            whole.shortened(share) if self.shorten else whole.narrowed(share)
+            whole.reduced(share) if self.shorten else whole.narrowed(share)
         )

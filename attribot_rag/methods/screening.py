@@ -1,4 +1,4 @@
-"""Finding the candidates: by attention where it is seen, otherwise by groups."""
+"""Selection of candidates: by attention weights where they are observed, otherwise by groups."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from attribot_rag.context.groups import Level, group
 from attribot_rag.methods.base import Method, Scores, best, num_kept
-from attribot_rag.methods.cost import Cost, Workload, attention
+from attribot_rag.methods.cost import Cost, Workload
 from attribot_rag.methods.hierarchical import Hierarchical, expanded
 from attribot_rag.methods.leave_one_out import LeaveOneOut
 from attribot_rag.methods.masked import Masked
@@ -15,11 +15,12 @@ from attribot_rag.scoring import Reencoded, Scorer
 
 @dataclass(frozen=True)
 class Screening:
-    """Score the units that may matter, in the full context.
+    """Scores of the units that may matter, in the full context.
 
-    By masked ablation, those `candidates` that the question and the answer attend to most. Where
-    attention is not seen, groups and then the units of the `keep` best, exactly where the
-    architecture does not allow masking. Few units are scored all.
+    Masked ablation of the `candidates` units that the question and the answer attend to most.
+    Where attention weights are not observed: of groups, then of the units in the `keep` best
+    groups; by exact ablation where the architecture does not allow masking. If there are few units,
+    all are scored.
     """
 
     candidates: int = 16
@@ -37,8 +38,8 @@ class Screening:
             if weights is not None:
                 chosen = best(weights, self.candidates)
                 finer = scorer.narrowed([scorer.units[index] for index in chosen])
-                found = expanded(method.run(finer), chosen, scorer, finer)
-                return replace(found, attention=tuple(weights))
+                scores = expanded(method.run(finer), chosen, scorer, finer)
+                return replace(scores, attention=tuple(weights))
         if self.num_ablations(scorer) >= len(scorer.units):
             return method.run(scorer)
         hierarchical = Hierarchical(
@@ -52,7 +53,7 @@ class Screening:
         return hierarchical.run(scorer)
 
     def num_ablations(self, scorer: Scorer) -> int:
-        """About how many ablations that takes."""
+        """The approximate number of ablations of a run."""
         num_units = len(scorer.units)
         if scorer.sees_attention:
             return min(num_units, self.candidates + 1)
@@ -60,10 +61,10 @@ class Screening:
         return num_groups + num_units * num_kept(self.keep, num_groups) // num_groups
 
     def cost(self, workload: Workload) -> Cost:
-        """By masked ablation and attention."""
+        """One row of |Q| + |R| tokens for attention, then masked ablation of the candidates."""
         masked = Masked(self.recompute)
         if workload.num_sources <= self.candidates:
             return masked.cost(workload)
-        attended = attention(workload)
-        chosen = workload.after(attended).narrowed(self.candidates / workload.num_sources)
-        return attended + masked.cost(chosen)
+        attention = workload.cost(workload.unread_tokens + workload.tail_tokens)
+        candidates = workload.after(attention).narrowed(self.candidates / workload.num_sources)
+        return attention + masked.cost(candidates)

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from attribot_rag.methods import Scores
-from attribot_rag.methods.base import Row
+from attribot_rag.methods.base import TokenScores
 from attribot_rag.verdicts.options import VerdictOptions
 
 _ENOUGH_SCORES = 8
@@ -29,7 +29,7 @@ class Evidence:
     noise: float
 
     @classmethod
-    def of(cls, scores: Scores, tokens: Sequence[int], reliance: Row) -> Evidence:
+    def of(cls, scores: Scores, tokens: Sequence[int], reliance: TokenScores) -> Evidence:
         """The sums over a sentence's tokens."""
         effects = _totals(scores.token_scores, tokens)
         sample = effects if scores.screened is None else _totals(scores.screened, tokens)
@@ -57,11 +57,11 @@ class Evidence:
         return (*ranked[:1], *others)
 
 
-def _totals(rows: Sequence[Row | None], tokens: Sequence[int]) -> dict[int, float]:
+def _totals(rows: Sequence[TokenScores | None], tokens: Sequence[int]) -> dict[int, float]:
     return {index: sum(row[i] for i in tokens) for index, row in enumerate(rows) if row is not None}
 
 
-def _own(rows: Sequence[Row | None], tokens: Sequence[int]) -> dict[int, float]:
+def _own(rows: Sequence[TokenScores | None], tokens: Sequence[int]) -> dict[int, float]:
     known = {index: row for index, row in enumerate(rows) if row is not None}
     own = dict.fromkeys(known, 0.0)
     for token in tokens:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from attribot_rag.context import Ablation
+from attribot_rag.methods.base import TokenScores
 from attribot_rag.scoring import Scorer
 
-Row = tuple[float, ...]
 Ids = frozenset[int]
 
 
@@ -18,11 +18,13 @@ class JointEffects:
     row serves every sentence. `known` are exact rows of single sources, by id.
     """
 
-    def __init__(self, scorer: Scorer, known: Mapping[int, Row]) -> None:
+    def __init__(self, scorer: Scorer, known: Mapping[int, TokenScores]) -> None:
         self._scorer = scorer
         self._masked = scorer.masked_refusal is None
-        self._exact_rows: dict[Ids, Row] = {frozenset([one]): row for one, row in known.items()}
-        self._masked_rows: dict[Ids, Row] = {}
+        self._exact_rows: dict[Ids, TokenScores] = {
+            frozenset([one]): row for one, row in known.items()
+        }
+        self._masked_rows: dict[Ids, TokenScores] = {}
 
     def approximate(
         self, groups: Iterable[Collection[int]], tokens: Sequence[int]
@@ -42,7 +44,7 @@ class JointEffects:
         self,
         groups: Iterable[Collection[int]],
         tokens: Sequence[int],
-        rows: dict[Ids, Row],
+        rows: dict[Ids, TokenScores],
         *,
         masked: bool,
     ) -> list[float | None]:
@@ -57,7 +59,7 @@ class JointEffects:
         return [_total(rows, one, tokens) for one in wanted]
 
 
-def _total(rows: Mapping[Ids, Row], group: Ids, tokens: Sequence[int]) -> float | None:
+def _total(rows: Mapping[Ids, TokenScores], group: Ids, tokens: Sequence[int]) -> float | None:
     if not group:
         return 0.0
     row = rows.get(group)

@@ -1,4 +1,4 @@
-"""What leave-one-out is compared with: other ways to attribute, by their papers' definitions."""
+"""Baselines: other attribution methods, by their papers' definitions."""
 
 from attribot_rag.methods.baselines.attention import AttentionWeights
 from attribot_rag.methods.baselines.context_cite import ContextCite

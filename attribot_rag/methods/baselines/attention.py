@@ -7,16 +7,17 @@ from dataclasses import dataclass
 from attribot_rag.errors import UnsupportedModel
 from attribot_rag.methods.base import Scores
 from attribot_rag.methods.baselines.whole_response import whole_response
-from attribot_rag.methods.cost import Cost, Workload, attention
+from attribot_rag.methods.cost import Cost, Workload
 from attribot_rag.scoring import Scorer
 
 
 @dataclass(frozen=True)
 class AttentionWeights:
-    """The weight that the response's tokens give a source's, averaged over heads, in all layers.
+    """The attention weight from the response's tokens to a source's tokens.
 
-    Summed over layers and tokens (the attention baseline of AttriBoT, section 4). Only for
-    architectures whose attention is seen (docs/architectures.md).
+    Averaged over heads, summed over layers and tokens (the attention baseline of AttriBoT,
+    section 4). Raises UnsupportedModel for architectures whose attention weights cannot be
+    observed (docs/architectures.md).
     """
 
     name = "attention_weights"
@@ -31,4 +32,5 @@ class AttentionWeights:
         return whole_response(scorer, weights, "attention")
 
     def cost(self, workload: Workload) -> Cost:
-        return attention(workload, recomputed="response")
+        """One row of |R| tokens."""
+        return workload.cost(workload.unread_tokens + workload.response_tokens)

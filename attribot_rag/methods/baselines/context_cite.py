@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import compress
 from typing import cast
 
 import numpy as np
@@ -12,7 +13,7 @@ from attribot_rag.context import Ablation
 from attribot_rag.errors import InvalidInput
 from attribot_rag.methods.base import Scores
 from attribot_rag.methods.baselines.whole_response import whole_response
-from attribot_rag.methods.cost import Cost, Workload, context_cite
+from attribot_rag.methods.cost import Cost, Workload
 from attribot_rag.scoring import Scorer
 
 Array = npt.NDArray[np.float64]
@@ -20,12 +21,12 @@ Array = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class ContextCite:
-    """The weights of a Lasso that predicts the response from which sources are there.
+    """The weights of a Lasso that predicts the response from the presence of each source.
 
-    Each of `num_ablations` keeps every source with probability `keep`, drawn by the `seed`; what
-    is predicted is the response's probability on the logit scale, divided by its number of tokens,
-    with standardised inputs and the regularisation `alpha` (Cohen-Wang et al., ContextCite,
-    NeurIPS 2024, with the defaults of its code). Needs scikit-learn.
+    Each of `num_ablations` keeps every source with probability `keep`, drawn with `seed`. The
+    target is the response's probability on the logit scale, divided by its number of tokens; inputs
+    are standardised, the regularisation is `alpha` (Cohen-Wang et al., ContextCite, NeurIPS 2024,
+    with the defaults of its code). Needs scikit-learn.
     """
 
     num_ablations: int = 64
@@ -46,35 +47,42 @@ class ContextCite:
         return f"context_cite ({self.num_ablations} ablations)"
 
     def run(self, scorer: Scorer) -> Scores:
-        chooser = np.random.default_rng(self.seed)
-        kept = chooser.random((self.num_ablations, len(scorer.units))) < self.keep
-        removed = [
-            [source_id for unit, here in zip(scorer.units, row, strict=True) if not here
-             for source_id in unit]
-            for row in kept
-        ]  # fmt: skip
-        found = scorer.score([Ablation.of(*one) for one in removed])
-        scored = np.array(found.scored)
-        full = tuple(found.full.tolist())
+        generator = np.random.default_rng(self.seed)
+        kept = generator.random((self.num_ablations, len(scorer.units))) < self.keep
+        ablations = [
+            Ablation.of(*(i for unit in compress(scorer.units, ~row) for i in unit)) for row in kept
+        ]
+        log_likelihoods = scorer.score(ablations)
+        scored = np.array(log_likelihoods.scored)
+        full = tuple(log_likelihoods.full.tolist())
         if scored.sum() < 2:
             return whole_response(scorer, None, "logits")
         num_tokens = len(scorer.generation.response_ids)
-        logits = logit_scaled(found.ablated[scored].sum(1))
+        logits = logit_scaled(log_likelihoods.ablated[scored].sum(1))
         weights = lasso(kept[scored].astype(np.float64), logits / num_tokens, self.alpha)
         return whole_response(scorer, (weights * num_tokens).tolist(), "logits", full)
 
     def cost(self, workload: Workload) -> Cost:
-        return context_cite(workload, num_ablations=self.num_ablations, keep=self.keep)
+        """The full row, then `num_ablations` rows of keep·|C| + |Q| + |R| tokens.
+
+        Hardly any of the cached prompt is shared: the first removed source is near its beginning.
+        """
+        row = self.keep * workload.context_tokens + workload.tail_tokens
+        full = workload.unread_tokens + workload.response_tokens
+        return workload.cost(full + self.num_ablations * row)
 
 
 def logit_scaled(log_likelihoods: Array) -> Array:
-    """log(p / (1 - p)) of probabilities p that are given as their logarithms."""
+    """log(p / (1 - p)), from log p."""
     capped = np.minimum(log_likelihoods, -np.finfo(np.float64).tiny)
     return cast(Array, capped - np.log(-np.expm1(capped)))
 
 
 def lasso(inputs: Array, outputs: Array, alpha: float) -> Array:
-    """The weights of a Lasso on standardised inputs, in the inputs' own scale."""
+    """The weights of a Lasso on standardised `inputs` [rows, features], in the inputs' scale.
+
+    Raises InvalidInput without scikit-learn.
+    """
     try:
         from sklearn.linear_model import Lasso
         from sklearn.preprocessing import StandardScaler

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from attribot_rag.methods.base import Scores
 from attribot_rag.methods.baselines.whole_response import whole_response
-from attribot_rag.methods.cost import Cost, Workload, gradient
+from attribot_rag.methods.cost import Cost, Workload
 from attribot_rag.scoring import Scorer
 
 
 @dataclass(frozen=True)
 class GradientNorm:
-    """The Frobenius norm of the response's log-likelihood's gradient by a source's embeddings.
+    """The Frobenius norm of the log-likelihood's gradient with respect to a source's embeddings.
 
-    One forward and one backward pass through the whole prompt, whose activations are all kept (the
-    gradient baseline of AttriBoT, section 4).
+    One forward and one backward pass through prompt and response with all activations in memory
+    (the gradient baseline of AttriBoT, section 4).
     """
 
     name = "gradient_norm"
@@ -24,4 +24,6 @@ class GradientNorm:
         return whole_response(scorer, scorer.gradient_norms(), "gradient norm")
 
     def cost(self, workload: Workload) -> Cost:
-        return gradient(workload)
+        """One row of |C| + |Q| + |R| tokens; the backward pass takes twice the forward FLOPs."""
+        forward = workload.cost(workload.prompt_tokens + workload.response_tokens)
+        return replace(forward, flops=3 * forward.flops)

