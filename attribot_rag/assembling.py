@@ -1,76 +1,68 @@
-"""From a method's scores to the attribution that the user gets."""
+"""From scores and verdicts to the attribution that the user gets."""
 
 from __future__ import annotations
 
 import platform
 from collections.abc import Iterator
-from dataclasses import replace
-from importlib.metadata import version
 from typing import Any
 
-from attribot_rag.attribution import Attribution, Provenance, SourceGroup
-from attribot_rag.attribution.notes import not_found_note
-from attribot_rag.context import ContextOptions, TokenizedText
-from attribot_rag.context.alignment import align
+import torch
+import transformers
+
+from attribot_rag._version import __version__
+from attribot_rag.attribution import Attribution, Provenance, ResponseText, SourceGroup
+from attribot_rag.context import ContextOptions
 from attribot_rag.methods import Method, Scores
 from attribot_rag.methods.cost import Workload
 from attribot_rag.scoring import Budget, Scorer, ScoringOptions
+from attribot_rag.verdicts import Judgement
 
 _UNLIKELY = -6.0
-_RAN_OUT = "The budget ran out before everything was scored."
 
 
 def assemble(
-    scorer: Scorer, method: Method, scores: Scores, response: str | None, *options: object
+    scorer: Scorer,
+    method: Method,
+    scores: Scores,
+    response: ResponseText,
+    judgement: Judgement,
+    *,
+    context_options: ContextOptions,
+    budget: Budget | None,
 ) -> Attribution:
-    """The scores with their texts, spans, notes and provenance; no verdicts yet.
-
-    `response` is the text that was shown, if it differs from the decoded one by white space.
-    """
-    generation, context = scorer.generation, scorer.context
-    decoded = TokenizedText.of(
-        generation.response_ids, scorer.language_model, skip_special_tokens=True
-    )
-    text, spans = align(decoded, response)
-    unscored = (0.0,) * len(spans)
+    """The attribution, once everything is scored and judged: the scorer's usage is final."""
+    context = scorer.context
     return Attribution(
-        response=text,
-        token_spans=spans,
-        token_log_likelihoods=scores.token_log_likelihoods or unscored,
+        response=response.text,
+        token_spans=response.token_spans,
+        token_log_likelihoods=scores.token_log_likelihoods or (0.0,) * len(response.token_spans),
         documents=context.documents,
         not_located=context.not_located,
         partly_located=context.partly_located,
         sources=context.sources,
         token_scores=scores.token_scores,
         exact=scores.exact,
-        notes=tuple(_notes(scorer, scores)),
-        provenance=_provenance(scorer, method, *options),
-        groups=tuple(SourceGroup(one.units, one.token_scores, one.exact) for one in scores.groups),
-        context_reliance=scores.context_reliance,
+        notes=(*_notes(scorer, scores), *judgement.notes, *_budget_note(scorer)),
+        provenance=_provenance(scorer, method, context_options, budget or Budget()),
+        groups=tuple(
+            SourceGroup(group.units, group.token_scores, group.exact) for group in scores.groups
+        ),
+        context_reliance=judgement.context_reliance,
         agreement=scores.agreement,
         unit=scores.unit,
+        partial=scorer.session.meter.exhausted,
+        verdicts=judgement.verdicts,
+        markers=judgement.markers,
     )
 
 
-def finished(
-    attribution: Attribution, scorer: Scorer, method: Method, *options: object
-) -> Attribution:
-    """With what everything has cost, verdicts included, and whether the budget sufficed."""
-    partial = scorer.session.meter.exhausted
-    return replace(
-        attribution,
-        provenance=_provenance(scorer, method, *options),
-        partial=partial,
-        notes=(*attribution.notes, _RAN_OUT) if partial else attribution.notes,
-    )
-
-
-def _provenance(scorer: Scorer, method: Method, *options: object) -> Provenance:
-    """How the scores came about, and what that has cost so far."""
+def _provenance(
+    scorer: Scorer, method: Method, context_options: ContextOptions, budget: Budget
+) -> Provenance:
     session, generation = scorer.session, scorer.generation
     used = [usage for _, usage in session.usages]
     row = len(generation.prompt_ids) + len(generation.response_ids) - 1
-    cost = method.cost(workload_of(scorer))
+    cost = method.cost(Workload.of(scorer))
     return Provenance(
         method=method.name,
         model=scorer.language_model.name,
@@ -88,29 +80,17 @@ def _provenance(scorer: Scorer, method: Method, *options: object) -> Provenance:
         naive_tokens=row * (len(scorer.context.sources) + 1),
         expected_tokens=round(cost.target_tokens + cost.proxy_tokens),
         self_check=session.self_check,
-        options={name: value for one in options for name, value in _described(one).items()},
+        options={
+            **_plain(context_options),
+            **_plain(scorer.options),
+            **{f"budget_{name}": value for name, value in _plain(budget).items()},
+        },
         versions={
             "python": platform.python_version(),
-            **{name: version(name) for name in ("attribot-rag", "torch", "transformers")},
+            "attribot-rag": __version__,
+            "torch": str(torch.__version__),
+            "transformers": transformers.__version__,
         },
-    )
-
-
-def workload_of(scorer: Scorer) -> Workload:
-    """What the cost model has to know of a scorer."""
-    context, generation = scorer.context, scorer.generation
-    first = context.prompt.tokens_in(context.regions[0]).start if context.regions else context.end
-    num_sources = len(context.sources)
-    num_documents = len({i for source in context.sources for i in source.documents})
-    return Workload(
-        context_tokens=context.end - first,
-        query_tokens=len(generation.prompt_ids) - context.end,
-        response_tokens=len(generation.response_ids),
-        num_sources=num_sources,
-        num_groups=max(1, min(num_documents, num_sources)),
-        target_parameters=scorer.language_model.num_parameters,
-        taken_over=generation.cache is not None,
-        preamble_tokens=first,
     )
 
 
@@ -119,8 +99,6 @@ def _notes(scorer: Scorer, scores: Scores) -> Iterator[str]:
         yield (
             "Prompt or response was tokenized again; the ids need not be those of the generation."
         )
-    if scorer.context.not_located:
-        yield not_found_note(scorer.context.not_located)
     if scores.unit != "nats":
         yield (
             f"Scores are not in nats but in units of {scores.unit}, and for the whole answer: no "
@@ -137,10 +115,14 @@ def _notes(scorer: Scorer, scores: Scores) -> Iterator[str]:
         )
 
 
-def _described(options: object) -> dict[str, Any]:
-    prefix = "budget_" if isinstance(options, Budget) else ""
-    assert isinstance(options, Budget | ContextOptions | ScoringOptions)
+def _budget_note(scorer: Scorer) -> Iterator[str]:
+    if scorer.session.meter.exhausted:
+        yield "The budget ran out before everything was scored."
+
+
+def _plain(options: ContextOptions | ScoringOptions | Budget) -> dict[str, Any]:
+    """The options as JSON has them; a function is told by its repr."""
     return {
-        prefix + name: value if isinstance(value, str | int | float | None) else repr(value)
+        name: value if isinstance(value, str | int | float | None) else repr(value)
         for name, value in vars(options).items()
     }

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, cast
 
-import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from attribot_rag.assembling import assemble, finished
-from attribot_rag.attribution import Attribution
+from attribot_rag.assembling import assemble
+from attribot_rag.attribution import Attribution, ResponseText
 from attribot_rag.context import (
     ContextOptions,
     Document,
@@ -18,16 +17,18 @@ from attribot_rag.context import (
     TokenizedText,
     locate_context,
 )
+from attribot_rag.context.alignment import align
 from attribot_rag.errors import InvalidInput
 from attribot_rag.generation import Generation
 from attribot_rag.language_model import LanguageModel, Message, Prompt, is_chat, plain_ids
 from attribot_rag.methods import Method, make_method
+from attribot_rag.model_queue import ModelQueue
 from attribot_rag.progress import progress_bar
 from attribot_rag.prompting import rag_prompt
-from attribot_rag.recording import GenerationRecorder
+from attribot_rag.recording import GenerationRecorder, generate_answer
 from attribot_rag.scoring import Budget, Meter, Scorer, ScoringModels, ScoringOptions, Session
 from attribot_rag.scoring.memory import naming_out_of_memory
-from attribot_rag.verdicts import VerdictOptions, judge
+from attribot_rag.verdicts import Judgement, VerdictOptions, judge
 
 # Any: the documents of frameworks, as Document.of reads them.
 Documents = Sequence[str | Document | Mapping[str, Any] | Any]
@@ -56,7 +57,9 @@ class Attributor:
     (a number of sources, or a fraction) it only decides which sources the target scores: proxy
     pruning. `budget` bounds what one attribution may cost, not counting what is done once for a
     model. `verdicts` are the thresholds by which each sentence of the answer is judged, or None to
-    leave that out.
+    leave that out. A `recorder` of the model's may have other bounds than the default.
+
+    It may be used by several threads: attributions of one model's answers take turns.
     """
 
     def __init__(
@@ -72,9 +75,10 @@ class Attributor:
         context: ContextOptions | None = None,
         scoring: ScoringOptions | None = None,
         progress: bool = True,
+        recorder: GenerationRecorder | None = None,
     ) -> None:
         self.language_model = LanguageModel(model, tokenizer)
-        self.recorder = GenerationRecorder(self.language_model)
+        self.recorder = recorder or GenerationRecorder(self.language_model)
         self.context_options = context or ContextOptions()
         self.scoring_options = scoring or ScoringOptions()
         self.method = make_method(method, proxy, keep)
@@ -86,6 +90,7 @@ class Attributor:
         self.verdicts = verdicts
         self.progress = progress
         self._scoring_models = ScoringModels(model)
+        self._queue = ModelQueue.of(model)
 
     def attribute(
         self,
@@ -122,7 +127,8 @@ class Attributor:
         `prompt` as chat messages tells earlier turns from the documents; `response` is the text
         that was shown, if it differs from the generation's by white space around it.
         """
-        with naming_out_of_memory(len(generation.prompt_ids) + len(generation.response_ids)):
+        num_tokens = len(generation.prompt_ids) + len(generation.response_ids)
+        with self._queue.turn(), naming_out_of_memory(num_tokens):
             return self._attribute(generation, documents, prompt, response)
 
     def _attribute(
@@ -154,15 +160,20 @@ class Attributor:
                 prompt_input=PromptInput(given, context, self.context_options),
             )
             scores = self.method.run(scorer)
-            attribution = assemble(scorer, self.method, scores, response, *self._options)
+            shown = ResponseText(*align(scorer.response, response))
+            judgement = Judgement(context_reliance=scores.context_reliance)
             if self.verdicts is not None and scores.unit == "nats":
-                attribution = judge(attribution, scorer, scores, self.verdicts)
+                judgement = judge(scorer, scores, shown, self.verdicts)
         self.recorder.release(generation)
-        return finished(attribution, scorer, self.method, *self._options)
-
-    @property
-    def _options(self) -> tuple[object, ...]:
-        return self.context_options, self.scoring_options, self.budget or Budget()
+        return assemble(
+            scorer,
+            self.method,
+            scores,
+            shown,
+            judgement,
+            context_options=self.context_options,
+            budget=self.budget,
+        )
 
     def ask(
         self,
@@ -184,22 +195,19 @@ class Attributor:
         known = [Document.of(document) for document in documents]
         prompt = rag_prompt(question, known, self._chats)
         prompt_ids = self.language_model.encode_prompt(prompt)
-        options = {"do_sample": False, "max_new_tokens": max_new_tokens, **generate}
-        inputs = torch.tensor([prompt_ids], device=self.language_model.device)
-        with GenerationRecorder(self.language_model) as recorder, torch.inference_mode():
-            answer = cast(Callable[..., Any], self.language_model.model.generate)
-            answer(inputs, attention_mask=torch.ones_like(inputs), **options)
-        for generation in reversed(recorder.generations):
-            if generation.prompt_ids == prompt_ids:
-                attribution = self.attribute_generation(generation, known, prompt)
-                if len(generation.response_ids) < max_new_tokens:
-                    return attribution
-                cut = f"The answer was cut at {max_new_tokens} tokens (max_new_tokens)."
-                return replace(attribution, notes=(*attribution.notes, cut))
-        raise InvalidInput(
-            f"the model answered {question!r} with nothing; ask in other words, or set "
-            "min_new_tokens"
+        generation = generate_answer(
+            self.language_model, prompt_ids, max_new_tokens=max_new_tokens, **generate
         )
+        if generation is None:
+            raise InvalidInput(
+                f"the model answered {question!r} with nothing; ask in other words, or set "
+                "min_new_tokens"
+            )
+        attribution = self.attribute_generation(generation, known, prompt)
+        if len(generation.response_ids) < max_new_tokens:
+            return attribution
+        cut = f"The answer was cut at {max_new_tokens} tokens (max_new_tokens)."
+        return replace(attribution, notes=(*attribution.notes, cut))
 
     @property
     def _chats(self) -> bool:

@@ -115,7 +115,7 @@ class TestNotThePrompt:
         documents = ["Penguins cannot fly at all, they swim.", *DOCUMENTS]
         found = attributor.attribute(rendered(model), ANSWER, documents)
         assert found.not_located == (0,)
-        assert "Not found in the prompt, and not scored: documents[0]." in found.notes
+        assert not any("documents[0]" in note for note in found.notes)
         assert found.to_table(width=100).count("Not found in the prompt: document 1.") == 1
         assert "documents[0]" not in found.to_table(width=100)
         assert "documents[0]" not in found.to_markdown()

@@ -1,6 +1,7 @@
 """The result: scores, spans, citations, provenance, and its serialized form."""
 
 from attribot_rag.attribution.citations import Citations, CitedSentence, cite
+from attribot_rag.attribution.response import ResponseText
 from attribot_rag.attribution.result import Attribution, Provenance, RankedSource, SourceGroup
 from attribot_rag.attribution.serialization import SCHEMA_VERSION
 from attribot_rag.attribution.verdict import Marker, Verdict
@@ -13,6 +14,7 @@ __all__ = [
     "Marker",
     "Provenance",
     "RankedSource",
+    "ResponseText",
     "SourceGroup",
     "Verdict",
     "cite",

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from attribot_rag.attribution.result import Attribution, Interval
+from attribot_rag.attribution.result import Attribution
 from attribot_rag.attribution.verdict import Relation, Verdict
 from attribot_rag.context.splitter import sentences, split_spans
+from attribot_rag.context.intervals import Interval
 
 MIN_SCORE = 1.0
 MIN_SHARE = 0.5

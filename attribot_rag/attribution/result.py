@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
+from attribot_rag.attribution.response import ResponseText
 from attribot_rag.attribution.verdict import Marker, Verdict
 from attribot_rag.context import Document, Source
+from attribot_rag.context.intervals import Interval
 from attribot_rag.errors import InvalidInput
-
-Interval = tuple[int, int]
 
 _SHOWN_LENGTH = 60
 
@@ -179,24 +179,10 @@ class Attribution:
     def tokens_in(self, start: int, end: int) -> range:
         """Indices of the response tokens whose first non-space character is in [start, end).
 
-        Tokens without any text at the end belong to the last character. Raises InvalidInput for
-        characters outside the response.
+        Tokens without text at the end of the response belong to its last character. Raises
+        InvalidInput for characters outside the response.
         """
-        if not 0 <= start <= end <= len(self.response):
-            raise InvalidInput(
-                f"characters {start} to {end} are not in the response of {len(self.response)}"
-            )
-        chosen = [
-            index
-            for index, (first, last) in enumerate(self.token_spans)
-            if start <= self._anchor(first, last) < end
-        ]
-        return range(chosen[0], chosen[-1] + 1) if chosen else range(0)
-
-    def _anchor(self, first: int, last: int) -> int:
-        piece = self.response[first:last]
-        anchor = first + len(piece) - len(piece.lstrip()) if piece.strip() else first
-        return min(anchor, len(self.response) - 1)
+        return ResponseText(self.response, self.token_spans).tokens_in(start, end)
 
     def score(self, source_id: int, start: int = 0, end: int | None = None) -> float | None:
         """Score in nats of a source for the characters [start, end) of the response.

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from attribot_rag.attribution import Attribution, Citations, Provenance, Verdict, cite
-from attribot_rag.attribution.notes import not_found_note
 from attribot_rag.context import Document, Source
 
 NOTHING_CITED = "No source stands out: without any single one, the answer stays about as likely."
@@ -232,9 +231,7 @@ def _legend(sources: Sequence[ListedSource]) -> Iterable[str]:
 
 
 def _remarks(attribution: Attribution, num_unscored: int) -> Iterable[str]:
-    # Readers know documents by their labels, so those stand for the indices of the note.
-    indices = not_found_note(attribution.not_located)
-    yield from (note for note in attribution.notes if note != indices)
+    yield from attribution.notes
     if attribution.not_located:
         labels = (label_of(attribution.documents[i], i) for i in attribution.not_located)
         yield f"Not found in the prompt: {', '.join(labels)}."

@@ -2,107 +2,115 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain
 
 from rapidfuzz import fuzz
 
-from attribot_rag.attribution import Attribution, Verdict
+from attribot_rag.attribution import Marker, ResponseText, Verdict
 from attribot_rag.methods import Scores
+from attribot_rag.methods.base import TokenScores
 from attribot_rag.scoring import Scorer
 from attribot_rag.verdicts.evidence import Evidence
 from attribot_rag.verdicts.joint import JointEffects
-from attribot_rag.verdicts.markers import audit
+from attribot_rag.verdicts.markers import MarkerAudit
 from attribot_rag.verdicts.options import VerdictOptions
 from attribot_rag.verdicts.origins import Origin, Origins
 from attribot_rag.verdicts.redundancy import Group, find_group
-from attribot_rag.verdicts.sentences import Sentence, sentences_of
+from attribot_rag.verdicts.sentences import AnswerSentence, sentences_of
 
 _NUM_LIKELY = 4
 _FEW = 10
+_CONDITIONED = "The answer was conditioned on the model's own reasoning before it."
+
+
+@dataclass(frozen=True, kw_only=True)
+class Judgement:
+    """The verdicts on an answer's sentences, the audit of its markers, and notes for the reader.
+
+    `context_reliance` is the score of the whole context for each response token in nats, None if
+    it was not measured.
+    """
+
+    verdicts: tuple[Verdict, ...] = ()
+    markers: tuple[Marker, ...] = ()
+    notes: tuple[str, ...] = ()
+    context_reliance: TokenScores | None = None
 
 
 def judge(
-    attribution: Attribution, scorer: Scorer, scores: Scores, options: VerdictOptions
-) -> Attribution:
-    """The attribution with verdicts and an audit of the model's own markers.
+    scorer: Scorer, scores: Scores, response: ResponseText, options: VerdictOptions
+) -> Judgement:
+    """Judge each sentence of a response by its scores, and the citations the model wrote in it.
 
-    Asks the scorer for what the method did not: the row without the whole context, joint ablations
-    where no single source carries a sentence, earlier sentences and turns where nothing does.
+    Scores what the method did not: the prompt without the whole context, joint ablations where no
+    single source carries a sentence, earlier sentences and turns where no source does.
     """
     meter = scorer.session.meter
     meter.reserve(max(options.min_tokens, round(options.token_share * meter.tokens)))
     reliance = scores.context_reliance
     if reliance is None:
         reliance = scorer.score([scorer.context.whole]).changes[0]
-    attribution = replace(attribution, context_reliance=reliance)
-    sentences = sentences_of(attribution)
-    judged = Judge(attribution, sentences, scorer, scores, options)
+    sentences = sentences_of(response)
+    judged = _Judge(sentences, scorer, scores, reliance, options)
     verdicts = tuple(judged.verdict(index) for index in range(len(sentences)))
-    markers = (
-        marker
-        for index, one in enumerate(sentences)
-        for marker in audit(
-            attribution,
-            (one.start, one.end),
-            *_marked(index, sentences, verdicts),
-            options.min_effect,
-        )
-    )
-    thinking = {one.thinking for one in sentences}
-    conditioned = "The answer was conditioned on the model's own reasoning before it."
-    return replace(
-        attribution,
+    audit = MarkerAudit(response.text, scorer.context, scores, options.min_effect)
+    has_reasoning = len({sentence.thinking for sentence in sentences}) > 1
+    return Judgement(
         verdicts=verdicts,
-        markers=tuple(markers),
-        notes=(*attribution.notes, conditioned) if len(thinking) > 1 else attribution.notes,
+        markers=tuple(_markers(audit, sentences, verdicts)),
+        notes=(_CONDITIONED,) if has_reasoning else (),
+        context_reliance=reliance,
     )
 
 
-def _marked(
-    index: int, sentences: Sequence[Sentence], verdicts: Sequence[Verdict]
-) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """The response tokens that markers in a sentence speak of, and the sources cited for these.
+def _markers(
+    audit: MarkerAudit, sentences: Sequence[AnswerSentence], verdicts: Sequence[Verdict]
+) -> Iterator[Marker]:
+    """All markers of the response, each audited by what its sentence cites.
 
-    What follows from another sentence has its sources; "Sources: [1]" speaks of the whole answer.
+    A sentence that follows from another has the other's sources; "Sources: [1]" speaks of the
+    whole answer.
     """
-    sentence, verdict = sentences[index], verdicts[index]
-    if sentence.trivial:
-        judged = [one for one in sentences if not (one.trivial or one.thinking)]
-        everything = chain.from_iterable(one.tokens for one in judged)
-        cited = chain.from_iterable(one.source_ids for one in verdicts)
-        return tuple(everything), tuple(cited)
-    while verdict.follows is not None:
-        verdict = verdicts[verdict.follows]
-    return sentence.tokens, verdict.source_ids
+    for sentence, verdict in zip(sentences, verdicts, strict=True):
+        tokens: tuple[int, ...] = sentence.tokens
+        if sentence.trivial:
+            others = (other for other in sentences if not (other.trivial or other.thinking))
+            tokens = tuple(chain.from_iterable(other.tokens for other in others))
+            cited = tuple(chain.from_iterable(other.source_ids for other in verdicts))
+        else:
+            while verdict.follows is not None:
+                verdict = verdicts[verdict.follows]
+            cited = verdict.source_ids
+        yield from audit.markers_in(sentence.start, sentence.end, tokens, cited)
 
 
-class Judge:
-    """Judges the sentences of one answer."""
+class _Judge:
+    """Judges the sentences of one answer, each by its evidence and those before it."""
 
     def __init__(
         self,
-        attribution: Attribution,
-        sentences: Sequence[Sentence],
+        sentences: Sequence[AnswerSentence],
         scorer: Scorer,
         scores: Scores,
+        reliance: TokenScores | None,
         options: VerdictOptions,
     ) -> None:
-        self._attribution = attribution
         self._sentences = sentences
         self._scorer = scorer
         self._scores = scores
+        self._reliance = reliance
         self._options = options
-        known = {
+        exact_rows = {
             source_id: row
             for source_id, (row, exact) in enumerate(
-                zip(attribution.token_scores, attribution.exact, strict=True)
+                zip(scores.token_scores, scores.exact, strict=True)
             )
             if row is not None and exact
         }
-        self._joint = JointEffects(scorer, known)
+        self._joint = JointEffects(scorer, exact_rows)
 
     @cached_property
     def _origins(self) -> Origins:
@@ -116,10 +124,9 @@ class Judge:
             return replace(unjudged, kind="reasoning", reason=None)
         if sentence.trivial or not sentence.tokens:
             return replace(unjudged, kind="trivial", reason=None)
-        whole = self._attribution.context_reliance
-        if whole is None:
+        if self._reliance is None:
             return unjudged
-        evidence = Evidence.of(self._scores, sentence.tokens, whole)
+        evidence = Evidence.of(self._scores, sentence.tokens, self._reliance)
         plain = replace(unjudged, reliance=evidence.reliance, reason=None)
         cited = evidence.cited(options)
         if not cited:
@@ -131,7 +138,7 @@ class Judge:
                     effect=origin.effect,
                     follows=origin.sentence,
                 )
-        carried = sum(evidence.effects[one] for one in cited)
+        carried = sum(evidence.effects[source_id] for source_id in cited)
         grounded = replace(plain, kind="grounded", source_ids=cited, effect=carried)
         if cited and carried >= options.explained_share * evidence.reliance:
             return grounded
@@ -152,7 +159,7 @@ class Judge:
             return grounded
         exhausted = self._scorer.session.meter.exhausted
         if evidence.reliance < options.min_reliance:
-            if self._attribution.not_located:
+            if self._scorer.context.not_located:
                 return replace(plain, reason="not_located")
             if not (exhausted and self._may_have_origins(index)):
                 return replace(plain, kind="unsupported")
@@ -162,7 +169,7 @@ class Judge:
         """Whether anything was said before a sentence."""
         return bool(index or self._scorer.context.conversation)
 
-    def _group(self, sentence: Sentence, evidence: Evidence) -> Group | None:
+    def _group(self, sentence: AnswerSentence, evidence: Evidence) -> Group | None:
         """Sources that carry a sentence together or each alone, if they can be told."""
         needed = self._options.explained_share * evidence.reliance
         found = find_group(
@@ -174,7 +181,7 @@ class Judge:
         )
         return None if found is None or found.effect < evidence.floor(self._options) else found
 
-    def _candidates(self, sentence: Sentence, evidence: Evidence) -> list[int]:
+    def _candidates(self, sentence: AnswerSentence, evidence: Evidence) -> list[int]:
         """Sources that may carry a sentence, by all that is known without scoring more."""
         context = self._scorer.context
         if len(context.present) <= _FEW:

@@ -3,57 +3,72 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
 
-from attribot_rag.attribution import Attribution, Marker
+from attribot_rag.attribution import Marker
+from attribot_rag.context import Context
+from attribot_rag.methods import Scores
 
 MARKER = re.compile(
     r"[\[【](?:source|document|doc|passage)?\s*(\d{1,3}(?:\s*,\s*\d{1,3})*)[\]】]", re.IGNORECASE
 )
 
 
-def audit(
-    attribution: Attribution,
-    characters: tuple[int, int],
-    tokens: tuple[int, ...],
-    cited: Sequence[int],
-    min_effect: float,
-) -> Iterator[Marker]:
-    """The markers among some characters of the response, numbers counting documents from 1.
+@dataclass(frozen=True)
+class MarkerAudit:
+    """Finds the markers in a response and tells whether the scores support them.
 
-    A marker is supported if a source of its document is among those `cited`, or worth `min_effect`
-    nats to `tokens`, what it marks without the markers. Where the sources were not scored, their
-    groups count.
+    A marker is supported if a source of its document is cited for the marked text, or is worth
+    `min_effect` nats to it. Where the sources were not scored, their groups count.
     """
-    supporting = {one for source_id in cited for one in attribution.sources[source_id].documents}
-    for match in MARKER.finditer(attribution.response, *characters):
-        for number in map(int, re.findall(r"\d+", match.group(1))):
-            document = number - 1 if 1 <= number <= len(attribution.documents) else None
-            supported = None
-            if document in supporting:
-                supported = True
-            elif document is not None:
-                effect = _effect(attribution, document, tokens)
-                supported = None if effect is None else effect >= min_effect
-            yield Marker(
-                start=match.start(),
-                end=match.end(),
-                number=number,
-                document=document,
-                supported=supported,
-            )
 
+    response: str
+    context: Context
+    scores: Scores
+    min_effect: float
 
-def _effect(attribution: Attribution, document: int, tokens: tuple[int, ...]) -> float | None:
-    """The largest effect in nats of a source of the document, or of a group that holds it.
+    def markers_in(
+        self, start: int, end: int, tokens: Sequence[int], cited: Collection[int]
+    ) -> Iterator[Marker]:
+        """The markers among the characters [start, end) of the response.
 
-    None if nothing was scored, or if there is no text that the marker could be about.
-    """
-    if not tokens:
-        return None
-    if document in attribution.not_located:
-        return 0.0
-    own = {source.id for source in attribution.sources if document in source.documents}
-    rows = [row for i in sorted(own) if (row := attribution.token_scores[i]) is not None]
-    rows = rows or [group.token_scores for group in attribution.groups if own & {*group.source_ids}]
-    return max((sum(row[i] for i in tokens) for row in rows), default=None)
+        `tokens` are the response tokens that the markers speak of, `cited` the ids of the sources
+        that are cited for these tokens.
+        """
+        supporting = {
+            document
+            for source_id in cited
+            for document in self.context.sources[source_id].documents
+        }
+        for match in MARKER.finditer(self.response, start, end):
+            for number in map(int, re.findall(r"\d+", match.group(1))):
+                document = number - 1 if 1 <= number <= len(self.context.documents) else None
+                supported = None
+                if document in supporting:
+                    supported = True
+                elif document is not None:
+                    effect = self._effect(document, tokens)
+                    supported = None if effect is None else effect >= self.min_effect
+                yield Marker(
+                    start=match.start(),
+                    end=match.end(),
+                    number=number,
+                    document=document,
+                    supported=supported,
+                )
+
+    def _effect(self, document: int, tokens: Sequence[int]) -> float | None:
+        """The largest effect in nats of a source of the document, or of a group that holds it.
+
+        None if neither was scored, or without tokens that the marker could speak of.
+        """
+        if not tokens:
+            return None
+        if document in self.context.not_located:
+            return 0.0
+        own = {source.id for source in self.context.sources if document in source.documents}
+        scores = self.scores
+        rows = [row for i in sorted(own) if (row := scores.token_scores[i]) is not None]
+        rows = rows or [group.token_scores for group in scores.groups if own & {*group.units}]
+        return max((sum(row[i] for i in tokens) for row in rows), default=None)

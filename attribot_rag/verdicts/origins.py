@@ -12,7 +12,7 @@ from rapidfuzz import fuzz
 from attribot_rag.context import Ablation
 from attribot_rag.scoring import Scorer
 from attribot_rag.scoring.log_likelihoods import Matrix
-from attribot_rag.verdicts.sentences import Sentence
+from attribot_rag.verdicts.sentences import AnswerSentence
 
 _NEARLY = 0.8
 _NUM_LIKELY = 3
@@ -37,7 +37,7 @@ class Origins:
     after each of a few earlier ones. So the tokens grow with the answer's length, not its square.
     """
 
-    def __init__(self, scorer: Scorer, sentences: Sequence[Sentence]) -> None:
+    def __init__(self, scorer: Scorer, sentences: Sequence[AnswerSentence]) -> None:
         self._sentences = sentences
         self._bare = scorer.without(scorer.context.whole)
         self._after_all = self._read(self._bare)
@@ -116,5 +116,5 @@ class Origins:
         return full if np.isfinite(full).all() else None
 
 
-def _says_something(sentence: Sentence) -> bool:
+def _says_something(sentence: AnswerSentence) -> bool:
     return bool(sentence.tokens) and not sentence.trivial

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from itertools import chain, pairwise
 
-from attribot_rag.attribution import Attribution
+from attribot_rag.attribution import ResponseText
 from attribot_rag.context.splitter import sentences, split_spans
 from attribot_rag.verdicts.markers import MARKER
 
@@ -53,7 +53,7 @@ _FIRST_TO_LAST_WORD = re.compile(r"[^\W_](?:.*[^\W_])?")
 
 
 @dataclass(frozen=True)
-class Sentence:
+class AnswerSentence:
     """Characters [start, end) of the response; `tokens` are its columns without its markers."""
 
     start: int
@@ -75,25 +75,26 @@ class Sentence:
         )
 
 
-def sentences_of(attribution: Attribution) -> list[Sentence]:
+def sentences_of(response: ResponseText) -> list[AnswerSentence]:
     """The response's sentences, in order; a marker after a full stop belongs to what it marks."""
-    response = attribution.response
-    thinking = [match.span() for match in _THINKING.finditer(response)]
-    edges = sorted({0, len(response), *chain.from_iterable(thinking)})
-    found = []
-    for piece in pairwise(edges):
-        for start, end in _spans(response, *piece):
-            markers = [match.span() for match in MARKER.finditer(response, start, end)]
-            marked = {index for span in markers for index in attribution.tokens_in(*span)}
-            tokens = tuple(i for i in attribution.tokens_in(start, end) if i not in marked)
-            found.append(Sentence(start, end, response[start:end], tokens, piece in thinking))
-    return found
+    text = response.text
+    thinking = [match.span() for match in _THINKING.finditer(text)]
+    edges = sorted({0, len(text), *chain.from_iterable(thinking)})
+    result = []
+    for part in pairwise(edges):
+        for start, end in _spans(text, *part):
+            markers = [match.span() for match in MARKER.finditer(text, start, end)]
+            marked = {index for span in markers for index in response.tokens_in(*span)}
+            tokens = tuple(i for i in response.tokens_in(start, end) if i not in marked)
+            result.append(AnswerSentence(start, end, text[start:end], tokens, part in thinking))
+    return result
 
 
 def _spans(response: str, first: int, last: int) -> list[tuple[int, int]]:
-    """The sentences of a piece of the response; what holds no word goes to the one before.
+    """Characters of the sentences in [first, last) of the response.
 
-    So do markers and white space that the splitter left before a sentence.
+    Text without a word belongs to the sentence before it, and so do markers and white space that
+    the splitter left before a sentence.
     """
     spans: list[tuple[int, int]] = []
     for start, end in split_spans(response[first:last], sentences):

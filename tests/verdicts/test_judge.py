@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 from support.scorers import ATOL, TREATY, chat, other_chat, scorer
 
-from attribot_rag import Attribution, VerdictOptions
-from attribot_rag.assembling import assemble
-from attribot_rag.attribution import Verdict
+from attribot_rag import VerdictOptions
+from attribot_rag.attribution import ResponseText, Verdict
+from attribot_rag.context.alignment import align
 from attribot_rag.context.regions import find_turns
-from attribot_rag.methods import LeaveOneOut, Scores
+from attribot_rag.methods import Scores
 from attribot_rag.scoring import Scorer
-from attribot_rag.verdicts import judge
+from attribot_rag.verdicts import Judgement, judge
 from attribot_rag.verdicts.origins import Origins
 from attribot_rag.verdicts.sentences import sentences_of
 
@@ -31,7 +31,7 @@ def judged(
     unscored: Sequence[int] = (),
     options: VerdictOptions = OPTIONS,
     one: Scorer | None = None,
-) -> Attribution:
+) -> Judgement:
     """Judged by these totals for the response's first sentence; other sources are worth little."""
     one = one or scorer(response=response, language_model=other_chat())
     width = len(one.generation.response_ids)
@@ -52,7 +52,11 @@ def judged(
         context_reliance=None if reliance is None else one_token(reliance, width),
         screened=None if screened is None else rows(screened),
     )
-    return judge(assemble(one, LeaveOneOut(), scores, None), one, scores, options)
+    return judge(one, scores, shown(one), options)
+
+
+def shown(one: Scorer) -> ResponseText:
+    return ResponseText(*align(one.response, None))
 
 
 def one_token(total: float, width: int, place: int = 0) -> tuple[float, ...]:
@@ -184,7 +188,7 @@ def test_passes_grow_with_the_sentences_and_not_with_their_square() -> None:
         # Every sentence depends on the context, and no source explains it.
         scores = Scores(nothing, (nothing,) * 11, (True,) * 11, context_reliance=(0.01,) * width)
         options = VerdictOptions(min_effect=0.1, min_reliance=0.1, min_tokens=10**9)
-        found = judge(assemble(one, LeaveOneOut(), scores, None), one, scores, options)
+        found = judge(one, scores, shown(one), options)
         assert len(found.verdicts) == count
         return one.usage.forward_passes
 
@@ -206,12 +210,11 @@ def test_what_stands_out_is_not_cited_where_it_hardly_matters() -> None:
 def test_follows_from_an_earlier_sentence() -> None:
     response = "The ships came. They had salt."
     options = VerdictOptions(min_follows=2.0)
-    attribution = judged({3: 9.0}, reliance=8.0, response=response, options=options)
-    first, second = attribution.verdicts
+    first, second = judged({3: 9.0}, reliance=8.0, response=response, options=options).verdicts
     assert first.kind == "grounded"
     assert (second.kind, second.follows, second.source_ids) == ("follows", 0, ())
     one = scorer(response=response, language_model=other_chat())
-    (origin,) = Origins(one, sentences_of(attribution)).find(1)
+    (origin,) = Origins(one, sentences_of(shown(one))).find(1)
     assert second.effect == pytest.approx(origin.effect, abs=ATOL)
     assert second.reliance == 0.0
 
@@ -219,20 +222,22 @@ def test_follows_from_an_earlier_sentence() -> None:
 def test_a_marker_on_what_follows_is_judged_by_what_it_follows_from() -> None:
     response = "The ships came. They had salt [1][2]."
     options = VerdictOptions(min_follows=2.0)
-    found = judged({3: 9.0}, reliance=8.0, response=response, options=options)
+    one = scorer(response=response, language_model=other_chat())
+    found = judged({3: 9.0}, reliance=8.0, one=one, options=options)
     assert found.verdicts[1].kind == "follows"
-    carrying = found.sources[3].documents
+    carrying = one.context.sources[3].documents
     expected = {number: number - 1 in carrying for number in (1, 2)}
-    assert {one.number: one.supported for one in found.markers} == expected
+    assert {marker.number: marker.supported for marker in found.markers} == expected
     assert len({*expected.values()}) == 2
 
 
 def test_a_list_of_sources_is_trivial_and_speaks_of_the_whole_answer() -> None:
-    found = judged({3: 9.0}, reliance=8.0, response="The ships came. Sources: [1], [2]")
-    assert [one.kind for one in found.verdicts] == ["grounded", "trivial"]
-    carrying = found.sources[3].documents
+    one = scorer(response="The ships came. Sources: [1], [2]", language_model=other_chat())
+    found = judged({3: 9.0}, reliance=8.0, one=one)
+    assert [verdict.kind for verdict in found.verdicts] == ["grounded", "trivial"]
+    carrying = one.context.sources[3].documents
     expected = {number: number - 1 in carrying for number in (1, 2)}
-    assert {one.number: one.supported for one in found.markers} == expected
+    assert {marker.number: marker.supported for marker in found.markers} == expected
     assert len({*expected.values()}) == 2
 
 
@@ -252,8 +257,7 @@ def test_an_earlier_sentence_must_matter_as_much_as_the_context() -> None:
         row = one_token(reliance, width, width - 1)
         scores = Scores(row, (None,) * 11, (True,) * 11, context_reliance=row)
         options = VerdictOptions(min_follows=1.0)
-        assembled = assemble(one, LeaveOneOut(), scores, None)
-        return judge(assembled, one, scores, options).verdicts[1].kind
+        return judge(one, scores, shown(one), options).verdicts[1].kind
 
     assert second(0.1) == "follows"
     assert second(5.9) == "unsupported"

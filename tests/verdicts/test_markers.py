@@ -8,8 +8,11 @@ import pytest
 from support.attributions import handmade
 
 from attribot_rag import Attribution
-from attribot_rag.attribution import Marker, SourceGroup
-from attribot_rag.verdicts.markers import MARKER, audit
+from attribot_rag.attribution import Marker, ResponseText, SourceGroup
+from attribot_rag.context import Context, TokenizedText
+from attribot_rag.methods import Scores
+from attribot_rag.methods.base import GroupScore
+from attribot_rag.verdicts.markers import MARKER, MarkerAudit
 from attribot_rag.verdicts.sentences import sentences_of
 
 DOCUMENTS = ("Red. Old.", "New. Old.", "Blue.")
@@ -30,10 +33,30 @@ def audited(
 
 
 def audits(attribution: Attribution, cited: Sequence[int] = ()) -> list[Marker]:
+    audit = MarkerAudit(
+        attribution.response,
+        Context(
+            documents=attribution.documents,
+            prompt=TokenizedText((), "", ()),
+            sources=attribution.sources,
+            regions=(),
+            not_located=attribution.not_located,
+        ),
+        Scores(
+            attribution.token_log_likelihoods,
+            attribution.token_scores,
+            attribution.exact,
+            groups=tuple(
+                GroupScore(group.source_ids, group.token_scores, group.exact)
+                for group in attribution.groups
+            ),
+        ),
+        min_effect=1.0,
+    )
     return [
         marker
-        for one in sentences_of(attribution)
-        for marker in audit(attribution, (one.start, one.end), one.tokens, cited, 1.0)
+        for one in sentences_of(ResponseText(attribution.response, attribution.token_spans))
+        for marker in audit.markers_in(one.start, one.end, one.tokens, cited)
     ]
 
 

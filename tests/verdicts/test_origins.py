@@ -11,7 +11,7 @@ from support.scorers import ATOL, TREATY, other_chat, scorer
 from attribot_rag.context.regions import find_turns
 from attribot_rag.scoring import Scorer
 from attribot_rag.verdicts.origins import Origin, Origins
-from attribot_rag.verdicts.sentences import Sentence
+from attribot_rag.verdicts.sentences import AnswerSentence
 
 TURNS = ("My name is Brennick.", "Hello Brennick.")
 FIRST, SECOND, THIRD = "The ships came. ", "Salt is dear. ", "So it is."
@@ -29,10 +29,10 @@ def conversing(turns: Sequence[str] = TURNS, answer: str = ANSWER, **options: An
     return replace(one, context=replace(one.context, conversation=places))
 
 
-def sentence(text: str, answer: str = ANSWER) -> Sentence:
+def sentence(text: str, answer: str = ANSWER) -> AnswerSentence:
     start = answer.index(text)
     end = start + len(text)
-    return Sentence(start, end, text, tuple(range(start, end)), thinking=False)
+    return AnswerSentence(start, end, text, tuple(range(start, end)), thinking=False)
 
 
 def log_likelihood(before: str, text: str, *, whole: bool = False) -> float:

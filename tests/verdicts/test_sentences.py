@@ -7,11 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.attributions import handmade
 
-from attribot_rag.verdicts.sentences import Sentence, sentences_of
+from attribot_rag.attribution import ResponseText
+from attribot_rag.verdicts.sentences import AnswerSentence, sentences_of
 
 
-def split(response: str) -> list[Sentence]:
-    return sentences_of(handmade(response, ["A fact."], {"A fact.": (1.0,)}))
+def split(response: str) -> list[AnswerSentence]:
+    attribution = handmade(response, ["A fact."], {"A fact.": (1.0,)})
+    return sentences_of(ResponseText(attribution.response, attribution.token_spans))
 
 
 def texts(response: str) -> list[str]:
@@ -27,8 +29,8 @@ def words(response: str) -> list[str]:
     ]
 
 
-def sentence(text: str) -> Sentence:
-    return Sentence(0, len(text), text, (0,), False)
+def sentence(text: str) -> AnswerSentence:
+    return AnswerSentence(0, len(text), text, (0,), False)
 
 
 @pytest.mark.parametrize(
