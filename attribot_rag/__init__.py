@@ -5,6 +5,7 @@ The names for everyday use. Results are described in `attribot_rag.attribution`,
 build on `attribot_rag.runtime`.
 """
 
+from attribot_rag._version import __version__
 from attribot_rag.attribution import Attribution
 from attribot_rag.attributor import Attributor
 from attribot_rag.context import ContextOptions, Document
@@ -14,8 +15,6 @@ from attribot_rag.methods import Auto, Hierarchical, LeaveOneOut, Masked, Method
 from attribot_rag.models import load_model
 from attribot_rag.scoring import Budget, ScoringOptions
 from attribot_rag.verdicts import VerdictOptions
-
-__version__ = "0.1.0"
 
 __all__ = [
     "Attribution",

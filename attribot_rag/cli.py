@@ -9,11 +9,11 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, redirect_stderr, redirect_stdout
-from importlib.metadata import version
 from pathlib import Path
 
 from transformers.utils import logging as transformers_logging
 
+from attribot_rag._version import __version__
 from attribot_rag.attribution import Attribution
 from attribot_rag.attributor import Attributor
 from attribot_rag.corpus import read_chunks, retrieve
@@ -146,7 +146,7 @@ def _parser() -> argparse.ArgumentParser:
         prog="attribot-rag",
         description="Which sentences of your files made a local model give its answer.",
     )
-    parser.add_argument("--version", action="version", version=version("attribot-rag"))
+    parser.add_argument("--version", action="version", version=__version__)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     ask = commands.add_parser(
         "ask",

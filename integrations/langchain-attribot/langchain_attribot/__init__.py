@@ -7,12 +7,15 @@ from langchain_attribot.handler import AttributionCallbackHandler
 from langchain_attribot.messages import citations_of
 from langchain_attribot.wrapping import attribute, with_attribution
 
+__version__ = "0.1.0"
+
 __all__ = [
     "METADATA_KEY",
     "AttributedRun",
     "AttributionCallbackHandler",
     "AttributionMiddleware",
     "DeduplicatingCompressor",
+    "__version__",
     "attribute",
     "citations_of",
     "with_attribution",

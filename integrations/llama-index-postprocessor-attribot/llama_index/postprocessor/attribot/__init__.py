@@ -3,4 +3,6 @@
 from llama_index.postprocessor.attribot.base import AttributionPostprocessor
 from llama_index.postprocessor.attribot.engine import AttributedQueryEngine
 
-__all__ = ["AttributedQueryEngine", "AttributionPostprocessor"]
+__version__ = "0.1.0"
+
+__all__ = ["AttributedQueryEngine", "AttributionPostprocessor", "__version__"]
