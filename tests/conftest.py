@@ -3,15 +3,30 @@ import os
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 
 import copy
-from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Browser
-from support.browser import browser
+from support.patience import PATIENCE
 from support.tiny_models import byte_level
 
 from attribot_rag.language_model import LanguageModel
 from attribot_rag.models import load_model
+
+NEEDS = {"smollm2": "embedded", "chromium": "browser"}
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure(config: pytest.Config) -> None:
+    """The time that a test may take, where the command line does not say it."""
+    if config.option.timeout is None:
+        config.option.timeout = float(config.getini("timeout")) * PATIENCE
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Marks what needs the embedded model or a browser, after its fixtures."""
+    for item in items:
+        for fixture, marker in NEEDS.items():
+            if fixture in getattr(item, "fixturenames", ()):
+                item.add_marker(marker)
 
 
 @pytest.fixture(scope="session")
@@ -31,10 +46,3 @@ def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> str:
     model.save_pretrained(folder)
     language_model.tokenizer.save_pretrained(folder)
     return str(folder)
-
-
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Browser]:
-    """Of a module, not of all: asyncio's tests can't run while playwright's loop does."""
-    with browser() as started:
-        yield started

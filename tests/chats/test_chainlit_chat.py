@@ -10,7 +10,7 @@ import httpx
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, BrowserContext, Locator, Page, expect
-from support.browser import keep
+from support.browser import keep, new_context
 from support.chat_apps import LONG_TO_READ, PATIENCE, chainlit_chat, pdf
 from support.hostile import HTML, MARKDOWN
 from support.service_process import CORPUS
@@ -39,8 +39,7 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture
 def context(chromium: Browser) -> Iterator[BrowserContext]:
-    context = chromium.new_context(viewport={"width": 1280, "height": 800})
-    context.set_default_timeout(PATIENCE)
+    context = new_context(chromium, timeout=PATIENCE, viewport={"width": 1280, "height": 800})
     yield context
     context.close()
 
@@ -131,7 +130,7 @@ def test_a_question_that_is_too_long_is_refused(page: Page) -> None:
 
 
 def test_two_users_at_once(chromium: Browser, address: str) -> None:
-    contexts = [chromium.new_context(), chromium.new_context()]
+    contexts = [new_context(chromium, timeout=PATIENCE), new_context(chromium, timeout=PATIENCE)]
     pages = [opened(one, address) for one in contexts]
     for page, question in zip(pages, (HIGH, DESIGNED), strict=True):
         ask(page, question)
@@ -213,7 +212,9 @@ def test_a_question_can_not_be_edited_behind_the_model_s_back(address: str) -> N
 def test_it_is_accessible_but_for_its_frame_and_fits_a_phone(
     chromium: Browser, address: str, scheme: str
 ) -> None:
-    context = chromium.new_context(
+    context = new_context(
+        chromium,
+        timeout=PATIENCE,
         viewport={"width": 360, "height": 740},
         color_scheme="dark" if scheme == "dark" else "light",
         bypass_csp=True,  # axe-core is put into the page

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, BrowserContext, FrameLocator, Locator, Page, expect
-from support.browser import keep
+from support.browser import keep, new_context
 from support.chat_apps import LONG_TO_READ, PATIENCE, gradio_chat, pdf, run_in_gradio_chat
 from support.hostile import HTML, MARKDOWN
 from support.service_process import CORPUS
@@ -26,8 +26,7 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture
 def context(chromium: Browser) -> Iterator[BrowserContext]:
-    context = chromium.new_context(viewport={"width": 1280, "height": 800})
-    context.set_default_timeout(PATIENCE)
+    context = new_context(chromium, timeout=PATIENCE, viewport={"width": 1280, "height": 800})
     yield context
     context.close()
 
@@ -191,7 +190,7 @@ def test_a_search_that_fails_blocks_nothing(tmp_path: Path) -> None:
 
 
 def test_two_users_at_once(chromium: Browser, address: str) -> None:
-    contexts = [chromium.new_context(), chromium.new_context()]
+    contexts = [new_context(chromium, timeout=PATIENCE), new_context(chromium, timeout=PATIENCE)]
     pages = [opened(one, address) for one in contexts]
     for page, question in zip(pages, (HIGH, DESIGNED), strict=True):
         ask(page, question)
@@ -265,8 +264,11 @@ def test_nothing_in_a_document_or_a_question_takes_effect(
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_it_is_accessible_and_fits_a_phone(chromium: Browser, address: str, scheme: str) -> None:
-    context = chromium.new_context(
-        viewport={"width": 360, "height": 740}, color_scheme="dark" if scheme == "dark" else "light"
+    context = new_context(
+        chromium,
+        timeout=PATIENCE,
+        viewport={"width": 360, "height": 740},
+        color_scheme="dark" if scheme == "dark" else "light",
     )
     page = opened(context, address)
     ask(page, HIGH)

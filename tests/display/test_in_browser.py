@@ -8,7 +8,7 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Locator, Page, expect
 from support.attributions import FERRY, ISLAND, NOTHING_STANDS_OUT, handmade
-from support.browser import Shown, keep
+from support.browser import Shown, keep, new_context
 from support.hostile import ADDRESSES, HOSTILE, HTML
 
 from attribot_rag import Attribution, Document
@@ -19,8 +19,7 @@ TICKET = "A single ticket costs 18 crowns."
 
 @pytest.fixture
 def page(chromium: Browser) -> Iterator[Page]:
-    context = chromium.new_context()
-    context.set_default_timeout(20_000)
+    context = new_context(chromium)
     yield context.new_page()
     context.close()
 
@@ -166,7 +165,8 @@ def test_a_number_leads_to_its_source(island: Page) -> None:
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [360, 1280])
 def test_it_is_accessible(chromium: Browser, tmp_path: Path, scheme: str, width: int) -> None:
-    context = chromium.new_context(
+    context = new_context(
+        chromium,
         color_scheme=scheme,  # type: ignore[arg-type]
         viewport={"width": width, "height": 800},
         reduced_motion="reduce",
@@ -270,7 +270,7 @@ def test_two_hundred_sources_and_many_fragments(page: Page, tmp_path: Path) -> N
 
 
 def test_without_its_script_it_can_still_be_read(chromium: Browser, tmp_path: Path) -> None:
-    context = chromium.new_context(java_script_enabled=False)
+    context = new_context(chromium, java_script_enabled=False)
     page = context.new_page()
     Shown(page, ISLAND, tmp_path)
     assert bars(page) == WHOLE

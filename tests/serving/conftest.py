@@ -1,4 +1,5 @@
 import pytest
+from support.browser import chromium as chromium
 from support.tiny_models import endless
 
 from attribot_rag import LanguageModel

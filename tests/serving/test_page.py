@@ -6,12 +6,13 @@ from collections.abc import Iterator
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, expect
-from support.browser import keep
+from support.browser import keep, new_context
+from support.patience import scaled
 from support.service_process import CORPUS, TOKEN, service
 
 from attribot_rag.models import DEFAULT_MODEL
 
-SECONDS = 120_000
+PATIENCE = scaled(120_000)  # milliseconds
 
 
 @pytest.fixture(scope="module")
@@ -23,7 +24,7 @@ def address() -> Iterator[str]:
 @pytest.fixture
 def page(chromium: Browser, address: str) -> Iterator[Page]:
     """With the token filled in."""
-    context = chromium.new_context()
+    context = new_context(chromium)
     page = context.new_page()
     page.goto(address)
     page.locator("summary").click()
@@ -43,7 +44,7 @@ def test_a_question_is_answered_and_its_source_lights_up(page: Page, address: st
     page.get_by_role("button", name="Ask").click()
     answer = page.frame_locator("iframe")
     sentence = answer.locator(".attribot-sentence").first
-    expect(sentence).to_contain_text("38", timeout=SECONDS)
+    expect(sentence).to_contain_text("38", timeout=PATIENCE)
     sentence.hover()
     lit = answer.locator(".attribot-strength-4, .attribot-strength-5")
     expect(lit.filter(has_text="38 metres high").first).to_be_visible()
@@ -78,7 +79,7 @@ def test_it_can_be_stopped(page: Page) -> None:
 
 
 def test_it_is_accessible(chromium: Browser, address: str) -> None:
-    context = chromium.new_context(bypass_csp=True)  # axe-core is put into the page
+    context = new_context(chromium, bypass_csp=True)  # axe-core is put into the page
     page = context.new_page()
     page.goto(address)
     page.locator("summary").click()

@@ -3,30 +3,42 @@
 import os
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from playwright.sync_api import Browser, Page, sync_playwright
+import pytest
+from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 
 from attribot_rag import Attribution
+from support.patience import scaled
 
 _NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
 
 
-def chromium() -> str:
-    """Its path: CHROMIUM says where it is, or it is on the PATH."""
-    found = os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, _NAMES)), None)
-    assert found, "these tests need a browser: make chromium, or CHROMIUM=path/to/it"
-    return found
-
-
-@contextmanager
-def browser() -> Iterator[Browser]:
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Browser]:
+    """Of a module, not of all: asyncio's tests can't run while playwright's loop does."""
+    expect.set_options(timeout=scaled(5_000))
     with sync_playwright() as playwright:
-        started = playwright.chromium.launch(executable_path=chromium())
-        yield started
-        started.close()
+        browser = playwright.chromium.launch(executable_path=_executable(), timeout=scaled(30_000))
+        yield browser
+        browser.close()
+
+
+def new_context(
+    browser: Browser, *, timeout: float = scaled(30_000), **options: Any
+) -> BrowserContext:
+    """Tabs that share nothing with others, and wait `timeout` milliseconds for what is asked."""
+    context = browser.new_context(**options)
+    context.set_default_timeout(timeout)
+    return context
+
+
+def _executable() -> str:
+    """The browser's path: CHROMIUM says where it is, or it is on the PATH."""
+    path = os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, _NAMES)), None)
+    assert path, "these tests need a browser: make chromium, or CHROMIUM=path/to/it"
+    return path
 
 
 def keep(page: Page, name: str, **options: Any) -> None:

@@ -14,8 +14,10 @@ from urllib.error import URLError
 from matplotlib.backends.backend_pdf import PdfPages
 from matplotlib.figure import Figure
 
+from support.patience import scaled
+
 ROOT = Path(__file__).parents[2]
-PATIENCE = 120_000  # milliseconds
+PATIENCE = scaled(120_000)  # milliseconds
 LONG_TO_READ = f"Tell me about the museum{', in many sentences' * 80}."
 """There is time to stop its answer before it begins."""
 

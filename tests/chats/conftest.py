@@ -1,0 +1,1 @@
+from support.browser import chromium as chromium
