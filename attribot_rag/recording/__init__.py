@@ -1,6 +1,7 @@
 """Recording what a loaded model generates, without changing what its callers get."""
 
 from attribot_rag.generation import Generation
+from attribot_rag.recording.answer import generate_answer
 from attribot_rag.recording.recorder import GenerationRecorder
 
-__all__ = ["Generation", "GenerationRecorder"]
+__all__ = ["Generation", "GenerationRecorder", "generate_answer"]

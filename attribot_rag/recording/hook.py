@@ -9,6 +9,7 @@ import logging
 import threading
 import weakref
 from collections.abc import Callable
+from concurrent.futures import Future
 from typing import Any, cast
 
 import torch
@@ -16,7 +17,7 @@ from transformers import GenerationMixin, PreTrainedModel
 from transformers.utils.generic import ModelOutput
 
 from attribot_rag.generation import Generation
-from attribot_rag.recording.reading import generation_setting, read_generations
+from attribot_rag.recording.reading import generation_setting, read_generations, read_prompts
 
 logger = logging.getLogger(__name__)
 
@@ -24,6 +25,22 @@ Listener = Callable[[list[Generation]], None]
 
 _PARAMETERS = tuple(inspect.signature(GenerationMixin.generate).parameters)[1:]
 _installing = threading.RLock()
+
+
+class RunningCall:
+    """A call of `generate` that has not ended; `ended` is done as soon as it has."""
+
+    def __init__(self, model: PreTrainedModel, arguments: dict[str, Any]) -> None:
+        self.ended: Future[None] = Future()
+        self._model = model
+        self._arguments = arguments
+
+    def read_prompts(self) -> list[tuple[int, ...]]:
+        """The ids of its prompts; none where they cannot be read, so that it is not recorded."""
+        try:
+            return read_prompts(self._model, self._arguments)
+        except Exception:  # of arguments that `generate` itself is going to refuse
+            return []
 
 
 class GenerateHook:
@@ -41,7 +58,7 @@ class GenerateHook:
         self.original = cast(Callable[..., Any], model.generate)
         self.listeners: list[weakref.WeakMethod[Listener]] = []
         self.idle = threading.Condition()
-        self.in_flight: set[object] = set()
+        self.running: set[RunningCall] = set()
         functools.update_wrapper(self, self.original)
 
     @classmethod
@@ -81,9 +98,9 @@ class GenerateHook:
         wants_dict = self._was_shadowed or generation_setting(
             model, arguments, "return_dict_in_generate"
         )
-        call = object()
+        call = RunningCall(model, arguments)
         with self.idle:
-            self.in_flight.add(call)
+            self.running.add(call)
         try:
             output = (self.original if wants_dict else self._generate_dict)(*args, **kwargs)
             if isinstance(output, ModelOutput | torch.Tensor):
@@ -93,8 +110,9 @@ class GenerateHook:
             return output["sequences"]
         finally:
             with self.idle:
-                self.in_flight.remove(call)
+                self.running.remove(call)
                 self.idle.notify_all()
+            call.ended.set_result(None)
 
     def _generate_dict(self, *args: Any, **kwargs: Any) -> Any:
         """Call the model's own method so that it returns a dict, and warns of nothing new."""

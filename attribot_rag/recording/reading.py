@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 import torch
 from transformers import DynamicCache, PreTrainedModel
@@ -19,14 +19,11 @@ def read_generations(
     """One Generation per row of a finished `generate` call; none where the prompt had no ids."""
     if isinstance(output, torch.Tensor):
         output = {"sequences": output}
-    prompts = arguments.get("inputs")
+    prompts = _prompt_tensor(arguments)
     if prompts is None:
-        prompts = arguments.get("input_ids")
-    embedded = arguments.get("inputs_embeds") is not None
-    if prompts is None or prompts.dtype.is_floating_point or embedded:
         return []
     sequences: torch.Tensor = output["sequences"]
-    mask = _attention_mask(model, arguments, prompts)
+    mask = _attention_mask(model, arguments, prompts).bool()
     eos_ids = _eos_ids(model, arguments)
     rows_per_prompt = sequences.shape[0] // prompts.shape[0]
     response_start = 1 if model.config.is_encoder_decoder else prompts.shape[1]
@@ -34,9 +31,9 @@ def read_generations(
     cached = _plain_cache(model, arguments, output)
     generations = []
     for row, sequence in enumerate(sequences):
-        prompt = prompts[row // rows_per_prompt]
-        visible = mask[row // rows_per_prompt].bool()
-        prompt_ids = tuple(prompt[visible].tolist())
+        index = row // rows_per_prompt
+        prompt, visible = prompts[index], mask[index]
+        prompt_ids = tuple(prompt[visible].tolist())  # a tuple of its own is the row's identity
         response_ids = _until_eos(sequence[response_start:].tolist(), eos_ids, pad_id)
         follows = sequence[:response_start].tolist() == prompt.tolist()
         if not (prompt_ids and response_ids and (follows or model.config.is_encoder_decoder)):
@@ -47,6 +44,26 @@ def read_generations(
             cache = _cache_row(cached, row, padding, prompts.shape[1])
         generations.append(Generation(prompt_ids, response_ids, cache))
     return generations
+
+
+def read_prompts(model: PreTrainedModel, arguments: dict[str, Any]) -> list[tuple[int, ...]]:
+    """The ids of each prompt of a `generate` call, without padding; none where it had no ids."""
+    prompts = _prompt_tensor(arguments)
+    if prompts is None:
+        return []
+    mask = _attention_mask(model, arguments, prompts).bool()
+    return [tuple(row[seen].tolist()) for row, seen in zip(prompts, mask, strict=True)]
+
+
+def _prompt_tensor(arguments: dict[str, Any]) -> torch.Tensor | None:
+    """The prompts' ids, [num_prompts, positions]; None where the model was given something else."""
+    prompts = arguments.get("inputs")
+    if prompts is None:
+        prompts = arguments.get("input_ids")
+    if prompts is None or prompts.dtype.is_floating_point:
+        return None
+    embedded = arguments.get("inputs_embeds") is not None
+    return None if embedded else cast(torch.Tensor, prompts)
 
 
 def _attention_mask(

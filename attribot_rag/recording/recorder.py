@@ -3,30 +3,33 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Sequence
+from concurrent.futures import Future, wait
 from contextlib import suppress
-from functools import cached_property
 from types import TracebackType
+from typing import NamedTuple
+from weakref import WeakKeyDictionary
 
 from attribot_rag.errors import InvalidInput
 from attribot_rag.generation import Generation
 from attribot_rag.language_model import LanguageModel
-from attribot_rag.recording.hook import GenerateHook
+from attribot_rag.recording.hook import GenerateHook, RunningCall
+from attribot_rag.recording.prompts import RecordedPrompt
+
+
+class Match(NamedTuple):
+    """A generation cut to the text that was shown, and where its response begins in that text."""
+
+    generation: Generation
+    start: int
 
 
 class _Kept:
-    """A generation, with its prompt as text from when it is first looked for."""
+    """A recorded generation and its prompt's text."""
 
     def __init__(self, generation: Generation, language_model: LanguageModel) -> None:
         self.generation = generation
-        self._language_model = language_model
-
-    @cached_property
-    def prompts(self) -> tuple[str, str]:
-        """The prompt with its special tokens and without them."""
-        ids, decode = self.generation.prompt_ids, self._language_model.decode
-        return decode(ids), decode(ids, skip_special_tokens=True)
+        self.prompt = RecordedPrompt(generation.prompt_ids, language_model)
 
     def holds(self, generation: Generation) -> bool:
         """Whether that is this generation, whole or cut."""
@@ -55,6 +58,9 @@ class GenerationRecorder:
         self._max_cache_bytes = max_cache_bytes
         self._hook: GenerateHook | None = None
         self._kept: list[_Kept] = []
+        self._running_prompts: WeakKeyDictionary[RunningCall, list[RecordedPrompt]] = (
+            WeakKeyDictionary()
+        )
         self._lock = threading.Lock()
 
     def attach(self) -> GenerationRecorder:
@@ -98,11 +104,12 @@ class GenerationRecorder:
 
         `response` may be the beginning of what was generated (a stopped answer, a stop string).
         `prompt`, with or without special tokens, must be the whole prompt; each text in
-        `contains` must stand in it. Waits up to `timeout` seconds for generations that are under
-        way when it is called: a streamed answer is seen before `generate` returns.
+        `contains` must stand in it. Waits up to `timeout` seconds for generations from such a
+        prompt that are running when it is called: a streamed answer is seen before `generate`
+        returns.
         """
-        found = self.find_shown(response, prompt=prompt, contains=contains, timeout=timeout)
-        return None if found is None else found[0]
+        match = self.find_shown(response, prompt=prompt, contains=contains, timeout=timeout)
+        return None if match is None else match.generation
 
     def find_shown(
         self,
@@ -112,27 +119,68 @@ class GenerationRecorder:
         contains: Sequence[str] = (),
         like: str | None = None,
         timeout: float = 0.0,
-    ) -> tuple[Generation, int] | None:
+    ) -> Match | None:
+        """As `match`, waiting up to `timeout` seconds."""
+        future = self.match(shown, prompt=prompt, contains=contains, like=like)
+        wait([future], timeout)
+        return future.result() if future.done() else None
+
+    def match(
+        self,
+        shown: str,
+        *,
+        prompt: str | None = None,
+        contains: Sequence[str] = (),
+        like: str | None = None,
+    ) -> Future[Match | None]:
         """As `find`, with the character at which the response begins in the text that was shown.
 
         That is 0 unless the prompt was shown before it. Of several, the one with the prompt `like`
         this comes first, then one that was shown whole, then the latest; if none has that prompt
-        and they differ in theirs, there is nothing to choose by, and None is returned.
+        and they differ in theirs, there is nothing to choose by, and the result is None.
+
+        The future is done at once, unless the model is running with a prompt that fits: then when
+        such a call has given the answer, or all of them have ended.
         """
+        running = self._running()  # before the search, which finds what has ended since
+        future: Future[Match | None] = Future()
+        found = self._search(shown, prompt, contains, like)
+        awaited = {call for call in running if found is None and self._fits(call, prompt, contains)}
+        if not awaited:
+            future.set_result(found)
+        searching = threading.Lock()
+
+        def search_again(ended: RunningCall) -> None:
+            with searching:
+                awaited.discard(ended)
+                if future.done():
+                    return
+                try:
+                    found = self._search(shown, prompt, contains, like)
+                except Exception as error:  # who waits is told; this thread only generates
+                    future.set_exception(error)
+                else:
+                    if found is not None or not awaited:
+                        future.set_result(found)
+
+        for call in tuple(awaited):
+            call.ended.add_done_callback(lambda _, call=call: search_again(call))
+        return future
+
+    def _running(self) -> tuple[RunningCall, ...]:
         hook = self._hook
-        awaited = set(hook.in_flight) if hook is not None else set()
-        deadline = time.monotonic() + timeout
-        while True:
-            found = self._search(shown, prompt, contains, like)
-            if found is not None or hook is None:
-                return found
-            with hook.idle:
-                awaited &= hook.in_flight
-                remaining = deadline - time.monotonic()
-                if awaited and remaining > 0:
-                    hook.idle.wait(remaining)
-                    continue
-            return self._search(shown, prompt, contains, like)
+        if hook is None:
+            return ()
+        with hook.idle:
+            return tuple(hook.running)
+
+    def _fits(self, call: RunningCall, prompt: str | None, contains: Sequence[str]) -> bool:
+        """Whether the call was given a prompt that fits, so that it may give the answer."""
+        prompts = self._running_prompts.get(call)
+        if prompts is None:
+            prompts = [RecordedPrompt(ids, self._language_model) for ids in call.read_prompts()]
+            self._running_prompts[call] = prompts
+        return any(one.fits(prompt, contains) for one in prompts)
 
     def release(self, generation: Generation) -> None:
         """Let go of a generation's cache once it is attributed; its ids stay."""
@@ -156,7 +204,7 @@ class GenerationRecorder:
         hook = self._hook
         if hook is not None:
             with hook.idle:
-                hook.idle.wait_for(lambda: not hook.in_flight, timeout)
+                hook.idle.wait_for(lambda: not hook.running, timeout)
 
     def _keep(self, generations: list[Generation]) -> None:
         new = [_Kept(generation, self._language_model) for generation in generations]
@@ -170,48 +218,34 @@ class GenerationRecorder:
 
     def _search(
         self, shown: str, prompt: str | None, contains: Sequence[str], like: str | None
-    ) -> tuple[Generation, int] | None:
-        wanted = None if prompt is None else self._bare(prompt)
-        likely = None if like is None else self._bare(like)
+    ) -> Match | None:
         best: tuple[bool, bool] = (False, False)
-        found: list[tuple[Generation, int]] = []
+        found: list[Match] = []
         with self._lock:
             known = tuple(reversed(self._kept))
         for kept in known:
-            prompts = tuple(map(self._bare, kept.prompts))
-            if wanted is not None and wanted not in prompts:
+            match = self._shown_part(kept, shown) if kept.prompt.fits(prompt, contains) else None
+            if match is None:
                 continue
-            if not all(text.strip() in kept.prompts[0] for text in contains):
-                continue
-            part = self._shown_part(kept, shown)
-            if part is None:
-                continue
-            whole = part[0].response_ids == kept.generation.response_ids
-            rank = (likely in prompts, whole)
+            whole = match.generation.response_ids == kept.generation.response_ids
+            rank = (like is not None and kept.prompt.equals(like), whole)
             if not found or rank > best:
-                best, found = rank, [part]
+                best, found = rank, [match]
             elif rank == best:
-                found.append(part)
-        different = {part.prompt_ids for part, _ in found}
-        ambiguous = likely is not None and not best[0] and len(different) > 1
+                found.append(match)
+        different = {match.generation.prompt_ids for match in found}
+        ambiguous = like is not None and not best[0] and len(different) > 1
         return found[0] if found and not ambiguous else None
 
-    def _shown_part(self, kept: _Kept, shown: str) -> tuple[Generation, int] | None:
-        """The generation as far as it was shown, perhaps behind its prompt, and where it begins."""
-        for before in ("", *kept.prompts):
+    def _shown_part(self, kept: _Kept, shown: str) -> Match | None:
+        """The generation as far as it was shown, perhaps behind its prompt."""
+        for before in ("", *kept.prompt.texts):
             if shown.startswith(before):
                 start = len(before)
                 with suppress(InvalidInput):
-                    return shown_part(self._language_model, kept.generation, shown[start:]), start
+                    part = shown_part(self._language_model, kept.generation, shown[start:])
+                    return Match(part, start)
         return None
-
-    def _bare(self, prompt: str) -> str:
-        """A prompt without the BOS before it, which is there once, twice or not at all."""
-        bos = self._language_model.tokenizer.bos_token
-        prompt = prompt.strip()
-        while bos and prompt.startswith(bos):
-            prompt = prompt[len(bos) :].strip()
-        return prompt
 
 
 def shown_part(language_model: LanguageModel, generation: Generation, response: str) -> Generation:

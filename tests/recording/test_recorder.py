@@ -5,6 +5,7 @@ import threading
 import time
 import weakref
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -394,6 +395,93 @@ class TestWaiting:
         gates[1].opened.set()
         for thread in threads:
             thread.join()
+
+    @contextmanager
+    def running(self, model: LanguageModel, *prompts: str, **options: Any) -> Iterator[Gate]:
+        """The model answers these prompts, and goes on when the gate is opened or at the end."""
+        gate = Gate()
+        criteria = StoppingCriteriaList([gate])
+        answers = [ANSWER] * len(prompts)
+        thread = threading.Thread(
+            target=say, args=(model, prompts, answers), kwargs={"stopping_criteria": criteria}
+        )
+        thread.start()
+        try:
+            assert gate.reached.wait(60)
+            yield gate
+        finally:
+            gate.opened.set()
+            thread.join()
+
+    def test_another_prompt_s_generation_is_not_waited_for(
+        self, model: LanguageModel, recorder: GenerationRecorder
+    ) -> None:
+        other = rendered(model, question="Who closed the harbour?")
+        with self.running(model, rendered(model)):
+            for asked in ({"prompt": other}, {"contains": ["Who closed the harbour?"]}):
+                match = recorder.match(ANSWER, **asked)  # type: ignore[arg-type]
+                assert match.done()
+                assert match.result() is None
+                assert recorder.find(ANSWER, timeout=600, **asked) is None  # type: ignore[arg-type]
+
+    @pytest.mark.parametrize("row", [0, 1])
+    def test_rows_of_a_padded_batch_are_waited_for(
+        self, model: LanguageModel, recorder: GenerationRecorder, row: int
+    ) -> None:
+        prompts = [rendered(model, DOCUMENTS[:count]) for count in (1, 2)]
+        with self.running(model, *prompts) as gate:
+            match = recorder.match(ANSWER, prompt=prompts[row])
+            assert not match.done()
+            gate.opened.set()
+            found = match.result(60)
+        assert found is not None
+        assert found.generation.prompt_ids == model.encode_prompt(prompts[row])
+
+    def test_what_cannot_be_recorded_is_not_waited_for(
+        self, model: LanguageModel, recorder: GenerationRecorder
+    ) -> None:
+        gate = Gate()
+        embeddings = model.model.get_input_embeddings()(PROMPT_IDS)
+        thread = threading.Thread(
+            target=generate,
+            args=(model,),
+            kwargs={
+                "inputs_embeds": embeddings,
+                "max_new_tokens": 2,
+                "stopping_criteria": StoppingCriteriaList([gate]),
+            },
+        )
+        thread.start()
+        try:
+            assert gate.reached.wait(60)
+            assert recorder.match(ANSWER).done()
+        finally:
+            gate.opened.set()
+            thread.join()
+        assert recorder.generations == ()
+
+    def test_a_call_that_fails_ends_the_wait(
+        self, model: LanguageModel, recorder: GenerationRecorder
+    ) -> None:
+        class Failing(Gate):
+            def __call__(self, *args: Any, **kwargs: Any) -> torch.Tensor:
+                super().__call__(*args, **kwargs)
+                raise RuntimeError("out of memory")
+
+        gate = Failing()
+
+        def fail() -> None:
+            with pytest.raises(RuntimeError, match="out of memory"):
+                say(model, [rendered(model)], [ANSWER], stopping_criteria=[gate])
+
+        thread = threading.Thread(target=fail)
+        thread.start()
+        assert gate.reached.wait(60)
+        match = recorder.match(ANSWER, contains=[DOCUMENTS[0]])
+        assert not match.done()
+        gate.opened.set()
+        assert match.result(60) is None
+        thread.join()
 
     def test_idle_is_when_all_have_returned(
         self, model: LanguageModel, recorder: GenerationRecorder
