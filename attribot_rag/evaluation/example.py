@@ -1,4 +1,4 @@
-"""A question with its context, as a data set has it."""
+"""A question with its context, from a data set."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from attribot_rag.context.splitter import Splitter
 class Example:
     """A question with its documents, in the order in which they stand in the prompt.
 
-    `key` is the data set's name, a slash, and the example's id. `pieces` are the sources of each
-    document as the data set cuts it, which joined are its text; None leaves that to our splitter.
-    `evidence` is what people marked as holding the answer. `response`, if the data set is a log,
-    is what a model answered.
+    `key` is the data set's name, a slash, and the example's id. `source_texts` are the sources of
+    each document as the data set has them (joined, they are the document's text); None: sentences.
+    `evidence` are the spans that annotators marked as holding the answer. `response` is the
+    recorded answer of a log, None if the model is to generate it.
     """
 
     key: str
     question: str
     documents: tuple[Document, ...]
-    pieces: tuple[tuple[str, ...], ...] | None = None
+    source_texts: tuple[tuple[str, ...], ...] | None = None
     evidence: tuple[DocumentSpan, ...] = ()
     response: str | None = None
 
     @property
     def source_unit(self) -> str | Splitter:
-        """What cuts these documents into sources, for ContextOptions."""
-        if self.pieces is None:
+        """The splitter of these documents into sources, for ContextOptions."""
+        if self.source_texts is None:
             return "sentence"
-        cut = {"".join(held): held for held in self.pieces}
-        return cut.__getitem__
+        sources = {"".join(texts): texts for texts in self.source_texts}
+        return sources.__getitem__

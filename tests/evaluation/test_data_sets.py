@@ -8,7 +8,6 @@ import pytest
 
 from attribot_rag.errors import InvalidInput
 from attribot_rag.evaluation.data_sets import hotpotqa, load, qasper, sample, squad
-from attribot_rag.evaluation.data_sets.fields import Field
 from attribot_rag.evaluation.data_sets.hub import hotpotqa_rows, qasper_rows, squad_rows
 
 HOTPOTQA: Any = [
@@ -92,7 +91,7 @@ def test_hotpotqa_has_its_own_sentences_and_marks(tmp_path: Path) -> None:
         "It sank. It was red.",
         "It is old. Ann did.",
     ]
-    assert one.pieces == (("It sank.", " It was red."), ("It is old.", " Ann did."))
+    assert one.source_texts == (("It sank.", " It was red."), ("It is old.", " Ann did."))
     assert texts(path, "hotpotqa") == [(" Ann did.",)]
     assert callable(one.source_unit)
     assert one.source_unit("It sank. It was red.") == ("It sank.", " It was red.")
@@ -112,7 +111,7 @@ def test_qasper_has_paragraphs_in_sections_and_no_long_papers(tmp_path: Path) ->
     path = write(tmp_path / "q.json", QASPER)
     (one,) = load(path, "qasper").examples
     assert one.key == "qasper/q1"
-    assert one.pieces == (("First. ", "Second. "), ("Third. ",))
+    assert one.source_texts == (("First. ", "Second. "), ("Third. ",))
     assert [document.metadata["heading"] for document in one.documents] == ["Introduction", ""]
     assert texts(path, "qasper") == [("Second. ",)]
 
@@ -176,13 +175,17 @@ def test_bad_lines_of_a_log_are_named_and_the_rest_is_read(tmp_path: Path) -> No
         ("squad", "{", ":1: no JSON"),
         ("squad", '{"data": [\n{"title": "a"', ":2: no JSON"),
         ("squad", '{"data": [3,\n, 4]}', r":2: no JSON at column 1: Expecting value$"),
-        ("squad", HOTPOTQA, "is not an object; it looks like --hotpotqa"),
-        ("hotpotqa", SQUAD, "is not a list; it looks like --squad"),
+        ("squad", HOTPOTQA, r"json: Input should be an object, not \[.*; it looks like --hotpotqa"),
+        ("hotpotqa", SQUAD, r"json: Input should be a valid list, not \{.*; it looks like --squad"),
         ("log", SQUAD, "the first of 1 bad lines.*; it looks like --squad"),
-        ("hotpotqa", [{"_id": "a"}], r"\[0\]: the field 'context' is missing; there are '_id'"),
-        ("squad", {"data": [{"title": "a", "paragraphs": [{"context": 3}]}]}, "is not a text"),
+        ("hotpotqa", [{"_id": "a"}], r"bad.json\[0\].question: the field is missing$"),
+        (
+            "squad",
+            {"data": [{"title": "a", "paragraphs": [{"context": 3}]}]},
+            r"\.data\[0\]\.paragraphs\[0\]\.context: Input should be a valid string, not 3",
+        ),
         ("squad", {"data": []}, "holds no example"),
-        ("qasper", {"p": {"full_text": 3}}, r"\.p\.full_text: 3 is not a list"),
+        ("qasper", {"p": {"full_text": 3}}, r"\.p\.full_text: Input should be a valid list, not 3"),
         ("log", "nothing\nhere", "the first of 2 bad lines"),
         ("tsv", "a", "choose one of hotpotqa, squad, qasper, log"),
     ],
@@ -224,7 +227,7 @@ def test_the_hubs_rows_make_the_same_examples(tmp_path: Path) -> None:
     ]
     expected = list(load(write(tmp_path / "h.json", HOTPOTQA), "hotpotqa").examples)
     data = json.loads(json.dumps(hotpotqa_rows(rows)))
-    assert hotpotqa(Field(data, "hub")) == expected
+    assert hotpotqa(data, "hub") == expected
 
     rows = [
         {
@@ -241,7 +244,7 @@ def test_the_hubs_rows_make_the_same_examples(tmp_path: Path) -> None:
         for question in paragraph["qas"]
     ]
     expected = list(load(write(tmp_path / "s.json", SQUAD), "squad").examples)
-    assert squad(Field(squad_rows(rows), "hub")) == expected
+    assert squad(squad_rows(rows), "hub") == expected
 
     paper = QASPER["1909.1"]
     rows = [
@@ -262,7 +265,7 @@ def test_the_hubs_rows_make_the_same_examples(tmp_path: Path) -> None:
         }
     ]
     expected = list(load(write(tmp_path / "q.json", QASPER), "qasper").examples)
-    assert qasper(Field(qasper_rows(rows), "hub")) == expected
+    assert qasper(qasper_rows(rows), "hub") == expected
 
 
 def test_the_hub_needs_its_package() -> None:

@@ -6,18 +6,19 @@ import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from attribot_rag.errors import InvalidInput
-from attribot_rag.evaluation.data_sets.fields import Field, parse, read_text
 from attribot_rag.evaluation.data_sets.hotpotqa import hotpotqa
 from attribot_rag.evaluation.data_sets.hub import from_hub
 from attribot_rag.evaluation.data_sets.log import log
 from attribot_rag.evaluation.data_sets.qasper import qasper
 from attribot_rag.evaluation.data_sets.squad import squad
+from attribot_rag.evaluation.data_sets.validation import parse, read_text
 from attribot_rag.evaluation.example import Example
 
 HUB_PATH = Path("hub")
-FORMATS: dict[str, Callable[[Field], list[Example]]] = {
+FORMATS: dict[str, Callable[[Any, str], list[Example]]] = {
     "hotpotqa": hotpotqa,
     "squad": squad,
     "qasper": qasper,
@@ -28,9 +29,9 @@ __all__ = ["FORMATS", "Loaded", "hotpotqa", "load", "log", "qasper", "sample", "
 
 @dataclass(frozen=True)
 class Loaded:
-    """The examples of a file, and what is wrong with the lines that are none.
+    """The examples of a file, and the problem of each line that is no example.
 
-    `ignored` are the fields of a log's lines that say nothing here.
+    `ignored` are the fields of a log's lines that are not read.
     """
 
     examples: tuple[Example, ...]
@@ -41,9 +42,9 @@ class Loaded:
 def load(path: Path, data_format: str) -> Loaded:
     """Read a file as 'hotpotqa', 'squad', 'qasper' or 'log' (JSON lines).
 
-    The path 'hub' is no file, but the data set of this format on the Hugging Face hub. Raises
-    InvalidInput naming the file, the line or path, and the field, for a file that is not of this
-    format; a log is read on, unless none of its lines is good.
+    The path 'hub' is the data set of this format on the Hugging Face hub. Raises InvalidInput with
+    the file, the line or path, and the field, for a file of another format; bad lines of a log are
+    problems of the result, unless no line is good.
     """
     problems: list[str] = []
     ignored: list[str] = []
@@ -54,7 +55,7 @@ def load(path: Path, data_format: str) -> Loaded:
     elif data_format in FORMATS:
         data = from_hub(data_format) if path == HUB_PATH else parse(read_text(path), path)
         try:
-            examples, likely = FORMATS[data_format](data), ""
+            examples, likely = FORMATS[data_format](data, str(path)), ""
         except InvalidInput as error:
             raise InvalidInput(f"{error}{_hint(_format_of(data))}") from error
     else:
@@ -75,11 +76,11 @@ def _likely_format(text: str, path: Path) -> str:
         return ""
 
 
-def _format_of(data: Field) -> str:
-    """The format in which the data hold examples, or ''."""
+def _format_of(data: Any) -> str:
+    """The format in which the data hold examples, '' if none."""
     for name, read in FORMATS.items():
         try:
-            if read(data):
+            if read(data, ""):
                 return name
         except InvalidInput:
             continue
@@ -91,6 +92,6 @@ def _hint(data_format: str) -> str:
 
 
 def sample(examples: Sequence[Example], count: int, seed: int = 0) -> list[Example]:
-    """So many of the examples, drawn by the seed; a larger sample begins with a smaller one."""
+    """A random sample of `count` examples; a larger sample begins with a smaller sample."""
     order = random.Random(seed).sample(range(len(examples)), len(examples))
     return [examples[index] for index in order[:count]]

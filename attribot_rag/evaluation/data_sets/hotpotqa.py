@@ -2,58 +2,46 @@
 
 from __future__ import annotations
 
+from itertools import accumulate, pairwise
+from typing import Any
+
+from pydantic import BaseModel, Field, StrictInt
+
 from attribot_rag.context import Document, DocumentSpan
-from attribot_rag.errors import InvalidInput
-from attribot_rag.evaluation.data_sets.fields import Field
+from attribot_rag.evaluation.data_sets.validation import Text, validated
 from attribot_rag.evaluation.example import Example
 
 
-def hotpotqa(data: Field) -> list[Example]:
-    """Sentences as the data set has them, in titled paragraphs; evidence: the supporting ones.
+class _Question(BaseModel):
+    id: Text = Field(alias="_id")
+    question: Text
+    context: list[tuple[Text, list[Text]]]  # title, sentences
+    supporting_facts: list[tuple[Text, StrictInt]]  # title, index of the sentence
 
-    As AttriBoT prepares it: every paragraph is a group, and titles do not stand in the prompt.
+
+def hotpotqa(data: Any, place: str) -> list[Example]:
+    """The examples in the parsed file: the data set's sentences, in titled paragraphs.
+
+    As AttriBoT prepares it: every paragraph is a group, and titles are not in the prompt. Evidence
+    are the supporting sentences. Raises InvalidInput with the place of a wrong field.
     """
-    return [_example(one) for one in data]
+    return [_example(question) for question in validated(list[_Question], data, place)]
 
 
-def _example(one: Field) -> Example:
-    paragraphs = [_paragraph(pair) for pair in one["context"]]
-    places = {
+def _example(question: _Question) -> Example:
+    spans = {
         (title, index): DocumentSpan(document, start, end)
-        for document, (title, sentences) in enumerate(paragraphs)
-        for index, (start, end) in enumerate(_spans(sentences))
+        for document, (title, sentences) in enumerate(question.context)
+        for index, (start, end) in enumerate(pairwise(accumulate(map(len, sentences), initial=0)))
     }
-    supporting = [_fact(fact) for fact in one["supporting_facts"]]
     return Example(
-        key=f"hotpotqa/{one['_id'].text}",
-        question=one["question"].text,
+        key=f"hotpotqa/{question.id}",
+        question=question.question,
         documents=tuple(
             Document("".join(sentences), id=title, metadata={"title": title})
-            for title, sentences in paragraphs
+            for title, sentences in question.context
         ),
-        pieces=tuple(sentences for _, sentences in paragraphs),
-        # A few of its marks name a sentence that is not there.
-        evidence=tuple(places[fact] for fact in supporting if fact in places),
+        source_texts=tuple(tuple(sentences) for _, sentences in question.context),
+        # A few supporting facts name a sentence that does not exist.
+        evidence=tuple(spans[fact] for fact in question.supporting_facts if fact in spans),
     )
-
-
-def _fact(fact: Field) -> tuple[str, int]:
-    if len(fact.of(list)) != 2:
-        raise InvalidInput(f"{fact.place}: it is no pair of a title and a sentence's number")
-    title, index = fact
-    return title.text, index.number
-
-
-def _paragraph(pair: Field) -> tuple[str, tuple[str, ...]]:
-    if len(pair.of(list)) != 2:
-        raise InvalidInput(f"{pair.place}: it is no pair of a title and its sentences")
-    title, sentences = pair
-    return title.text, tuple(sentence.text for sentence in sentences)
-
-
-def _spans(sentences: tuple[str, ...]) -> list[tuple[int, int]]:
-    spans, end = [], 0
-    for sentence in sentences:
-        spans.append((end, end + len(sentence)))
-        end += len(sentence)
-    return spans

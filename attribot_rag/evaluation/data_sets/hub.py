@@ -1,4 +1,4 @@
-"""The same data sets from the Hugging Face hub, put into their public formats."""
+"""The data sets from the Hugging Face hub, converted to their public formats."""
 
 from __future__ import annotations
 
@@ -6,13 +6,12 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from attribot_rag.errors import InvalidInput
-from attribot_rag.evaluation.data_sets.fields import Field
 
 Row = Mapping[str, Any]
 
 
 def hotpotqa_rows(rows: Iterable[Row]) -> list[dict[str, Any]]:
-    """Of `hotpotqa/hotpot_qa`, whose lists of pairs are pairs of lists."""
+    """From rows of `hotpotqa/hotpot_qa`, whose lists of pairs are pairs of lists."""
     return [
         {
             "_id": row["id"],
@@ -25,7 +24,7 @@ def hotpotqa_rows(rows: Iterable[Row]) -> list[dict[str, Any]]:
 
 
 def squad_rows(rows: Iterable[Row]) -> dict[str, Any]:
-    """Of `rajpurkar/squad_v2`, which has a row for each question, in the order of the articles."""
+    """From rows of `rajpurkar/squad_v2`: a row for each question, in the order of the articles."""
     articles: dict[str, dict[str, list[Any]]] = {}
     for row in rows:
         starts = _pairs(row["answers"], "text", "answer_start")
@@ -48,7 +47,7 @@ def squad_rows(rows: Iterable[Row]) -> dict[str, Any]:
 
 
 def qasper_rows(rows: Iterable[Row]) -> dict[str, Any]:
-    """Of `allenai/qasper`."""
+    """From rows of `allenai/qasper`."""
     return {
         row["id"]: {
             "full_text": [
@@ -72,7 +71,7 @@ def qasper_rows(rows: Iterable[Row]) -> dict[str, Any]:
 
 
 class Published(NamedTuple):
-    """A split on the hub, and what puts its rows into the public format."""
+    """A split on the hub, and the conversion of its rows to the public format."""
 
     path: tuple[str, ...]
     split: str
@@ -88,24 +87,26 @@ HUB = {
 }
 
 
-def from_hub(name: str) -> Field:
-    """Download the split that the AttriBoT paper took; needs the package `datasets`.
+def from_hub(name: str) -> Any:
+    """The split of the AttriBoT paper in its public format, downloaded by the package `datasets`.
 
-    Raises InvalidInput if it is not installed, or the hub cannot be reached.
+    Raises InvalidInput if that is not installed, or the hub cannot be reached.
     """
     try:
         import datasets
     except ImportError as error:
         raise InvalidInput(f"--{name} hub needs the package: pip install datasets") from error
-    one = HUB[name]
+    published = HUB[name]
     try:
-        rows = datasets.load_dataset(*one.path, split=one.split, revision=one.revision)
+        rows = datasets.load_dataset(
+            *published.path, split=published.split, revision=published.revision
+        )
     except (OSError, RuntimeError, ValueError) as error:
         raise InvalidInput(
-            f"{'/'.join(one.path)} cannot be had from the hub ({error}); "
+            f"{'/'.join(published.path)} cannot be downloaded from the hub ({error}); "
             "download the file and pass it"
         ) from error
-    return Field(one.convert(rows), one.path[0])
+    return published.convert(rows)
 
 
 def _pairs(lists: Row, first: str, second: str) -> list[tuple[Any, Any]]:

@@ -1,25 +1,61 @@
-"""A log of one's own: JSON lines of question, documents and answer."""
+"""A log of an application: JSON lines of question, documents and answer."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import chain
 from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic_core import PydanticCustomError
 
 from attribot_rag.context import Document, DocumentSpan
 from attribot_rag.errors import InvalidInput
-from attribot_rag.evaluation.data_sets.fields import Field, parse
+from attribot_rag.evaluation.data_sets.validation import Text, parse, validated
 from attribot_rag.evaluation.example import Example
 
-_FIELDS = ("question", "documents", "answer", "evidence", "id")
+
+def _not_blank(text: str) -> str:
+    if not text.strip():
+        raise PydanticCustomError("blank", "Input should not be empty")
+    return text
+
+
+def _with_text(value: Any) -> Any:
+    return {"text": value} if isinstance(value, str) else value
+
+
+def _number_as_text(value: Any) -> Any:
+    return str(value) if type(value) is int else value
+
+
+Filled = Annotated[Text, AfterValidator(_not_blank)]
+
+
+class _Document(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    text: Filled
+    id: Any = None
+    metadata: dict[str, Any] | None = None
+
+
+class _Line(BaseModel):
+    question: Filled
+    documents: Annotated[
+        list[Annotated[_Document, BeforeValidator(_with_text)]], Field(min_length=1)
+    ]
+    answer: Filled | None = None
+    evidence: list[Text] | None = None
+    id: Annotated[Text, BeforeValidator(_number_as_text)] | None = None
 
 
 def log(text: str, path: Path) -> tuple[list[Example], list[str], list[str]]:
-    """The examples, what is wrong with each line that is none, and the fields that are not read.
+    """The examples, the problem of each line that is no example, and the fields that are not read.
 
     A line has a `question` and `documents` (texts, or objects with `text` and perhaps `id` and
-    `metadata`); it may have an `id`, the `answer` that the model gave (otherwise it is asked), and
-    `evidence`, texts out of the documents that hold the answer.
+    `metadata`); it may have an `id`, the `answer` that the model gave (otherwise the model is
+    asked), and `evidence`: texts out of the documents that hold the answer.
     """
     examples: dict[str, Example] = {}
     problems: list[str] = []
@@ -27,58 +63,41 @@ def log(text: str, path: Path) -> tuple[list[Example], list[str], list[str]]:
     # not splitlines, which cuts at characters that JSON allows within texts
     for number, line in enumerate(text.split("\n"), start=1):
         if line.strip():
+            place = f"{path}:{number}"
             try:
-                parsed = Field(parse(line, path, number).value, f"{path}:{number}")
-                example = _example(parsed, str(number), path)
+                value = parse(line, path, number)
+                example = _example(validated(_Line, value, place), number, path)
                 if example.key in examples:
-                    raise InvalidInput(f"{parsed.place}.id: an earlier line has this name")
+                    raise InvalidInput(f"{place}.id: an earlier line has this name")
                 examples[example.key] = example
-                ignored.update(set(parsed.value).difference(_FIELDS))
+                ignored.update(set(value).difference(_Line.model_fields))
             except InvalidInput as error:
                 problems.append(str(error))
     return list(examples.values()), problems, sorted(ignored)
 
 
-def _example(one: Field, number: str, path: Path) -> Example:
-    documents = tuple(map(_document, one["documents"]))
-    if not documents:
-        raise InvalidInput(f"{one.place}.documents: no documents; give at least one")
-    question, answer, name = one["question"], one.get("answer"), one.get("id")
-    for field in (question, answer):
-        if field is not None and not field.text.strip():
-            raise InvalidInput(f"{field.place}: it is empty")
+def _example(line: _Line, number: int, path: Path) -> Example:
+    documents = tuple(
+        Document(document.text, document.id, document.metadata or {}) for document in line.documents
+    )
     return Example(
-        key=f"{path.stem}/{number if name is None else name.name}",
-        question=question.text,
+        key=f"{path.stem}/{number if line.id is None else line.id}",
+        question=line.question,
         documents=documents,
         evidence=tuple(
-            chain.from_iterable(_places(text, documents) for text in one.get("evidence") or ())
+            span
+            for index, text in enumerate(line.evidence or ())
+            for span in _spans(text.strip(), documents, f"{path}:{number}.evidence[{index}]")
         ),
-        response=None if answer is None else answer.text,
+        response=line.answer,
     )
 
 
-def _document(field: Field) -> Document:
-    if isinstance(field.value, str):
-        document = Document(field.value)
-    else:
-        field["text"].of(str)
-        try:
-            document = Document.of(field.of(dict))
-        except InvalidInput as error:
-            raise InvalidInput(f"{field.place}: {error}") from error
-    if not document.text.strip():
-        raise InvalidInput(f"{field.place}: the document is empty")
-    return document
-
-
-def _places(text: Field, documents: tuple[Document, ...]) -> Iterator[DocumentSpan]:
-    wanted = text.text.strip()
-    found = False
-    for index, document in enumerate(documents):
-        start = document.text.find(wanted) if wanted else -1
+def _spans(text: str, documents: tuple[Document, ...], place: str) -> Iterator[DocumentSpan]:
+    """The first occurrence in each document; raises InvalidInput if there is none."""
+    starts = [document.text.find(text) if text else -1 for document in documents]
+    if max(starts) < 0:
+        raise InvalidInput(f"{place}: {text[:60]!r} stands in none of the documents")
+    for index, start in enumerate(starts):
         if start >= 0:
-            found = True
-            yield DocumentSpan(index, start, start + len(wanted))
-    if not found:
-        raise InvalidInput(f"{text.place}: {wanted[:60]!r} stands in none of the documents")
+            yield DocumentSpan(index, start, start + len(text))

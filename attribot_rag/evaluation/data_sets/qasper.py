@@ -3,28 +3,59 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
+
+from pydantic import BaseModel
 
 from attribot_rag.context import Document, DocumentSpan
-from attribot_rag.evaluation.data_sets.fields import Field
+from attribot_rag.evaluation.data_sets.validation import Text, validated
 from attribot_rag.evaluation.example import Example
 
 MAX_PARAGRAPHS = 60
 
 
-def qasper(data: Field) -> list[Example]:
-    """Questions on papers of at most 60 paragraphs.
+class _Section(BaseModel):
+    section_name: Text | None = None
+    paragraphs: list[Text]
 
-    As AttriBoT prepares it: paragraphs are the sources, sections the groups, whose names stand
-    before them. Evidence: the paragraphs that people marked.
+
+class _Evidence(BaseModel):
+    evidence: list[Text] | None = None
+
+
+class _Answer(BaseModel):
+    answer: _Evidence
+
+
+class _Question(BaseModel):
+    question_id: Text
+    question: Text
+    answers: list[_Answer]
+
+
+class _Paper(BaseModel):
+    full_text: list[_Section]
+    qas: list[_Question]
+
+
+def qasper(data: Any, place: str) -> list[Example]:
+    """The questions on papers of at most 60 paragraphs.
+
+    As AttriBoT prepares it: paragraphs are the sources, sections the groups, preceded by their
+    names. Evidence are the annotators' paragraphs. Raises InvalidInput with the place of a wrong
+    field.
     """
-    papers = (Field(paper, f"{data.place}.{name}") for name, paper in data.of(dict).items())
-    return [one for paper in papers for one in _examples(paper)]
+    papers = validated(dict[Text, _Paper], data, place).values()
+    return [example for paper in papers for example in _examples(paper)]
 
 
-def _examples(paper: Field) -> Iterator[Example]:
+def _examples(paper: _Paper) -> Iterator[Example]:
     sections = [
-        (_name(section), tuple(f"{one.text} " for one in section["paragraphs"] if one.text.strip()))
-        for section in paper["full_text"]
+        (
+            section.section_name or "",
+            tuple(f"{text} " for text in section.paragraphs if text.strip()),
+        )
+        for section in paper.full_text
     ]
     sections = [(name, paragraphs) for name, paragraphs in sections if paragraphs]
     if not 0 < sum(len(paragraphs) for _, paragraphs in sections) <= MAX_PARAGRAPHS:
@@ -33,22 +64,17 @@ def _examples(paper: Field) -> Iterator[Example]:
         Document("".join(paragraphs), id=name, metadata={"heading": name})
         for name, paragraphs in sections
     )
-    for question in paper["qas"]:
-        answers = (one["answer"] for one in question["answers"])
-        marked = {text.text.strip() for answer in answers for text in answer.get("evidence") or ()}
+    for question in paper.qas:
+        marked = {
+            text.strip() for answer in question.answers for text in answer.answer.evidence or ()
+        }
         yield Example(
-            key=f"qasper/{question['question_id'].text}",
-            question=question["question"].text,
+            key=f"qasper/{question.question_id}",
+            question=question.question,
             documents=documents,
-            pieces=tuple(paragraphs for _, paragraphs in sections),
+            source_texts=tuple(paragraphs for _, paragraphs in sections),
             evidence=tuple(_spans(sections, marked)),
         )
-
-
-def _name(section: Field) -> str:
-    """A few sections have no name."""
-    name = section.get("section_name")
-    return "" if name is None else name.text
 
 
 def _spans(sections: list[tuple[str, tuple[str, ...]]], marked: set[str]) -> Iterator[DocumentSpan]:

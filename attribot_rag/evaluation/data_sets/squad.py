@@ -3,41 +3,70 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
+
+from pydantic import BaseModel, StrictBool, StrictInt
 
 from attribot_rag.context import Document, DocumentSpan
-from attribot_rag.evaluation.data_sets.fields import Field
+from attribot_rag.evaluation.data_sets.validation import Text, validated
 from attribot_rag.evaluation.example import Example
 
 
-def squad(data: Field, num_paragraphs: int = 10) -> list[Example]:
-    """Answerable questions whose answer lies in the first paragraphs of an article.
+class _Answer(BaseModel):
+    text: Text
+    answer_start: StrictInt
 
-    As AttriBoT prepares it: the context is those paragraphs, each a group of sentences. Evidence:
-    the answers that people marked.
+
+class _Question(BaseModel):
+    id: Text
+    question: Text
+    answers: list[_Answer]
+    is_impossible: StrictBool | None = None
+
+
+class _Paragraph(BaseModel):
+    context: Text
+    qas: list[_Question]
+
+
+class _Article(BaseModel):
+    title: Text
+    paragraphs: list[_Paragraph]
+
+
+class _File(BaseModel):
+    data: list[_Article]
+
+
+def squad(data: Any, place: str, num_paragraphs: int = 10) -> list[Example]:
+    """The answerable questions whose answer lies in the first paragraphs of an article.
+
+    As AttriBoT prepares it: the context is these paragraphs, each a group of sentences. Evidence
+    are the annotators' answers. Raises InvalidInput with the place of a wrong field.
     """
-    return [one for article in data["data"] for one in _examples(article, num_paragraphs)]
+    articles = validated(_File, data, place).data
+    return [example for article in articles for example in _examples(article, num_paragraphs)]
 
 
-def _examples(article: Field, num_paragraphs: int) -> Iterator[Example]:
-    title = article["title"].text
-    paragraphs = list(article["paragraphs"])[:num_paragraphs]
+def _examples(article: _Article, num_paragraphs: int) -> Iterator[Example]:
+    paragraphs = article.paragraphs[:num_paragraphs]
     documents = tuple(
-        Document(paragraph["context"].text, id=f"{title} {number}", metadata={"title": title})
+        Document(
+            paragraph.context, id=f"{article.title} {number}", metadata={"title": article.title}
+        )
         for number, paragraph in enumerate(paragraphs)
     )
     for number, paragraph in enumerate(paragraphs):
-        for question in paragraph["qas"]:
-            impossible = question.get("is_impossible")
-            if impossible is None or not impossible.of(bool):
-                yield Example(
-                    key=f"squad/{question['id'].text}",
-                    question=question["question"].text,
-                    documents=documents,
-                    evidence=tuple(_marked(question["answers"], number)),
+        for question in paragraph.qas:
+            if not question.is_impossible:
+                spans = (
+                    DocumentSpan(number, start, start + len(answer.text))
+                    for answer in question.answers
+                    for start in [answer.answer_start]
                 )
-
-
-def _marked(answers: Field, document: int) -> dict[DocumentSpan, None]:
-    """Each once: several people may have marked the same."""
-    spans = ((one["answer_start"].number, len(one["text"].text)) for one in answers)
-    return dict.fromkeys(DocumentSpan(document, start, start + length) for start, length in spans)
+                yield Example(
+                    key=f"squad/{question.id}",
+                    question=question.question,
+                    documents=documents,
+                    evidence=tuple(dict.fromkeys(spans)),  # annotators may agree
+                )
