@@ -1,12 +1,12 @@
-"""The prompt without some of its text, re-tokenized around each cut only."""
+"""The prompt without some of its text, re-tokenized only around each cut."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from attribot_rag.context.cuts import Cut, find_cuts, kept_pieces
-from attribot_rag.context.tokens import Interval, TokenizedText
+from attribot_rag.context.intervals import Interval, subtract
+from attribot_rag.context.tokens import TokenizedText
 from attribot_rag.language_model import LanguageModel
 
 _WINDOWS = (8, 32, 128)
@@ -17,10 +17,10 @@ _FEW_TOKENS = 4
 class AblatedPrompt:
     """Token ids of a prompt with text removed.
 
-    The first `num_shared` of them are those of the full prompt. `in_step` says that re-tokenizing
-    the text around every cut met the tokens that were seen again on both sides; where it did not,
-    whole tokens were dropped instead. Beside the prompt's ends and boundary tokens, where fewer
-    than four tokens could be met, the text itself is enough.
+    The first `num_shared` ids are the same as in the full prompt. `in_step` says that
+    re-tokenizing around every cut arrived at the full prompt's own tokens again on both sides;
+    otherwise whole tokens were dropped instead. Near the prompt's ends and boundary tokens, where
+    fewer than four tokens are available for that comparison, equal text is sufficient.
     """
 
     ids: tuple[int, ...]
@@ -42,15 +42,26 @@ def ablate(
     return AblatedPrompt(ids, _num_shared(prompt.ids, ids), in_step=False)
 
 
-def _num_shared(seen: tuple[int, ...], kept: tuple[int, ...]) -> int:
-    """How many ids are the same at the beginning; compares chunks first, because it is faster."""
-    shared, end = 0, min(len(seen), len(kept))
+def _num_shared(full: tuple[int, ...], ablated: tuple[int, ...]) -> int:
+    """The length of the common beginning; compares chunks first, which is faster."""
+    shared, end = 0, min(len(full), len(ablated))
     for chunk in (4096, 64, 1):
         while shared + chunk <= end:
-            if seen[shared : shared + chunk] != kept[shared : shared + chunk]:
+            if full[shared : shared + chunk] != ablated[shared : shared + chunk]:
                 break
             shared += chunk
     return shared
+
+
+@dataclass(frozen=True)
+class _Cut:
+    """Neighbouring removals: they touch the tokens [first, last) of the window [left, right)."""
+
+    removed: tuple[Interval, ...]
+    left: int
+    first: int
+    last: int
+    right: int
 
 
 def _retokenized(
@@ -59,10 +70,10 @@ def _retokenized(
     window: int,
     language_model: LanguageModel,
 ) -> tuple[int, ...] | None:
-    """Ids of the ablated prompt, or None if some cut does not fall in step in this window."""
+    """Ids of the ablated prompt, or None if a cut does not fall in step within this window."""
     ids: list[int] = []
     done = 0
-    for cut in find_cuts(prompt, removed, window, language_model.boundary_ids):
+    for cut in _find_cuts(prompt, removed, window, language_model.boundary_ids):
         replacement = _replacement(prompt, cut, language_model)
         if replacement is None:
             return None
@@ -72,15 +83,49 @@ def _retokenized(
     return (*ids, *prompt.ids[done:])
 
 
+def _find_cuts(
+    prompt: TokenizedText,
+    removed: Sequence[Interval],
+    window: int,
+    boundary_ids: frozenset[int],
+) -> Iterator[_Cut]:
+    """The removals (disjoint, ascending), joined where their windows meet.
+
+    A window extends `window` tokens to either side: fewer at a boundary token, more where its end
+    would split the tokens of one character.
+    """
+    pending: _Cut | None = None
+    for interval in removed:
+        touched = prompt.tokens_touching(interval)
+        first, last = touched.start, max(touched.start, touched.stop)
+        left, right = first, last
+        while left > 0 and prompt.ids[left - 1] not in boundary_ids:
+            if first - left >= window and prompt.spans[left - 1] != prompt.spans[left]:
+                break
+            left -= 1
+        while right < len(prompt.ids) and prompt.ids[right] not in boundary_ids:
+            if right - last >= window and prompt.spans[right] != prompt.spans[right - 1]:
+                break
+            right += 1
+        if pending is not None and left <= pending.right:
+            pending = _Cut((*pending.removed, interval), pending.left, pending.first, last, right)
+        else:
+            if pending is not None:
+                yield pending
+            pending = _Cut((interval,), left, first, last, right)
+    if pending is not None:
+        yield pending
+
+
 def _replacement(
-    prompt: TokenizedText, cut: Cut, language_model: LanguageModel
+    prompt: TokenizedText, cut: _Cut, language_model: LanguageModel
 ) -> list[int] | None:
-    """Ids for the tokens [left, right) without the removed text, in step on both sides."""
+    """Ids for the window's tokens without the removed text, in step on both sides, or None."""
     boundary_ids = language_model.boundary_ids
     context = prompt.ids[max(0, cut.left - 4) : cut.left]
     before = prompt.ids[cut.left : cut.first]
     after = prompt.ids[cut.last : cut.right]
-    pieces = list(kept_pieces(prompt, cut, boundary_ids))
+    pieces = list(_kept_pieces(prompt, cut, boundary_ids))
     encoded: list[int] = []
     for piece in pieces:
         if isinstance(piece, int):
@@ -103,23 +148,45 @@ def _replacement(
     return None
 
 
-def _in_step_after(before: Sequence[int], encoded: list[int]) -> Iterator[list[int]]:
-    """The encoded window with its first tokens replaced by those seen.
+def _kept_pieces(
+    prompt: TokenizedText, cut: _Cut, boundary_ids: frozenset[int]
+) -> Iterator[str | int]:
+    """What is left of the window: runs of text, and boundary tokens by their ids."""
+    run = ""
+    done = 0
+    for index in range(cut.left, cut.right):
+        start, end = prompt.spans[index]
+        kept = subtract((max(start, done), end), cut.removed)
+        text = "".join(prompt.text[a:b] for a, b in kept)
+        done = max(done, end)
+        if prompt.ids[index] in boundary_ids and text == prompt.text[start:end]:
+            if run:
+                yield run
+            run = ""
+            yield prompt.ids[index]
+        else:
+            run += text
+    if run:
+        yield run
 
-    A tokenizer may treat the beginning of a text apart (a dummy space before it); the first token
-    or two of a window are allowed to differ until it falls in step.
+
+def _in_step_after(before: Sequence[int], encoded: list[int]) -> Iterator[list[int]]:
+    """The encoded window with its first tokens replaced by the prompt's own.
+
+    A tokenizer may treat the beginning of a text differently (a dummy space before it), so the
+    first token or two of a window may differ before it falls in step.
     """
-    for seen in range(min(2, len(before))):
-        expected = list(before[seen : seen + 2])
-        for new in range(min(3, len(encoded))):
-            if expected == encoded[new : new + len(expected)]:
-                yield [*before[:seen], *encoded[new:]]
+    for num_own in range(min(2, len(before))):
+        expected = list(before[num_own : num_own + 2])
+        for num_new in range(min(3, len(encoded))):
+            if expected == encoded[num_new : num_new + len(expected)]:
+                yield [*before[:num_own], *encoded[num_new:]]
 
 
 def _encoded_after(
     context: Sequence[int], text: str, language_model: LanguageModel
 ) -> tuple[int, ...]:
-    """Ids of a text after these tokens, less the dummy space that a tokenizer may add to it."""
+    """Ids of a text after these tokens, without the dummy space that a tokenizer may add to it."""
     ids = language_model.encode(text)
     if text.startswith(" ") and _text_after(context, ids, language_model) != text:
         return language_model.encode(text[1:])
@@ -127,6 +194,6 @@ def _encoded_after(
 
 
 def _text_after(context: Sequence[int], ids: Sequence[int], language_model: LanguageModel) -> str:
-    """The text of these ids when they follow others."""
+    """The text of these ids when they follow the context."""
     before = language_model.decode(context)
     return language_model.decode([*context, *ids])[len(before) :]

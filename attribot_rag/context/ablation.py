@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from attribot_rag.context.tokens import Interval
+from attribot_rag.context.intervals import Interval
 
 
 @dataclass(frozen=True)

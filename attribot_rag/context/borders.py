@@ -1,4 +1,4 @@
-"""Where the words of a normalised text begin and end, and runs of text that keep to that."""
+"""Borders of words, in a text and in its normalised form, and runs that end at them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from attribot_rag.context.duplicates import num_unspaced
 from attribot_rag.context.normalised import Normalised
 from attribot_rag.context.runs import Run
 
-# What stands after a text that was cut within a word, and before one whose beginning was cut off.
+# What follows a text that was cut within a word, and what precedes a text without its beginning.
 _CUT_AFTER = re.compile(r"[^\S\n]*(?:\Z|\n|…|\.\.|[\[\]<>(){}|\"”»*#=~])")
 _CUT_BEFORE = re.compile(r"(?:\A|\n|…|\.\.|[\[\]<>(){}|\"“«*#=~])[^\S\n]*\Z")
 _MAX_SPACE = 20
@@ -18,10 +18,10 @@ _WITHIN_WORDS = frozenset("'’\u00ad\u200b\u200c\u200d\u2060\ufeff")
 
 
 def at_words(document: Normalised, prompt: Normalised, run: Run) -> Run:
-    """The run without the broken words at its ends; empty if nothing is left.
+    """The run without the incomplete words at its ends; empty if nothing is left.
 
-    A word of the document that was cut off within stays, if the prompt's text ends there too: at
-    the end of a line, a quotation or an element, or before an ellipsis.
+    An incomplete word of the document stays if the prompt's text also ends there: at the end of
+    a line, a quotation or an element, or before an ellipsis.
     """
     first, start, length = run
     while length and not _ends(document, prompt, first + length, start + length):
@@ -49,7 +49,7 @@ def _begins(document: Normalised, prompt: Normalised, at: int, place: int) -> bo
 
 
 def is_border(text: Normalised, index: int) -> bool:
-    """Whether this place of a normalised text parts no word, number or character.
+    """Whether this place of a normalised text is not inside a word, number or character.
 
     In scripts without spaces every character is a word.
     """
@@ -62,6 +62,16 @@ def is_border(text: Normalised, index: int) -> bool:
     before, after = text.origins[index - 1], text.origins[index]
     if before == after or unicodedata.category(text.source[after])[0] == "M":
         return False
-    if all(one in _WITHIN_WORDS for one in text.source[before + 1 : after]):
+    if _WITHIN_WORDS.issuperset(text.source[before + 1 : after]):
         return num_unspaced(text.source[before] + text.source[after]) > 0
     return True
+
+
+def stands_alone(text: str, start: int, end: int) -> bool:
+    """Whether the characters [start, end) are not part of a longer word."""
+    return not within_word(text, start) and not within_word(text, end)
+
+
+def within_word(text: str, index: int) -> bool:
+    """Whether the characters on both sides of this place are letters or digits."""
+    return text[index - 1 : index].isalnum() and text[index : index + 1].isalnum()

@@ -11,8 +11,8 @@ from typing import Literal
 
 from rapidfuzz.distance import Levenshtein
 
+from attribot_rag.context.intervals import Interval
 from attribot_rag.context.normalised import Normalised, folded, unified
-from attribot_rag.context.tokens import Interval
 
 # What stands between two words up to where the mark-up or quotation of the second begins.
 _CLOSING = re.compile(r"\A.*[\s.,;:!?…。、，！？]", re.DOTALL)

@@ -1,35 +1,73 @@
-"""Finding a document's text in the prompt that the model saw."""
+"""Locating documents in the prompt that the model saw: whole documents first, then parts."""
 
 from __future__ import annotations
 
 import itertools
 import re
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Collection, Sequence
 from functools import cached_property
 
 from rapidfuzz import fuzz
 from rapidfuzz.distance import Levenshtein
 
-from attribot_rag.context.collapsing import Collapsed
+from attribot_rag.context.borders import stands_alone, within_word
 from attribot_rag.context.duplicates import words
+from attribot_rag.context.intervals import Interval
 from attribot_rag.context.location import Location, character_map, located
-from attribot_rag.context.normalised import Normalised, folded
-from attribot_rag.context.tokens import Interval
+from attribot_rag.context.normalised import Collapsed, Normalised, folded
+from attribot_rag.context.parts import find_parts
+from attribot_rag.context.runs import find_all
 
 _NUMBER = re.compile(r"\d+")
 _RELATION = re.compile(r"[<>≤≥](?=\s*[-.\d])")
 _MAX_SLACK = 200
-# Shorter texts say the same by chance where neither case nor punctuation counts.
+# Shorter texts agree by chance where neither case nor punctuation counts.
 _MIN_WORDS = 3
 _MIN_LETTERS = 8
 
 
-class Locator:
-    """Searches one prompt for whole documents: exactly, then without what applications change.
+def locate_documents(
+    prompt: str, documents: Sequence[str], *, threshold: float, taken: Sequence[Interval] = ()
+) -> tuple[dict[int, list[Location]], dict[int, list[Location]]]:
+    """The locations of whole documents and of parts of the other documents, by their indices.
 
-    That is white space, then case, mark-up, typography and Unicode forms, then a few characters.
-    `threshold` is the least similarity (rapidfuzz partial ratio, 0 to 1) of a fuzzy location.
+    `threshold` is the least similarity of a fuzzy location (rapidfuzz partial ratio, 0 to 1).
+    `taken` are characters of the prompt that are no document's own, such as earlier turns.
+    """
+    locator = Locator(prompt, threshold=threshold)
+    whole = {index: locator.locate(document) for index, document in enumerate(documents)}
+    missing = {index: documents[index] for index, places in whole.items() if not places}
+    covered = [(place.start, place.end) for places in whole.values() for place in places]
+    parts = find_parts(locator.normalised, missing, [*covered, *taken])
+    return {index: places for index, places in whole.items() if places}, parts
+
+
+def texts_in_prompt(prompt: str, texts: Collection[str]) -> frozenset[str]:
+    """The texts that the prompt holds as a whole or in part, whatever their form.
+
+    This tells prompts apart: a text of which the prompt holds only what also belongs to another
+    whole text is not in the prompt.
+    """
+    plain = _plain(prompt)
+    held = {text for text in texts if _plain(text) in plain}
+    others = sorted(set(texts))
+    if len(held) < len(others):
+        whole, parts = locate_documents(prompt, others, threshold=1)
+        held.update(others[index] for index in (*whole, *parts))
+    return frozenset(held)
+
+
+def _plain(text: str) -> str:
+    return " ".join(text.split())
+
+
+class Locator:
+    """Searches a prompt for whole documents: exactly, then in the forms that applications make.
+
+    Those forms differ in white space, then in case, mark-up, typography and Unicode forms, then in
+    a few characters. `threshold` is the least similarity (rapidfuzz partial ratio, 0 to 1) of a
+    fuzzy location.
     """
 
     def __init__(self, prompt: str, *, threshold: float) -> None:
@@ -37,30 +75,29 @@ class Locator:
         self._threshold = threshold
 
     def locate(self, document: str) -> list[Location]:
-        """All places of a document in the prompt, ascending; empty if it is not there.
+        """All places of a document in the prompt, ascending; empty if the prompt lacks it.
 
-        Places inside a longer word count only where there is no other. A fuzzy place must not
-        hold a number that the document lacks, and no place other relations (< 5): that would be
-        another text.
+        Places inside a longer word count only if there are no others. A fuzzy place must not hold
+        a number that the document lacks, and every place must hold the same relations (< 5).
         """
         lead = len(document) - len(document.lstrip())
         stripped = document.strip()
         if not stripped:
             return []
-        found = [
+        places = [
             self._exact(start, lead, stripped, document)
             for start in find_all(self._prompt, stripped)
         ]
-        found = found or self._ignoring_space(document) or self._ignoring_form(document)
-        found = found or self._fuzzy(document)
+        places = places or self._ignoring_space(document) or self._ignoring_form(document)
+        places = places or self._fuzzy(document)
         relations = _RELATION.findall(document)
-        found = [
+        places = [
             place
-            for place in found
+            for place in places
             if _RELATION.findall(self._prompt[place.start : place.end]) == relations
         ]
-        alone = [place for place in found if stands_alone(self._prompt, place.start, place.end)]
-        return alone or found
+        alone = [place for place in places if stands_alone(self._prompt, place.start, place.end)]
+        return alone or places
 
     def _exact(self, start: int, lead: int, stripped: str, document: str) -> Location:
         tail = len(document) - lead - len(stripped)
@@ -94,7 +131,7 @@ class Locator:
 
     @cached_property
     def normalised(self) -> Normalised:
-        """The prompt's letters and digits."""
+        """The prompt reduced to its letters and digits."""
         return Normalised.of(self._prompt)
 
     def _ignoring_form(self, document: str) -> list[Location]:
@@ -118,10 +155,10 @@ class Locator:
         alike, prompt = document, self._prompt
         if _has_form(document):
             alike, prompt = folded(document), self._folded
-        found = fuzz.partial_ratio_alignment(alike, prompt, score_cutoff=100 * self._threshold)
-        if found is None:
+        alignment = fuzz.partial_ratio_alignment(alike, prompt, score_cutoff=100 * self._threshold)
+        if alignment is None:
             return []
-        start, end = self._fitted(alike, prompt, found.dest_start, found.dest_end)
+        start, end = self._fitted(alike, prompt, alignment.dest_start, alignment.dest_end)
         passage = self._prompt[start:end]
         if not set(_NUMBER.findall(passage)) <= set(_NUMBER.findall(document)):
             return []
@@ -134,10 +171,10 @@ class Locator:
         ]
 
     def _fitted(self, document: str, prompt: str, start: int, end: int) -> Interval:
-        """The passage with its ends moved to where the document's are.
+        """The passage with its ends moved to the ends of the document's text.
 
-        The alignment's window is as long as the document, but text was added or left out. A word
-        of which a letter was changed is not cut.
+        The window of an alignment is as long as the document, but the prompt's text may be longer
+        or shorter. A word in which a letter differs is not cut.
         """
         slack = min(_MAX_SLACK, int((1 - self._threshold) * len(document)) + 1)
         ends = range(max(start, end - slack), min(len(prompt), end + slack) + 1)
@@ -147,9 +184,9 @@ class Locator:
             starts, key=lambda start: (Levenshtein.distance(document, prompt[start:end]), -start)
         )
         first, last = start, end
-        while _within_word(prompt, first):
+        while within_word(prompt, first):
             first -= 1
-        while _within_word(prompt, last):
+        while within_word(prompt, last):
             last += 1
         return min(
             itertools.product((first, start), (last, end)),
@@ -158,15 +195,15 @@ class Locator:
 
 
 def _has_form(document: str) -> bool:
-    """Whether a text is long enough to be the same in another form."""
+    """Whether a text is long enough to be recognised in another form."""
     letters = sum(map(str.isalnum, document))
     return letters >= _MIN_LETTERS and len(words(document)) >= _MIN_WORDS
 
 
 def _from_word_starts(document: str, passage: str, offsets: list[int]) -> list[int]:
-    """Offsets that begin no word of the document inside a word of the passage.
+    """The offsets, moved so that words of the document begin at words of the passage.
 
-    Unless letters of the word before it stand in the same one.
+    A word stays inside a word of the passage that also holds letters of the word before it.
     """
     moved, taken = list(offsets), 0
     for index, letter in enumerate(document):
@@ -174,29 +211,10 @@ def _from_word_starts(document: str, passage: str, offsets: list[int]) -> list[i
             continue
         place = offsets[index]
         if not document[index - 1 : index].isalnum():
-            while place > taken and _within_word(passage, place):
+            while place > taken and within_word(passage, place):
                 place -= 1
             moved[index] = place
         taken = max(taken, min(offsets[index] + 1, offsets[index + 1]))
     for index in range(len(moved) - 1, 0, -1):
         moved[index - 1] = min(moved[index - 1], moved[index])
     return moved
-
-
-def _within_word(text: str, index: int) -> bool:
-    return text[index - 1 : index].isalnum() and text[index : index + 1].isalnum()
-
-
-def stands_alone(prompt: str, start: int, end: int) -> bool:
-    """Whether the characters [start, end) are no part of a longer word."""
-    joined_before = prompt[start - 1 : start].isalnum() and prompt[start : start + 1].isalnum()
-    joined_after = prompt[end - 1 : end].isalnum() and prompt[end : end + 1].isalnum()
-    return not joined_before and not joined_after
-
-
-def find_all(text: str, needle: str) -> Iterator[int]:
-    """Start positions of all places of the needle that do not overlap; none of an empty one."""
-    start = text.find(needle) if needle else -1
-    while start >= 0:
-        yield start
-        start = text.find(needle, start + len(needle))

@@ -1,4 +1,8 @@
-"""A text as its letters and digits only, which survive changes of case, mark-up and typography."""
+"""Normal forms of a text: white space collapsed; letters and digits only; characters unified.
+
+`Collapsed` ignores white space, `Normalised` also case, mark-up, punctuation and typography;
+`folded` keeps the text's length.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +10,8 @@ import re
 import unicodedata
 from dataclasses import dataclass
 
-# What says nothing: link targets, rules and the separator rows of tables, marks before a line.
+_SPACE = re.compile(r"\s+")
+# Without meaning: link targets, rules and separator rows of tables, marks before a line.
 _SILENT = re.compile(
     r"(?<=\])\([^()\s]*(?:\([^()\s]*\)[^()\s]*)*(?:\s+[\"'][^\"'\n]*[\"'])?\)"
     r"|^[ \t]*[|:=*_+-][ \t|:=*_+-]{2,}$"
@@ -20,12 +25,36 @@ _LIKE_LETTERS = frozenset("%‰°#")
 
 
 @dataclass(frozen=True)
+class Collapsed:
+    """A text with each run of white space collapsed to a space.
+
+    `origins[i]` is the index in the original text of character `i`, with one more for the end.
+    """
+
+    text: str
+    origins: tuple[int, ...]
+
+    @classmethod
+    def of(cls, text: str) -> Collapsed:
+        pieces: list[str] = []
+        origins: list[int] = []
+        end = 0
+        for space in _SPACE.finditer(text):
+            pieces += (text[end : space.start()], " ")
+            origins += range(end, space.start() + 1)
+            end = space.end()
+        pieces.append(text[end:])
+        origins += range(end, len(text) + 1)
+        return cls("".join(pieces), tuple(origins))
+
+
+@dataclass(frozen=True)
 class Normalised:
     """`text` holds the casefolded (NFKD) letters and digits of `source`, nothing between them.
 
-    Between two digits one character tells what stood there (1.5 is not 15), and a minus sign, per
-    cent and currency signs stay. `origins[i]` is the index in `source` of the character that `i` is
-    from; several are from one where a letter folds to more (ß).
+    Between two digits a separator is kept (1.5 is not 15), and so are minus, per cent and currency
+    signs. `origins[i]` is the index in `source` of character `i`; a letter that folds to several
+    characters (ß) is the origin of each.
     """
 
     source: str
@@ -34,22 +63,22 @@ class Normalised:
 
     @classmethod
     def of(cls, source: str) -> Normalised:
-        """In one pass, linear in the length of the text."""
+        """In time linear in the length of the text."""
         kept: list[str] = []
         origins: list[int] = []
         between = ""
-        for index, character in _telling(source):
-            for one in _LETTERS[character]:
-                if one in _DROPPED:
-                    between += one
+        for index, character in _meaningful(source):
+            for letter in _LETTERS[character]:
+                if letter in _DROPPED:
+                    between += letter
                     continue
                 if between:
-                    if one.isdigit():
+                    if letter.isdigit():
                         sign = _sign(kept[-1] if kept else "", between)
                         kept += sign
                         origins += [max([index - 1, *origins[-1:]])] * len(sign)
                     between = ""
-                kept.append(one)
+                kept.append(letter)
                 origins.append(index)
         return cls(source, "".join(kept), tuple(origins))
 
@@ -60,9 +89,9 @@ class Normalised:
 
 
 def unified(character: str) -> str:
-    """A character without its case, and with one kind of white space, dash and quote each.
+    """A character without case, with a single kind each of white space, dashes and quotes.
 
-    More than one character where it stands for several (an ellipsis, a ligature).
+    Several characters where it stands for several (an ellipsis, a ligature).
     """
     if character.isspace():
         return " "
@@ -76,7 +105,7 @@ def unified(character: str) -> str:
 
 
 class _Unified(dict[str, str]):
-    """What each character counts as in a text that keeps its length."""
+    """Maps each character to its unified character; a text keeps its length."""
 
     def __missing__(self, character: str) -> str:
         alike = unified(character)
@@ -85,23 +114,23 @@ class _Unified(dict[str, str]):
 
 
 def folded(text: str) -> str:
-    """The text with all its characters unified that one character can stand for."""
+    """The text with every character unified for which a single character stands."""
     return "".join(map(_UNIFIED.__getitem__, text))
 
 
-def _telling(source: str) -> list[tuple[int, str]]:
-    """The characters of a text with their places, less what is silent."""
-    found: list[tuple[int, str]] = []
+def _meaningful(source: str) -> list[tuple[int, str]]:
+    """The characters of a text with their places, without link targets, rules and line marks."""
+    characters: list[tuple[int, str]] = []
     done = 0
     for silent in _SILENT.finditer(source):
-        found += enumerate(source[done : silent.start()], done)
+        characters += enumerate(source[done : silent.start()], done)
         done = silent.end()
-    found += enumerate(source[done:], done)
-    return found
+    characters += enumerate(source[done:], done)
+    return characters
 
 
 def _sign(before: str, between: str) -> str:
-    """What parts a digit from what was kept before it: a unified separator, a minus, or nothing."""
+    """The separator or minus sign to keep before a digit, or nothing."""
     if before.isdigit():
         return between.strip()[:1] or " "
     return "-" if between.endswith("-") and (not before or between != "-") else ""
@@ -118,7 +147,7 @@ def _keeps(character: str) -> bool:
 
 
 class _Letters(dict[str, str]):
-    """What each character adds: folded letters, or what parts them ("" if it is mark-up)."""
+    """Maps each character to its folded letters, or to a separator ("" for mark-up)."""
 
     def __missing__(self, character: str) -> str:
         self[character] = letters = self._letters(character)
@@ -133,11 +162,11 @@ class _Letters(dict[str, str]):
             return ""
         once = unicodedata.normalize("NFKD", character.casefold()).casefold()
         letters = unicodedata.normalize("NFKD", once)
-        kept = "".join(one if _keeps(one) else _parting(one) for one in letters)
+        kept = "".join(letter if _keeps(letter) else _separator(letter) for letter in letters)
         return f"^{kept}" if unicodedata.decomposition(character).startswith(_RAISED) else kept
 
 
-def _parting(character: str) -> str:
+def _separator(character: str) -> str:
     if character.isspace():
         return " "
     return character if character in _DROPPED else "."

@@ -1,4 +1,4 @@
-"""Finding what stands in the prompt of documents that were cut or thinned out on the way."""
+"""The parts that the prompt holds of documents which an application cut or thinned out."""
 
 from __future__ import annotations
 
@@ -9,19 +9,16 @@ from functools import cached_property
 from itertools import islice
 
 from attribot_rag.context.borders import at_words, is_border
-from attribot_rag.context.cuts import without
 from attribot_rag.context.duplicates import num_unspaced, words
+from attribot_rag.context.intervals import Interval, merge, subtract
 from attribot_rag.context.location import Location, located
-from attribot_rag.context.locator import find_all
 from attribot_rag.context.normalised import Normalised
-from attribot_rag.context.places import merge
-from attribot_rag.context.runs import CommonRuns, Run
+from attribot_rag.context.runs import CommonRuns, Run, find_all
 from attribot_rag.context.splitter import sentences, split_spans
-from attribot_rag.context.tokens import Interval
 
 _MIN_LENGTH, _MIN_WORDS, _MIN_UNSPACED = 40, 5, 12
 _MIN_SENTENCE_WORDS, _MIN_SENTENCE_UNSPACED = 4, 8
-# What begins within a sentence may be a phrase that many texts have, unless it is long.
+# A run that begins inside a sentence may be a common phrase, unless it is long.
 _MIN_LENGTH_WITHIN, _MIN_UNSPACED_WITHIN = 100, 30
 _MAX_GAP = 200
 _MAX_RUNS, _MAX_COPIES = 200, 50
@@ -31,43 +28,43 @@ _GRAMS, _UNSPACED_GRAMS = (16, 8), (6, 6)
 def find_parts(
     prompt: Normalised, documents: Mapping[int, str], covered: Sequence[Interval]
 ) -> dict[int, list[Location]]:
-    """Parts of documents that do not stand in the prompt as a whole, by the documents' keys.
+    """Parts of documents that the prompt does not hold as a whole, by the documents' keys.
 
-    One document has one stretch of the prompt: runs of equal text in its order and near each other.
-    A run counts if it is long enough to be nobody else's by chance, or a whole sentence, and if
-    enough of it is not `covered` by other documents (or a conversation) already; documents with
-    longer parts come first, those with equally long ones count alike. Case, mark-up, punctuation
-    and white space make no difference. Time is about linear in the texts' lengths.
+    Each document has at most one stretch of the prompt: common runs in the document's order, near
+    each other. A run counts if it is a whole sentence or too long to be common by chance, and if
+    enough of it is not `covered` by other documents or earlier turns. Documents with longer parts
+    take precedence; equally long parts have equal rank. Case, mark-up, punctuation and white space
+    make no difference. Time is about linear in the lengths of the texts.
     """
     common = CommonRuns(prompt.text)
     searched = {key: _Parts(Normalised.of(text), prompt, common) for key, text in documents.items()}
     taken = merge(covered)
-    best = {key: parts.stretch(taken) for key, parts in searched.items()}
-    found: dict[int, list[Location]] = {}
-    while best := {key: one for key, one in best.items() if one.size}:
-        longest = max(one.size for one in best.values())
-        chosen = {key: best.pop(key) for key, one in list(best.items()) if one.size == longest}
-        for key, one in chosen.items():
+    best = {key: document.stretch(taken) for key, document in searched.items()}
+    parts: dict[int, list[Location]] = {}
+    while best := {key: stretch for key, stretch in best.items() if stretch.size}:
+        longest = max(stretch.size for stretch in best.values())
+        chosen = [key for key, stretch in best.items() if stretch.size == longest]
+        for key in chosen:
             text = searched[key].document
-            found[key] = [located(text, prompt, run, "part") for run in one.runs]
-        taken = merge([*taken, *((x.start, x.end) for key in chosen for x in found[key])])
+            parts[key] = [located(text, prompt, run, "part") for run in best.pop(key).runs]
+        taken = merge([*taken, *((x.start, x.end) for key in chosen for x in parts[key])])
         best = {
-            key: searched[key].stretch(taken) if one.meets(taken) else one
-            for key, one in best.items()
+            key: searched[key].stretch(taken) if stretch.meets(taken) else stretch
+            for key, stretch in best.items()
         }
-    return found
+    return parts
 
 
 @dataclass(frozen=True)
 class _Stretch:
-    """Runs that belong together, their places in the prompt, and what of them nobody else has."""
+    """Neighbouring runs, their places in the prompt, and how many of their characters are free."""
 
     runs: tuple[Run, ...]
     places: tuple[Interval, ...]
     size: int
 
     def meets(self, taken: Sequence[Interval]) -> bool:
-        return any(without(*place, taken) != [place] for place in self.places)
+        return any(subtract(place, taken) != [place] for place in self.places)
 
 
 class _Parts:
@@ -79,7 +76,7 @@ class _Parts:
         self._common = common
 
     def stretch(self, taken: Sequence[Interval]) -> _Stretch:
-        """The runs in the document's order that hold most of what is not taken; perhaps none."""
+        """The runs in the document's order with the most characters that are not taken."""
         own = {run: self._own(run, taken) for run in self._runs}
         own = {run: size for run, size in own.items() if size}
         strong = [run for run in own if self._is_strong(run)]
@@ -98,9 +95,9 @@ class _Parts:
 
     @cached_property
     def _runs(self) -> list[Run]:
-        """Those that are long enough, in the order of the prompt, without what lies in others."""
-        found = {*self._long(), *self._whole_sentences}
-        longest = sorted(found, key=lambda run: (-run.length, run))[:_MAX_RUNS]
+        """The long runs and whole sentences in the prompt's order, without runs inside others."""
+        candidates = {*self._long(), *self._whole_sentences}
+        longest = sorted(candidates, key=lambda run: (-run.length, run))[:_MAX_RUNS]
         ends: dict[int, list[Run]] = {}
         for run in longest:
             held = ends.setdefault(run.start - run.first, [])
@@ -119,7 +116,7 @@ class _Parts:
 
     @cached_property
     def _whole_sentences(self) -> set[Run]:
-        found = set()
+        whole = set()
         for first, last in self._sentences:
             needle = self.document.text[first:last]
             if not _is_sentence(self.document.source[slice(*self._characters(first, last))]):
@@ -128,8 +125,8 @@ class _Parts:
                 run = Run(first, start, last - first)
                 borders = (is_border(self._prompt, place) for place in (start, start + run.length))
                 if all(borders) and not self._is_question(run):
-                    found.add(run)
-        return found
+                    whole.add(run)
+        return whole
 
     @cached_property
     def _sentences(self) -> list[Interval]:
@@ -140,16 +137,15 @@ class _Parts:
         return [(first, last) for first, last in places if first < last]
 
     def _own(self, run: Run, taken: Sequence[Interval]) -> int:
-        """How many characters of a run count: all that nobody else has, if that is enough."""
-        start, end = self._place(run)
-        free = without(start, end, taken)
-        whole = free == [(start, end)]
-        if whole or any(_is_long(self._prompt.source[a:b]) for a, b in free):
+        """How many characters of a run are not taken; 0 if none of its free pieces is long."""
+        place = self._place(run)
+        free = subtract(place, taken)
+        if free == [place] or any(_is_long(self._prompt.source[a:b]) for a, b in free):
             return sum(b - a for a, b in free)
         return 0
 
     def _is_strong(self, run: Run) -> bool:
-        """Whether it begins with a sentence, holds one, or is too long to be chance."""
+        """Whether it begins a sentence, holds a sentence, or is too long to be common by chance."""
         text = self._shown(run)
         if len(text) >= _MIN_LENGTH_WITHIN or num_unspaced(text) >= _MIN_UNSPACED_WITHIN:
             return True
@@ -159,19 +155,19 @@ class _Parts:
             for first, last in self._sentences
         )
 
-    def _fit(self, one: Run, other: Run) -> bool:
-        """Whether the other run follows the one in both texts, not too far away in the prompt."""
-        end, start = one.first + one.length, one.start + one.length
+    def _fit(self, run: Run, other: Run) -> bool:
+        """Whether `other` follows `run` in both texts, not too far away in the prompt."""
+        end, start = run.first + run.length, run.start + run.length
         if other.first < end or other.start < start:
             return False
-        gap = self._place(other)[0] - self._place(one)[1]
+        gap = self._place(other)[0] - self._place(run)[1]
         left_out = (
             self._characters(other.first, other.first + 1)[0] - self._characters(end - 1, end)[1]
         )
         return gap <= max(_MAX_GAP, left_out)
 
     def _is_question(self, run: Run) -> bool:
-        """Whether the prompt asks this, rather than says it."""
+        """Whether this is a question in the prompt, rather than a statement."""
         start, end = self._place(run)
         text = self._prompt.source[start:end]
         return self._prompt.source[end : end + 1] in ("?", "？") and not any(

@@ -1,21 +1,22 @@
-"""The pieces of a prompt that documents take up."""
+"""The pieces into which documents divide the prompt."""
 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
+from attribot_rag.context.borders import stands_alone
 from attribot_rag.context.document import DocumentSpan, Occurrence
 from attribot_rag.context.duplicates import words
+from attribot_rag.context.intervals import Interval
 from attribot_rag.context.location import Location
-from attribot_rag.context.locator import find_all, stands_alone
-from attribot_rag.context.tokens import Interval
+from attribot_rag.context.runs import find_all
 
 _MIN_COPY_WORDS = 5
 
 
 class Places:
-    """Disjoint pieces of the prompt; the longest document that holds a piece decides its cuts."""
+    """Disjoint pieces of the prompt, split as the longest document that holds them is split."""
 
     def __init__(self, prompt: str) -> None:
         self._prompt = prompt
@@ -23,7 +24,7 @@ class Places:
         self._spans: dict[Interval, list[DocumentSpan]] = {}
 
     def add_document(self, document: int, location: Location, cuts: Sequence[Interval]) -> None:
-        """Credit a located document with the pieces it shares, and add those that are new."""
+        """Credit a located document with the pieces that it shares, and add its other pieces."""
         self._credit(document, location)
         for start, end in cuts:
             first, last = location.offsets[start], location.offsets[end]
@@ -40,9 +41,9 @@ class Places:
         ]
 
     def add_copies(self, text: str) -> list[Occurrence]:
-        """Claim the copies of a sentence outside of the documents (an earlier turn's, say).
+        """Add the copies of a text outside of the documents, in an earlier turn for example.
 
-        Shorter texts than five words may stand there for reasons of their own.
+        A text of fewer than five words has no copies: it may be repeated by chance.
         """
         if len(words(text)) < _MIN_COPY_WORDS:
             return []
@@ -79,17 +80,6 @@ class Places:
     def _insert(self, interval: Interval) -> None:
         self._intervals.insert(bisect_left(self._intervals, interval), interval)
         self._spans[interval] = []
-
-
-def merge(intervals: Iterable[Interval]) -> list[Interval]:
-    """Sorted, with overlapping and touching intervals joined."""
-    merged: list[Interval] = []
-    for start, end in sorted(intervals):
-        if merged and start <= merged[-1][1]:
-            merged[-1] = merged[-1][0], max(end, merged[-1][1])
-        else:
-            merged.append((start, end))
-    return merged
 
 
 def _document_span(document: int, location: Location, interval: Interval) -> DocumentSpan:

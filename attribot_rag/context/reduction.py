@@ -12,7 +12,8 @@ from rapidfuzz.distance import Indel
 from attribot_rag.context.ablation import Ablation
 from attribot_rag.context.context import Context
 from attribot_rag.context.document import Occurrence
-from attribot_rag.context.tokens import Interval, TokenizedText
+from attribot_rag.context.intervals import Interval
+from attribot_rag.context.tokens import TokenizedText
 from attribot_rag.language_model import LanguageModel
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from attribot_rag.context.tokens import Interval
+from attribot_rag.context.intervals import Interval
 
 # Between two documents of one retrieval stand titles and separators, not a conversation.
 _MAX_GAP = 300

@@ -1,4 +1,4 @@
-"""Runs of text that a document and the prompt have in common, in about linear time."""
+"""Common runs: text that a document and the prompt share, found in about linear time."""
 
 from __future__ import annotations
 
@@ -20,16 +20,17 @@ class Run(NamedTuple):
 
 
 class CommonRuns:
-    """Finds what other texts share with one text, by the short strings (grams) that it holds."""
+    """Finds the text that documents share with a prompt, through an index of its n-grams."""
 
     def __init__(self, text: str) -> None:
         self._text = text
         self._places = cache(self._index)
 
     def of(self, document: str, gram: int, stride: int) -> Iterator[Run]:
-        """Maximal runs of at least `gram` + `stride` - 1 characters, and some shorter ones.
+        """Maximal common runs: all of at least `gram` + `stride` - 1 characters, some shorter.
 
-        Unless all of their grams stand in more than 64 places: such text is nobody's own.
+        Runs whose n-grams all stand in more than 64 places are left out: such text is not
+        specific to a document.
         """
         places = self._places(gram, stride)
         done: dict[int, int] = {}
@@ -46,11 +47,11 @@ class CommonRuns:
         places: dict[str, list[int]] = defaultdict(list)
         for start in range(0, len(self._text) - gram + 1, stride):
             places[self._text[start : start + gram]].append(start)
-        return {piece: found for piece, found in places.items() if len(found) <= _MAX_PLACES}
+        return {text: starts for text, starts in places.items() if len(starts) <= _MAX_PLACES}
 
 
 def _extended(text: str, at: int, other: str, place: int, length: int) -> tuple[int, int]:
-    """The characters [first, last) of a text that stand in the other, around `length` that do."""
+    """The common run [first, last) of the text that extends the common characters at `at`."""
     first, last, diagonal = at, at + length, place - at
     for step in _STEPS:
         while (
@@ -65,3 +66,11 @@ def _extended(text: str, at: int, other: str, place: int, length: int) -> tuple[
         ):
             last += step
     return first, last
+
+
+def find_all(text: str, needle: str) -> Iterator[int]:
+    """Start positions of all places of the needle that do not overlap; none for an empty needle."""
+    start = text.find(needle) if needle else -1
+    while start >= 0:
+        yield start
+        start = text.find(needle, start + len(needle))

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from transformers import AttentionInterface
 
-from attribot_rag.context.tokens import Interval
+from attribot_rag.context.intervals import Interval
 from attribot_rag.generation import PromptCache
 from attribot_rag.scoring.base import Reduction, Unsupported
 from attribot_rag.scoring.row import Row

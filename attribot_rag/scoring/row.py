@@ -8,7 +8,7 @@ from itertools import chain
 
 import torch
 
-from attribot_rag.context.tokens import Interval
+from attribot_rag.context.intervals import Interval
 from attribot_rag.generation import Generation
 
 
