@@ -1,4 +1,4 @@
-"""Which sources are removed together, to judge scores by what really happens."""
+"""Sources that are removed together; scores are judged by the exact effect of the removal."""
 
 from __future__ import annotations
 
@@ -6,35 +6,37 @@ import random
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 
-from attribot_rag.evaluation.metrics import Found, best
-from attribot_rag.evaluation.results import Answered
+from attribot_rag.evaluation.metrics import SourceScores, best
+from attribot_rag.evaluation.results import AnswerRecord
 
-Removed = frozenset[int]
+SourceSet = frozenset[int]
 
 TOPS = (1, 3, 5)
-"""How many of a method's best sources are removed together."""
+"""The numbers of a method's best sources that are removed together."""
 
 
-def group_ablations(answered: Answered) -> list[Removed]:
-    """Each document's sources."""
+def group_ablations(answered: AnswerRecord) -> list[SourceSet]:
+    """The sources of each document."""
     groups: dict[int, set[int]] = defaultdict(set)
     for source_id, document in enumerate(answered.documents):
         groups[document].add(source_id)
-    return [frozenset(held) for held in groups.values()]
+    return [frozenset(group) for group in groups.values()]
 
 
-def random_ablations(answered: Answered, count: int) -> list[Removed]:
-    """Half of the sources each, drawn by the example's key; more begin with fewer."""
-    chooser = random.Random(answered.key)
+def random_ablations(answered: AnswerRecord, count: int) -> list[SourceSet]:
+    """Random halves of the sources, seeded by the example's key; more begin with fewer."""
+    generator = random.Random(answered.key)
     num_sources = len(answered.documents)
-    drawn = ([chooser.random() < 0.5 for _ in range(num_sources)] for _ in range(count))
-    return [frozenset(index for index, gone in enumerate(row) if gone) for row in drawn]
+    return [
+        frozenset(index for index in range(num_sources) if generator.random() < 0.5)
+        for _ in range(count)
+    ]
 
 
-def top_ablations(answered: Answered, scores: Iterable[Found]) -> Iterator[Removed]:
-    """The best sources of each method, together."""
-    for found in scores:
+def top_ablations(answered: AnswerRecord, methods: Iterable[SourceScores]) -> Iterator[SourceSet]:
+    """The best sources by each method's scores, if it scored as many."""
+    for scores in methods:
         for top in TOPS:
-            chosen = best(found, top, answered.key)
+            chosen = best(scores, top, answered.key)
             if len(chosen) == top:
                 yield frozenset(chosen)

@@ -1,4 +1,4 @@
-"""What the second definition of leave-one-out says of the first, in words and a table."""
+"""The ceiling: leave-one-out by its second definition against the first, as text and a table."""
 
 from __future__ import annotations
 
@@ -6,50 +6,55 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from attribot_rag.evaluation.comparing import changed
+from attribot_rag.evaluation.comparison import changed
 from attribot_rag.evaluation.grid import CEILING, EXACT
-from attribot_rag.evaluation.measures import MEASURES, Case, Measure, summary
+from attribot_rag.evaluation.measures import MEASURES, Measure, MeasuredCase, summary
 from attribot_rag.evaluation.metrics import MIN_FOR_INTERVAL
 from attribot_rag.evaluation.noise import DIFFERENCE, FACTOR, is_clear, outliers_above, second_above
 
 _FAITHFULNESS = MEASURES[0]
-_TOLD = ("mAP", "Pearson", "Spearman", "LDS")
+_SUMMARISED = ("mAP", "Pearson", "Spearman", "LDS")
 
-Scored = Mapping[str, Sequence[Case]]
+CasesByMethod = Mapping[str, Sequence[MeasuredCase]]
 
 
-def ceiling(data_set: str, scored: Scored) -> Iterator[str]:
-    """Of one data set's methods; nothing where the second definition was not computed."""
+def ceiling(data_set: str, scored: CasesByMethod) -> Iterator[str]:
+    """Paragraphs for a data set; none without scores by the second definition."""
     held = scored.get(CEILING, ())
     if not held:
         return
-    found = [(one, summary(one, held)) for one in MEASURES if one.name in _TOLD]
-    told = ", ".join(f"{one.name} {value:{one.form}}" for one, value in found if value)
+    values = ", ".join(
+        f"{measure.name} {value:{measure.form}}"
+        for measure in MEASURES
+        if measure.name in _SUMMARISED and (value := summary(measure, held))
+    )
     yield (
         f"The ceiling, leave-one-out by its second definition against the first, over {len(held)} "
-        f"of {len(scored[EXACT])} answers: {told}. A method that is as close is not told from the "
-        "truth."
+        f"of {len(scored[EXACT])} answers: {values}. A method that is as close is not told from "
+        "the truth."
     )
     yield from _distances(data_set, scored)
     yield _differences(scored)
     yield _above(held)
 
 
-def with_second(scored: Scored) -> dict[str, list[Case]]:
-    """Only the answers of which the second definition is known, and methods that have any."""
-    known = {name: [one for one in held if one.second is not None] for name, held in scored.items()}
+def with_second(scored: CasesByMethod) -> dict[str, list[MeasuredCase]]:
+    """The cases with scores by the second definition, by method."""
+    known = {
+        name: [case for case in held if case.second is not None] for name, held in scored.items()
+    }
     return {name: held for name, held in known.items() if held}
 
 
-def _distances(data_set: str, scored: Scored) -> Iterator[str]:
-    """Which methods are told apart from the ceiling by their mAP."""
+def _distances(data_set: str, scored: CasesByMethod) -> Iterator[str]:
+    """The methods whose mAP differs from the ceiling's, and those where no difference is seen."""
     if len(scored[CEILING]) < MIN_FOR_INTERVAL:
         yield "These are too few answers to tell a method's mAP from the ceiling's."
         return
     verdicts: dict[str, list[str]] = {"better": [], "no difference seen": [], "worse": []}
     second = {case.answered.key: case for case in scored[CEILING]}
     for name, held in scored.items():
-        shared = ((second[one.answered.key], one) for one in held if one.answered.key in second)
+        shared = ((second[case.answered.key], case) for case in held if case.answered.key in second)
         change = changed(data_set, name, _FAITHFULNESS, shared)
         if change is not None and name not in (EXACT, CEILING):
             verdicts[change.verdict].append(f"{name} ({change.difference.mean:+.3f})")
@@ -60,7 +65,7 @@ def _distances(data_set: str, scored: Scored) -> Iterator[str]:
     )
 
 
-def _above(held: Sequence[Case]) -> str:
+def _above(held: Sequence[MeasuredCase]) -> str:
     num_outliers = sum(len(case.outliers) for case in held)
     above = [len(outliers_above(case)) for case in held]
     second = [score for case in held for score in second_above(case)]
@@ -72,23 +77,23 @@ def _above(held: Sequence[Case]) -> str:
     )
 
 
-def _differences(scored: Scored) -> str:
-    """Quartiles for the ceiling and for the methods that score all sources in nats."""
+def _differences(scored: CasesByMethod) -> str:
+    """A table of quartiles for the ceiling and the methods that score all sources in nats."""
     lines = [
         f"| {DIFFERENCE.name} | answers | lower quartile | median | upper quartile |",
         "|---" * 5 + "|",
     ]
     lines += [
-        f"| {name} | {len(values)} | {' | '.join(f'{one:.2f}' for one in quartiles)} |"
+        f"| {name} | {len(values)} | {' | '.join(f'{value:.2f}' for value in quartiles)} |"
         for name, values in _known(scored, DIFFERENCE)
         for quartiles in [np.quantile(values, (0.25, 0.5, 0.75))]
     ]
     return "\n".join(lines)
 
 
-def _known(scored: Scored, measure: Measure) -> Iterator[tuple[str, list[float]]]:
+def _known(scored: CasesByMethod, measure: Measure) -> Iterator[tuple[str, list[float]]]:
     for name, held in with_second(scored).items():
-        whole = [case for case in held if None not in case.found.scores]
+        whole = [case for case in held if None not in case.scored.scores]
         values = [value for case in whole if (value := measure.of(case)) is not None]
         if len(values) == len(held) and name != EXACT:
             yield name, values

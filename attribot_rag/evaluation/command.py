@@ -15,9 +15,9 @@ from attribot_rag.display.escaping import on_one_line
 from attribot_rag.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from attribot_rag.evaluation.evaluating import Outcome
     from attribot_rag.evaluation.example import Example
-    from attribot_rag.evaluation.results import Results
+    from attribot_rag.evaluation.experiment import ExperimentOutcome
+    from attribot_rag.evaluation.results import ResultStore
 
 RESULTS = "results.jsonl"
 _FORMATS = {
@@ -29,7 +29,7 @@ _FORMATS = {
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """What the command takes; imports nothing that is slow."""
+    """Add the command's arguments; imports nothing slow."""
     add = parser.add_argument
     for name, description in _FORMATS.items():
         add(f"--{name}", type=Path, action="append", default=[], metavar="FILE", help=description)
@@ -82,25 +82,25 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def evaluate(options: argparse.Namespace) -> str:
-    """Run what the options say, and return what to tell: where the report is, and what is missing.
+    """Run the experiment or the comparison; the text for stdout.
 
     Raises InvalidInput for options and files that cannot be used.
     """
-    from attribot_rag.evaluation.comparing import comparison
-    from attribot_rag.evaluation.results import Results
+    from attribot_rag.evaluation.comparison import comparison
+    from attribot_rag.evaluation.results import ResultStore
 
     if options.compare:
-        paths = [one / RESULTS if one.is_dir() else one for one in options.compare]
+        paths = [path / RESULTS if path.is_dir() else path for path in options.compare]
         for path in paths:
             if not path.is_file():
                 raise InvalidInput(f"{path} is no file; pass two {RESULTS}, or their folders")
-        return comparison(*map(Results, paths))
+        return comparison(*map(ResultStore, paths))
     examples, problems = _examples(options)
-    for one in problems:  # a long run tells them again when it ends
-        sys.stderr.write(f"{on_one_line(one)}\n")
+    for problem in problems:  # and again at the end of the run
+        sys.stderr.write(f"{on_one_line(problem)}\n")
     if options.output.exists() and not options.output.is_dir():
         raise InvalidInput(f"--output {options.output} is no folder; name one")
-    results = Results(options.output / RESULTS)
+    results = ResultStore(options.output / RESULTS)
     try:
         outcome, methods = _run(options, examples, results)
     except KeyboardInterrupt:
@@ -108,18 +108,18 @@ def evaluate(options: argparse.Namespace) -> str:
             kept = f"{results.path} keeps what was computed; the same command goes on."
             sys.stderr.write(f"Stopped. {kept}\n")
         raise
-    problems += _told(outcome.problems)
+    problems += _distinct_reasons(outcome.problems)
     problems += [f"{name}: {reason}" for name, reason in outcome.unsupported.items()]
     if outcome.out_of_time:
-        found = f"{len(outcome.keys)} of {len(examples)} examples"
-        problems.append(f"The time was up with results of {found}; the same command goes on.")
-    problems = [on_one_line(one) for one in problems]
+        share = f"{len(outcome.keys)} of {len(examples)} examples"
+        problems.append(f"The time was up with results of {share}; the same command goes on.")
+    problems = [on_one_line(problem) for problem in problems]
     written = _write(options, results.only(outcome.keys, methods), problems)
     return "\n".join([*problems, f"Written: {', '.join(map(str, written))}"]) + "\n"
 
 
 def _examples(options: argparse.Namespace) -> tuple[list[Example], list[str]]:
-    """From every file in turn, so that a run that is cut short has some of each."""
+    """Examples of all files in turn, so that an interrupted run has some of each; problems."""
     from attribot_rag.evaluation.data_sets import FORMATS, load, sample
 
     files = [(name, path) for name in _FORMATS for path in getattr(options, name)]
@@ -153,30 +153,39 @@ def _examples(options: argparse.Namespace) -> tuple[list[Example], list[str]]:
             f"{len(repeated)} examples have the name of another, {repeated[0]!r} for one; the ids "
             "of a data set must differ, over all its files"
         )
-    in_turn = [one for one in chain.from_iterable(zip_longest(*drawn)) if one is not None]
-    return in_turn, problems
+    in_turn = chain.from_iterable(zip_longest(*drawn))
+    return [example for example in in_turn if example is not None], problems
 
 
 def _run(
-    options: argparse.Namespace, examples: Sequence[Example], results: Results
-) -> tuple[Outcome, dict[str, str]]:
-    """How it ended, and the methods with their options."""
-    from attribot_rag.evaluation.answering import AskingOptions
-    from attribot_rag.evaluation.evaluating import Evaluation, EvaluationOptions
-    from attribot_rag.evaluation.grid import DEFAULT, EXACT, NAIVE, described, methods, named
+    options: argparse.Namespace, examples: Sequence[Example], results: ResultStore
+) -> tuple[ExperimentOutcome, dict[str, str]]:
+    """The outcome, and the methods with their options."""
+    from attribot_rag.evaluation.experiment import Experiment, ExperimentOptions
+    from attribot_rag.evaluation.generation import GenerationOptions
+    from attribot_rag.evaluation.grid import (
+        DEFAULT,
+        EXACT,
+        NAIVE,
+        method_description,
+        methods,
+        select_methods,
+    )
     from attribot_rag.models import load_model
     from attribot_rag.progress import progress_bar
 
-    asking = AskingOptions(template=options.template, max_new_tokens=options.max_new_tokens)
-    measured = EvaluationOptions(
-        asking=asking,
+    generation = GenerationOptions(template=options.template, max_new_tokens=options.max_new_tokens)
+    experiment_options = ExperimentOptions(
+        generation=generation,
         num_random=options.random,
         minutes=options.minutes,
         clock=options.clock,
     )
     proxy = load_model(options.proxy, device=options.device) if options.proxy else None
     known = methods(proxy)
-    wanted = set(named(options.methods, known) if options.methods else known.keys() & set(DEFAULT))
+    wanted = set(
+        select_methods(options.methods, known) if options.methods else known.keys() & set(DEFAULT)
+    )
     try:
         options.output.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -190,20 +199,20 @@ def _run(
         every=0.1 if sys.stderr.isatty() else 60,  # a file is to stay readable
     )
     with bar as progress:
-        evaluation = Evaluation(language_model, chosen, results, measured, progress)
-        outcome = evaluation.run(examples)
-    return outcome, {name: described(method) for name, method in chosen.items()}
+        experiment = Experiment(language_model, chosen, results, experiment_options, progress)
+        outcome = experiment.run(examples)
+    return outcome, {name: method_description(method) for name, method in chosen.items()}
 
 
-def _told(problems: Mapping[str, str]) -> Iterator[str]:
-    """Each reason once, with the first that it is true of."""
+def _distinct_reasons(problems: Mapping[str, str]) -> Iterator[str]:
+    """Each reason with the first key that has it, and the number of other keys."""
     for reason, count in Counter(problems.values()).items():
-        first = next(key for key, one in problems.items() if one == reason)
+        first = next(key for key, other in problems.items() if other == reason)
         yield f"{first}: {reason}" if count == 1 else f"{first} and {count - 1} more: {reason}"
 
 
 def _write(
-    options: argparse.Namespace, results: Results, problems: Sequence[str]
+    options: argparse.Namespace, results: ResultStore, problems: Sequence[str]
 ) -> Iterator[Path]:
     from attribot_rag.evaluation.figures import draw
     from attribot_rag.evaluation.report import report

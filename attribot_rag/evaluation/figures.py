@@ -13,7 +13,7 @@ from attribot_rag.evaluation.grid import BASELINES, DEFAULT, EXACT, NAIVE
 from attribot_rag.evaluation.measures import cases
 from attribot_rag.evaluation.metrics import outlier_recall
 from attribot_rag.evaluation.pareto import compared, pareto_front
-from attribot_rag.evaluation.results import Results
+from attribot_rag.evaluation.results import ResultStore
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -32,12 +32,12 @@ _STYLE: dict[Any, Any] = {
 }
 
 
-def draw(results: Results, folder: Path) -> list[Path]:
+def draw(results: ResultStore, folder: Path) -> list[Path]:
     """Write the figures as SVG into the folder: one panel for each data set."""
     import matplotlib as mpl
     from matplotlib.figure import Figure
 
-    sets = [one for one in results.data_sets() if any(cases(results, EXACT, one))]
+    sets = [name for name in results.data_sets() if any(cases(results, EXACT, name))]
     paths = []
     for name, panel in (
         ("faithfulness_and_time", _faithfulness),
@@ -57,19 +57,19 @@ def draw(results: Results, folder: Path) -> list[Path]:
     return paths
 
 
-def _faithfulness(axes: Axes, results: Results, data_set: str) -> None:
-    """mAP against seconds, the front drawn."""
-    found = compared(results, data_set).points
-    front = pareto_front(found)
+def _faithfulness(axes: Axes, results: ResultStore, data_set: str) -> None:
+    """mAP against seconds, with the Pareto front."""
+    points = compared(results, data_set).points
+    front = pareto_front(points)
     axes.step(
-        [found[name].seconds for name in front],
-        [found[name].faithfulness for name in front],
+        [points[name].seconds for name in front],
+        [points[name].faithfulness for name in front],
         where="post",
         color="0.5",
         linestyle="--",
         label="Pareto front",
     )
-    for (name, point), (marker, gray) in zip(found.items(), _marks(), strict=False):
+    for (name, point), (marker, gray) in zip(points.items(), _marks(), strict=False):
         ours = name not in BASELINES
         axes.plot(*point, marker, color=gray, fillstyle="full" if ours else "none", label=name)
     axes.set_xscale("log")
@@ -79,15 +79,15 @@ def _faithfulness(axes: Axes, results: Results, data_set: str) -> None:
     _legend(axes)
 
 
-def _scatter(axes: Axes, results: Results, data_set: str) -> None:
+def _scatter(axes: Axes, results: ResultStore, data_set: str) -> None:
     """Approximate scores against exact ones, a point for each source."""
-    wanted = [one for one in ("proxy", "masked", "auto") if any(cases(results, one, data_set))]
-    for name, (marker, gray) in zip(wanted, _marks(), strict=False):
+    names = [name for name in ("proxy", "masked", "auto") if any(cases(results, name, data_set))]
+    for name, (marker, gray) in zip(names, _marks(), strict=False):
         pairs = [
-            (exact, found)
+            (exact, score)
             for case in cases(results, name, data_set)
-            for exact, found in zip(case.exact, case.found.scores, strict=True)
-            if exact is not None and found is not None
+            for exact, score in zip(case.exact, case.scored.scores, strict=True)
+            if exact is not None and score is not None
         ]
         axes.plot(*zip(*pairs, strict=True), marker, color=gray, ms=3, fillstyle="none", label=name)
     axes.axline((0, 0), slope=1, color="0.7", linewidth=1)
@@ -98,14 +98,16 @@ def _scatter(axes: Axes, results: Results, data_set: str) -> None:
     _legend(axes)
 
 
-def _recall(axes: Axes, results: Results, data_set: str) -> None:
-    """Which share of the outliers is among the best part of the sources."""
+def _recall(axes: Axes, results: ResultStore, data_set: str) -> None:
+    """The share of the outliers among the best fraction of the sources."""
     names = [name for name in told_apart(results.methods()) if name not in (EXACT, NAIVE)]
     styles = cycle((gray, dash) for gray in _GRAYS for dash in _DASHES)
     for name, (gray, dash) in zip(names, styles, strict=False):
         held = [case for case in cases(results, name, data_set) if case.outliers]
         if held:
-            curves = [outlier_recall(one.found.scores, one.outliers, _FRACTIONS) for one in held]
+            curves = [
+                outlier_recall(case.scored.scores, case.outliers, _FRACTIONS) for case in held
+            ]
             mean = np.mean(curves, axis=0)
             axes.plot(_FRACTIONS, mean, color=gray, linestyle=dash, label=name)
     axes.set_xlabel("share of the sources that is kept, best first")
@@ -113,13 +115,13 @@ def _recall(axes: Axes, results: Results, data_set: str) -> None:
     _legend(axes)
 
 
-def _cost(axes: Axes, results: Results, data_set: str) -> None:
-    """Tokens that go through the model against the length of the context."""
+def _cost(axes: Axes, results: ResultStore, data_set: str) -> None:
+    """Tokens through the model against the length of the context."""
     for name, (marker, gray) in zip(told_apart(results.methods()), _marks(), strict=False):
-        held = [case for case in cases(results, name, data_set) if case.found.tokens]
+        held = [case for case in cases(results, name, data_set) if case.scored.tokens]
         if held:
             lengths = [case.answered.context_tokens for case in held]
-            tokens = [case.found.tokens for case in held]
+            tokens = [case.scored.tokens for case in held]
             axes.plot(lengths, tokens, marker, color=gray, ms=5, fillstyle="none", label=name)
     axes.set_yscale("log")
     axes.yaxis.set_major_formatter("{x:,.0f}")
@@ -129,7 +131,7 @@ def _cost(axes: Axes, results: Results, data_set: str) -> None:
 
 
 def told_apart(names: Sequence[str]) -> list[str]:
-    """No more names than lines of different style: one or two of each kind where there are more."""
+    """No more names than line styles: the default methods where there are more."""
     if len(names) <= len(_GRAYS) * len(_DASHES):
         return list(names)
     return [name for name in names if name in DEFAULT]

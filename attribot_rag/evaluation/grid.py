@@ -8,7 +8,7 @@ from dataclasses import fields, is_dataclass
 from pathlib import Path
 
 from attribot_rag.errors import InvalidInput
-from attribot_rag.evaluation.setting import fingerprint
+from attribot_rag.evaluation.setting import model_digest
 from attribot_rag.language_model import LanguageModel
 from attribot_rag.methods import Auto, Hierarchical, LeaveOneOut, Masked, Method, Proxy, Pruned
 from attribot_rag.methods.baselines import (
@@ -27,8 +27,8 @@ NUM_ABLATIONS = (32, 64, 128, 256)
 
 
 def methods(proxy: LanguageModel | None = None) -> dict[str, Method]:
-    """All of them; those that need a proxy only if there is one."""
-    found: dict[str, Method] = {
+    """All methods by name; those with a proxy only if it is given."""
+    grid: dict[str, Method] = {
         EXACT: LeaveOneOut(),
         NAIVE: LeaveOneOut(),
         "auto": Auto(),
@@ -38,21 +38,21 @@ def methods(proxy: LanguageModel | None = None) -> dict[str, Method]:
         CEILING: Masked("rest"),
     }
     for keep in KEPT_GROUPS:
-        found[f"hierarchical, keep {keep}"] = Hierarchical(keep)
-        found[f"masked hierarchical, keep {keep}"] = Hierarchical(
+        grid[f"hierarchical, keep {keep}"] = Hierarchical(keep)
+        grid[f"masked hierarchical, keep {keep}"] = Hierarchical(
             keep, coarse=Masked(), fine=Masked(), shorten=False
         )
     for keep in KEPT_SOURCES:
-        found[f"pruning by masked, keep {keep}"] = Pruned(Masked(), keep=keep)
+        grid[f"pruning by masked, keep {keep}"] = Pruned(Masked(), keep=keep)
     if proxy is not None:
-        found["proxy"] = Proxy(proxy)
+        grid["proxy"] = Proxy(proxy)
         for keep in KEPT_GROUPS:
-            found[f"proxy, hierarchical, keep {keep}"] = Proxy(proxy, Hierarchical(keep))
+            grid[f"proxy, hierarchical, keep {keep}"] = Proxy(proxy, Hierarchical(keep))
         for keep in KEPT_SOURCES:
-            found[f"proxy pruning, keep {keep}"] = Pruned(Proxy(proxy), keep=keep)
+            grid[f"proxy pruning, keep {keep}"] = Pruned(Proxy(proxy), keep=keep)
     for count in NUM_ABLATIONS:
-        found[f"ContextCite, {count} ablations"] = ContextCite(count)
-    return found | {
+        grid[f"ContextCite, {count} ablations"] = ContextCite(count)
+    return grid | {
         "attention weights": AttentionWeights(),
         "gradient norm": GradientNorm(),
         "similarity": Similarity(),
@@ -67,18 +67,18 @@ BASELINES = (
 )
 
 
-def named(wanted: Sequence[str], known: Collection[str]) -> list[str]:
+def select_methods(wanted: Sequence[str], known: Collection[str]) -> list[str]:
     """The known methods of these names, or of these families ('hierarchical', 'ContextCite').
 
-    Case, spaces, hyphens and underscores make no difference; 'all' is all. Raises InvalidInput for
-    another name.
+    Case, spaces, hyphens and underscores make no difference; 'all' selects all. Raises
+    InvalidInput for an unknown name.
     """
-    if [_plain(one) for one in wanted] == ["all"]:
+    if [_plain(name) for name in wanted] == ["all"]:
         return list(known)
-    found = []
+    selected = []
     for name in wanted:
-        exact = [one for one in known if _plain(one) == _plain(name)]
-        family = [one for one in known if _plain(one.split(",")[0]) == _plain(name)]
+        exact = [other for other in known if _plain(other) == _plain(name)]
+        family = [other for other in known if _plain(other.split(",")[0]) == _plain(name)]
         if not exact and not family:
             lacking = " (those with a proxy need --proxy)" * _plain(name).startswith("proxy")
             names = "; ".join(known)
@@ -86,8 +86,8 @@ def named(wanted: Sequence[str], known: Collection[str]) -> list[str]:
                 f"unknown method {name!r}{lacking}; choose one or more, parted by blanks, in "
                 f"quotes where they hold blanks: {names}"
             )
-        found += exact or family
-    return found
+        selected += exact or family
+    return selected
 
 
 def _plain(name: str) -> str:
@@ -109,18 +109,21 @@ DEFAULT = (
     "gradient norm",
     "similarity",
 )
-"""Which run when none is named; those with a proxy only if there is one."""
+"""The methods that run unless others are named; those with a proxy only if it is given."""
 
 
-def described(value: object) -> str:
-    """A method with all its options, the same in every process."""
+def method_description(value: object) -> str:
+    """The method with all its options as text, equal in every process."""
     if isinstance(value, LanguageModel):
-        checkpoint = f"{value.num_parameters} parameters, {value.dtype}, {fingerprint(value)}"
+        checkpoint = f"{value.num_parameters} parameters, {value.dtype}, {model_digest(value)}"
         return f"{Path(value.name).name} ({checkpoint})"
     if is_dataclass(value) and not isinstance(value, type):
-        held = {one.name: getattr(value, one.name) for one in fields(value) if one.repr}
-        inside = ", ".join(f"{name}={described(one)}" for name, one in held.items())
-        return f"{type(value).__name__}({inside})"
+        options = ", ".join(
+            f"{option.name}={method_description(getattr(value, option.name))}"
+            for option in fields(value)
+            if option.repr
+        )
+        return f"{type(value).__name__}({options})"
     if isinstance(value, Mapping):
-        return str({key: described(one) for key, one in value.items()})
+        return str({key: method_description(held) for key, held in value.items()})
     return repr(value)

@@ -1,4 +1,4 @@
-"""How close approximate scores are to exact leave-one-out, and to what people marked."""
+"""Metrics of approximate scores against exact leave-one-out, and against marked evidence."""
 
 from __future__ import annotations
 
@@ -14,107 +14,109 @@ from attribot_rag.verdicts import outliers
 
 MIN_FOR_INTERVAL = 6
 
-Found = Sequence[float | None]
-"""Scores of all sources; None for one that the method did not score."""
+SourceScores = Sequence[float | None]
+"""[num_sources]; None for a source that the method did not score."""
 
 
 def exact_outliers(exact: Sequence[float]) -> frozenset[int]:
-    """The sources that stand out in the truth, by the paper's form of the ESD test."""
+    """The outliers of exact scores, by the paper's form of the ESD test."""
     return frozenset(outliers(exact, form="paper"))
 
 
-def average_precision(found: Found, wanted: Collection[int]) -> float | None:
-    """Of the ranking by score; what was not scored ties at its end. None if nothing is wanted."""
-    if not wanted:
-        return None
-    labels = [index in wanted for index in range(len(found))]
-    return float(average_precision_score(labels, _with_last(found)))
+def average_precision(scores: SourceScores, wanted: Collection[int]) -> float | None:
+    """Average precision of the ranking by score; unscored sources tie at its end.
 
-
-def recall(found: Found, wanted: Collection[int], top: int) -> float | None:
-    """Which share of what is wanted is among the `top` scores; None if nothing is wanted.
-
-    Equal scores at the edge count by the chance to be among them. What was not scored never is.
+    None if no source is wanted.
     """
     if not wanted:
         return None
-    scores = {index: score for index, score in enumerate(found) if score is not None}
-    if top < 1 or not scores:
+    labels = [index in wanted for index in range(len(scores))]
+    return float(average_precision_score(labels, _with_last(scores)))
+
+
+def recall(scores: SourceScores, wanted: Collection[int], top: int) -> float | None:
+    """The share of the wanted sources among the `top` scores; None if no source is wanted.
+
+    Equal scores at the edge count by their chance to be among them; unscored sources never are.
+    """
+    if not wanted:
+        return None
+    known = {index: score for index, score in enumerate(scores) if score is not None}
+    if top < 1 or not known:
         return 0.0
-    edge = sorted(scores.values(), reverse=True)[:top][-1]
-    above = {index for index, score in scores.items() if score > edge}
-    tied = {index for index, score in scores.items() if score == edge}
+    edge = sorted(known.values(), reverse=True)[:top][-1]
+    above = {index for index, score in known.items() if score > edge}
+    tied = {index for index, score in known.items() if score == edge}
     chance = min(1.0, (top - len(above)) / len(tied))
     return (len(above & set(wanted)) + chance * len(tied & set(wanted))) / len(wanted)
 
 
-def best(found: Found, top: int, key: str) -> list[int]:
-    """The sources with the `top` highest scores, best first; what was not scored is not there.
+def best(scores: SourceScores, top: int, key: str) -> list[int]:
+    """The sources with the `top` highest scores, best first; only scored sources.
 
-    Equal scores are in random order, always the same for a `key`.
+    Equal scores are in random order, seeded by `key`.
     """
-    order = random.Random(key).sample(range(len(found)), len(found))
-    scored = [(score, index) for index in order if (score := found[index]) is not None]
-    return [index for _, index in sorted(scored, key=lambda one: -one[0])[:top]]
+    order = random.Random(key).sample(range(len(scores)), len(scores))
+    scored = [(score, index) for index in order if (score := scores[index]) is not None]
+    return [index for _, index in sorted(scored, key=lambda pair: -pair[0])[:top]]
 
 
-def captured(found: Found, exact: Found, top: int, key: str) -> float | None:
-    """The exact scores of the `top` best sources, over the largest sum that so many can have.
+def captured(scores: SourceScores, exact: SourceScores, top: int, key: str) -> float | None:
+    """The sum of the exact scores of the `top` best sources, over the largest possible sum.
 
-    Only positive exact scores count in the latter; None where there are none. A method that scored
-    fewer sources has what these have. Equal scores are in random order, always the same for a
-    `key`.
+    Only positive exact scores count in the latter; None if there are none. A method may have scored
+    fewer sources than `top`. Equal scores are in random order, seeded by `key`.
     """
     truth = [score or 0.0 for score in exact]
     possible = sum(sorted((score for score in truth if score > 0), reverse=True)[:top])
-    return sum(truth[index] for index in best(found, top, key)) / possible if possible else None
+    return sum(truth[index] for index in best(scores, top, key)) / possible if possible else None
 
 
-def rms_difference(found: Found, exact: Found) -> float | None:
-    """Root mean square, in nats, over the sources that both scored; None without any."""
-    pairs = zip(found, exact, strict=True)
-    known = [one - other for one, other in pairs if one is not None and other is not None]
+def rms_difference(scores: SourceScores, exact: SourceScores) -> float | None:
+    """Root mean square difference in nats over the sources that both scored; None without any."""
+    pairs = zip(scores, exact, strict=True)
+    known = [score - truth for score, truth in pairs if score is not None and truth is not None]
     return float(np.sqrt(np.mean(np.square(known)))) if known else None
 
 
-def pearson(found: Found, exact: Found) -> float | None:
-    """Over all sources, those without a score counting as 0.
+def pearson(scores: SourceScores, exact: SourceScores) -> float | None:
+    """Pearson correlation over all sources; an unscored source counts as 0.
 
-    None where the exact scores are constant; 0 where only the found ones are, which tell nothing.
+    None where the exact scores are constant; 0 where only `scores` are constant.
     """
-    return _correlation(stats.pearsonr, found, exact)
+    return _correlation(stats.pearsonr, scores, exact)
 
 
-def spearman(found: Found, exact: Found) -> float | None:
-    """As `pearson`, of the ranks."""
-    return _correlation(stats.spearmanr, found, exact)
+def spearman(scores: SourceScores, exact: SourceScores) -> float | None:
+    """Spearman correlation, otherwise as `pearson`."""
+    return _correlation(stats.spearmanr, scores, exact)
 
 
 def outlier_recall(
-    found: Found, wanted: Collection[int], fractions: Sequence[float]
+    scores: SourceScores, wanted: Collection[int], fractions: Sequence[float]
 ) -> list[float]:
-    """Which share of the outliers is among the best fraction of all sources, for each fraction."""
-    kept = [round(fraction * len(found)) for fraction in fractions]
-    return [recall(found, wanted, count) or 0.0 for count in kept]
+    """The share of the outliers among the best fraction of all sources, for each fraction."""
+    kept = [round(fraction * len(scores)) for fraction in fractions]
+    return [recall(scores, wanted, count) or 0.0 for count in kept]
 
 
 def linear_datamodeling_score(
-    found: Found, ablations: Mapping[frozenset[int], float]
+    scores: SourceScores, ablations: Mapping[frozenset[int], float]
 ) -> float | None:
-    """Spearman correlation of the summed scores of what was removed with its exact score.
+    """Spearman correlation of the summed scores of removed sources with their exact joint score.
 
     Over random ablations (Park et al., TRAK, 2023; Cohen-Wang et al., ContextCite, 2024). None
     for fewer than three ablations, or where their exact scores are constant; 0 for constant sums.
     """
     if len(ablations) < 3:
         return None
-    predicted = [sum(found[index] or 0.0 for index in removed) for removed in ablations]
+    predicted = [sum(scores[index] or 0.0 for index in removed) for removed in ablations]
     return spearman(predicted, list(ablations.values()))
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """A mean over examples with its 95 % bootstrap interval, if they are enough for one."""
+    """A mean over `count` examples with its 95 % bootstrap interval, None for few examples."""
 
     mean: float
     low: float | None
@@ -128,9 +130,9 @@ class Estimate:
 
 
 def estimate(values: Collection[float | None]) -> Estimate | None:
-    """The mean of what is not None, with its percentile interval; None without any.
+    """The mean of the values that are not None, with its percentile interval; None without any.
 
-    Fewer than six have no interval: theirs would hardly be wider than from the least to the most.
+    Fewer than six values have no interval: it would hardly exceed their range.
     """
     known = np.array([value for value in values if value is not None])
     if not len(known):
@@ -144,13 +146,13 @@ def estimate(values: Collection[float | None]) -> Estimate | None:
     return Estimate(mean, float(interval.low), float(interval.high), len(known))
 
 
-def _with_last(found: Found) -> list[float]:
-    last = min((score for score in found if score is not None), default=0.0) - 1.0
-    return [last if score is None else score for score in found]
+def _with_last(scores: SourceScores) -> list[float]:
+    last = min((score for score in scores if score is not None), default=0.0) - 1.0
+    return [last if score is None else score for score in scores]
 
 
-def _correlation(statistic: object, found: Found, exact: Found) -> float | None:
-    filled, truth = ([one or 0.0 for one in side] for side in (found, exact))
+def _correlation(statistic: object, scores: SourceScores, exact: SourceScores) -> float | None:
+    filled, truth = ([score or 0.0 for score in side] for side in (scores, exact))
     if np.ptp(truth) == 0:
         return None
     if np.ptp(filled) == 0:

@@ -1,4 +1,4 @@
-"""Which methods no other beats at both faithfulness and time."""
+"""The Pareto front of faithfulness and time."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import NamedTuple
 
 from attribot_rag.evaluation.grid import CEILING, EXACT, NAIVE
 from attribot_rag.evaluation.measures import MEASURES, cases, summary
-from attribot_rag.evaluation.results import Results
+from attribot_rag.evaluation.results import ResultStore
 
 _FAITHFULNESS = MEASURES[0]
 
 
 class Point(NamedTuple):
-    """Seconds (less is better) and mAP (more is better) of one method."""
+    """Seconds (less is better) and mAP (more is better) of a method."""
 
     seconds: float
     faithfulness: float
@@ -29,10 +29,10 @@ class Point(NamedTuple):
 
 @dataclass(frozen=True)
 class Compared:
-    """Methods on the same answers.
+    """Methods compared on the same answers.
 
-    mAP is over `num_scored` of them, and seconds are the median over the `num_timed` of these that
-    all were timed on the same `hardware`.
+    mAP is over `num_scored` answers; seconds are the median over `num_timed` of these, on which
+    all methods were timed on the same `hardware`.
     """
 
     points: Mapping[str, Point]
@@ -41,38 +41,39 @@ class Compared:
     hardware: str = ""
 
 
-def compared(results: Results, data_set: str) -> Compared:
-    """All methods but those that have less than half as many timed answers as the exact one.
+def compared(results: ResultStore, data_set: str) -> Compared:
+    """The methods with at least half as many timed answers as exact leave-one-out.
 
-    The hardware is that of most exact scores. The ceiling is no choice of a method: it costs what
-    the exact one does.
+    The hardware is that of most exact scores. The ceiling is left out: it costs as much as exact
+    leave-one-out.
     """
     names = [name for name in results.methods() if name not in (NAIVE, CEILING)]
-    found = {
+    by_method = {
         name: {case.answered.key: case for case in cases(results, name, data_set)} for name in names
     }
-    machines = Counter(case.found.hardware for case in found.get(EXACT, {}).values())
+    machines = Counter(case.scored.hardware for case in by_method.get(EXACT, {}).values())
     if not machines:
         return Compared({})
     hardware, count = machines.most_common(1)[0]
     timed = {
-        name: {key for key, case in held.items() if case.found.hardware == hardware}
-        for name, held in found.items()
+        name: {key for key, case in held.items() if case.scored.hardware == hardware}
+        for name, held in by_method.items()
     }
     enough = [name for name in names if 2 * len(timed[name]) >= count]
-    all_scored = set.intersection(*(set(found[name]) for name in enough))
+    all_scored = set.intersection(*(set(by_method[name]) for name in enough))
     all_timed = set.intersection(*(timed[name] for name in enough))
     points = {}
     for name in enough:
-        faithfulness = summary(_FAITHFULNESS, (found[name][key] for key in all_scored))
+        held = by_method[name]
+        faithfulness = summary(_FAITHFULNESS, (held[key] for key in all_scored))
         if faithfulness is not None and all_timed:
-            seconds = statistics.median(found[name][key].found.seconds for key in all_timed)
+            seconds = statistics.median(held[key].scored.seconds for key in all_timed)
             points[name] = Point(seconds, faithfulness.mean)
     return Compared(points, len(all_scored), len(all_timed), hardware)
 
 
 def pareto_front(points: Mapping[str, Point]) -> list[str]:
-    """The methods that none beats, the fastest first."""
+    """The methods that no other method beats, the fastest first."""
     front = [
         name
         for name, point in points.items()

@@ -12,8 +12,8 @@ from attribot_rag.evaluation.grid import BASELINES, CEILING, EXACT, NAIVE
 from attribot_rag.evaluation.measures import (
     COSTS,
     MEASURES,
-    Case,
     Measure,
+    MeasuredCase,
     cases,
     group_correlation,
     summary,
@@ -21,7 +21,7 @@ from attribot_rag.evaluation.measures import (
 from attribot_rag.evaluation.metrics import MIN_FOR_INTERVAL, Estimate, estimate
 from attribot_rag.evaluation.noise import ABOVE_NOISE, FACTOR
 from attribot_rag.evaluation.pareto import Compared, compared, pareto_front
-from attribot_rag.evaluation.results import Answered, Results
+from attribot_rag.evaluation.results import AnswerRecord, ResultStore
 
 CAPTIONS = {
     "faithfulness_and_time": (
@@ -44,14 +44,14 @@ CAPTIONS = {
 
 
 def report(
-    results: Results,
+    results: ResultStore,
     command: str,
     figures: Sequence[Path],
     left_out: Sequence[str] = (),
 ) -> str:
-    """Statistics, tables and plain words for every data set; `figures` are linked by name.
+    """Statistics, tables and text for every data set; `figures` are linked by name.
 
-    `left_out` says what could not be measured, and why.
+    `left_out` are the reasons for missing measurements.
     """
     lines = [
         "# Evaluation",
@@ -68,16 +68,16 @@ def report(
     return "\n\n".join(lines) + "\n"
 
 
-def _settings(results: Results) -> list[str]:
-    """The model, the machines and the versions, each once."""
-    held = results.settings
-    if not held:
+def _settings(results: ResultStore) -> list[str]:
+    """The model, the distinct machines and the versions."""
+    settings = results.settings
+    if not settings:
         return []
-    machines = "; ".join(dict.fromkeys(f"{one.hardware}, {one.versions}" for one in held))
-    return [f"Model {held[-1].model}. {machines}"]
+    machines = dict.fromkeys(f"{setting.hardware}, {setting.versions}" for setting in settings)
+    return [f"Model {settings[-1].model}. {'; '.join(machines)}"]
 
 
-def _of_data_set(results: Results, data_set: str) -> Iterator[str]:
+def _of_data_set(results: ResultStore, data_set: str) -> Iterator[str]:
     answers = [one for one in results.answers.values() if one.data_set == data_set]
     exact = list(cases(results, EXACT, data_set))
     yield _statistics(answers)
@@ -106,43 +106,43 @@ def _of_data_set(results: Results, data_set: str) -> Iterator[str]:
     yield from _plainly(compared(results, data_set), scored)
 
 
-def _costs(scored: Mapping[str, Sequence[Case]]) -> Iterator[str]:
+def _costs(scored: Mapping[str, Sequence[MeasuredCase]]) -> Iterator[str]:
     """A table for each machine, so that no median is over seconds of several."""
-    machines = dict.fromkeys(case.found.hardware for held in scored.values() for case in held)
+    machines = dict.fromkeys(case.scored.hardware for held in scored.values() for case in held)
     for hardware in machines:
         if len(machines) > 1:
             yield f"Measured on {hardware or 'hardware that was not noted'}:"
         there = {
-            name: [case for case in held if case.found.hardware == hardware]
+            name: [case for case in held if case.scored.hardware == hardware]
             for name, held in scored.items()
         }
         yield _table({name: held for name, held in there.items() if held}, COSTS)
 
 
 def _plainly(methods: Compared, scored: Collection[str]) -> Iterator[str]:
-    """Which methods are worth their time, and which baselines beat ours."""
-    found = methods.points
-    if not found:
+    """The Pareto front, and the baselines that beat methods of ours."""
+    points = methods.points
+    if not points:
         return
     over = f"over {_answers(methods.num_scored)} that all have"
     if methods.num_timed < methods.num_scored:
         over += f" (seconds over the {methods.num_timed} on {methods.hardware})"
-    yield f"On the Pareto front of mAP and seconds, {over}: {'; '.join(pareto_front(found))}."
-    if left_out := [name for name in scored if name not in (*found, NAIVE, CEILING)]:
+    yield f"On the Pareto front of mAP and seconds, {over}: {'; '.join(pareto_front(points))}."
+    if left_out := [name for name in scored if name not in (*points, NAIVE, CEILING)]:
         yield (
             f"Not compared, being measured on other hardware or on few of the answers: "
             f"{'; '.join(left_out)}."
         )
-    if not any(baseline in found for baseline in BASELINES):
+    if not any(baseline in points for baseline in BASELINES):
         return
     beaten = [
-        f"{baseline} beats {ours} (mAP {found[baseline].faithfulness:.3f} to "
-        f"{found[ours].faithfulness:.3f}, {found[baseline].seconds:.2f} s to "
-        f"{found[ours].seconds:.2f} s)"
+        f"{baseline} beats {ours} (mAP {points[baseline].faithfulness:.3f} to "
+        f"{points[ours].faithfulness:.3f}, {points[baseline].seconds:.2f} s to "
+        f"{points[ours].seconds:.2f} s)"
         for baseline in BASELINES
-        for ours in found
-        if baseline in found and ours not in (EXACT, *BASELINES)
-        if found[baseline].beats(found[ours])
+        for ours in points
+        if baseline in points and ours not in (EXACT, *BASELINES)
+        if points[baseline].beats(points[ours])
     ]
     yield (
         "Where a baseline is at least as good as a method of ours in both, and better in one: "
@@ -152,7 +152,7 @@ def _plainly(methods: Compared, scored: Collection[str]) -> Iterator[str]:
         yield "These are few answers: others may say otherwise."
 
 
-def _statistics(answers: Sequence[Answered]) -> str:
+def _statistics(answers: Sequence[AnswerRecord]) -> str:
     seconds = [one.seconds for one in answers if one.seconds is not None]
     cells = [
         str(len(answers)),
@@ -170,7 +170,7 @@ def _statistics(answers: Sequence[Answered]) -> str:
     )
 
 
-def _table(scored: Mapping[str, Sequence[Case]], measures: Sequence[Measure]) -> str:
+def _table(scored: Mapping[str, Sequence[MeasuredCase]], measures: Sequence[Measure]) -> str:
     names = ["method", "answers", *(one.name for one in measures)]
     lines = [f"| {' | '.join(names)} |", "|---" * len(names) + "|"]
     columns = [
@@ -182,20 +182,20 @@ def _table(scored: Mapping[str, Sequence[Case]], measures: Sequence[Measure]) ->
             _cell(column[method], measure.form, len(held) if measure.cost else count)
             for measure, column, count in zip(measures, columns, most, strict=True)
         ]
-        mark = "*" if any(one.found.extrapolated for one in held) else ""
+        mark = "*" if any(one.scored.extrapolated for one in held) else ""
         mark += " (the ceiling)" * (method == CEILING)
         lines.append(f"| {' | '.join([method + mark, str(len(held)), *cells])} |")
     return "\n".join(lines)
 
 
-def _cell(found: Estimate | None, form: str, usual: int) -> str:
-    """With the number of answers if that is not the usual one."""
-    if found is None:
+def _cell(value: Estimate | None, form: str, usual: int) -> str:
+    """The value, with its number of answers if these are fewer than usual."""
+    if value is None:
         return "–"
-    return format(found, form) + (f" ({found.count})" if found.count < usual else "")
+    return format(value, form) + (f" ({value.count})" if value.count < usual else "")
 
 
-def _explanation(results: Results) -> Iterator[str]:
+def _explanation(results: ResultStore) -> Iterator[str]:
     yield (
         "mAP and recall are against the outliers of exact leave-one-out (the paper's form of the "
         "ESD test, one-sided), over the answers that have any. Pearson and Spearman are against "
@@ -229,8 +229,8 @@ def _noise_explained() -> str:
     )
 
 
-def clocks(results: Results) -> str:
-    """What the seconds are."""
+def clocks(results: ResultStore) -> str:
+    """The clock of the seconds, in words."""
     used = {one.clock for one in results.scores.values()}
     if used == {"cpu"}:
         return "of the processor, summed over threads,"

@@ -1,4 +1,4 @@
-"""What an evaluation found, as numbers without texts, in a file that is only appended to."""
+"""The results of an evaluation: numbers without texts, in a file that is only appended to."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from attribot_rag.errors import InvalidInput
 
 
 @dataclass(frozen=True)
-class Answered:
-    """One example's answer.
+class AnswerRecord:
+    """The answer to an example.
 
-    `question` is the digest of what was asked, `digest` that of the answer too. `documents` is the
-    first document that holds each source, `evidence` are the sources that people marked. Seconds
-    are by the `clock` on the `hardware`, and None for an answer that was given. Its linear
-    datamodeling scores are over `num_random` random ablations.
+    `question` is the digest of the question, `digest` of question and answer. `documents`
+    [num_sources] is the first document of each source, `evidence` are the sources that annotators
+    marked. `seconds` of generation are by the `clock` on the `hardware`, None for a recorded
+    answer. Its linear datamodeling scores are over `num_random` random ablations.
     """
 
     kind: ClassVar[str] = "answer"
@@ -43,13 +43,13 @@ class Answered:
 
 
 @dataclass(frozen=True)
-class Scored:
-    """What one method made of one answer, by its name and options.
+class ScoreRecord:
+    """The scores of a method, with these options, for an answer.
 
-    `scores` [num_sources] are for the whole response, None for a source that was not scored.
-    `tokens` and `flops` are what went through models, the expected ones by the cost model.
-    `seconds` are by the `clock` on the `hardware`. `extrapolated` says that only some rows were
-    run, and the rest reckoned.
+    `scores` [num_sources] are for the whole response in the method's unit, None for a source that
+    was not scored. `tokens` and `flops` are measured, `expected_tokens` and `expected_flops` from
+    the method's formula. `seconds` are by the `clock` on the `hardware`. `extrapolated`: measured
+    on some rows only.
     """
 
     kind: ClassVar[str] = "scores"
@@ -71,8 +71,8 @@ class Scored:
 
 
 @dataclass(frozen=True)
-class Ablated:
-    """The exact score of some sources removed together."""
+class AblationRecord:
+    """The exact score, in nats, of sources removed together."""
 
     kind: ClassVar[str] = "ablation"
 
@@ -84,7 +84,7 @@ class Ablated:
 
 @dataclass(frozen=True)
 class Setting:
-    """What a run was made with. `weights` tells checkpoints of one name apart."""
+    """The setting of a run. `weights` is a digest that tells checkpoints of one name apart."""
 
     kind: ClassVar[str] = "setting"
 
@@ -96,35 +96,37 @@ class Setting:
     versions: str
 
     def differences(self, other: Setting) -> list[str]:
-        """What makes figures of the two different things."""
+        """The differences with which measurements cannot be compared."""
         names = ("model", "weights", "device", "clock")
         pairs = ((name, getattr(self, name), getattr(other, name)) for name in names)
         return [f"{name} {mine!r}, not {its!r}" for name, mine, its in pairs if mine != its]
 
 
-Record = Answered | Scored | Ablated | Setting
+Record = AnswerRecord | ScoreRecord | AblationRecord | Setting
 _BEGINNING = '{"kind": "'
-_KINDS: dict[str, type[Record]] = {one.kind: one for one in (Answered, Scored, Ablated, Setting)}
+_KINDS: dict[str, type[Record]] = {
+    one.kind: one for one in (AnswerRecord, ScoreRecord, AblationRecord, Setting)
+}
 
 
-class Results:
-    """The records of a file; what is in it is not computed again.
+class ResultStore:
+    """The records of a file, which a resumed run does not compute again.
 
-    A line that was cut short, by a kill say, is left out. Raises InvalidInput, naming the line, for
-    one that is none of ours.
+    A line that was cut short, by a kill for example, is left out. Raises InvalidInput with the
+    number of a line that is no record.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.answers: dict[str, Answered] = {}
-        self.scores: dict[tuple[str, str, str], Scored] = {}
-        self.ablations: dict[tuple[str, str], dict[frozenset[int], Ablated]] = {}
+        self.answers: dict[str, AnswerRecord] = {}
+        self.scores: dict[tuple[str, str, str], ScoreRecord] = {}
+        self.ablations: dict[tuple[str, str], dict[frozenset[int], AblationRecord]] = {}
         self.settings: list[Setting] = []
         for record in self._read():
             self._keep(record)
 
     def add(self, *records: Record) -> None:
-        """Append to the file, in one write that has reached the disk when this returns."""
+        """Append the records to the file in one write; they are on the disk when this returns."""
         lines = [json.dumps({"kind": one.kind, **asdict(one)}) + "\n" for one in records]
         self.path.parent.mkdir(parents=True, exist_ok=True)
         with self.path.open("ab+") as file:
@@ -138,9 +140,9 @@ class Results:
             self._keep(record)
 
     def begin(self, setting: Setting) -> None:
-        """Keep what a run is made with.
+        """Add the setting of a run.
 
-        Raises InvalidInput if what is known was measured with another model, device or clock.
+        Raises InvalidInput if earlier records were measured with another model, device or clock.
         """
         for known in self.settings:
             if differences := known.differences(setting):
@@ -150,21 +152,18 @@ class Results:
         if setting not in self.settings:
             self.add(setting)
 
-    def scored(self, key: str, digest: str, method: str, options: str) -> Scored | None:
-        """What the method, with just these options, made of the answer, if that is known."""
-        found = self.scores.get((key, digest, method))
-        return found if found is not None and found.options == options else None
+    def scored(self, key: str, digest: str, method: str, options: str) -> ScoreRecord | None:
+        """The scores of the method with exactly these options for the answer, None if unknown."""
+        record = self.scores.get((key, digest, method))
+        return record if record is not None and record.options == options else None
 
-    def ablated(self, key: str, digest: str) -> dict[frozenset[int], Ablated]:
-        """All that is known of the answer's ablations."""
+    def ablated(self, key: str, digest: str) -> dict[frozenset[int], AblationRecord]:
+        """The known ablations of the answer, by the removed sources."""
         return self.ablations.get((key, digest), {})
 
-    def only(self, keys: Collection[str], methods: Mapping[str, str]) -> Results:
-        """The same with no other examples and methods, with just these options; not to add to.
-
-        Methods are in the order in which they are given here.
-        """
-        view = Results.__new__(Results)
+    def only(self, keys: Collection[str], methods: Mapping[str, str]) -> ResultStore:
+        """A read-only view of these examples and of these methods (options by name), in order."""
+        view = ResultStore.__new__(ResultStore)
         view.path = self.path
         view.answers = {key: one for key, one in self.answers.items() if key in keys}
         order = {method: place for place, method in enumerate(methods)}
@@ -177,25 +176,25 @@ class Results:
         return view
 
     def data_sets(self) -> list[str]:
-        """In the order in which they were first asked."""
+        """The names of the data sets, in the order of their first answers."""
         return list(dict.fromkeys(one.data_set for one in self.answers.values()))
 
     def methods(self) -> list[str]:
-        """In the order in which they were first run, or are wanted."""
+        """The names of the methods, in the order of their first scores, or of the view."""
         return list(dict.fromkeys(method for _, _, method in self.scores))
 
-    def of_method(self, method: str) -> dict[str, Scored]:
-        """By example, for the answers that are known."""
+    def of_method(self, method: str) -> dict[str, ScoreRecord]:
+        """The method's scores by example."""
         return {
-            answer.key: found
+            answer.key: record
             for answer in self.answers.values()
-            if (found := self.scores.get((answer.key, answer.digest, method))) is not None
+            if (record := self.scores.get((answer.key, answer.digest, method))) is not None
         }
 
     def _keep(self, record: Record) -> None:
-        if isinstance(record, Answered):
+        if isinstance(record, AnswerRecord):
             self.answers[record.key] = record
-        elif isinstance(record, Scored):
+        elif isinstance(record, ScoreRecord):
             self.scores[record.key, record.digest, record.method] = record
         elif isinstance(record, Setting):
             self.settings.append(record)
@@ -212,7 +211,7 @@ class Results:
             raise InvalidInput(f"{self.path} holds no results: {error}") from error
         for number, line in enumerate(lines, start=1):
             if line.startswith(_BEGINNING[: len(line) - 1]) and not line.rstrip().endswith("}"):
-                continue  # cut short, and perhaps appended to later
+                continue  # cut short
             record = _parsed(line)
             if record is None:
                 raise InvalidInput(

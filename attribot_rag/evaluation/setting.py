@@ -1,29 +1,43 @@
-"""Where and with what results were measured."""
+"""The setting of a run: model, weights, hardware, clock and versions."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import platform
+import time
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from attribot_rag.errors import InvalidInput
 from attribot_rag.evaluation.results import Setting
 from attribot_rag.language_model import LanguageModel
+
+CLOCKS = {"wall": time.perf_counter, "cpu": time.process_time}
+"""'wall' is the time that a user waits. 'cpu' is the processor time summed over threads, which
+other load on the machine does not change; it does not count a GPU."""
 
 _PACKAGES = ("attribot-rag", "torch", "transformers", "scikit-learn", "scipy")
 _SAMPLED = 16
 
 
+def check_clock(clock: str, device_type: str) -> None:
+    """Raises InvalidInput for an unknown clock, and for 'cpu' on another device."""
+    if clock not in CLOCKS:
+        raise InvalidInput(f"unknown clock {clock!r}; choose one of {', '.join(CLOCKS)}")
+    if clock == "cpu" and device_type != "cpu":
+        raise InvalidInput(f"clock 'cpu' does not count what {device_type} does; use 'wall'")
+
+
 def setting(language_model: LanguageModel, clock: str) -> Setting:
-    """That of a run that begins now."""
+    """The setting of a run of this process."""
     versions = ", ".join(f"{name} {version(name)}" for name in _PACKAGES)
     return Setting(
         model=f"{Path(language_model.name).name}, {str(language_model.dtype).split('.')[-1]}",
-        weights=fingerprint(language_model),
+        weights=model_digest(language_model),
         device=language_model.device.type,
         clock=clock,
         hardware=hardware(language_model.device),
@@ -31,10 +45,10 @@ def setting(language_model: LanguageModel, clock: str) -> Setting:
     )
 
 
-def fingerprint(language_model: LanguageModel) -> str:
-    """Tells checkpoints apart: of the configuration and some values of every parameter."""
+def model_digest(language_model: LanguageModel) -> str:
+    """A digest of the configuration and of some values of every parameter."""
     config = json.loads(language_model.model.config.to_json_string())
-    digest = hashlib.sha256(repr(_set(config)).encode())
+    digest = hashlib.sha256(repr(_without_unset(config)).encode())
     for name, parameter in language_model.model.named_parameters():
         if parameter.is_meta:  # on the disk, or on another device until it is needed
             continue
@@ -44,16 +58,16 @@ def fingerprint(language_model: LanguageModel) -> str:
     return digest.hexdigest()[:16]
 
 
-def _set(config: Any) -> Any:
-    """What a configuration sets: each release of transformers knows other options, unset here."""
+def _without_unset(config: Any) -> Any:
+    """The options that have a value: releases of transformers differ in the others."""
     if not isinstance(config, dict):
         return config
     names = sorted(name for name in config if config[name] and name != "transformers_version")
-    return {name: _set(config[name]) for name in names}
+    return {name: _without_unset(config[name]) for name in names}
 
 
 def hardware(device: torch.device | None = None) -> str:
-    """The GPU's name, or the processor's with the number of threads."""
+    """The name of the GPU, or the name of the processor with the number of threads."""
     if device is not None and device.type == "cuda":
         return torch.cuda.get_device_name(device)
     processor = platform.processor() or platform.machine()

@@ -1,4 +1,4 @@
-"""Results as a table for other tools."""
+"""The results as a table for other tools."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import Any
 
 from attribot_rag.evaluation.measures import COSTS, MEASURES, cases
 from attribot_rag.evaluation.noise import ABOVE_NOISE, DIFFERENCE, noise
-from attribot_rag.evaluation.results import Results
+from attribot_rag.evaluation.results import ResultStore
 
 
-def rows(results: Results) -> list[dict[str, Any]]:
-    """One for each answer and method, with all measures as columns."""
+def rows(results: ResultStore) -> list[dict[str, Any]]:
+    """A row for each answer and method, with all measures as columns."""
     measures = (*MEASURES, *ABOVE_NOISE, DIFFERENCE, *COSTS)
     return [
         {
@@ -20,7 +20,7 @@ def rows(results: Results) -> list[dict[str, Any]]:
             "num_sources": len(case.answered.documents),
             "num_outliers": len(case.outliers),
             "context_tokens": case.answered.context_tokens,
-            "agreement": case.found.agreement,
+            "agreement": case.scored.agreement,
             "noise": noise(case),
             **{measure.name: measure.of(case) for measure in measures},
         }
@@ -29,8 +29,8 @@ def rows(results: Results) -> list[dict[str, Any]]:
     ]
 
 
-def write_parquet(results: Results, path: Path) -> Path:
-    """The rows as Parquet."""
+def write_parquet(results: ResultStore, path: Path) -> Path:
+    """Write the rows as Parquet; the path."""
     import pyarrow
     from pyarrow import parquet
 

@@ -11,9 +11,9 @@ from support.tiny_models import byte_level
 
 from attribot_rag.cli import main
 from attribot_rag.errors import ScoringFailed
-from attribot_rag.evaluation.evaluating import Evaluation
-from attribot_rag.evaluation.grid import DEFAULT, methods, named
-from attribot_rag.evaluation.results import Results
+from attribot_rag.evaluation.experiment import Experiment
+from attribot_rag.evaluation.grid import DEFAULT, methods, select_methods
+from attribot_rag.evaluation.results import ResultStore
 from attribot_rag.methods import Masked
 
 LINE = {"question": "who closed it?", "documents": list(many_documents(4))}
@@ -82,7 +82,7 @@ def test_a_run_that_is_stopped_says_what_is_kept(
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(Evaluation, "run", interrupted)
+    monkeypatch.setattr(Experiment, "run", interrupted)
     assert evaluate(tiny_model, "--log", log, "--output", tmp_path / "found") == 130
     said = capsys.readouterr().err
     assert f"Stopped. {tmp_path / 'found' / 'results.jsonl'} keeps what was computed" in said
@@ -164,7 +164,7 @@ def test_what_is_wrong_with_a_log_is_told_and_the_rest_is_used(
     assert f"{log}: fields that are not read: response" in said
     text = (folder / "report.md").read_text()
     assert "1 of 2 answers given, not generated here." in text
-    assert set(Results(folder / "results.jsonl").answers) == {"mine/7", "mine/2"}
+    assert set(ResultStore(folder / "results.jsonl").answers) == {"mine/7", "mine/2"}
 
 
 def test_what_was_left_out_is_told_once_and_stands_in_the_report(
@@ -230,7 +230,7 @@ def test_what_a_log_holds_takes_no_effect_in_terminal_or_report(
     ],
 )
 def test_names_of_methods_and_families(given: list[str], said: list[str]) -> None:
-    assert named(given, methods()) == said
+    assert select_methods(given, methods()) == said
 
 
 def test_the_default_methods_are_known() -> None:

@@ -7,7 +7,7 @@ import pytest
 import torch
 from support.tiny_models import byte_level
 
-from attribot_rag.evaluation.grid import described, methods
+from attribot_rag.evaluation.grid import method_description, methods
 from attribot_rag.language_model import LanguageModel
 from attribot_rag.methods import Hierarchical, Masked, make_method
 
@@ -31,20 +31,22 @@ from attribot_rag.methods import Hierarchical, Masked, make_method
 def test_a_row_is_the_method_that_the_documentation_names(
     row: str, method: str, options: dict[str, Any]
 ) -> None:
-    assert described(methods(byte_level())[row]) == described(make_method(method, **options))
+    assert method_description(methods(byte_level())[row]) == method_description(
+        make_method(method, **options)
+    )
 
 
 def test_a_method_is_described_with_its_options() -> None:
-    assert described(Hierarchical(5)) != described(Hierarchical(3))
-    assert "Masked(recompute='question')" in described(Hierarchical(coarse=Masked()))
-    proxied = described(methods(byte_level())["proxy pruning, keep 3"])
+    assert method_description(Hierarchical(5)) != method_description(Hierarchical(3))
+    assert "Masked(recompute='question')" in method_description(Hierarchical(coarse=Masked()))
+    proxied = method_description(methods(byte_level())["proxy pruning, keep 3"])
     assert "parameters" in proxied
     trained = LanguageModel(copy.deepcopy(byte_level().model), byte_level().tokenizer)
     with torch.no_grad():
         next(trained.model.parameters()).add_(0.1)
-    assert described(methods(trained)["proxy pruning, keep 3"]) != proxied
+    assert method_description(methods(trained)["proxy pruning, keep 3"]) != proxied
     assert "object at" not in proxied
     assert (
-        len({described(one) for one in methods(byte_level()).values()})
+        len({method_description(one) for one in methods(byte_level()).values()})
         == len(methods(byte_level())) - 1
     )  # leave-one-out without a cache is the same method

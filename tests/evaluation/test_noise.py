@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from attribot_rag.evaluation.comparing import comparison
+from attribot_rag.evaluation.comparison import comparison
 from attribot_rag.evaluation.grid import CEILING, EXACT
-from attribot_rag.evaluation.measures import Case, cases
+from attribot_rag.evaluation.measures import MeasuredCase, cases
 from attribot_rag.evaluation.noise import (
     ABOVE_NOISE,
     DIFFERENCE,
@@ -18,7 +18,7 @@ from attribot_rag.evaluation.noise import (
 )
 from attribot_rag.evaluation.pareto import compared
 from attribot_rag.evaluation.report import report
-from attribot_rag.evaluation.results import Answered, Results, Scored
+from attribot_rag.evaluation.results import AnswerRecord, ResultStore, ScoreRecord
 from attribot_rag.evaluation.tables import rows
 
 BACKGROUND = [0.1, -0.1, 0.0, 0.05, -0.05, 0.1, -0.1, 0.0, 0.05, -0.05]
@@ -30,15 +30,15 @@ AUTO = [4.0, *[None] * 5, 5.0, *[None] * 5]
 MEASURES = {measure.name: measure for measure in (*ABOVE_NOISE, DIFFERENCE)}
 
 
-def made(path: Path, scores: dict[str, list[float | None]], count: int = 8) -> Results:
+def made(path: Path, scores: dict[str, list[float | None]], count: int = 8) -> ResultStore:
     """The same answer `count` times."""
-    results = Results(path)
+    results = ResultStore(path)
     for number in range(count):
         key = f"set/{number}"
         documents = [i // 4 for i in range(len(EXACT_SCORES))]
-        results.add(Answered(key, "q", "d", 300, 250, 9, documents, [0], 2.0))
+        results.add(AnswerRecord(key, "q", "d", 300, 250, 9, documents, [0], 2.0))
         for name, found in scores.items():
-            results.add(Scored(key, "d", name, name, found, 100, 1e9, 100, 1e9, 2.0))
+            results.add(ScoreRecord(key, "d", name, name, found, 100, 1e9, 100, 1e9, 2.0))
     return results
 
 
@@ -52,15 +52,15 @@ METHODS: dict[str, list[float | None]] = {
 
 
 @pytest.fixture
-def results(tmp_path: Path) -> Results:
+def results(tmp_path: Path) -> ResultStore:
     return made(tmp_path / "results.jsonl", METHODS)
 
 
-def case_of(results: Results, method: str) -> Case:
+def case_of(results: ResultStore, method: str) -> MeasuredCase:
     return next(cases(results, method))
 
 
-def test_the_noise_is_what_the_definitions_differ_by(results: Results) -> None:
+def test_the_noise_is_what_the_definitions_differ_by(results: ResultStore) -> None:
     case = case_of(results, "auto")
     assert noise(case) == pytest.approx((2.44 / 12) ** 0.5)
     assert DIFFERENCE.of(case_of(results, CEILING)) == noise(case)
@@ -69,7 +69,7 @@ def test_the_noise_is_what_the_definitions_differ_by(results: Results) -> None:
     assert DIFFERENCE.of(case_of(results, "similarity")) is None  # no nats
 
 
-def test_only_outliers_above_the_noise_are_wanted(results: Results) -> None:
+def test_only_outliers_above_the_noise_are_wanted(results: ResultStore) -> None:
     """Twice 0.451 is less than 1: both are. A little more noise, and one is."""
     case = case_of(results, "masked")
     assert case.outliers == {0, 1}
@@ -83,7 +83,7 @@ def test_only_outliers_above_the_noise_are_wanted(results: Results) -> None:
     assert MEASURES["mAP above noise"].of(similar) == pytest.approx(1 / 12)
 
 
-def test_an_answer_counts_where_its_best_is_above_the_noise(results: Results) -> None:
+def test_an_answer_counts_where_its_best_is_above_the_noise(results: ResultStore) -> None:
     case = case_of(results, "auto")
     assert is_clear(case)
     # Of the two that it scored, worth -0.05 and 5; possible are 5, and 5 + 1 + 0.1.
@@ -100,7 +100,7 @@ def test_an_answer_counts_where_its_best_is_above_the_noise(results: Results) ->
 
 
 def test_the_ceiling_is_in_the_report_only_if_it_was_computed(
-    results: Results, tmp_path: Path
+    results: ResultStore, tmp_path: Path
 ) -> None:
     without = made(
         tmp_path / "without.jsonl", {name: METHODS[name] for name in METHODS if name != CEILING}
@@ -121,7 +121,7 @@ def test_the_ceiling_is_in_the_report_only_if_it_was_computed(
     assert "| similarity | 8 | 0." not in said.split("difference from exact", 1)[1].split("\n\n")[0]
 
 
-def test_methods_are_told_apart_from_the_ceiling_where_their_map_is(results: Results) -> None:
+def test_methods_are_told_apart_from_the_ceiling_where_their_map_is(results: ResultStore) -> None:
     """The second definition ranks the outliers 1 and 12: mAP (1 + 2 / 12) / 2."""
     ceiling = (1 + 2 / 12) / 2
     said = report(results, "command", [])
@@ -130,27 +130,31 @@ def test_methods_are_told_apart_from_the_ceiling_where_their_map_is(results: Res
     assert "Not told apart from it: similarity (+0.000). Below it: auto (-0.250)." in said
 
 
-def test_few_answers_of_the_ceiling_are_said_to_be_few(results: Results, tmp_path: Path) -> None:
+def test_few_answers_of_the_ceiling_are_said_to_be_few(
+    results: ResultStore, tmp_path: Path
+) -> None:
     few = made(tmp_path / "few.jsonl", METHODS, count=5)
     assert "too few answers to tell a method's mAP" in report(few, "command", [])
     for number in (6, 7):
-        results.add(Answered(f"set/{number}", "q", "e", 300, 250, 9, [0] * 12, [0], 2.0))
+        results.add(AnswerRecord(f"set/{number}", "q", "e", 300, 250, 9, [0] * 12, [0], 2.0))
         for name in METHODS:
             if name != CEILING:
                 found = METHODS[name]
-                results.add(Scored(f"set/{number}", "e", name, name, found, 9, 1e9, 9, 1e9, 2.0))
+                results.add(
+                    ScoreRecord(f"set/{number}", "e", name, name, found, 9, 1e9, 9, 1e9, 2.0)
+                )
     said = report(results, "command", [])
     assert "over 6 of 8 answers" in said
     assert "| masked | 6 | 1.000 [1.000, 1.000] | 1.000" in said
 
 
-def test_the_ceiling_is_no_choice_between_methods(results: Results) -> None:
+def test_the_ceiling_is_no_choice_between_methods(results: ResultStore) -> None:
     assert CEILING not in compared(results, "set").points
     assert "few of the answers" not in report(results, "command", [])
 
 
 def test_the_comparison_and_the_table_have_the_new_measures(
-    results: Results, tmp_path: Path
+    results: ResultStore, tmp_path: Path
 ) -> None:
     other = made(tmp_path / "other.jsonl", METHODS | {"masked": [0.0, 2.0, *BACKGROUND]})
     said = comparison(results, other)

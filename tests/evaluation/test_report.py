@@ -8,26 +8,26 @@ from xml.etree import ElementTree
 import pyarrow.parquet
 import pytest
 
-from attribot_rag.evaluation.comparing import Change, compare, comparison
+from attribot_rag.evaluation.comparison import Change, compare, comparison
 from attribot_rag.evaluation.figures import draw, told_apart
 from attribot_rag.evaluation.grid import DEFAULT, EXACT, NAIVE, methods
 from attribot_rag.evaluation.measures import MEASURES, cases, summary
 from attribot_rag.evaluation.metrics import Estimate
 from attribot_rag.evaluation.pareto import compared
 from attribot_rag.evaluation.report import report
-from attribot_rag.evaluation.results import Ablated, Answered, Results, Scored
+from attribot_rag.evaluation.results import AblationRecord, AnswerRecord, ResultStore, ScoreRecord
 from attribot_rag.evaluation.tables import write_parquet
 
 
-def made(path: Path, noise: float, count: int = 8) -> Results:
+def made(path: Path, noise: float, count: int = 8) -> ResultStore:
     """Results in which 'auto' is exact up to some noise, and a baseline is mostly noise."""
     chooser = random.Random(0)
-    results = Results(path)
+    results = ResultStore(path)
     for number in range(count):
         key = f"set/{number}"
         exact = [round(chooser.gauss(0, 0.1), 4) for _ in range(12)]
         exact[number % 12] = 9.0
-        results.add(Answered(key, "q", "d", 300, 250, 9, [i // 4 for i in range(12)], [0], 2.0))
+        results.add(AnswerRecord(key, "q", "d", 300, 250, 9, [i // 4 for i in range(12)], [0], 2.0))
         for name, spread, seconds in (
             (EXACT, 0.0, 20.0),
             ("auto", noise, 2.0),
@@ -36,22 +36,22 @@ def made(path: Path, noise: float, count: int = 8) -> Results:
         ):
             found: list[float | None] = [one + chooser.gauss(0, spread) for one in exact]
             tokens = int(100 * seconds)
-            results.add(Scored(key, "d", name, name, found, tokens, 1e9, tokens, 1e9, seconds))
+            results.add(ScoreRecord(key, "d", name, name, found, tokens, 1e9, tokens, 1e9, seconds))
         results.add(
-            Scored(key, "d", NAIVE, NAIVE, [], 9000, 1e10, 9000, 1e10, 40.0, extrapolated=True)
+            ScoreRecord(key, "d", NAIVE, NAIVE, [], 9000, 1e10, 9000, 1e10, 40.0, extrapolated=True)
         )
         for document in range(3):
             group = list(range(4 * document, 4 * document + 4))
-            results.add(Ablated(key, "d", group, sum(exact[i] for i in group)))
+            results.add(AblationRecord(key, "d", group, sum(exact[i] for i in group)))
     return results
 
 
 @pytest.fixture
-def results(tmp_path: Path) -> Results:
+def results(tmp_path: Path) -> ResultStore:
     return made(tmp_path / "results.jsonl", 0.01)
 
 
-def test_what_the_report_says(results: Results, tmp_path: Path) -> None:
+def test_what_the_report_says(results: ResultStore, tmp_path: Path) -> None:
     text = report(results, "attribot-rag evaluate", [tmp_path / "scatter.svg"])
     assert "## set" in text
     assert "8 answers with exact scores, 8 of them with outliers." in text
@@ -69,21 +69,21 @@ def test_what_the_report_says(results: Results, tmp_path: Path) -> None:
 
 
 def test_the_drop_of_more_sources_than_were_scored_is_not_told(tmp_path: Path) -> None:
-    results = Results(tmp_path / "few.jsonl")
-    results.add(Answered("set/0", "q", "d", 300, 250, 9, [0] * 6, [0], 2.0))
+    results = ResultStore(tmp_path / "few.jsonl")
+    results.add(AnswerRecord("set/0", "q", "d", 300, 250, 9, [0] * 6, [0], 2.0))
     exact: list[float | None] = [6.0, 5.0, 4.0, 3.0, 2.0, 1.0]
     for name, scores in ((EXACT, exact), ("few", [*exact[:3], None, None, None])):
-        results.add(Scored("set/0", "d", name, name, scores, 1, 1.0, 1, 1.0, 0.0))
-    results.add(Ablated("set/0", "d", [0, 1, 2], 15.0))
+        results.add(ScoreRecord("set/0", "d", name, name, scores, 1, 1.0, 1, 1.0, 0.0))
+    results.add(AblationRecord("set/0", "d", [0, 1, 2], 15.0))
     (case,) = cases(results, "few")
     drops = {one.name: one.of(case) for one in MEASURES if "drop" in one.name}
     assert drops["top-3 drop, nats"] == 15.0
     assert drops["top-5 drop, nats"] is None
 
 
-def test_a_mean_over_fewer_answers_says_so(results: Results) -> None:
+def test_a_mean_over_fewer_answers_says_so(results: ResultStore) -> None:
     for number in range(8):
-        results.add(Ablated(f"set/{number}", "d", [number % 12], 9.0))
+        results.add(AblationRecord(f"set/{number}", "d", [number % 12], 9.0))
     few = results.of_method("auto")["set/0"]
     results.add(replace(few, scores=[None] * 12))
     said = report(results, "command", [])
@@ -97,18 +97,18 @@ def test_a_baseline_that_is_better_is_named(tmp_path: Path) -> None:
     for one in worse.values():
         exact = results.of_method(EXACT)[one.key].scores
         reverse: list[float | None] = [-(score or 0.0) for score in exact]
-        results.add(Scored(one.key, "d", "auto", "auto", reverse, 200, 1e9, 200, 1e9, 2.0))
+        results.add(ScoreRecord(one.key, "d", "auto", "auto", reverse, 200, 1e9, 200, 1e9, 2.0))
     assert "similarity beats auto (mAP" in report(results, "command", [])
 
 
 def test_without_exact_scores_there_is_nothing_to_compare_with(tmp_path: Path) -> None:
-    results = Results(tmp_path / "results.jsonl")
-    results.add(Answered("set/1", "q", "d", 50, 40, 5, [0, 0, 1], [2], None))
+    results = ResultStore(tmp_path / "results.jsonl")
+    results.add(AnswerRecord("set/1", "q", "d", 50, 40, 5, [0, 0, 1], [2], None))
     assert "nothing to compare with" in report(results, "command", [])
     assert draw(results, tmp_path) == []
 
 
-def test_means_are_over_the_answers_where_the_measure_says_something(results: Results) -> None:
+def test_means_are_over_the_answers_where_the_measure_says_something(results: ResultStore) -> None:
     held = list(cases(results, "auto"))
     found = summary(MEASURES[0], held)
     assert found is not None
@@ -124,7 +124,7 @@ def test_few_examples_show_no_difference(tmp_path: Path) -> None:
     assert "These are few answers: others may say otherwise." in report(few, "command", [])
 
 
-def test_seconds_of_two_clocks_are_not_compared(results: Results, tmp_path: Path) -> None:
+def test_seconds_of_two_clocks_are_not_compared(results: ResultStore, tmp_path: Path) -> None:
     other = made(tmp_path / "other.jsonl", 0.01)
     for one in list(other.scores.values()):
         other.add(replace(one, clock="cpu"))
@@ -135,7 +135,7 @@ def test_seconds_of_two_clocks_are_not_compared(results: Results, tmp_path: Path
 
 
 def test_that_seconds_are_not_compared_is_said_of_other_answers_too(
-    results: Results, tmp_path: Path
+    results: ResultStore, tmp_path: Path
 ) -> None:
     """Those of another model, say."""
     other = made(tmp_path / "other.jsonl", 0.01)
@@ -147,7 +147,7 @@ def test_that_seconds_are_not_compared_is_said_of_other_answers_too(
     assert "Seconds are not compared where" in comparison(results, other)
 
 
-def test_seconds_of_two_machines_are_not_mixed(results: Results, tmp_path: Path) -> None:
+def test_seconds_of_two_machines_are_not_mixed(results: ResultStore, tmp_path: Path) -> None:
     before = compared(results, "set").points
     for one in results.of_method("similarity").values():
         results.add(replace(one, seconds=900.0, hardware="another"))
@@ -168,7 +168,7 @@ def test_seconds_of_two_machines_are_not_mixed(results: Results, tmp_path: Path)
     assert "seconds" not in names
 
 
-def test_scores_count_wherever_they_were_timed(results: Results) -> None:
+def test_scores_count_wherever_they_were_timed(results: ResultStore) -> None:
     """The first answer was scored elsewhere, and by auto quite wrong."""
     for name in (EXACT, "auto", "similarity", "gradient norm"):
         found = results.of_method(name)["set/0"]
@@ -185,7 +185,7 @@ def test_scores_count_wherever_they_were_timed(results: Results) -> None:
     assert "over 8 answers that all have (seconds over the 7 on " in said
 
 
-def test_a_ratio_over_some_of_a_rows_answers_says_so(results: Results) -> None:
+def test_a_ratio_over_some_of_a_rows_answers_says_so(results: ResultStore) -> None:
     """Only one answer has a time without cache on the machine of the others."""
     for number in range(1, 8):
         found = results.of_method(NAIVE)[f"set/{number}"]
@@ -216,7 +216,7 @@ def test_an_interval_alone_shows_no_difference() -> None:
     assert Change("set", "auto", MEASURES[0], apart, 0.06).verdict == "no difference seen"
 
 
-def test_a_method_with_few_answers_does_not_narrow_the_comparison(results: Results) -> None:
+def test_a_method_with_few_answers_does_not_narrow_the_comparison(results: ResultStore) -> None:
     before = compared(results, "set").points
     few = results.of_method("auto")["set/0"]
     results.add(replace(few, method="new", options="new"))
@@ -226,7 +226,7 @@ def test_a_method_with_few_answers_does_not_narrow_the_comparison(results: Resul
     assert "on few of the answers: new." in said
 
 
-def test_the_comparison_says_what_may_mislead(results: Results, tmp_path: Path) -> None:
+def test_the_comparison_says_what_may_mislead(results: ResultStore, tmp_path: Path) -> None:
     other = made(tmp_path / "other.jsonl", 80.0)
     other.add(replace(other.answers["set/0"], question="another"))
     said = comparison(results, other)
@@ -234,7 +234,7 @@ def test_the_comparison_says_what_may_mislead(results: Results, tmp_path: Path) 
     assert "may look different by chance alone" in said
 
 
-def test_the_comparison_finds_what_changed(results: Results, tmp_path: Path) -> None:
+def test_the_comparison_finds_what_changed(results: ResultStore, tmp_path: Path) -> None:
     worse = made(tmp_path / "worse.jsonl", 30.0)
     verdicts = {(one.method, one.measure.name): one.verdict for one in compare(results, worse)}
     assert verdicts["auto", "Pearson"] == "worse"
@@ -245,7 +245,7 @@ def test_the_comparison_finds_what_changed(results: Results, tmp_path: Path) -> 
     assert "| set | auto | Pearson | 8 | -" in comparison(results, worse)
 
 
-def test_figures_are_well_formed_and_labelled(results: Results, tmp_path: Path) -> None:
+def test_figures_are_well_formed_and_labelled(results: ResultStore, tmp_path: Path) -> None:
     paths = draw(results, tmp_path)
     assert [path.name for path in paths] == [
         "faithfulness_and_time.svg",
@@ -265,19 +265,21 @@ def test_figures_are_well_formed_and_labelled(results: Results, tmp_path: Path) 
         assert all(one[1:3] == one[3:5] == one[5:7] for one in colours if len(one) == 7)
 
 
-def test_methods_are_compared_over_the_answers_that_all_have(results: Results) -> None:
+def test_methods_are_compared_over_the_answers_that_all_have(results: ResultStore) -> None:
     before = compared(results, "set").points
     exact = results.of_method(EXACT)["set/0"].scores
     key = "set/extra"
-    results.add(Answered(key, "q", "d", 300, 250, 9, [i // 4 for i in range(12)], [0], 2.0))
+    results.add(AnswerRecord(key, "q", "d", 300, 250, 9, [i // 4 for i in range(12)], [0], 2.0))
     for name in (EXACT, "auto"):
         worst: list[float | None] = [-(score or 0.0) for score in exact]
         found = exact if name == EXACT else worst
-        results.add(Scored(key, "d", name, name, found, 9, 1e9, 9, 1e9, 500.0))
+        results.add(ScoreRecord(key, "d", name, name, found, 9, 1e9, 9, 1e9, 500.0))
     assert compared(results, "set").points == before
 
 
-def test_the_table_has_a_row_for_each_answer_and_method(results: Results, tmp_path: Path) -> None:
+def test_the_table_has_a_row_for_each_answer_and_method(
+    results: ResultStore, tmp_path: Path
+) -> None:
     path = write_parquet(results, tmp_path / "results.parquet")
     rows = pyarrow.parquet.read_table(path).to_pylist()
     assert len(rows) == 8 * 5

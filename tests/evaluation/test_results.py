@@ -7,17 +7,17 @@ from pathlib import Path
 import pytest
 
 from attribot_rag.errors import InvalidInput
-from attribot_rag.evaluation.results import Ablated, Answered, Results, Scored
+from attribot_rag.evaluation.results import AblationRecord, AnswerRecord, ResultStore, ScoreRecord
 
-ANSWERED = Answered("set/1", "q", "d", 50, 40, 5, [0, 0, 1], [2], 0.5)
-SCORED = Scored("set/1", "d", "auto", "Auto()", [1.0, None, 2.0], 9, 1e3, 8.0, 9e2, 0.25)
-ABLATED = Ablated("set/1", "d", [0, 2], 3.5)
+ANSWERED = AnswerRecord("set/1", "q", "d", 50, 40, 5, [0, 0, 1], [2], 0.5)
+SCORED = ScoreRecord("set/1", "d", "auto", "Auto()", [1.0, None, 2.0], 9, 1e3, 8.0, 9e2, 0.25)
+ABLATED = AblationRecord("set/1", "d", [0, 2], 3.5)
 
 
 def test_what_was_added_is_read_again(tmp_path: Path) -> None:
     path = tmp_path / "deep" / "results.jsonl"
-    Results(path).add(ANSWERED, SCORED, ABLATED)
-    again = Results(path)
+    ResultStore(path).add(ANSWERED, SCORED, ABLATED)
+    again = ResultStore(path)
     assert again.answers == {"set/1": ANSWERED}
     assert again.scored("set/1", "d", "auto", "Auto()") == SCORED
     assert again.ablated("set/1", "d") == {frozenset({0, 2}): ABLATED}
@@ -26,7 +26,7 @@ def test_what_was_added_is_read_again(tmp_path: Path) -> None:
 
 
 def test_what_is_wanted_is_in_the_order_in_which_it_is_named(tmp_path: Path) -> None:
-    results = Results(tmp_path / "results.jsonl")
+    results = ResultStore(tmp_path / "results.jsonl")
     later = replace(SCORED, method="masked", options="Masked()")
     results.add(ANSWERED, SCORED, later)
     wanted = {"masked": "Masked()", "auto": SCORED.options}
@@ -35,25 +35,25 @@ def test_what_is_wanted_is_in_the_order_in_which_it_is_named(tmp_path: Path) -> 
 
 
 def test_other_options_or_another_answer_are_not_taken_for_the_same(tmp_path: Path) -> None:
-    results = Results(tmp_path / "results.jsonl")
+    results = ResultStore(tmp_path / "results.jsonl")
     results.add(ANSWERED, SCORED)
     assert results.scored("set/1", "d", "auto", "Auto(rescore=3)") is None
-    results.add(Answered("set/1", "q", "other", 50, 40, 6, [0, 0, 1], [2], 0.5))
+    results.add(AnswerRecord("set/1", "q", "other", 50, 40, 6, [0, 0, 1], [2], 0.5))
     assert results.of_method("auto") == {}
 
 
 @pytest.mark.parametrize("length", [1, 5, 20, 60, -2])
 def test_a_line_that_was_cut_short_is_left_out(tmp_path: Path, length: int) -> None:
     path = tmp_path / "results.jsonl"
-    Results(path).add(ANSWERED, SCORED)
+    ResultStore(path).add(ANSWERED, SCORED)
     whole = path.read_bytes()
     first = whole.index(b"\n") + 1
     path.write_bytes(whole[:first] + whole[first:][:length])
-    results = Results(path)
+    results = ResultStore(path)
     assert results.answers == {"set/1": ANSWERED}
     assert results.methods() == []
     results.add(SCORED, ABLATED)
-    again = Results(path)
+    again = ResultStore(path)
     assert again.methods() == ["auto"]
     assert again.ablated("set/1", "d") == {frozenset({0, 2}): ABLATED}
 
@@ -65,4 +65,4 @@ def test_a_file_of_something_else_is_refused(tmp_path: Path, line: str) -> None:
     path = tmp_path / "notes.txt"
     path.write_text(f"{line}\n")
     with pytest.raises(InvalidInput, match=r"notes\.txt:1 is no result"):
-        Results(path)
+        ResultStore(path)

@@ -10,9 +10,9 @@ import torch
 from support.tiny_models import byte_level
 
 from attribot_rag.errors import InvalidInput
-from attribot_rag.evaluation.evaluating import Evaluation, EvaluationOptions
-from attribot_rag.evaluation.results import Results
-from attribot_rag.evaluation.setting import fingerprint, setting
+from attribot_rag.evaluation.experiment import Experiment, ExperimentOptions
+from attribot_rag.evaluation.results import ResultStore
+from attribot_rag.evaluation.setting import model_digest, setting
 from attribot_rag.language_model import LanguageModel
 
 
@@ -27,8 +27,8 @@ def fine_tuned() -> LanguageModel:
 
 
 def test_checkpoints_are_told_apart() -> None:
-    assert fingerprint(byte_level()) == fingerprint(byte_level())
-    assert fingerprint(byte_level()) != fingerprint(fine_tuned())
+    assert model_digest(byte_level()) == model_digest(byte_level())
+    assert model_digest(byte_level()) != model_digest(fine_tuned())
 
 
 def configured(**changed: Any) -> LanguageModel:
@@ -39,13 +39,13 @@ def configured(**changed: Any) -> LanguageModel:
 
 def test_another_release_of_transformers_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
     """It tells its version in the configuration, and has options that the other had not."""
-    before = fingerprint(byte_level())
+    before = model_digest(byte_level())
     monkeypatch.setattr("transformers.configuration_utils.__version__", "99.0")
     newer = configured(an_option=None, another=False)
     assert '"transformers_version": "99.0"' in newer.model.config.to_json_string()
-    assert fingerprint(newer) == before
+    assert model_digest(newer) == before
     scaled = {"rope_type": "linear", "rope_theta": 10000.0, "factor": 2.0}
-    assert fingerprint(configured(rope_parameters=scaled)) != before
+    assert model_digest(configured(rope_parameters=scaled)) != before
 
 
 @pytest.mark.parametrize(
@@ -56,9 +56,9 @@ def test_results_of_another_model_or_clock_are_refused(
     language_model: LanguageModel, clock: str, said: str, tmp_path: Path
 ) -> None:
     path = tmp_path / "results.jsonl"
-    Evaluation(byte_level(), {}, Results(path), EvaluationOptions())
+    Experiment(byte_level(), {}, ResultStore(path), ExperimentOptions())
     with pytest.raises(InvalidInput, match=f"{said}.*pass another --output"):
-        Evaluation(language_model, {}, Results(path), EvaluationOptions(clock=clock))
+        Experiment(language_model, {}, ResultStore(path), ExperimentOptions(clock=clock))
 
 
 def test_another_machine_goes_on_and_both_are_kept(tmp_path: Path) -> None:
@@ -66,5 +66,5 @@ def test_another_machine_goes_on_and_both_are_kept(tmp_path: Path) -> None:
     here = setting(byte_level(), "wall")
     there = replace(here, hardware="64 threads of another")
     for one in (here, there, here):
-        Results(path).begin(one)
-    assert Results(path).settings == [here, there]
+        ResultStore(path).begin(one)
+    assert ResultStore(path).settings == [here, there]

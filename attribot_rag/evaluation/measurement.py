@@ -1,4 +1,4 @@
-"""Methods on one answer, against a clock."""
+"""Scores, tokens, FLOPs and seconds of methods on an answer."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from dataclasses import replace
 
 from attribot_rag.context import Ablation
 from attribot_rag.errors import ScoringOutOfMemory
-from attribot_rag.evaluation.answering import Answer
-from attribot_rag.evaluation.clock import CLOCKS
-from attribot_rag.evaluation.grid import NAIVE, described
-from attribot_rag.evaluation.remembering import RememberingScorer
-from attribot_rag.evaluation.results import Answered, Scored
+from attribot_rag.evaluation.cached_scorer import CachedScorer
+from attribot_rag.evaluation.generation import GeneratedAnswer
+from attribot_rag.evaluation.grid import NAIVE, method_description
+from attribot_rag.evaluation.results import AnswerRecord, ScoreRecord
+from attribot_rag.evaluation.setting import CLOCKS
 from attribot_rag.language_model import LanguageModel
 from attribot_rag.methods import Method
 from attribot_rag.methods.baselines import ContextCite
@@ -21,13 +21,13 @@ _NUM_NAIVE_ROWS = 3
 _DECIMALS = 4
 
 
-class Measuring:
-    """What methods make of one answer, and what they take for it."""
+class Measurement:
+    """Measures methods on an answer by the `clock`; ContextCite's samplings share ablations."""
 
     def __init__(
         self,
-        answered: Answer,
-        record: Answered,
+        answered: GeneratedAnswer,
+        record: AnswerRecord,
         language_model: LanguageModel,
         models: ScoringModels,
         clock: str = "wall",
@@ -39,7 +39,8 @@ class Measuring:
         self._clock = clock
         self._samples: dict[ContextCite, _Sample] = {}
 
-    def run(self, name: str, method: Method) -> Scored:
+    def run(self, name: str, method: Method) -> ScoreRecord:
+        """Score the answer by the method; raises ScoringOutOfMemory if it does not fit."""
         if name == NAIVE:
             return self._naive(method)
         if isinstance(method, ContextCite):
@@ -47,10 +48,12 @@ class Measuring:
         return self._measured(name, method, self.scorer())
 
     def scorer(self, implementation: str = "auto") -> Scorer:
-        """A new one, that has read nothing yet."""
+        """A new scorer of the answer, with nothing read yet."""
         return self._answered.scorer(self._language_model, self._models, implementation)
 
-    def _measured(self, name: str, method: Method, scorer: Scorer, already: float = 0.0) -> Scored:
+    def _measured(
+        self, name: str, method: Method, scorer: Scorer, already: float = 0.0
+    ) -> ScoreRecord:
         now = CLOCKS[self._clock]
         started = now()
         scores = method.run(scorer)
@@ -59,11 +62,11 @@ class Measuring:
             raise ScoringOutOfMemory(f"{name}: it does not fit into memory")
         expected = method.cost(Workload.of(scorer))
         usages = [usage for _, usage in scorer.session.usages]
-        return Scored(
+        return ScoreRecord(
             key=self.record.key,
             digest=self.record.digest,
             method=name,
-            options=described(method),
+            options=method_description(method),
             scores=[None if one is None else round(one, _DECIMALS) for one in scores.totals],
             tokens=sum(usage.tokens for usage in usages),
             flops=sum(usage.flops for usage in usages),
@@ -74,24 +77,21 @@ class Measuring:
             agreement=scores.agreement,
         )
 
-    def _sampled(self, name: str, method: ContextCite) -> Scored:
-        """ContextCite, whose first ablations are the same however many follow.
-
-        So the ablations of fewer, with their tokens and their time, are a part of those of more.
-        """
+    def _sampled(self, name: str, method: ContextCite) -> ScoreRecord:
+        """ContextCite: a larger sample begins with a smaller sample, and includes its cost."""
         sampling = replace(method, num_ablations=ContextCite.num_ablations)
         sample = self._samples.get(sampling)
         if sample is None or sample.num_ablations > method.num_ablations:
-            scorer = self._answered.scorer(self._language_model, self._models, of=RememberingScorer)
+            scorer = self._answered.scorer(self._language_model, self._models, of=CachedScorer)
             sample = self._samples[sampling] = _Sample(scorer)
-        found = self._measured(name, method, sample.scorer, sample.seconds)
-        sample.num_ablations, sample.seconds = method.num_ablations, found.seconds
-        return found
+        record = self._measured(name, method, sample.scorer, sample.seconds)
+        sample.num_ablations, sample.seconds = method.num_ablations, record.seconds
+        return record
 
-    def _naive(self, method: Method) -> Scored:
-        """What leave-one-out takes without a cache, by a few rows spread over the prompt.
+    def _naive(self, method: Method) -> ScoreRecord:
+        """The cost of leave-one-out without a cache, extrapolated from rows spread over the prompt.
 
-        Its head is on the response only. Its scores are those of exact leave-one-out.
+        Logits are computed for the response only. There are no scores: they are the exact ones.
         """
         scorer = self.scorer("reference")
         count = len(scorer.units)
@@ -104,11 +104,11 @@ class Measuring:
         workload = Workload.of(scorer)
         row = workload.prompt_tokens + workload.response_tokens
         expected = workload.cost((workload.num_sources + 1) * row)
-        return Scored(
+        return ScoreRecord(
             key=self.record.key,
             digest=self.record.digest,
             method=NAIVE,
-            options=described(method),
+            options=method_description(method),
             scores=[],
             tokens=round(scorer.usage.tokens * share),
             flops=scorer.usage.flops * share,
@@ -121,7 +121,7 @@ class Measuring:
 
 
 class _Sample:
-    """A sampling as far as it has been scored."""
+    """A scorer with the ablations of a sampling, and their cost so far."""
 
     def __init__(self, scorer: Scorer) -> None:
         self.scorer = scorer

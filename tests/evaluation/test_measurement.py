@@ -9,11 +9,11 @@ from support.tiny_models import byte_level
 
 from attribot_rag.context import Ablation
 from attribot_rag.errors import InvalidInput
-from attribot_rag.evaluation.answering import Answer, answer, ask
-from attribot_rag.evaluation.clock import check_clock
-from attribot_rag.evaluation.evaluating import _record
-from attribot_rag.evaluation.measuring import Measuring
-from attribot_rag.evaluation.remembering import RememberingScorer
+from attribot_rag.evaluation.cached_scorer import CachedScorer
+from attribot_rag.evaluation.experiment import _record
+from attribot_rag.evaluation.generation import GeneratedAnswer, answer_question, prepare
+from attribot_rag.evaluation.measurement import Measurement
+from attribot_rag.evaluation.setting import check_clock
 from attribot_rag.language_model import LanguageModel
 from attribot_rag.methods import LeaveOneOut, Masked
 from attribot_rag.methods.baselines import ContextCite
@@ -26,20 +26,24 @@ def language_model() -> LanguageModel:
 
 
 @pytest.fixture(scope="module")
-def answered(language_model: LanguageModel) -> Answer:
-    found = answer(ask(EXAMPLES[2], language_model, OPTIONS.asking), language_model)
+def answered(language_model: LanguageModel) -> GeneratedAnswer:
+    found = answer_question(
+        prepare(EXAMPLES[2], language_model, OPTIONS.generation), language_model
+    )
     assert found is not None
     return found
 
 
-def measuring(answered: Answer, language_model: LanguageModel, clock: str = "wall") -> Measuring:
+def measuring(
+    answered: GeneratedAnswer, language_model: LanguageModel, clock: str = "wall"
+) -> Measurement:
     record = _record(answered, language_model)
     models = ScoringModels(language_model.model)
-    return Measuring(answered, record, language_model, models, clock)
+    return Measurement(answered, record, language_model, models, clock)
 
 
 def test_shared_ablations_give_what_separate_ones_do(
-    answered: Answer, language_model: LanguageModel
+    answered: GeneratedAnswer, language_model: LanguageModel
 ) -> None:
     together = measuring(answered, language_model)
     for count in (4, 12, 12, 8, 16):
@@ -53,10 +57,10 @@ def test_shared_ablations_give_what_separate_ones_do(
 
 
 def test_what_is_remembered_is_of_one_prompt_only(
-    answered: Answer, language_model: LanguageModel
+    answered: GeneratedAnswer, language_model: LanguageModel
 ) -> None:
     models = ScoringModels(language_model.model)
-    remembering = answered.scorer(language_model, models, of=RememberingScorer)
+    remembering = answered.scorer(language_model, models, of=CachedScorer)
     one = Ablation.of(0)
     remembering.score([one])
     rebased = remembering.rebased([0, 1])
@@ -67,7 +71,7 @@ def test_what_is_remembered_is_of_one_prompt_only(
 
 
 def test_more_ablations_take_the_time_of_fewer_too(
-    answered: Answer, language_model: LanguageModel
+    answered: GeneratedAnswer, language_model: LanguageModel
 ) -> None:
     together = measuring(answered, language_model)
     few, more = (together.run(f"{count}", ContextCite(count)) for count in (4, 64))
@@ -75,7 +79,9 @@ def test_more_ablations_take_the_time_of_fewer_too(
     assert few.tokens < more.tokens
 
 
-def test_another_sampling_shares_nothing(answered: Answer, language_model: LanguageModel) -> None:
+def test_another_sampling_shares_nothing(
+    answered: GeneratedAnswer, language_model: LanguageModel
+) -> None:
     together = measuring(answered, language_model)
     for method in (ContextCite(8), ContextCite(8, seed=1), ContextCite(8, keep=0.8)):
         alone = measuring(answered, language_model).run("one", method)
@@ -83,10 +89,10 @@ def test_another_sampling_shares_nothing(answered: Answer, language_model: Langu
 
 
 def test_a_remembered_ablation_costs_nothing_and_stays_the_same(
-    answered: Answer, language_model: LanguageModel
+    answered: GeneratedAnswer, language_model: LanguageModel
 ) -> None:
     models = ScoringModels(language_model.model)
-    scorer = answered.scorer(language_model, models, of=RememberingScorer)
+    scorer = answered.scorer(language_model, models, of=CachedScorer)
     plain = answered.scorer(language_model, models)
     ablations = [Ablation.of(0), Ablation.of(1, 2), Ablation.of(0)]
     first = scorer.score(ablations)
@@ -100,11 +106,9 @@ def test_a_remembered_ablation_costs_nothing_and_stays_the_same(
 
 
 def test_masked_ablations_are_never_taken_for_exact_ones(
-    answered: Answer, language_model: LanguageModel
+    answered: GeneratedAnswer, language_model: LanguageModel
 ) -> None:
-    scorer = answered.scorer(
-        language_model, ScoringModels(language_model.model), of=RememberingScorer
-    )
+    scorer = answered.scorer(language_model, ScoringModels(language_model.model), of=CachedScorer)
     exact = scorer.score([Ablation.of(0)])
     masked = scorer.score([Ablation.of(0)], recompute="question")
     assert np.abs(exact.ablated - masked.ablated).max() > 1e-6
@@ -112,7 +116,7 @@ def test_masked_ablations_are_never_taken_for_exact_ones(
 
 
 def test_the_processor_s_clock_does_not_count_waiting(
-    answered: Answer, language_model: LanguageModel
+    answered: GeneratedAnswer, language_model: LanguageModel
 ) -> None:
     class Waiting(LeaveOneOut):
         def run(self, scorer):  # type: ignore[no-untyped-def]
@@ -135,8 +139,10 @@ def test_a_clock_that_cannot_see_the_device_is_refused() -> None:
         check_clock("sun", "cpu")
 
 
-def test_a_clock_is_kept_with_every_figure(answered: Answer, language_model: LanguageModel) -> None:
-    on_processor = answer(answered.question, language_model, "cpu")
+def test_a_clock_is_kept_with_every_figure(
+    answered: GeneratedAnswer, language_model: LanguageModel
+) -> None:
+    on_processor = answer_question(answered.question, language_model, "cpu")
     assert on_processor is not None
     assert _record(on_processor, language_model).clock == "cpu"
     assert measuring(answered, language_model, "cpu").run("masked", Masked()).clock == "cpu"

@@ -1,4 +1,4 @@
-"""What got better or worse between two results."""
+"""The differences between two results, with tests of their significance."""
 
 from __future__ import annotations
 
@@ -8,20 +8,26 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import stats
 
-from attribot_rag.evaluation.measures import COSTS, MEASURES, Case, Measure, cases, same_timing
+from attribot_rag.evaluation.measures import (
+    COSTS,
+    MEASURES,
+    Measure,
+    MeasuredCase,
+    cases,
+    same_timing,
+)
 from attribot_rag.evaluation.metrics import Estimate, estimate
 from attribot_rag.evaluation.noise import ABOVE_NOISE, DIFFERENCE
-from attribot_rag.evaluation.results import Results
+from attribot_rag.evaluation.results import ResultStore
 
 
 @dataclass(frozen=True)
 class Change:
-    """The mean of the second's value less the first's, over the examples that both have.
+    """The mean of the second value less the first, over the examples in both results.
 
-    `p_value` is that of the test whether signs are as good as random, over all their patterns for
-    up to eleven examples and over 4,095 of them for more; for fewer than six it is never small.
-    `verdict` is 'better' or 'worse' if it is below 0.05, and the interval excludes 0, or else
-    'no difference seen'.
+    `p_value` is that of a sign-flip permutation test: exact for up to eleven examples, with 4,095
+    permutations for more; for fewer than six examples it is never small. `verdict` is 'better' or
+    'worse' if it is below 0.05 and the interval excludes 0, otherwise 'no difference seen'.
     """
 
     data_set: str
@@ -38,11 +44,11 @@ class Change:
         return "better" if (low > 0) == (self.measure.better > 0) else "worse"
 
 
-def compare(first: Results, second: Results) -> Iterator[Change]:
-    """By data set, method and measure; only what both have."""
+def compare(first: ResultStore, second: ResultStore) -> Iterator[Change]:
+    """The changes by method, data set and measure, over the examples in both results."""
     for method in second.methods():
-        before = {one.answered.key: one for one in cases(first, method)}
-        after = {one.answered.key: one for one in cases(second, method)}
+        before = {case.answered.key: case for case in cases(first, method)}
+        after = {case.answered.key: case for case in cases(second, method)}
         shared = [key for key in after if key in before]
         for data_set in dict.fromkeys(after[key].answered.data_set for key in shared):
             pairs = [
@@ -57,18 +63,18 @@ def compare(first: Results, second: Results) -> Iterator[Change]:
 
 
 def changed(
-    data_set: str, method: str, measure: Measure, pairs: Iterable[tuple[Case, Case]]
+    data_set: str, method: str, measure: Measure, pairs: Iterable[tuple[MeasuredCase, MeasuredCase]]
 ) -> Change | None:
-    """Between the first and the second of each pair; None where the measure says nothing."""
+    """The change between the cases of each pair; None where the measure is undefined."""
     differences = [_difference(measure, *pair) for pair in pairs]
     difference = estimate(differences)
     if difference is None:
         return None
-    p_value = _p_value([one for one in differences if one is not None])
+    p_value = _p_value([value for value in differences if value is not None])
     return Change(data_set, method, measure, difference, p_value)
 
 
-def comparison(first: Results, second: Results) -> str:
+def comparison(first: ResultStore, second: ResultStore) -> str:
     """A Markdown table of the changes."""
     changes = list(compare(first, second))
     if not changes:
@@ -76,14 +82,15 @@ def comparison(first: Results, second: Results) -> str:
     lines = [*_warnings(first, second), *_chance(changes)]
     lines += [""] * bool(lines)
     lines += ["| data | method | measure | answers | second less first | |", "|---" * 6 + "|"]
-    for one in changes:
-        difference = format(one.difference, one.measure.form)
-        cells = [one.data_set, one.method, one.measure.name, str(one.difference.count)]
-        lines.append(f"| {' | '.join([*cells, difference, one.verdict])} |")
+    for change in changes:
+        difference = format(change.difference, change.measure.form)
+        count = str(change.difference.count)
+        cells = [change.data_set, change.method, change.measure.name, count, difference]
+        lines.append(f"| {' | '.join([*cells, change.verdict])} |")
     return "\n".join(lines) + "\n"
 
 
-def _warnings(first: Results, second: Results) -> Iterator[str]:
+def _warnings(first: ResultStore, second: ResultStore) -> Iterator[str]:
     shared = [key for key in second.answers if key in first.answers]
     other = sum(first.answers[key].question != second.answers[key].question for key in shared)
     if other:
@@ -93,9 +100,9 @@ def _warnings(first: Results, second: Results) -> Iterator[str]:
         )
     timed = [(first.of_method(method), second.of_method(method)) for method in second.methods()]
     elsewhere = any(
-        not same_timing(before[key], one)
+        not same_timing(before[key], record)
         for before, after in timed
-        for key, one in after.items()
+        for key, record in after.items()
         if key in before
     )
     if elsewhere:
@@ -103,22 +110,22 @@ def _warnings(first: Results, second: Results) -> Iterator[str]:
 
 
 def _chance(changes: list[Change]) -> Iterator[str]:
-    """Only where there are enough examples for a difference to be seen at all."""
-    seen = sum(one.difference.low is not None for one in changes)
-    if seen >= 20:
-        yield f"Of {seen} comparisons, some {seen / 20:.0f} may look different by chance alone."
+    """A warning, if there are many comparisons with enough examples."""
+    count = sum(change.difference.low is not None for change in changes)
+    if count >= 20:
+        yield f"Of {count} comparisons, some {count / 20:.0f} may look different by chance alone."
 
 
-def _difference(measure: Measure, before: Case, after: Case) -> float | None:
-    """None where it says nothing, as of seconds by two clocks or on two machines."""
-    if measure.timed and not same_timing(before.found, after.found):
+def _difference(measure: Measure, before: MeasuredCase, after: MeasuredCase) -> float | None:
+    """None where it is undefined, as of seconds by two clocks or on two machines."""
+    if measure.timed and not same_timing(before.scored, after.scored):
         return None
     old, new = measure.of(before), measure.of(after)
     return None if old is None or new is None else new - old
 
 
 def _p_value(differences: list[float]) -> float:
-    """How often their mean would be as far from 0 if the signs were thrown (Fisher, 1935)."""
+    """The p-value of their mean under random signs (Fisher, 1935)."""
     if len(differences) < 2 or not any(differences):
         return 1.0
     return float(

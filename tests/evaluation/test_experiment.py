@@ -19,12 +19,12 @@ from support.tiny_models import byte_level
 from attribot_rag.context import Document, DocumentSpan
 from attribot_rag.errors import ContextTooLong, UnsupportedModel
 from attribot_rag.evaluation.ablations import random_ablations
-from attribot_rag.evaluation.answering import AskingOptions
-from attribot_rag.evaluation.evaluating import Evaluation, EvaluationOptions, Outcome
 from attribot_rag.evaluation.example import Example
+from attribot_rag.evaluation.experiment import Experiment, ExperimentOptions, ExperimentOutcome
+from attribot_rag.evaluation.generation import GenerationOptions
 from attribot_rag.evaluation.grid import EXACT, NAIVE
 from attribot_rag.evaluation.measures import cases, group_correlation
-from attribot_rag.evaluation.results import Ablated, Results
+from attribot_rag.evaluation.results import AblationRecord, ResultStore
 from attribot_rag.language_model import LanguageModel
 from attribot_rag.methods import Auto, LeaveOneOut, Masked, Method
 from attribot_rag.methods.base import Scores
@@ -32,7 +32,7 @@ from attribot_rag.methods.baselines import ContextCite
 from attribot_rag.methods.baselines.whole_response import whole_response
 from attribot_rag.scoring import Scorer
 
-OPTIONS = EvaluationOptions(asking=AskingOptions(max_new_tokens=6), num_random=6)
+OPTIONS = ExperimentOptions(generation=GenerationOptions(max_new_tokens=6), num_random=6)
 EXAMPLES = [
     Example(
         key=f"tiny/{number}",
@@ -52,9 +52,9 @@ METHODS: dict[str, Method] = {
 
 
 def evaluate(
-    path: Path, options: EvaluationOptions = OPTIONS, language_model: LanguageModel | None = None
-) -> Outcome:
-    evaluation = Evaluation(language_model or byte_level(), METHODS, Results(path), options)
+    path: Path, options: ExperimentOptions = OPTIONS, language_model: LanguageModel | None = None
+) -> ExperimentOutcome:
+    evaluation = Experiment(language_model or byte_level(), METHODS, ResultStore(path), options)
     return evaluation.run(EXAMPLES)
 
 
@@ -62,12 +62,12 @@ def evaluate(
 def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("evaluation") / "results.jsonl"
     outcome = evaluate(path)
-    assert outcome == Outcome(keys=[one.key for one in EXAMPLES])
+    assert outcome == ExperimentOutcome(keys=[one.key for one in EXAMPLES])
     return path
 
 
 def test_every_method_has_a_result_for_every_example(path: Path) -> None:
-    results = Results(path)
+    results = ResultStore(path)
     assert list(results.answers) == [one.key for one in EXAMPLES]
     for name in METHODS:
         assert len(results.of_method(name)) == len(EXAMPLES)
@@ -86,7 +86,7 @@ def test_no_text_is_kept(path: Path) -> None:
 
 
 def test_the_naive_cost_is_what_leave_one_out_takes_without_a_cache(path: Path) -> None:
-    results = Results(path)
+    results = ResultStore(path)
     for key, naive in results.of_method(NAIVE).items():
         answered = results.answers[key]
         row = answered.prompt_tokens + answered.response_tokens - 1
@@ -96,7 +96,7 @@ def test_the_naive_cost_is_what_leave_one_out_takes_without_a_cache(path: Path) 
 
 
 def test_ablations_are_exact_scores(path: Path) -> None:
-    results = Results(path)
+    results = ResultStore(path)
     for case in cases(results, EXACT):
         single = [one for one in case.ablations if len(one) == 1]
         for removed in single:
@@ -113,13 +113,13 @@ def test_what_was_drawn_at_random_does_not_depend_on_what_else_is_known(
     """Of few sources, any subset may have been asked for by some method."""
     copied = tmp_path / "results.jsonl"
     copied.write_bytes(path.read_bytes())
-    results = Results(copied)
+    results = ResultStore(copied)
     before = {case.answered.key: case.random for case in cases(results, EXACT)}
     for case in cases(results, EXACT):
         key, digest = case.answered.key, case.answered.digest
         more = [one for one in random_ablations(case.answered, 60) if one not in case.ablations]
         assert more
-        results.add(*(Ablated(key, digest, sorted(one), 0.0) for one in more))
+        results.add(*(AblationRecord(key, digest, sorted(one), 0.0) for one in more))
     assert {case.answered.key: case.random for case in cases(results, EXACT)} == before
 
 
@@ -127,10 +127,10 @@ def test_more_random_ablations_are_added(path: Path, tmp_path: Path) -> None:
     copied = tmp_path / "results.jsonl"
     copied.write_bytes(path.read_bytes())
     evaluate(copied, replace(OPTIONS, num_random=20))
-    for case in cases(Results(copied), EXACT):
+    for case in cases(ResultStore(copied), EXACT):
         assert case.random.keys() == set(random_ablations(case.answered, 20))
     evaluate(copied)
-    for case in cases(Results(copied), EXACT):
+    for case in cases(ResultStore(copied), EXACT):
         assert case.random.keys() == set(random_ablations(case.answered, OPTIONS.num_random))
 
 
@@ -139,7 +139,7 @@ def test_a_second_run_computes_nothing(path: Path) -> None:
     model = copy.deepcopy(byte_level().model)
     model.register_forward_pre_hook(fail)
     outcome = evaluate(path, language_model=LanguageModel(model, byte_level().tokenizer))
-    assert outcome == Outcome(keys=[one.key for one in EXAMPLES])
+    assert outcome == ExperimentOutcome(keys=[one.key for one in EXAMPLES])
     assert path.read_bytes() == before
 
 
@@ -157,15 +157,15 @@ def test_what_is_missing_is_added(path: Path, tmp_path: Path) -> None:
 
 
 def test_a_given_answer_is_scored_as_it_is(tmp_path: Path) -> None:
-    results = Results(tmp_path / "results.jsonl")
+    results = ResultStore(tmp_path / "results.jsonl")
     given = replace(EXAMPLES[0], response="The queen did.")
-    Evaluation(byte_level(), METHODS, results, OPTIONS).run([given])
+    Experiment(byte_level(), METHODS, results, OPTIONS).run([given])
     (answered,) = results.answers.values()
     assert answered.seconds is None
     assert answered.response_tokens == len(byte_level().encode("The queen did."))
     before = results.path.read_bytes()
-    longer = replace(OPTIONS, asking=AskingOptions(max_new_tokens=60))
-    Evaluation(byte_level(), METHODS, results, longer).run([given])
+    longer = replace(OPTIONS, generation=GenerationOptions(max_new_tokens=60))
+    Experiment(byte_level(), METHODS, results, longer).run([given])
     assert results.path.read_bytes() == before  # how long an answer may be says nothing of it
 
 
@@ -175,8 +175,8 @@ def test_corrected_evidence_is_kept_and_nothing_is_computed_again(
     copied = tmp_path / "results.jsonl"
     copied.write_bytes(path.read_bytes())
     corrected = replace(EXAMPLES[0], evidence=(DocumentSpan(0, 0, 5), DocumentSpan(1, 0, 5)))
-    Evaluation(byte_level(), METHODS, Results(copied), OPTIONS).run([corrected])
-    before, after = Results(path), Results(copied)
+    Experiment(byte_level(), METHODS, ResultStore(copied), OPTIONS).run([corrected])
+    before, after = ResultStore(path), ResultStore(copied)
     known = before.answers[corrected.key]
     assert after.answers[corrected.key] == replace(known, evidence=[0, 3])
     assert len(copied.read_text().splitlines()) == len(path.read_text().splitlines()) + 1
@@ -188,7 +188,7 @@ def test_time_that_is_up_keeps_what_was_done(tmp_path: Path) -> None:
     path = tmp_path / "results.jsonl"
     outcome = evaluate(path, replace(OPTIONS, minutes=1e-6))
     assert outcome.out_of_time
-    assert Results(path).methods() == [EXACT]
+    assert ResultStore(path).methods() == [EXACT]
 
 
 def test_however_little_time_each_run_goes_on(path: Path, tmp_path: Path) -> None:
@@ -197,23 +197,23 @@ def test_however_little_time_each_run_goes_on(path: Path, tmp_path: Path) -> Non
     for _ in range(len(EXAMPLES) * (len(METHODS) + 1)):
         evaluate(cut, replace(OPTIONS, minutes=1e-6))
     assert not evaluate(cut, replace(OPTIONS, minutes=1e-6)).out_of_time
-    assert Results(cut).scores.keys() == Results(path).scores.keys()
+    assert ResultStore(cut).scores.keys() == ResultStore(path).scores.keys()
 
 
 def test_the_time_is_up_where_every_example_fails(tmp_path: Path) -> None:
-    results = Results(tmp_path / "results.jsonl")
+    results = ResultStore(tmp_path / "results.jsonl")
     text = (Document("A word. " * 3000),)
     long = [Example(f"tiny/long {number}", "who?", text) for number in range(9)]
     soon = replace(OPTIONS, minutes=1e-6)
-    found = Evaluation(byte_level(), METHODS, results, soon).run(long)
+    found = Experiment(byte_level(), METHODS, results, soon).run(long)
     assert found.out_of_time
     assert len(found.problems) == 2
 
 
 def test_what_cannot_be_done_is_said(tmp_path: Path) -> None:
-    results = Results(tmp_path / "results.jsonl")
+    results = ResultStore(tmp_path / "results.jsonl")
     long = Example("tiny/long", "who?", (Document("A word. " * 3000),))
-    found = Evaluation(byte_level(), METHODS, results, OPTIONS).run([long, EXAMPLES[0]])
+    found = Experiment(byte_level(), METHODS, results, OPTIONS).run([long, EXAMPLES[0]])
     assert list(found.problems) == ["tiny/long"]
     assert list(results.answers) == ["tiny/0"]
 
@@ -242,7 +242,7 @@ def test_a_run_that_is_killed_goes_on(path: Path, tmp_path: Path) -> None:
                 time.sleep(0.005)
     assert killed > 0
     evaluate(cut)
-    whole, again = Results(path), Results(cut)
+    whole, again = ResultStore(path), ResultStore(cut)
     for name in set(METHODS) - {NAIVE}:
         expected, found = whole.of_method(name), again.of_method(name)
         assert expected.keys() == found.keys()
@@ -264,8 +264,8 @@ def test_sources_cut_otherwise_are_scored_anew(
     monkeypatch.setattr(Example, "source_unit", "paragraph")
     copied = tmp_path / "results.jsonl"
     copied.write_bytes(path.read_bytes())
-    assert evaluate(copied) == Outcome(keys=[one.key for one in EXAMPLES])
-    found = Results(copied)
+    assert evaluate(copied) == ExperimentOutcome(keys=[one.key for one in EXAMPLES])
+    found = ResultStore(copied)
     for name in set(METHODS) - {NAIVE}:
         for key, one in found.of_method(name).items():
             documents = found.answers[key].documents
@@ -280,8 +280,8 @@ def test_what_does_not_fit_into_memory_ends_no_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     language_model = LanguageModel(copy.deepcopy(byte_level().model), byte_level().tokenizer)
-    results = Results(tmp_path / "results.jsonl")
-    evaluation = Evaluation(language_model, METHODS, results, OPTIONS)
+    results = ResultStore(tmp_path / "results.jsonl")
+    evaluation = Experiment(language_model, METHODS, results, OPTIONS)
     with monkeypatch.context() as patched:
         patched.setattr(language_model.model, "generate", no_room)
         said = evaluation.run(EXAMPLES).problems
@@ -291,7 +291,7 @@ def test_what_does_not_fit_into_memory_ends_no_run(
         said = evaluation.run(EXAMPLES[:1]).problems
     assert "does not fit into memory" in said["tiny/0, ablations"]
     assert "does not fit into memory" in said[f"tiny/0, {EXACT}"]
-    assert evaluation.run(EXAMPLES) == Outcome(keys=[one.key for one in EXAMPLES])
+    assert evaluation.run(EXAMPLES) == ExperimentOutcome(keys=[one.key for one in EXAMPLES])
 
 
 def test_what_fails_to_warm_up_is_not_laid_on_another(
@@ -301,7 +301,9 @@ def test_what_fails_to_warm_up_is_not_laid_on_another(
         raise UnsupportedModel("not this one")
 
     monkeypatch.setattr(Auto, "run", unsupported)
-    outcome = Evaluation(byte_level(), METHODS, Results(tmp_path / "found"), OPTIONS).run(EXAMPLES)
+    outcome = Experiment(byte_level(), METHODS, ResultStore(tmp_path / "found"), OPTIONS).run(
+        EXAMPLES
+    )
     assert outcome.unsupported == {"auto": "not this one"}
 
 
@@ -325,10 +327,10 @@ class Forgetful(LeaveOneOut):
 def test_what_fails_for_one_example_is_tried_on_the_next(tmp_path: Path) -> None:
     path = tmp_path / "results.jsonl"
     methods: dict[str, Method] = {EXACT: LeaveOneOut(), "fussy": Fussy(), "forgetful": Forgetful()}
-    outcome = Evaluation(byte_level(), methods, Results(path), OPTIONS).run(EXAMPLES[:2])
+    outcome = Experiment(byte_level(), methods, ResultStore(path), OPTIONS).run(EXAMPLES[:2])
     assert outcome.problems["tiny/0, fussy"] == "too long for the proxy"
     assert "memory" in outcome.problems["tiny/1, forgetful"]
-    found = Results(path)
+    found = ResultStore(path)
     assert set(found.of_method("fussy")) == {"tiny/1"}
     assert "forgetful" not in found.methods()
     assert set(found.of_method(EXACT)) == {"tiny/0", "tiny/1"}

@@ -1,4 +1,4 @@
-"""Runs methods on examples, and keeps what comes out."""
+"""The experiment: methods on the answers to examples, with all results in a store."""
 
 from __future__ import annotations
 
@@ -10,18 +10,23 @@ from dataclasses import dataclass, field, replace
 from attribot_rag.context import Ablation
 from attribot_rag.errors import AttributionError, InvalidInput, UnsupportedModel
 from attribot_rag.evaluation.ablations import (
-    Removed,
+    SourceSet,
     group_ablations,
     random_ablations,
     top_ablations,
 )
-from attribot_rag.evaluation.answering import Answer, AskingOptions, Question, answer, ask
-from attribot_rag.evaluation.clock import check_clock
 from attribot_rag.evaluation.example import Example
-from attribot_rag.evaluation.grid import described
-from attribot_rag.evaluation.measuring import Measuring
-from attribot_rag.evaluation.results import Ablated, Answered, Results, Scored
-from attribot_rag.evaluation.setting import setting
+from attribot_rag.evaluation.generation import (
+    GeneratedAnswer,
+    GenerationOptions,
+    Question,
+    answer_question,
+    prepare,
+)
+from attribot_rag.evaluation.grid import method_description
+from attribot_rag.evaluation.measurement import Measurement
+from attribot_rag.evaluation.results import AblationRecord, AnswerRecord, ResultStore, ScoreRecord
+from attribot_rag.evaluation.setting import check_clock, setting
 from attribot_rag.language_model import LanguageModel
 from attribot_rag.methods import Auto, Method
 from attribot_rag.methods.baselines import Similarity
@@ -32,15 +37,15 @@ _DECIMALS = 4
 
 
 @dataclass(frozen=True, kw_only=True)
-class EvaluationOptions:
-    """How examples are asked, and what is measured.
+class ExperimentOptions:
+    """How answers are generated, and what is measured.
 
     `num_random` is the number of random ablations for the linear datamodeling score. After
-    `minutes` nothing new is begun, if anything was kept or an example failed: else a run of fewer
-    minutes than an answer takes would never get on. `clock` is one of CLOCKS.
+    `minutes` nothing new is begun, unless the run has no result yet (a run shorter than one answer
+    would never make progress). `clock` is one of CLOCKS. Raises InvalidInput for negative numbers.
     """
 
-    asking: AskingOptions = field(default_factory=AskingOptions)
+    generation: GenerationOptions = field(default_factory=GenerationOptions)
     num_random: int = 16
     minutes: float | None = None
     clock: str = "wall"
@@ -53,10 +58,10 @@ class EvaluationOptions:
 
 
 @dataclass
-class Outcome:
-    """How a run ended: the examples that have results, and what was left out, and why.
+class ExperimentOutcome:
+    """The keys of examples with results, and the reasons for missing results.
 
-    `problems` are by example, or example and method, `unsupported` by method.
+    `problems` are by example, or example and method; `unsupported` are by method.
     """
 
     keys: list[str] = field(default_factory=list)
@@ -65,20 +70,20 @@ class Outcome:
     out_of_time: bool = False
 
 
-class Evaluation:
-    """One model, the methods that are compared, and the file that keeps the results."""
+class Experiment:
+    """A model, the methods that are compared, and the store of the results."""
 
     def __init__(
         self,
         language_model: LanguageModel,
         methods: Mapping[str, Method],
-        results: Results,
-        options: EvaluationOptions,
+        results: ResultStore,
+        options: ExperimentOptions,
         progress: Progress | None = None,
     ) -> None:
         self._language_model = language_model
         self._methods = methods
-        self._described = {name: described(method) for name, method in methods.items()}
+        self._described = {name: method_description(method) for name, method in methods.items()}
         self._results = results
         self._options = options
         self._progress = progress or Progress()
@@ -87,12 +92,12 @@ class Evaluation:
         check_clock(options.clock, language_model.device.type)
         self._setting = setting(language_model, options.clock)
         results.begin(self._setting)
-        self._outcome = Outcome()
+        self._outcome = ExperimentOutcome()
 
-    def run(self, examples: Sequence[Example]) -> Outcome:
-        """All that is not known yet, example by example; each method's result is kept at once."""
-        outcome = self._outcome = Outcome()
-        self._got_on = False
+    def run(self, examples: Sequence[Example]) -> ExperimentOutcome:
+        """Compute missing results, example by example; each result is stored at once."""
+        outcome = self._outcome = ExperimentOutcome()
+        self._has_progress = False
         minutes = self._options.minutes
         ends = None if minutes is None else time.perf_counter() + 60 * minutes
         self._progress.expect(len(examples) * (len(self._methods) + 1))
@@ -100,53 +105,53 @@ class Evaluation:
             num_problems = len(outcome.problems)
             for _ in self._steps(example):
                 self._progress.advance(1)
-                if ends is not None and self._got_on and time.perf_counter() > ends:
+                if ends is not None and self._has_progress and time.perf_counter() > ends:
                     outcome.out_of_time = True
                     return outcome
-            self._got_on |= len(outcome.problems) > num_problems
+            self._has_progress |= len(outcome.problems) > num_problems
         return outcome
 
     def _steps(self, example: Example) -> Iterator[None]:
-        """One step for each method, and one for the ablations that they are judged by."""
+        """A step for each method, and a step for the ablations by which methods are judged."""
         answered = None
         try:
-            question = ask(example, self._language_model, self._options.asking)
-            if self._is_known(question):
+            question = prepare(example, self._language_model, self._options.generation)
+            if self._is_complete(question):
                 self._outcome.keys.append(example.key)
-                self._mark(question)
+                self._update_record(question)
             else:
                 with naming_out_of_memory(len(question.prompt_ids)):
-                    answered = answer(question, self._language_model, self._options.clock)
+                    answered = answer_question(question, self._language_model, self._options.clock)
                 if answered is None:
                     self._outcome.problems[example.key] = "the model answered with nothing"
         except AttributionError as error:
             self._outcome.problems[example.key] = str(error)
-        measuring = None if answered is None else self._measuring(answered)
+        measurement = None if answered is None else self._measurement(answered)
         for name in self._methods:
-            if measuring is not None:
-                self._score(measuring, name)
+            if measurement is not None:
+                self._score(measurement, name)
             yield
-        if measuring is not None:
-            self._ablate(measuring)
+        if measurement is not None:
+            self._ablate(measurement)
         yield
 
-    def _is_known(self, question: Question) -> bool:
-        """Whether there is nothing left to do for it."""
+    def _is_complete(self, question: Question) -> bool:
+        """Whether all results of the question are known."""
         known = self._results.answers.get(question.example.key)
         if known is None or known.question != question.digest(self._language_model):
             return False
         names = (name for name in self._methods if name not in self._outcome.unsupported)
         return all(self._known_scores(known, name) for name in names) and not self._missing(known)
 
-    def _mark(self, question: Question) -> None:
-        """What it is judged by may have changed since the answer was kept."""
+    def _update_record(self, question: Question) -> None:
+        """Evidence and number of ablations may have changed since the answer was stored."""
         known = self._results.answers[question.example.key]
         num_random = self._options.num_random
-        marked = replace(known, evidence=_evidence(question), num_random=num_random)
-        if marked != known:
-            self._results.add(marked)
+        record = replace(known, evidence=_evidence(question), num_random=num_random)
+        if record != known:
+            self._results.add(record)
 
-    def _measuring(self, answered: Answer) -> Measuring:
+    def _measurement(self, answered: GeneratedAnswer) -> Measurement:
         record = replace(
             _record(answered, self._language_model),
             hardware=self._setting.hardware,
@@ -159,71 +164,76 @@ class Evaluation:
         if record != known:
             self._results.add(record)
         clock = self._options.clock
-        return Measuring(answered, record, self._language_model, self._models, clock)
+        return Measurement(answered, record, self._language_model, self._models, clock)
 
-    def _known_scores(self, record: Answered, name: str) -> Scored | None:
+    def _known_scores(self, record: AnswerRecord, name: str) -> ScoreRecord | None:
         return self._results.scored(record.key, record.digest, name, self._described[name])
 
-    def _score(self, measuring: Measuring, name: str) -> None:
-        if name in self._outcome.unsupported or self._known_scores(measuring.record, name):
+    def _score(self, measurement: Measurement, name: str) -> None:
+        record = measurement.record
+        if name in self._outcome.unsupported or self._known_scores(record, name):
             return
-        record = measuring.record
         try:
             with _naming_out_of_memory(record):
-                self._warm_up(measuring)
-                found = measuring.run(name, self._methods[name])
+                self._warm_up(measurement)
+                scores = measurement.run(name, self._methods[name])
         except UnsupportedModel as error:
             self._outcome.unsupported[name] = str(error)
         except AttributionError as error:  # another example may fit
             self._outcome.problems[f"{record.key}, {name}"] = str(error)
         else:
-            self._results.add(replace(found, hardware=self._setting.hardware))
-            self._got_on = True
+            self._results.add(replace(scores, hardware=self._setting.hardware))
+            self._has_progress = True
 
-    def _warm_up(self, measuring: Measuring) -> None:
-        """What is made once, twins of the model say, or loaded, is no part of a method's time."""
+    def _warm_up(self, measurement: Measurement) -> None:
+        """Run once what makes twins of the model or loads an embedder: no method's time has it."""
         if not self._warm:
             self._warm = True
-            loading = (one for one in self._methods.values() if isinstance(one, Similarity))
-            first: list[Method] = [Auto(), *loading]
-            for method in first:
-                with suppress(AttributionError), _naming_out_of_memory(measuring.record):
-                    method.run(measuring.scorer())
+            methods: list[Method] = [Auto()]
+            methods += (
+                method for method in self._methods.values() if isinstance(method, Similarity)
+            )
+            for method in methods:
+                with suppress(AttributionError), _naming_out_of_memory(measurement.record):
+                    method.run(measurement.scorer())
 
-    def _ablate(self, measuring: Measuring) -> None:
-        record = measuring.record
+    def _ablate(self, measurement: Measurement) -> None:
+        record = measurement.record
         missing = self._missing(record)
         if missing:
+            ablations = [Ablation.of(*sorted(removed)) for removed in missing]
             try:
                 with _naming_out_of_memory(record):
-                    found = measuring.scorer().score([Ablation.of(*sorted(one)) for one in missing])
+                    log_likelihoods = measurement.scorer().score(ablations)
             except AttributionError as error:
                 self._outcome.problems[f"{record.key}, ablations"] = str(error)
                 return
-            scores = (found.full - found.ablated).sum(1).tolist()
+            scores = (log_likelihoods.full - log_likelihoods.ablated).sum(1).tolist()
             self._results.add(
                 *(
-                    Ablated(record.key, record.digest, sorted(removed), round(score, _DECIMALS))
+                    AblationRecord(
+                        record.key, record.digest, sorted(removed), round(score, _DECIMALS)
+                    )
                     for removed, score in zip(missing, scores, strict=True)
                 )
             )
-            self._got_on = True
+            self._has_progress = True
 
-    def _missing(self, record: Answered) -> list[Removed]:
+    def _missing(self, record: AnswerRecord) -> list[SourceSet]:
         """The ablations that are not known yet."""
         known = self._results.ablated(record.key, record.digest)
-        scores = (self._known_scores(record, name) for name in self._methods)
-        wanted = [
+        records = (self._known_scores(record, name) for name in self._methods)
+        ablations = [
             *group_ablations(record),
             *random_ablations(record, self._options.num_random),
-            *top_ablations(record, (one.scores for one in scores if one)),
+            *top_ablations(record, (scored.scores for scored in records if scored)),
         ]
-        return [one for one in dict.fromkeys(wanted) if one not in known]
+        return [removed for removed in dict.fromkeys(ablations) if removed not in known]
 
 
-def _record(answered: Answer, language_model: LanguageModel) -> Answered:
+def _record(answered: GeneratedAnswer, language_model: LanguageModel) -> AnswerRecord:
     generation, context = answered.generation, answered.context
-    return Answered(
+    return AnswerRecord(
         key=answered.question.example.key,
         question=answered.question.digest(language_model),
         digest=answered.digest(language_model),
@@ -237,12 +247,12 @@ def _record(answered: Answer, language_model: LanguageModel) -> Answered:
     )
 
 
-def _naming_out_of_memory(record: Answered) -> AbstractContextManager[None]:
+def _naming_out_of_memory(record: AnswerRecord) -> AbstractContextManager[None]:
     return naming_out_of_memory(record.prompt_tokens + record.response_tokens)
 
 
 def _evidence(question: Question) -> list[int]:
-    """The sources that hold a part of what people marked."""
+    """The sources that overlap the annotators' marks."""
     return [
         source.id
         for source in question.prompt_input.context.sources

@@ -1,4 +1,4 @@
-"""The model's own greedy answers, with generation's cache."""
+"""Examples as prompts, and the answers that the model generates for them."""
 
 from __future__ import annotations
 
@@ -6,16 +6,14 @@ import hashlib
 from dataclasses import dataclass
 from pathlib import Path
 
-import torch
-
 from attribot_rag.context import Context, ContextOptions, PromptInput, TokenizedText, locate_context
 from attribot_rag.errors import InvalidInput
-from attribot_rag.evaluation.clock import CLOCKS
 from attribot_rag.evaluation.example import Example
+from attribot_rag.evaluation.setting import CLOCKS
 from attribot_rag.generation import Generation
 from attribot_rag.language_model import LanguageModel, Prompt
 from attribot_rag.prompting import TEMPLATE
-from attribot_rag.recording import GenerationRecorder
+from attribot_rag.recording import generate_answer
 from attribot_rag.scoring import Scorer, ScoringModels, ScoringOptions
 
 TEMPLATES: dict[str, str] = {
@@ -26,13 +24,15 @@ TEMPLATES: dict[str, str] = {
     "context_cite": "Context: {context}\n\nQuery: {question}",
     "short": TEMPLATE,
 }
-"""Prompts by name: that of AttriBoT's published scripts, ContextCite's, and that of
-`Attributor.ask`."""
+"""Prompts by name: of AttriBoT's published scripts, of ContextCite, and of `Attributor.ask`."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class AskingOptions:
-    """The name of the prompt's template, and the tokens of an answer at most."""
+class GenerationOptions:
+    """The name of the prompt's template, and the maximal number of tokens of an answer.
+
+    Raises InvalidInput for an unknown template or less than one token.
+    """
 
     template: str = "attribot"
     max_new_tokens: int = 64
@@ -47,9 +47,9 @@ class AskingOptions:
 
 @dataclass(frozen=True, eq=False)
 class Question:
-    """One example with its prompt, and its documents located there.
+    """An example with its prompt and its located documents.
 
-    `max_new_tokens` is None for an example that holds its answer.
+    `max_new_tokens` is None for an example with a recorded answer.
     """
 
     example: Example
@@ -58,10 +58,10 @@ class Question:
     max_new_tokens: int | None
 
     def digest(self, language_model: LanguageModel) -> str:
-        """Changes whenever the model, anything that it is given, or what is a source does."""
+        """A digest of the model, its whole input, and the sources' spans."""
         model = (Path(language_model.name).name, language_model.num_parameters)
         sources = [
-            [place.spans for place in source.occurrences]
+            [occurrence.spans for occurrence in source.occurrences]
             for source in self.prompt_input.context.sources
         ]
         example = (self.example.documents, sources, self.example.response)
@@ -69,10 +69,10 @@ class Question:
 
 
 @dataclass(frozen=True, eq=False)
-class Answer:
-    """The generation that answered a question.
+class GeneratedAnswer:
+    """The generation that answers a question.
 
-    `seconds` is what the answer took by the `clock`, None if it was given.
+    `seconds` is the time of generation by the `clock`, None for a recorded answer.
     """
 
     question: Question
@@ -85,7 +85,7 @@ class Answer:
         return self.question.prompt_input.context
 
     def digest(self, language_model: LanguageModel) -> str:
-        """Changes whenever the question, the model or the response does."""
+        """A digest of the question, the model and the response."""
         return _digest(self.question.digest(language_model), self.generation.response_ids)
 
     def scorer(
@@ -95,7 +95,7 @@ class Answer:
         implementation: str = "auto",
         of: type[Scorer] = Scorer,
     ) -> Scorer:
-        """A new one, so that what another has read or counted does not show."""
+        """A new scorer of class `of`, with nothing read or counted yet."""
         options = ScoringOptions(implementation=implementation)
         return of(
             language_model,
@@ -107,8 +107,10 @@ class Answer:
         )
 
 
-def ask(example: Example, language_model: LanguageModel, options: AskingOptions) -> Question:
-    """Put the example into a prompt; raises ContextTooLong if the model has no room for it."""
+def prepare(
+    example: Example, language_model: LanguageModel, options: GenerationOptions
+) -> Question:
+    """The example as a prompt; raises ContextTooLong if it exceeds the model's positions."""
     prompt = prompt_of(example, options.template, language_model)
     prompt_ids = language_model.encode_prompt(prompt)
     max_new_tokens = None
@@ -122,7 +124,7 @@ def ask(example: Example, language_model: LanguageModel, options: AskingOptions)
 
 
 def prompt_of(example: Example, template: str, language_model: LanguageModel) -> Prompt:
-    """The example's prompt, a chat message if the model chats."""
+    """The example's prompt: a chat message for a chat model, otherwise text."""
     passages = "\n\n".join(
         f"{heading}\n{document.text.strip()}" if heading else document.text.strip()
         for document in example.documents
@@ -134,37 +136,22 @@ def prompt_of(example: Example, template: str, language_model: LanguageModel) ->
     return f"{text}\nAnswer:"
 
 
-def answer(question: Question, language_model: LanguageModel, clock: str = "wall") -> Answer | None:
-    """Let the model answer, unless the example holds an answer; None if it says nothing."""
+def answer_question(
+    question: Question, language_model: LanguageModel, clock: str = "wall"
+) -> GeneratedAnswer | None:
+    """The recorded answer, or the model's own, greedily; None if that has no tokens."""
     example, prompt_ids = question.example, question.prompt_ids
-    seconds = None
     if example.response is not None:
         response_ids = language_model.encode(example.response)
         language_model.check_length(len(prompt_ids), len(response_ids))
-        generation = Generation(prompt_ids, response_ids, retokenized=True)
-    else:
-        now = CLOCKS[clock]
-        started = now()
-        generated = _generated(prompt_ids, language_model, question.max_new_tokens)
-        seconds = now() - started
-        if generated is None:
-            return None
-        generation = generated
-    return Answer(question, generation, seconds, clock)
-
-
-def _generated(
-    prompt_ids: tuple[int, ...], language_model: LanguageModel, max_new_tokens: int | None
-) -> Generation | None:
-    inputs = torch.tensor([prompt_ids], device=language_model.device)
-    with GenerationRecorder(language_model) as recorder, torch.inference_mode():
-        language_model.model.generate(  # type: ignore[operator]
-            inputs,
-            attention_mask=torch.ones_like(inputs),
-            max_new_tokens=max_new_tokens,
-            do_sample=False,
-        )
-    return recorder.generations[-1] if recorder.generations else None
+        recorded = Generation(prompt_ids, response_ids, retokenized=True)
+        return GeneratedAnswer(question, recorded, None, clock)
+    assert question.max_new_tokens is not None
+    now = CLOCKS[clock]
+    started = now()
+    generation = generate_answer(language_model, prompt_ids, max_new_tokens=question.max_new_tokens)
+    seconds = now() - started
+    return None if generation is None else GeneratedAnswer(question, generation, seconds, clock)
 
 
 def _digest(*values: object) -> str:
