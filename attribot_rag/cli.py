@@ -1,4 +1,4 @@
-"""The command `attribot-rag`: ask a question about files, see what made the model answer so."""
+"""The command `attribot-rag`: ask, evaluate, serve."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ INTERRUPTED = 130
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; the exit status is 0, 2 after an error, 130 after Ctrl-C.
 
-    Only the result goes to stdout. Progress, and the one line that an error takes, go to stderr.
+    Only the result goes to stdout. Progress, and an error's single line, go to stderr.
     """
     given = sys.argv[1:] if arguments is None else list(arguments)
     options = _parser().parse_args(given)
@@ -118,7 +118,7 @@ def _timed(seconds: dict[str, float], name: str) -> Iterator[None]:
 
 @contextmanager
 def _quiet_transformers() -> Iterator[None]:
-    """Loading bars and advice about the model's file are of no use to who asked a question."""
+    """Without transformers' loading bars and warnings."""
     verbosity = transformers_logging.get_verbosity()
     had_bars = transformers_logging.is_progress_bar_enabled()
     transformers_logging.set_verbosity_error()  # type: ignore[no-untyped-call]

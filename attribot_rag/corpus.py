@@ -1,4 +1,4 @@
-"""Retrieval for the command line: files cut into chunks, found by BM25. Needs the extra `cli`."""
+"""A corpus of text files: chunks, retrieved by BM25. Needs the extra `cli`."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ INSTALL = "pip install 'attribot-rag[cli]'"
 
 
 def read_chunks(paths: Sequence[Path]) -> list[Document]:
-    """Cut files, and all .md and .txt files in folders, into chunks that do not overlap.
+    """The chunks, without overlap, of files and of all .md and .txt files in folders.
 
-    A chunk's id is the file's name and the chunk's number ('ferry.txt#3'), its metadata the
-    `title`, the `file` and the `start` in characters. Raises InvalidInput naming the path that
-    cannot be read.
+    A chunk's id is the file's name and the chunk's number ('ferry.txt#3'); its metadata are the
+    `title`, the `file` and the `start` in characters. Raises InvalidInput with the path that cannot
+    be read.
     """
     try:
         files = {file.resolve(): file for path in paths for file in _files(path)}
@@ -36,10 +36,10 @@ def read_chunks(paths: Sequence[Path]) -> list[Document]:
 
 
 def retrieve(question: str, chunks: Sequence[Document], count: int) -> list[Document]:
-    """The `count` chunks that fit the question best by BM25, best first.
+    """The `count` best chunks for the question by BM25, best first.
 
-    Chunks without any word of the question are left out, unless there are so few that all can be
-    had. Raises InvalidInput if no chunk has one.
+    Chunks without a word of the question are left out, unless there are no more than `count` chunks
+    at all. Raises InvalidInput if no chunk is left.
     """
     try:
         import bm25s
@@ -64,15 +64,15 @@ def retrieve(question: str, chunks: Sequence[Document], count: int) -> list[Docu
 def _files(path: Path) -> Iterator[Path]:
     """The file itself, or the readable files of a folder that are neither hidden nor empty."""
     if path.is_dir():
-        found = [
+        files = [
             file
             for file in sorted(path.rglob("*"))
             if file.suffix.lower() in SUFFIXES and file.is_file() and not _is_hidden(file, path)
+            if file.stat().st_size
         ]
-        filled = [file for file in found if file.stat().st_size]
-        if not filled:
+        if not files:
             raise InvalidInput(f"no {' or '.join(SUFFIXES)} file with text is in the folder {path}")
-        yield from filled
+        yield from files
     elif not path.exists():
         raise InvalidInput(f"there is no file {path}")
     elif path.suffix.lower() not in SUFFIXES:

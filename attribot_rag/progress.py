@@ -1,4 +1,4 @@
-"""The one progress bar."""
+"""The progress bar of attributions and evaluations."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from attribot_rag.scoring import Progress
 
 
 class ProgressBar(Progress):
-    """A bar that grows as more is asked for."""
+    """A bar whose total grows with the expected work."""
 
     def __init__(self, bar: tqdm[Any]) -> None:
         self._bar = bar
@@ -29,7 +29,7 @@ class ProgressBar(Progress):
 def progress_bar(
     *, shown: bool, doing: str = "attributing", unit: str = "source", every: float = 0.1
 ) -> Iterator[Progress]:
-    """A bar while the block runs, or nothing; drawn again after so many seconds."""
+    """A bar for the block, nothing unless `shown`; drawn again `every` so many seconds."""
     with tqdm(
         total=0, desc=doing, unit=unit, leave=False, disable=not shown, mininterval=every
     ) as bar:

@@ -14,7 +14,7 @@ TEMPLATE = (
 
 
 def rag_prompt(question: str, documents: Sequence[Document], chat: bool) -> str | list[Message]:
-    """The documents, then the question; chat messages if the model chats."""
+    """The documents, then the question: as a `chat` message, otherwise as text."""
     passages = "\n\n".join(document.text.strip() for document in documents)
     text = TEMPLATE.format(context=passages, question=question.strip())
     return [{"role": "user", "content": text}] if chat else f"{text}\nAnswer:"

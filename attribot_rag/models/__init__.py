@@ -1,4 +1,4 @@
-"""Loading models, the embedded default among them."""
+"""Loading of models, among them the embedded default."""
 
 from attribot_rag.models.loading import DEFAULT_MODEL, load_model
 

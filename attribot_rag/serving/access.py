@@ -1,4 +1,4 @@
-"""What every request has to pass before it is read: its size and its token."""
+"""Access control: the token and the size of every request, before it is parsed."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ import hmac
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
-from starlette.responses import JSONResponse
+from fastapi import Request
+from fastapi.responses import JSONResponse
+from fastapi.security import HTTPBearer
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -21,55 +23,55 @@ _HEADERS = (
     (b"cache-control", b"no-store"),
 )
 _POLICY = b"content-security-policy"
-_NOTHING = b"default-src 'none'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
+_NO_CONTENT = b"default-src 'none'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
 
 
-class Guard:
+class AccessControl:
     """Refuses bodies above `max_bytes` (413) and, with a `token`, requests without it (401).
 
-    The token comes as `Authorization: Bearer ...` and is compared in constant time; paths in
-    `open_to_all` need none. Every response says that nothing in it may run or be framed, unless it
-    has a policy of its own.
+    The token comes as `Authorization: Bearer ...` and is compared in constant time; `open_paths`
+    need no token. Every response forbids scripts and framing, unless it has a content security
+    policy of its own.
     """
 
     def __init__(
-        self, app: App, *, token: str | None, max_bytes: int, open_to_all: frozenset[str]
+        self, app: App, *, token: str | None, max_bytes: int, open_paths: frozenset[str]
     ) -> None:
         self._app = app
-        self._token = None if token is None else token.encode()
+        # Header values are bytes, which Starlette decodes as Latin-1.
+        self._token = None if token is None else _comparable(token.encode().decode("latin-1"))
+        self._bearer = HTTPBearer(auto_error=False)
         self._max_bytes = max_bytes
-        self._open_to_all = open_to_all
+        self._open_paths = open_paths
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
         send = _with_headers(send)
-        headers = dict(scope["headers"])
-        if not self._allowed(scope["path"], headers.get(b"authorization", b"")):
-            refused = _problem(
+        request = Request(scope)
+        if not await self._is_allowed(request):
+            refusal = _problem(
                 401, "a valid bearer token is needed", {"WWW-Authenticate": "Bearer"}
             )
-            await refused(scope, receive, send)
+            await refusal(scope, receive, send)
             return
-        body = await self._read(headers, receive)
+        body = await self._read(request.headers.get("content-length", ""), receive)
         if body is None:
             detail = f"the body is larger than {self._max_bytes:,} bytes"
             await _problem(413, detail, {"Connection": "close"})(scope, receive, send)
             return
         await self._app(scope, _replayed(body, receive), send)
 
-    def _allowed(self, path: str, authorization: bytes) -> bool:
-        if self._token is None or path in self._open_to_all:
+    async def _is_allowed(self, request: Request) -> bool:
+        if self._token is None or request.scope["path"] in self._open_paths:
             return True
-        scheme, _, given = authorization.partition(b" ")
-        same = hmac.compare_digest(given.strip(), self._token)
-        return same and scheme.lower() == b"bearer"
+        sent = await self._bearer(request)
+        return sent is not None and hmac.compare_digest(_comparable(sent.credentials), self._token)
 
-    async def _read(self, headers: dict[bytes, bytes], receive: Receive) -> bytes | None:
+    async def _read(self, length: str, receive: Receive) -> bytes | None:
         """The whole body, None as soon as it is too large."""
-        length = headers.get(b"content-length", b"")
-        if length.isdigit() and int(length) > self._max_bytes:
+        if length.isdecimal() and int(length) > self._max_bytes:
             return None
         body = bytearray()
         while True:
@@ -83,15 +85,19 @@ class Guard:
                 return bytes(body)
 
 
+def _comparable(token: str) -> bytes:
+    return token.strip().encode("latin-1")
+
+
 def _replayed(body: bytes, receive: Receive) -> Receive:
-    """The body once more, and then whatever comes after it."""
-    given = False
+    """A channel that gives the body again, and then further messages."""
+    is_replayed = False
 
     async def replay() -> MutableMapping[str, Any]:
-        nonlocal given
-        if given:
+        nonlocal is_replayed
+        if is_replayed:
             return await receive()
-        given = True
+        is_replayed = True
         return {"type": "http.request", "body": body, "more_body": False}
 
     return replay
@@ -101,7 +107,7 @@ def _with_headers(send: Send) -> Send:
     async def sending(message: MutableMapping[str, Any]) -> None:
         if message["type"] == "http.response.start":
             known = {name.lower() for name, _ in message["headers"]}
-            policy = () if _POLICY in known else ((_POLICY, _NOTHING),)
+            policy = () if _POLICY in known else ((_POLICY, _NO_CONTENT),)
             message["headers"] = [*message["headers"], *_HEADERS, *policy]
         await send(message)
 

@@ -1,4 +1,4 @@
-"""The service: one model, one attribution at a time, a bounded queue before it."""
+"""The service: a model with a bounded queue, and one attribution at a time."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from importlib.resources import files
 from pathlib import PurePath
 from typing import Any, TypeVar
 
@@ -15,19 +14,20 @@ from fastapi import FastAPI, HTTPException, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse
 
-from attribot_rag.adapting import Worker
 from attribot_rag.attribution import Attribution
+from attribot_rag.attribution.schema import attribution_schema
 from attribot_rag.attributor import Attributor
 from attribot_rag.context import Document
 from attribot_rag.corpus import retrieve
 from attribot_rag.errors import AttributionError, InvalidInput, QueueFull, ScoringOutOfMemory
 from attribot_rag.language_model import LanguageModel
+from attribot_rag.model_queue import ModelQueue
 from attribot_rag.scoring import Budget
-from attribot_rag.serving.access import Guard
+from attribot_rag.serving.access import AccessControl
 from attribot_rag.serving.page import page_and_policy
 from attribot_rag.serving.request_models import (
-    Answer,
     AskRequest,
+    AskResponse,
     AttributeRequest,
     Health,
     Problem,
@@ -37,7 +37,7 @@ from attribot_rag.serving.request_models import (
 Result = TypeVar("Result")
 
 _HANGUP_CHECKS = 0.25  # seconds
-# What pydantic puts between fields and indices, for what a value may be.
+# The alternatives of union types, which pydantic puts into the places of errors.
 _ALTERNATIVES = {"str", "constrained-str", "list[Message]", "GivenDocument"}
 _NO_OBJECT = "the body is no JSON object; send one, with Content-Type: application/json"
 _REFUSALS: dict[int | str, dict[str, Any]] = {
@@ -47,10 +47,11 @@ _REFUSALS: dict[int | str, dict[str, Any]] = {
 
 @dataclass(frozen=True)
 class Limits:
-    """At most `waiting` requests wait or are worked on, each with at most `bytes` of body.
+    """The limits of a service.
 
-    `seconds` is how long one answer may take, and again how long its attribution may, which is
-    then partial; `chunks` is how many pieces of the files are retrieved for a question.
+    `waiting` is the number of requests in the queue or in progress, `bytes` the size of a body.
+    `seconds` bounds an answer, and again its attribution, which is then partial; `chunks` is the
+    number of chunks of the files that are retrieved for a question.
     """
 
     waiting: int = 8
@@ -69,9 +70,9 @@ def create_app(
 ) -> FastAPI:
     """The service as an ASGI application.
 
-    `chunks` are pieces of files that questions without documents are answered from; `token` is the
-    bearer token that clients must send, if any. `options` are those of Attributor. Raises
-    InvalidInput for limits that let nothing through, or an empty token.
+    Questions without documents are answered from `chunks`; `token` is the bearer token that clients
+    must send, if any. `options` go to Attributor. Raises InvalidInput for limits that are not above
+    0, or an empty token.
     """
     limits = limits or Limits()
     if min(limits.waiting, limits.bytes, limits.seconds, limits.chunks) <= 0:
@@ -87,10 +88,10 @@ def create_app(
         responses=_REFUSALS,
     )
     app.add_middleware(
-        Guard,
+        AccessControl,
         token=token,
         max_bytes=limits.bytes,
-        open_to_all=frozenset({"/", "/health", "/openapi.json", "/schema.json"}),
+        open_paths=frozenset({"/", "/health", "/openapi.json", "/schema.json"}),
     )
     app.add_exception_handler(AttributionError, _refused)
     app.add_exception_handler(RequestValidationError, _malformed)
@@ -98,7 +99,7 @@ def create_app(
     app.get("/health")(service.health)
     app.get("/schema.json")(schema)
     app.post("/attribute", response_model=dict[str, Any])(service.attribute)
-    app.post("/ask", response_model=Answer)(service.ask)
+    app.post("/ask", response_model=AskResponse)(service.ask)
     return app
 
 
@@ -114,17 +115,17 @@ class _Service:
         self._limits = limits
         given = {"progress": False, "budget": Budget(seconds=limits.seconds), **options}
         self._attributor = Attributor(language_model.model, language_model.tokenizer, **given)
-        self._worker = Worker.of(language_model.model)
+        self._queue = ModelQueue.of(language_model.model)
 
     async def health(self) -> Health:
         return Health(
             model=PurePath(self._attributor.language_model.name).name,
-            waiting=self._worker.num_pending,
+            waiting=self._queue.num_pending,
             max_waiting=self._limits.waiting,
         )
 
     async def attribute(self, given: AttributeRequest, request: Request) -> Response:
-        """What caused a response, after the attribution's public schema."""
+        """The attribution of a response, by the public schema."""
         attribution = await self._run(
             request,
             partial(
@@ -137,7 +138,7 @@ class _Service:
         return _json(_shown(attribution).to_dict())
 
     async def ask(self, given: AskRequest, request: Request) -> Response:
-        """An answer of the model from the documents, and what caused it."""
+        """An answer of the model from the documents, with its attribution."""
         attribution = _shown(await self._run(request, partial(self._answer, given)))
         answer: dict[str, Any] = {
             "answer": attribution.response,
@@ -161,9 +162,9 @@ class _Service:
         )
 
     async def _run(self, request: Request, task: Callable[[], Result]) -> Result:
-        """Its turn in the queue; who hangs up loses it."""
+        """The task's result after its turn in the queue; cancelled if the client hangs up."""
         try:
-            future = self._worker.submit(task, max_pending=self._limits.waiting)
+            future = self._queue.submit(task, max_pending=self._limits.waiting)
         except QueueFull as full:
             detail = f"the queue is full (it takes {self._limits.waiting}); try again later"
             raise HTTPException(429, detail, {"Retry-After": "5"}) from full
@@ -177,26 +178,24 @@ class _Service:
 
 
 def _shown(attribution: Attribution) -> Attribution:
-    """Where the model lies on this machine is nobody else's affair."""
+    """The attribution without the model's path, which clients must not see."""
     provenance = attribution.provenance
     return replace(attribution, provenance=replace(provenance, model=provenance.model_name))
 
 
 async def page() -> HTMLResponse:
-    """Asks, and shows what caused the answer."""
+    """The page that asks and shows an answer with its attribution."""
     text, policy = page_and_policy()
     return HTMLResponse(text, headers={"Content-Security-Policy": policy})
 
 
 async def schema() -> dict[str, Any]:
     """The JSON Schema of attributions."""
-    text = files("attribot_rag.attribution").joinpath("schema.json").read_text("utf-8")
-    found: dict[str, Any] = json.loads(text)
-    return found
+    return attribution_schema()
 
 
 async def _refused(_: Request, error: Exception) -> Response:
-    """What cannot be attributed is the client's affair, what does not fit is the machine's."""
+    """422 for what cannot be attributed, 503 for lack of memory, otherwise 500."""
     status = 422 if isinstance(error, InvalidInput) else 500
     if isinstance(error, ScoringOutOfMemory):
         status = 503
@@ -204,16 +203,16 @@ async def _refused(_: Request, error: Exception) -> Response:
 
 
 async def _malformed(_: Request, error: Exception) -> Response:
-    """Which fields are wrong; what stood in them may be anything, and is not repeated."""
+    """422 with the wrong fields, but not with their values, which may be anything."""
     assert isinstance(error, RequestValidationError)
-    said = []
-    for one in error.errors():
-        place = [part for part in one["loc"][1:] if part not in _ALTERNATIVES]
-        if not place or one["type"] == "json_invalid":
-            said = [_NO_OBJECT]
+    messages = []
+    for problem in error.errors():
+        place = [part for part in problem["loc"][1:] if part not in _ALTERNATIVES]
+        if not place or problem["type"] == "json_invalid":
+            messages = [_NO_OBJECT]
             break
-        said.append(f"{'.'.join(map(str, place))}: {one['msg']}")
-    return _json({"detail": "; ".join(dict.fromkeys(said))}, 422)
+        messages.append(f"{'.'.join(map(str, place))}: {problem['msg']}")
+    return _json({"detail": "; ".join(dict.fromkeys(messages))}, 422)
 
 
 def _json(data: Any, status: int = 200) -> Response:

@@ -64,13 +64,13 @@ def serve(options: argparse.Namespace) -> None:
         method=options.method,
     )
     if token is None and options.host != "::1":
-        # A page whose name was made to lead here (DNS rebinding) may not read what is served.
+        # Against DNS rebinding: a foreign page whose host name resolves to this machine.
         app.add_middleware(TrustedHostMiddleware, allowed_hosts=["localhost", "127.0.0.1"])
     uvicorn.run(app, host=options.host, port=options.port, server_header=False, log_level="info")
 
 
 def check_address(host: str, port: int) -> None:
-    """Before anything is loaded; raises InvalidInput for an address that cannot be had."""
+    """Raises InvalidInput for an address that cannot be bound, before anything is loaded."""
     with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as listening:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -82,7 +82,7 @@ def check_address(host: str, port: int) -> None:
 
 
 def without_folders(chunks: Sequence[Document]) -> list[Document]:
-    """Where files lie on this machine is nobody else's affair: only what tells them apart stays."""
+    """The chunks with paths relative to their common folder: clients must not see full paths."""
     paths = [Path(chunk.metadata["file"]).resolve() for chunk in chunks]
     folder = os.path.commonpath([path.parent for path in paths]) if paths else ""
     shown = []

@@ -1,4 +1,4 @@
-"""The page at /: a question, the model's answer, and what caused it."""
+"""The page at /: a question, the model's answer, and its attribution."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _FOLDER = files("attribot_rag.serving")
 
 @cache
 def page_and_policy() -> tuple[str, str]:
-    """The page and its Content-Security-Policy, which the page of an answer within it inherits."""
+    """The page and its Content-Security-Policy, which the answer's page in its frame inherits."""
     style, script = (_FOLDER.joinpath(name).read_text("utf-8") for name in ("page.css", "page.js"))
     template = Environment(autoescape=True).from_string(_FOLDER.joinpath("page.html").read_text())
     shown_style, shown_script = page_assets()

@@ -1,4 +1,4 @@
-"""What clients send and get."""
+"""The bodies of requests and responses."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ class _Body(BaseModel):
 
 
 class Message(_Body):
-    """One turn of a conversation, as chat templates take it."""
+    """A turn of a conversation, for chat templates."""
 
     role: Literal["system", "user", "assistant"]
     content: str
 
 
 class GivenDocument(_Body):
-    """A retrieved chunk. `title`, `source`, `url` and `page` of the metadata are shown."""
+    """A retrieved chunk. `title`, `source`, `url` and `page` of its metadata are displayed."""
 
     text: Text
     id: str | None = None
@@ -40,11 +40,13 @@ Documents = Annotated[list[Text | GivenDocument], Field(min_length=1, max_length
 
 
 def read_documents(given: list[str | GivenDocument]) -> list[Document]:
-    return [Document(one) if isinstance(one, str) else one.read() for one in given]
+    return [
+        Document(document) if isinstance(document, str) else document.read() for document in given
+    ]
 
 
 class AttributeRequest(_Body):
-    """A prompt as it was rendered, or its chat messages, and what this model answered to it."""
+    """A rendered prompt or chat messages, and the response of this model."""
 
     prompt: Text | Annotated[list[Message], Field(min_length=1)]
     response: Text
@@ -53,11 +55,11 @@ class AttributeRequest(_Body):
     def read_prompt(self) -> Prompt:
         if isinstance(self.prompt, str):
             return self.prompt
-        return [one.model_dump() for one in self.prompt]
+        return [message.model_dump() for message in self.prompt]
 
 
 class AskRequest(_Body):
-    """A question. Without documents it is answered from the files that are served."""
+    """A question. Without documents it is answered from the served files."""
 
     question: Text
     documents: Documents | None = None
@@ -65,9 +67,9 @@ class AskRequest(_Body):
     html: bool = Field(default=False, description="whether to send a page that shows the answer")
 
 
-class Answer(BaseModel):
+class AskResponse(BaseModel):
     answer: str
-    attribution: dict[str, Any] = Field(description="after the attribution's public schema")
+    attribution: dict[str, Any] = Field(description="by the attribution's public schema")
     html: str | None = None
 
 
@@ -78,5 +80,5 @@ class Problem(BaseModel):
 class Health(BaseModel):
     status: Literal["ok"] = "ok"
     model: str
-    waiting: int = Field(description="requests that wait or are worked on")
+    waiting: int = Field(description="requests in the queue or in progress")
     max_waiting: int

@@ -9,7 +9,7 @@ import jsonschema
 import pytest
 import torch
 from fastapi.testclient import TestClient
-from support.schemas import schema
+from support.schemas import SCHEMA
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from attribot_rag import Attribution, Document, LanguageModel, LeaveOneOut
@@ -24,7 +24,6 @@ PROMPT = [
     {"role": "user", "content": f"{DOCUMENTS[0]}\n\nThe lighthouse is 38 metres high.\n\nHow high?"}
 ]
 GIVEN = {"prompt": PROMPT, "response": "38 metres.", "documents": DOCUMENTS}
-SCHEMA = schema("schema.json")
 EXACT: dict[str, Any] = {"method": "leave_one_out", "verdicts": None}
 
 
@@ -170,6 +169,15 @@ def test_a_token_is_needed_where_there_is_one(
     assert answer.status_code == status
     assert client.get("/health").status_code == 200
     assert client.get("/").status_code == 200
+
+
+def test_a_token_may_hold_any_character(chatty: LanguageModel) -> None:
+    client = TestClient(create_app(chatty, token="voilà", **EXACT))
+    for sent, status in (("voilà", 422), ("voila", 401), ("voil", 401)):
+        headers = {b"Authorization": f"Bearer {sent}".encode()}
+        answer = client.post("/attribute", headers=headers)  # type: ignore[arg-type]
+        assert answer.status_code == status
+        assert (answer.headers.get("WWW-Authenticate") == "Bearer") == (status == 401)
 
 
 def test_large_bodies_are_refused(chatty: LanguageModel) -> None:
