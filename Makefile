@@ -7,13 +7,17 @@
 # make llama-index-rag, make llama-index-chat    run the LlamaIndex examples
 # make labelled      judges the held-out half of the labelled answers (half an hour; what was scored is kept)
 # make test-lowest   tests the integrations' wheels with the oldest releases that they allow
+# make test-pythons  runs what needs neither the embedded model nor a browser with other Pythons:
+#                    PYTHONS, which are on the PATH as python3.X or come from pyenv
 #
+# ATTRIBOT_RAG_PATIENCE   multiplies every limit of time in the tests, say by 4 on a busy machine
 # WORKERS      how many processes run the tests; each takes one core and about 2 GB
 # PYTHON       the interpreter of the virtual environment: 3.11, or newer if constraints.txt allows
 # TORCH_INDEX  one more index to take PyTorch from, where the default one has the wrong build for
 #              the machine; PyTorch's own, for CPUs and GPUs, are named by its installation guide
 
 PYTHON ?= python3
+PYTHONS ?= 3.10 3.12 3.13
 WORKERS ?= 2
 TORCH_INDEX ?=
 VENV ?= .venv
@@ -30,8 +34,11 @@ LLAMA_INDEX := integrations/llama-index-postprocessor-attribot
 LOWEST := .venv-lowest
 GRADIO := .venv-gradio
 CHAINLIT := .venv-chainlit
+PORTABLE := $(addprefix tests/,context recording scoring methods verdicts attribution display)
+PYTHON_PIP = .venv-py$*/bin/python -m pip install -qq --disable-pip-version-check --no-compile \
+  --constraint constraints.txt
 
-.PHONY: demo test test-lowest labelled install chromium clean
+.PHONY: demo test test-lowest test-pythons labelled install chromium clean
 .PHONY: chat chainlit-chat chats langchain-rag langchain-agent llama-index-rag llama-index-chat
 
 demo: install
@@ -59,6 +66,7 @@ test: install $(VENV)/langchain $(VENV)/llama-index chats
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
 	$(PYTEST)
 	cd $(LANGCHAIN) && $(PYTEST)
 	cd $(LLAMA_INDEX) && $(PYTEST)
@@ -83,6 +91,23 @@ test-lowest: install
 	  cp -r tests/support $(LOWEST)/$$(basename $$package)/tests && \
 	  (cd $(LOWEST)/$$(basename $$package) && ../bin/pytest tests/unit_tests) || exit 1; \
 	done
+
+test-pythons: $(PYTHONS:%=test-python-%)
+
+$(PYTHONS:%=test-python-%): test-python-%: .venv-py%/installed
+	OMP_NUM_THREADS=1 .venv-py$*/bin/pytest -n $(WORKERS) --dist loadfile \
+	  -m "not embedded and not browser and not slow" $(PORTABLE)
+
+$(PYTHONS:%=.venv-py%/installed): .venv-py%/installed: pyproject.toml constraints.txt
+	@echo "Installing into .venv-py$*: the first time, this takes a few minutes."
+	for python in python$* $${PYENV_ROOT:-$$HOME/.pyenv}/versions/$*.*/bin/python; do \
+	  $$python -m venv .venv-py$* 2> /dev/null && break; \
+	done; test -x .venv-py$*/bin/python || { echo "There is no Python $*."; exit 1; }
+	$(PYTHON_PIP) pip
+	$(PYTHON_PIP) $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX)) torch
+	$(PYTHON_PIP) hatchling editables
+	$(PYTHON_PIP) --no-build-isolation --editable ".[cli]" --group test
+	@touch $@
 
 install: $(VENV)/installed
 
@@ -125,4 +150,4 @@ chromium:
 	  $(SUDO) apt-get install -qq -y --no-install-recommends chromium; }
 
 clean:
-	rm -rf $(VENV) $(LOWEST) $(GRADIO) $(CHAINLIT)
+	rm -rf $(VENV) $(LOWEST) $(GRADIO) $(CHAINLIT) .venv-py*
