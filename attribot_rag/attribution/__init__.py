@@ -1,8 +1,9 @@
 """The result: scores, spans, citations, provenance, and its serialized form."""
 
 from attribot_rag.attribution.citations import Citations, CitedSentence, cite
+from attribot_rag.attribution.provenance import Provenance
 from attribot_rag.attribution.response import ResponseText
-from attribot_rag.attribution.result import Attribution, Provenance, RankedSource, SourceGroup
+from attribot_rag.attribution.result import Attribution, RankedSource, SourceGroup
 from attribot_rag.attribution.serialization import SCHEMA_VERSION
 from attribot_rag.attribution.verdict import Marker, Verdict
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from attribot_rag.attribution.result import Attribution
 from attribot_rag.attribution.verdict import Relation, Verdict
-from attribot_rag.context.splitter import sentences, split_spans
 from attribot_rag.context.intervals import Interval
+from attribot_rag.context.splitter import sentences, split_spans
 
 MIN_SCORE = 1.0
 MIN_SHARE = 0.5

@@ -6,12 +6,13 @@ import webbrowser
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from pathlib import Path, PurePath
+from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import Any
 
 import numpy as np
 
+from attribot_rag.attribution.provenance import Provenance
 from attribot_rag.attribution.response import ResponseText
 from attribot_rag.attribution.verdict import Marker, Verdict
 from attribot_rag.context import Document, Source
@@ -19,46 +20,6 @@ from attribot_rag.context.intervals import Interval
 from attribot_rag.errors import InvalidInput
 
 _SHOWN_LENGTH = 60
-
-
-@dataclass(frozen=True, kw_only=True)
-class Provenance:
-    """How the scores came about.
-
-    `implementation` is the scoring implementation that was used, `prefilled_tokens` what it
-    encoded to begin with (0 if generation's cache was taken over), `scored_tokens` what all
-    ablations took after that, `proxy_tokens` what went through a proxy. `flops` counts 2 per
-    parameter and token; `naive_tokens` is what leave-one-out without a cache would have taken,
-    `expected_tokens` what the cost model says of the method, verdicts not counted.
-    `retokenized` says that the ids were made from text and need not be those that the model saw.
-    `self_check` is the largest difference to the reference in nats, if
-    that was asked for. `options` are those of the context, the scorer and the budget.
-    """
-
-    method: str
-    model: str
-    dtype: str
-    device: str
-    implementation: str
-    retokenized: bool
-    prompt_tokens: int
-    prefilled_tokens: int
-    scored_tokens: int
-    forward_passes: int
-    seconds: float
-    proxy_tokens: int = 0
-    flops: float = 0.0
-    naive_tokens: int = 0
-    expected_tokens: int = 0
-    self_check: float | None = None
-    options: Mapping[str, Any] = field(default_factory=dict)
-    versions: Mapping[str, str] = field(default_factory=dict)
-
-    @property
-    def model_name(self) -> str:
-        """The model without the folder that it was loaded from."""
-        path = PurePath(self.model)
-        return path.name if path.is_absolute() else self.model
 
 
 @dataclass(frozen=True)
@@ -71,7 +32,7 @@ class RankedSource:
 
 @dataclass(frozen=True)
 class SourceGroup:
-    """Sources that were taken out together, with their joint score per response token in nats."""
+    """Sources that were removed together, with their joint score per response token in nats."""
 
     source_ids: tuple[int, ...]
     token_scores: tuple[float, ...]
@@ -80,52 +41,66 @@ class SourceGroup:
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Attribution:
-    """Scores of sources for one response (positive: the source supports it).
+    """How much each source in the prompt supports each token of one response.
 
-    In nats, unless `unit` says something else, as for baselines.
-
-    `token_spans` [num_response_tokens] are the characters of `response` that each token stands
-    for. `token_scores` [num_sources][num_response_tokens] hold None for a source that was not
-    scored. `exact` says of each source whether its text was removed exactly and everything after
-    it encoded again; other scores are approximate. Documents that do not stand in the prompt are
-    in `not_located`, by index: they have no sources and no score. `partly_located` are those of
-    which only a part does, by index with the share of their text from 0 to 1.
-
-    `groups` are sources that were scored together, `context_reliance` the score of the whole
-    context per response token, None if it was not measured, and `agreement`, from 0 to 1, how well
-    approximate scores met exact ones of the same sources. `partial` says that a budget ran out.
-    `verdicts` are given sentence by sentence, `markers` are citations that the model wrote.
-    `notes` tell the reader what to know before trusting the scores. Raises InvalidInput if the
-    parts do not fit together.
+    Scores are leave-one-out errors in nats: log p(response | full prompt) - log p(response |
+    prompt without the source); positive where the source supports the response. Characters are
+    Unicode code points, intervals [start, end) from 0.
     """
 
     response: str
+    """The answer as it was shown, without the prompt and without special tokens."""
     token_spans: tuple[Interval, ...]
+    """Per response token its characters of the response. Tokens that only together make a
+    character share a span; a token without text of its own has an empty span."""
     token_log_likelihoods: tuple[float, ...]
+    """Per response token its log-probability in nats with nothing removed from the prompt."""
     documents: tuple[Document, ...]
+    """The documents as they were given; other fields name them by their index here."""
     not_located: tuple[int, ...]
+    """Indices of documents that do not stand in the prompt. They have no sources and no score,
+    which is not a score of 0."""
     sources: tuple[Source, ...]
+    """The scored pieces of text, in the order in which they stand in the prompt."""
     token_scores: tuple[tuple[float, ...] | None, ...]
+    """Per source its score for each response token, or null if it was not scored. The score of
+    any part of the response is the sum over its tokens."""
     exact: tuple[bool, ...]
+    """Per source whether its text was removed to the character from the full prompt and everything
+    after it encoded again; if not, its score is approximate."""
     notes: tuple[str, ...]
+    """What a reader should know before trusting the scores."""
     provenance: Provenance
+    """How the scores came about."""
     partly_located: Mapping[int, float] = field(default_factory=dict)
+    """Documents of which only a part stands in the prompt, by their index: the share of their text,
+    from 0 to 1, that does."""
     groups: tuple[SourceGroup, ...] = ()
+    """Sources that were removed together, with their joint scores."""
     context_reliance: tuple[float, ...] | None = None
+    """The score of the whole retrieved context for each response token, or null if it was not
+    measured."""
     agreement: float | None = None
+    """How well approximate scores met the exact scores of the same sources, from 0 to 1, or null if
+    that was not measured."""
     unit: str = "nats"
+    """What scores are measured in: nats, unless the method is a baseline with another unit."""
     partial: bool = False
+    """Whether the budget ran out before everything was scored."""
     verdicts: tuple[Verdict, ...] = ()
+    """What a reader may believe of each sentence of the response."""
     markers: tuple[Marker, ...] = ()
+    """Citation markers such as [2] that the model wrote itself."""
 
     def __post_init__(self) -> None:
+        """Raises InvalidInput if the fields do not fit together."""
         num_tokens, num_sources = len(self.token_spans), len(self.sources)
         widths = {len(row) for row in self.token_scores if row is not None}
         documents = {index for source in self.sources for index in source.documents}
-        documents.update(one.document for one in self.markers if one.document is not None)
+        documents.update(marker.document for marker in self.markers if marker.document is not None)
         documents.update(self.partly_located)
-        known = {one for group in self.groups for one in group.source_ids}
-        known |= {one for verdict in self.verdicts for one in verdict.source_ids}
+        source_ids = {source_id for group in self.groups for source_id in group.source_ids}
+        source_ids |= {source_id for verdict in self.verdicts for source_id in verdict.source_ids}
         group_widths = {len(group.token_scores) for group in self.groups}
         checks = {
             "response": bool(self.response),
@@ -133,7 +108,7 @@ class Attribution:
             "token_log_likelihoods": len(self.token_log_likelihoods) == num_tokens,
             "token_scores": len(self.token_scores) == num_sources and widths <= {num_tokens},
             "exact": len(self.exact) == num_sources,
-            "groups": group_widths <= {num_tokens} and known <= set(range(num_sources)),
+            "groups": group_widths <= {num_tokens} and source_ids <= set(range(num_sources)),
             "context_reliance": self.context_reliance is None
             or len(self.context_reliance) == num_tokens,
             "verdicts": self._holds(self.verdicts),
@@ -145,8 +120,8 @@ class Attribution:
         if wrong:
             raise InvalidInput(f"{', '.join(wrong)} of the attribution do not fit the other fields")
 
-    def _holds(self, pieces: Sequence[Verdict | Marker]) -> bool:
-        return all(0 <= one.start <= one.end <= len(self.response) for one in pieces)
+    def _holds(self, parts: Sequence[Verdict | Marker]) -> bool:
+        return all(0 <= part.start <= part.end <= len(self.response) for part in parts)
 
     def __repr__(self) -> str:
         best = self.top(1)
@@ -213,11 +188,11 @@ class Attribution:
             for source in self.sources
             if (score := self._sum(source.id, tokens)) is not None
         ]
-        ranked.sort(key=lambda one: (-one.score, one.source.id))
+        ranked.sort(key=lambda ranking: (-ranking.score, ranking.source.id))
         return tuple(ranked[:k])
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data after the schema (attribot_rag/attribution/schema.json).
+        """Plain data after the schema (docs/schemas/attribution.json).
 
         Metadata that JSON does not know is written as text.
         """

@@ -7,15 +7,19 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
+from functools import cache
 from numbers import Integral, Real
 from typing import Any
 
-from attribot_rag.attribution.result import Attribution, Provenance, SourceGroup
-from attribot_rag.attribution.verdict import Marker, Verdict
-from attribot_rag.context import Document, DocumentSpan, Occurrence, Source
+from pydantic import ConfigDict, TypeAdapter, ValidationError
+from pydantic_core import ErrorDetails
+
+from attribot_rag.attribution.result import Attribution
 from attribot_rag.errors import SchemaError
 
 SCHEMA_VERSION = "1.3"
+CONFIG = ConfigDict(extra="forbid", use_attribute_docstrings=True)
+_MAX_PROBLEMS = 3
 
 # An innermost array without strings. A line feed within a string is written as \n, so that what
 # follows a real one is never part of a text.
@@ -45,7 +49,10 @@ def from_json(text: str) -> Attribution:
 
 
 def from_dict(data: Mapping[str, Any]) -> Attribution:
-    """Rebuild an attribution; raises SchemaError naming what is missing or of a wrong kind."""
+    """Rebuild an attribution; raises SchemaError naming the fields that do not follow the schema.
+
+    Unknown fields of the attribution are left out: a later minor version may have added them.
+    """
     if not isinstance(data, Mapping):
         raise SchemaError(f"an attribution is an object, not {type(data).__name__}")
     version = str(data.get("schema_version"))
@@ -53,58 +60,28 @@ def from_dict(data: Mapping[str, Any]) -> Attribution:
         raise SchemaError(
             f"schema_version is {version!r}; this release reads {SCHEMA_VERSION.split('.')[0]}.x"
         )
+    known = {field.name: data[field.name] for field in fields(Attribution) if field.name in data}
     try:
-        return Attribution(
-            response=data["response"],
-            token_spans=tuple((start, end) for start, end in data["token_spans"]),
-            token_log_likelihoods=tuple(map(float, data["token_log_likelihoods"])),
-            documents=tuple(Document(**document) for document in data["documents"]),
-            not_located=tuple(data["not_located"]),
-            sources=tuple(map(_source, data["sources"])),
-            token_scores=tuple(
-                None if row is None else tuple(map(float, row)) for row in data["token_scores"]
-            ),
-            exact=tuple(data["exact"]),
-            notes=tuple(data["notes"]),
-            provenance=Provenance(**data["provenance"]),
-            partly_located={
-                int(index): float(share) for index, share in data.get("partly_located", {}).items()
-            },
-            groups=tuple(map(_group, data.get("groups", ()))),
-            context_reliance=_numbers(data.get("context_reliance")),
-            agreement=data.get("agreement"),
-            unit=data.get("unit", "nats"),
-            partial=data.get("partial", False),
-            verdicts=tuple(map(_verdict, data.get("verdicts", ()))),
-            markers=tuple(Marker(**marker) for marker in data.get("markers", ())),
-        )
-    except KeyError as error:
-        raise SchemaError(f"the field {error} is missing") from error
-    except (AttributeError, TypeError, ValueError) as error:
-        raise SchemaError(f"a field is not as the schema has it: {error}") from error
+        (attribution,) = _adapter().validate_python([known])
+    except ValidationError as error:
+        problems = "; ".join(map(_described, error.errors(include_url=False)[:_MAX_PROBLEMS]))
+        raise SchemaError(f"this is no attribution: {problems}") from error
+    return attribution
 
 
-def _source(data: Mapping[str, Any]) -> Source:
-    occurrences = (
-        Occurrence(
-            place["start"], place["end"], tuple(DocumentSpan(**span) for span in place["spans"])
-        )
-        for place in data["occurrences"]
-    )
-    return Source(data["id"], data["text"], tuple(occurrences))
+@cache
+def _adapter() -> TypeAdapter[list[Attribution]]:
+    """Of a list, because pydantic takes no configuration for a dataclass alone."""
+    return TypeAdapter(list[Attribution], config=CONFIG)
 
 
-def _group(data: Mapping[str, Any]) -> SourceGroup:
-    scores = tuple(map(float, data["token_scores"]))
-    return SourceGroup(tuple(data["source_ids"]), scores, data["exact"])
-
-
-def _verdict(data: Mapping[str, Any]) -> Verdict:
-    return Verdict(**{**data, "source_ids": tuple(data["source_ids"])})
-
-
-def _numbers(row: list[float] | None) -> tuple[float, ...] | None:
-    return None if row is None else tuple(map(float, row))
+def _described(problem: ErrorDetails) -> str:
+    """What is wrong with which field."""
+    path = ".".join(map(str, problem["loc"][1:]))
+    if problem["type"] == "missing":
+        return f"the field {path!r} is missing"
+    reason = str(problem.get("ctx", {}).get("error") or problem["msg"])
+    return f"the field {path!r}: {reason}" if path else reason
 
 
 def _plain(value: Any) -> Any:
@@ -116,7 +93,7 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Real) and math.isfinite(value):
         return float(value)
     if is_dataclass(value) and not isinstance(value, type):
-        return {one.name: _plain(getattr(value, one.name)) for one in fields(value)}
+        return {field.name: _plain(getattr(value, field.name)) for field in fields(value)}
     if isinstance(value, Mapping):
         return {str(key): _plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):

@@ -6,8 +6,9 @@ import json
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
+from attribot_rag.attribution import summary_schema
 from attribot_rag.attribution.citations import Citations, CitedSentence, cite
 from attribot_rag.attribution.result import Attribution
 from attribot_rag.attribution.serialization import SCHEMA_VERSION
@@ -20,7 +21,7 @@ _MAX_BITS = 64
 
 @dataclass(frozen=True)
 class _Size:
-    """How much is told: sources, documents and sentences, and characters of each text."""
+    """How many sources, documents and sentences are kept, and characters of each text."""
 
     num_sources: int
     num_documents: int
@@ -46,23 +47,23 @@ def summarize(
 
     Positions are characters of the text that was shown, in which the response begins at `start`.
     Sources, documents and sentences that did not fit are counted under `omitted`; of the notes the
-    first ten are told. Where `max_bytes` are too few even without all those, it is longer. Its
-    schema is summary_schema.json.
+    first ten are kept. Where `max_bytes` are too few even without all those, it is longer. Its
+    schema is docs/schemas/summary.json.
     """
     citations = cite(attribution)
     for size in _SIZES:
         data = _summary(attribution, citations, start, size)
         if len(json.dumps(data).encode()) <= max_bytes:
             break
-    return data
+    return cast(dict[str, Any], data)
 
 
 def _summary(
     attribution: Attribution, citations: Citations, start: int, size: _Size
-) -> dict[str, Any]:
+) -> summary_schema.Summary:
     ranked = attribution.top(size.num_sources)
-    told = [one.source.id for one in ranked]
-    documents = list(_told_documents(attribution, citations, told))[: size.num_documents]
+    best = [ranking.source.id for ranking in ranked]
+    documents = list(_documents(attribution, citations, best))[: size.num_documents]
     sentences = citations.sentences[: size.num_sentences]
     provenance = attribution.provenance
     return {
@@ -71,9 +72,11 @@ def _summary(
         "start": start,
         "end": start + len(attribution.response),
         "unit": _cut(attribution.unit, _MAX_UNIT),
-        "sentences": [_sentence(attribution, one, start) for one in sentences],
-        "documents": [_document(attribution, citations, one, size) for one in documents],
-        "sources": [_source(attribution, one.source.id, one.score, size) for one in ranked],
+        "sentences": [_sentence(attribution, sentence, start) for sentence in sentences],
+        "documents": [_document(attribution, citations, index, size) for index in documents],
+        "sources": [
+            _source(attribution, ranking.source.id, ranking.score, size) for ranking in ranked
+        ],
         "agreement": attribution.agreement,
         "notes": [_cut(note, 2 * size.num_characters) for note in attribution.notes[:10]],
         "method": _cut(provenance.method, 200),
@@ -88,42 +91,49 @@ def _summary(
     }
 
 
-def _told_documents(
+def _documents(
     attribution: Attribution, citations: Citations, source_ids: list[int]
 ) -> Iterator[int]:
-    """First those that are cited, then those of the best sources, then the others."""
-    first = sorted(citations.numbers, key=lambda one: citations.numbers[one])
-    of_sources = [one for index in source_ids for one in attribution.sources[index].documents]
-    yield from dict.fromkeys([*first, *of_sources, *range(len(attribution.documents))])
+    """Indices of the cited documents, then of those of the best sources, then of the others."""
+    cited = sorted(citations.numbers, key=lambda index: citations.numbers[index])
+    of_sources = [
+        index for source_id in source_ids for index in attribution.sources[source_id].documents
+    ]
+    yield from dict.fromkeys([*cited, *of_sources, *range(len(attribution.documents))])
 
 
-def _sentence(attribution: Attribution, cited: CitedSentence, start: int) -> dict[str, Any]:
+def _sentence(
+    attribution: Attribution, cited: CitedSentence, start: int
+) -> summary_schema.SentenceSummary | summary_schema.JudgedSentenceSummary:
     documents = {
         document: None
         for source_id in cited.source_ids
         for document in attribution.sources[source_id].documents
     }
-    found: dict[str, Any] = {
+    sentence: summary_schema.SentenceSummary = {
         "start": start + cited.start,
         "end": start + cited.end,
         "sources": list(cited.source_ids),
         "documents": list(documents),
         "relation": cited.relation,
     }
-    if cited.verdict is not None:
-        found["verdict"] = cited.verdict.kind
-        found["effect"] = _rounded(cited.verdict.effect)
-        found["reliance"] = _rounded(cited.verdict.reliance)
-        found["follows"] = cited.verdict.follows
-        found["reason"] = cited.verdict.reason
-    return found
+    if cited.verdict is None:
+        return sentence
+    return {
+        **sentence,
+        "verdict": cited.verdict.kind,
+        "effect": _rounded(cited.verdict.effect),
+        "reliance": _rounded(cited.verdict.reliance),
+        "follows": cited.verdict.follows,
+        "reason": cited.verdict.reason,
+    }
 
 
 def _document(
     attribution: Attribution, citations: Citations, index: int, size: _Size
-) -> dict[str, Any]:
+) -> summary_schema.DocumentSummary:
     document = attribution.documents[index]
-    found: dict[str, Any] = {
+    summary: summary_schema.DocumentSummary = {
         "index": index,
         "id": None if document.id is None else _cut(str(document.id), size.num_characters),
         "number": citations.numbers.get(index),
@@ -133,12 +143,12 @@ def _document(
         "located_share": _located_share(attribution, index),
     }
     if size.metadata:
-        found["metadata"] = {
+        summary["metadata"] = {
             str(key): _cut(value, size.num_characters) if isinstance(value, str) else value
             for key, value in document.metadata.items()
             if _is_scalar(value) and len(str(key)) <= size.num_characters
         }
-    return found
+    return summary
 
 
 def _located_share(attribution: Attribution, index: int) -> float:
@@ -147,7 +157,9 @@ def _located_share(attribution: Attribution, index: int) -> float:
     return round(attribution.partly_located.get(index, 1.0), _DECIMALS)
 
 
-def _source(attribution: Attribution, index: int, score: float, size: _Size) -> dict[str, Any]:
+def _source(
+    attribution: Attribution, index: int, score: float, size: _Size
+) -> summary_schema.SourceSummary:
     source = attribution.sources[index]
     return {
         "id": index,

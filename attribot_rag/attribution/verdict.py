@@ -24,42 +24,43 @@ class Verdict:
     """The verdict on the characters [start, end) of the response.
 
     - grounded: `source_ids` stand out, each with an effect that matters;
-    - redundant: no single source does, but taking out all of `source_ids` explains the drop: with
-      'either' of them alone the sentence stands, or only with all of them 'together' (`relation`);
-    - follows: from sentence `follows` (its index), not from the context directly;
+    - redundant: no single source does, but removing all of `source_ids` explains the drop;
+    - follows: from an earlier sentence of the answer, not from the context directly;
     - conversation: from earlier turns;
-    - unsupported: nothing that was retrieved or said made the model say it;
+    - unsupported: neither the context nor the conversation made the model say it;
     - reasoning: the model's thinking, which is not judged; trivial: a greeting and the like;
-    - open: it could not be decided, for a `reason`: the context matters as a whole, but no part of
-      it stands out ('scattered'); documents were not found in the prompt, so that what they do is
-      not known ('not_located'); or the 'budget' ran out.
-
-    `effect` is the sum of what each cited source is worth to the sentence, or what taking out a
-    group costs it, `reliance` what taking out the whole context costs it, both in nats.
+    - open: it could not be decided, for a `reason`.
     """
 
     start: int
     end: int
     kind: Kind
     source_ids: tuple[int, ...] = ()
+    """The cited sources, best first."""
     relation: Relation = "each"
+    """Whether each cited source matters by itself, the sentence stands with either of them alone,
+    or only with all of them together."""
     effect: float | None = None
+    """The sum of the cited sources' scores for the sentence, or the joint score of a group, in
+    nats."""
     reliance: float | None = None
+    """What removing the whole context costs the sentence, in nats."""
     follows: int | None = None
+    """Index in `verdicts` of the sentence that this sentence follows from."""
     reason: Reason | None = None
+    """Why an open verdict is open: the context matters but no part of it stands out (scattered),
+    documents were not found in the prompt (not_located), or the budget ran out."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Marker:
-    """A citation marker that the model wrote itself, at the characters [start, end).
-
-    `number` counts the documents from 1; `document` is its index, None if there is no such one.
-    `supported` says whether that document has an effect on the sentence, None if that was not
-    measured.
-    """
+    """A citation marker, such as [2], that the model wrote at the characters [start, end)."""
 
     start: int
     end: int
     number: int
+    """The number in the marker; it counts documents from 1."""
     document: int | None
+    """Index of the document, None if there is no document of that number."""
     supported: bool | None
+    """Whether the document has an effect on the sentence, None if that was not measured."""

@@ -9,25 +9,32 @@ import jsonschema
 import numpy as np
 import pytest
 from hypothesis import given
+from support.schemas import SCHEMA
 from support.scripted_generation import ANSWER, DOCUMENTS, rendered
 from support.strategies import attribution, attributions
 from support.tiny_models import byte_level
 
-import attribot_rag.attribution
 from attribot_rag import Attribution, Attributor, Document
 from attribot_rag.attribution import SCHEMA_VERSION
+from attribot_rag.attribution.schema import write_schemas
 from attribot_rag.attribution.verdict import Kind, Relation
 from attribot_rag.errors import SchemaError
 
-SCHEMA = json.loads(
-    (Path(attribot_rag.attribution.__file__).parent / "schema.json").read_text("utf-8")
-)
+ROOT = Path(__file__).parents[2]
 VALIDATOR = jsonschema.Draft202012Validator(SCHEMA)
 
 
 def test_the_schema_is_one() -> None:
     jsonschema.Draft202012Validator.check_schema(SCHEMA)
     assert SCHEMA["$schema"] == "https://json-schema.org/draft/2020-12/schema"
+
+
+def test_the_published_schemas_are_those_of_the_types(tmp_path: Path) -> None:
+    """`python -m attribot_rag.attribution.schema docs/schemas` writes them again."""
+    write_schemas(tmp_path)
+    for name in ("attribution.json", "summary.json"):
+        published = ROOT / "docs" / "schemas" / name
+        assert published.read_text("utf-8") == (tmp_path / name).read_text("utf-8")
 
 
 @given(attributions())
@@ -79,7 +86,7 @@ def test_an_attribution_of_the_first_schema_is_read() -> None:
 
 
 def test_the_schema_knows_every_kind_and_relation() -> None:
-    known = SCHEMA["$defs"]["verdict"]["properties"]
+    known = SCHEMA["$defs"]["Verdict"]["properties"]
     assert known["kind"]["enum"] == list(get_args(Kind))
     assert known["relation"]["enum"] == list(get_args(Relation))
 
@@ -206,6 +213,21 @@ def test_a_field_of_a_wrong_kind(fields: dict[str, Any]) -> None:
         VALIDATOR.validate(data)
     with pytest.raises(SchemaError):
         Attribution.from_dict(data)
+
+
+@pytest.mark.parametrize(
+    ("fields", "named"),
+    [
+        ({"response": 3}, "'response'"),
+        ({"token_spans": [[0, "b"]]}, r"'token_spans\.0\.1'"),
+        ({"documents": [{"id": "a"}]}, r"'documents\.0\.text' is missing"),
+        ({"verdicts": [verdict(kind="certain")]}, r"'verdicts\.0\.kind'.*'grounded'"),
+        ({"provenance": {**changed()["provenance"], "speed": 3}}, r"'provenance\.speed'"),
+    ],
+)
+def test_an_error_names_the_field(fields: dict[str, Any], named: str) -> None:
+    with pytest.raises(SchemaError, match=f"the field {named}"):
+        Attribution.from_dict(changed(**fields))
 
 
 @pytest.mark.parametrize(

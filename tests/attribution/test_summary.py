@@ -19,10 +19,10 @@ from support.strategies import attributions
 from support.tiny_models import byte_level
 
 from attribot_rag import Attribution, Attributor, Document
-from attribot_rag.adapting import Outcome
 from attribot_rag.attribution import SCHEMA_VERSION, Verdict, cite
 from attribot_rag.attribution.summary import MAX_SUMMARY_BYTES, summarize
 from attribot_rag.attribution.verdict import Kind, Reason, Relation
+from attribot_rag.runtime import RunOutcome
 
 RESPONSE = "The ferry is red. It is old. So it is both."
 EDGES = ((0, 18), (18, 29), (29, len(RESPONSE)))
@@ -440,7 +440,7 @@ class TestSchema:
         assert f"/{SCHEMA_VERSION}/" in SUMMARY_SCHEMA["$id"]
 
     def test_it_knows_every_kind(self) -> None:
-        known = SUMMARY_SCHEMA["$defs"]["sentence"]["properties"]["verdict"]["enum"]
+        known = SUMMARY_SCHEMA["$defs"]["JudgedSentenceSummary"]["properties"]["verdict"]["enum"]
         assert known == list(get_args(Kind))
 
     def test_it_bounds_the_size_as_the_code_does(self) -> None:
@@ -451,7 +451,7 @@ class TestSchema:
         [
             summarize(judged(*VERDICTS)),
             summarize(ISLAND),
-            Outcome(error=ValueError("no")).summary(),
+            RunOutcome(error=ValueError("no")).summary(),
             {"status": "pending"},
         ],
     )

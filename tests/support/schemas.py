@@ -1,20 +1,9 @@
-"""Validators of what the package writes, after the schemas that it ships."""
-
-import json
-from pathlib import Path
-from typing import Any
+"""Validators of what the package writes, after its schemas."""
 
 import jsonschema
 
-import attribot_rag.attribution
+from attribot_rag.attribution.schema import attribution_schema, summary_schema
 
-FOLDER = Path(attribot_rag.attribution.__file__).parent
-
-
-def schema(name: str) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads((FOLDER / name).read_text("utf-8"))
-    return found
-
-
-SUMMARY_SCHEMA = schema("summary_schema.json")
+SCHEMA = attribution_schema()
+SUMMARY_SCHEMA = summary_schema()
 SUMMARIES = jsonschema.Draft202012Validator(SUMMARY_SCHEMA)

@@ -1,6 +1,5 @@
 """The README's lines and the examples run as they stand."""
 
-import json
 import runpy
 import tempfile
 from pathlib import Path
@@ -11,7 +10,7 @@ from chains import Given, rag
 from conftest import DOCUMENTS, QUESTION
 from langchain_huggingface import ChatHuggingFace
 
-import attribot_rag
+from attribot_rag.attribution.schema import summary_schema
 from langchain_attribot import AttributionCallbackHandler
 
 PACKAGE = Path(__file__).parents[2]
@@ -35,8 +34,7 @@ def test_the_readme_s_lines_attach_what_it_shows(
 
 
 def test_summaries_follow_the_published_schema(chat: ChatHuggingFace) -> None:
-    folder = Path(attribot_rag.__file__).parent / "attribution"
-    schema = json.loads((folder / "summary_schema.json").read_text(encoding="utf-8"))
+    schema = summary_schema()
     chain = rag(Given(documents=DOCUMENTS), chat)
     for mode in ("inline", "background"):
         handler = AttributionCallbackHandler(chat, mode=mode)  # type: ignore[arg-type]

@@ -4,7 +4,6 @@ import asyncio
 import json
 import logging
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import jsonschema
@@ -22,13 +21,11 @@ from llama_index.llms.huggingface import HuggingFaceLLM
 from llama_index.postprocessor.attribot import AttributionPostprocessor
 from llama_index.postprocessor.attribot.spans import installed
 
-import attribot_rag
 from attribot_rag import Attributor, LanguageModel, LeaveOneOut
+from attribot_rag.attribution.schema import summary_schema
 from attribot_rag.errors import InvalidInput
 
-SCHEMA = json.loads(
-    (Path(attribot_rag.__file__).parent / "attribution/summary_schema.json").read_text("utf-8")
-)
+SCHEMA = summary_schema()
 
 
 def attributed(response: Any, status: str) -> dict[str, Any]:
