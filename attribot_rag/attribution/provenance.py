@@ -1,0 +1,49 @@
+"""How the scores of an attribution came about."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import PurePath
+
+
+@dataclass(frozen=True, kw_only=True)
+class Provenance:
+    """How the scores came about: models, implementation, options, and what they cost."""
+
+    method: str
+    """Which ablations were asked for."""
+    model: str
+    dtype: str
+    device: str
+    implementation: str
+    """How the model was run: packed, cropped or reference."""
+    retokenized: bool
+    """True if the ids were made from text and need not be those that the model saw or gave."""
+    prompt_tokens: int
+    prefilled_tokens: int
+    """Tokens encoded before the first ablation; 0 if the generation's own cache was used."""
+    scored_tokens: int
+    """Tokens that went through the model for all ablations together."""
+    forward_passes: int
+    """Calls of all models."""
+    seconds: float
+    proxy_tokens: int = 0
+    """Tokens that went through a smaller model instead."""
+    flops: float = 0.0
+    """2 for each parameter and token of every model that was run."""
+    naive_tokens: int = 0
+    """What leave-one-out of every source without a cache would have taken."""
+    expected_tokens: int = 0
+    """What the cost model expects of the method, verdicts not counted."""
+    self_check: float | None = None
+    """The largest difference to the reference implementation in nats, if it was asked for."""
+    options: Mapping[str, str | int | float | bool | None] = field(default_factory=dict)
+    """The options of the context, the scorer and the budget."""
+    versions: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def model_name(self) -> str:
+        """The model without the folder that it was loaded from."""
+        path = PurePath(self.model)
+        return path.name if path.is_absolute() else self.model

@@ -1,0 +1,78 @@
+"""The JSON schemas of attributions and of their summaries, generated from the types.
+
+`python -m attribot_rag.attribution.schema FOLDER` writes both as files.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from pydantic import TypeAdapter
+from pydantic.json_schema import GenerateJsonSchema
+
+from attribot_rag.attribution.result import Attribution
+from attribot_rag.attribution.serialization import CONFIG, SCHEMA_VERSION
+from attribot_rag.attribution.summary import MAX_SUMMARY_BYTES
+from attribot_rag.attribution.summary_schema import Calls, Failure, Pending, SchemaVersion, Summary
+
+_SUMMARY = (
+    "What is attached to an answer: the summary of its attribution, or why there is none, or that "
+    f"it is still under way. At most {MAX_SUMMARY_BYTES:,} bytes as JSON. Characters are Unicode "
+    "code points of the text that the caller was given, intervals [start, end) from 0."
+)
+
+
+class _WithoutTitles(GenerateJsonSchema):
+    """Pydantic's generator without titles, which would repeat the names of the fields."""
+
+    def field_title_should_be_set(self, schema: Any) -> bool:
+        return False
+
+
+def attribution_schema() -> dict[str, Any]:
+    """The schema of `Attribution.to_dict()`."""
+    definitions = _definitions(list[Attribution])
+    root = definitions.pop("Attribution")
+    version = TypeAdapter(SchemaVersion).json_schema()
+    root["properties"] = {"schema_version": version, **root["properties"]}
+    root["required"] = ["schema_version", *root["required"]]
+    return {**_head("attribution"), **root, "$defs": definitions}
+
+
+def summary_schema() -> dict[str, Any]:
+    """The schema of what is attached to an answer: a summary, a failure, or a pending one."""
+    kinds = (Summary, Failure, Pending, Calls)
+    return {
+        **_head("summary"),
+        "title": "Summary of an attribution",
+        "description": _SUMMARY,
+        "anyOf": [{"$ref": f"#/$defs/{kind.__name__}"} for kind in kinds],
+        "$defs": _definitions(list[Summary | Failure | Pending | Calls]),
+    }
+
+
+def _head(name: str) -> dict[str, Any]:
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "$id": f"https://attribot-rag.dev/schema/{SCHEMA_VERSION}/{name}.json",
+    }
+
+
+def _definitions(values: Any) -> dict[str, Any]:
+    schema = TypeAdapter(values, config=CONFIG).json_schema(schema_generator=_WithoutTitles)
+    definitions: dict[str, Any] = schema["$defs"]
+    return definitions
+
+
+def write_schemas(folder: Path) -> None:
+    """Write attribution.json and summary.json into the folder."""
+    for name, schema in (("attribution", attribution_schema()), ("summary", summary_schema())):
+        text = json.dumps(schema, ensure_ascii=False, indent=2)
+        (folder / f"{name}.json").write_text(f"{text}\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    write_schemas(Path(sys.argv[1]))
