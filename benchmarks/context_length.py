@@ -18,8 +18,7 @@ from attribot_rag import Document, LanguageModel, load_model
 from attribot_rag.context import Ablation
 from attribot_rag.methods import Auto, Hierarchical, Masked, Method
 from attribot_rag.scoring import Scorer, ScoringModels, ScoringOptions
-from benchmarks.answers import Answer, answer
-from benchmarks.examples import Example
+from benchmarks.examples import Example, GeneratedAnswer, answer
 
 LENGTHS = (500, 1000, 2000, 4000, 8000)
 METHODS: dict[str, Method] = {
@@ -45,15 +44,17 @@ def example_of(path: Path, num_tokens: int, language_model: LanguageModel) -> Ex
     return Example(f"length/{num_tokens}", question["question"], documents, (), ())
 
 
-def naive(one: Answer, models: ScoringModels, model: LanguageModel) -> tuple[int, float]:
-    count = len(one.context.sources)
+def naive(
+    answered: GeneratedAnswer, models: ScoringModels, model: LanguageModel
+) -> tuple[int, float]:
+    count = len(answered.context.sources)
     options = ScoringOptions(implementation="reference")
-    scorer = Scorer(model, one.generation, one.context, models, options=options)
+    scorer = Scorer(model, answered.generation, answered.context, models, options=options)
     chosen = sorted({int((number + 0.5) * count / 3) for number in range(3)})
     started = time.perf_counter()
     scorer.score([Ablation.of(index) for index in chosen])
     seconds = (time.perf_counter() - started) * (count + 1) / (len(chosen) + 1)
-    row = len(one.generation.prompt_ids) + len(one.generation.response_ids) - 1
+    row = len(answered.generation.prompt_ids) + len(answered.generation.response_ids) - 1
     return row * (count + 1), seconds
 
 
@@ -70,20 +71,20 @@ def main() -> None:
     )
     print("|---|---|---|---|---|---|---|---|---|---|")
     for length in arguments.lengths:
-        one = answer(example_of(arguments.squad, length, model), model)
-        assert one is not None
-        METHODS["auto"].run(Scorer(model, one.generation, one.context, models))
-        num_tokens, seconds = naive(one, models, model)
-        tail = len(one.generation.prompt_ids) - one.context.end
+        answered = answer(example_of(arguments.squad, length, model), model)
+        assert answered is not None
+        METHODS["auto"].run(Scorer(model, answered.generation, answered.context, models))
+        num_tokens, seconds = naive(answered, models, model)
+        tail = len(answered.generation.prompt_ids) - answered.context.end
         for name, method in METHODS.items():
             started = time.perf_counter()
-            scorer = Scorer(model, one.generation, one.context, models)
+            scorer = Scorer(model, answered.generation, answered.context, models)
             method.run(scorer)
             took = time.perf_counter() - started
             print(
-                f"| {len(one.generation.prompt_ids):,} | {len(one.context.sources)} "
-                f"| {len(one.generation.response_ids)} "
-                f"| {tail + len(one.generation.response_ids) - 1} | {name} "
+                f"| {len(answered.generation.prompt_ids):,} | {len(answered.context.sources)} "
+                f"| {len(answered.generation.response_ids)} "
+                f"| {tail + len(answered.generation.response_ids) - 1} | {name} "
                 f"| {scorer.usage.tokens:,} | {took:.2f} | {seconds:.1f} "
                 f"| {num_tokens / scorer.usage.tokens:.0f} | {seconds / took:.0f} |",
                 flush=True,

@@ -1,4 +1,4 @@
-"""Questions with their documents from HotpotQA's and SQuAD 2.0's public JSON files."""
+"""Questions with documents from HotpotQA's and SQuAD 2.0's public JSON files, and answers."""
 
 from __future__ import annotations
 
@@ -9,17 +9,21 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from attribot_rag import Document
+from attribot_rag import ContextOptions, Document, LanguageModel
+from attribot_rag.context import Context, TokenizedText, locate_context
+from attribot_rag.prompting import rag_prompt
+from attribot_rag.recording import Generation, generate_answer
 
 SEED = 0
 PARAGRAPHS = 4
+MAX_NEW_TOKENS = 64
 
 
 @dataclass(frozen=True)
 class Example:
     """A question with its context; `key` names it in the data set.
 
-    `answers` are those that people gave. `evidence` are texts that hold the answer, by people's
+    `answers` are the annotators'. `evidence` are texts that hold the answer by the annotators'
     marks: sentences in HotpotQA, whole answers in SQuAD.
     """
 
@@ -28,6 +32,26 @@ class Example:
     documents: tuple[Document, ...]
     answers: tuple[str, ...]
     evidence: tuple[str, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class GeneratedAnswer:
+    """The model's own greedy answer to an example, and the located context."""
+
+    generation: Generation
+    context: Context
+
+
+def answer(example: Example, language_model: LanguageModel) -> GeneratedAnswer | None:
+    """Let the model answer; None if the answer has no tokens."""
+    is_chat = bool(language_model.tokenizer.chat_template)
+    prompt = rag_prompt(example.question, example.documents, is_chat)
+    prompt_ids = language_model.encode_prompt(prompt)
+    generation = generate_answer(language_model, prompt_ids, max_new_tokens=MAX_NEW_TOKENS)
+    if generation is None:
+        return None
+    tokens = TokenizedText.of(prompt_ids, language_model)
+    return GeneratedAnswer(generation, locate_context(tokens, example.documents, ContextOptions()))
 
 
 def hotpotqa(path: Path, count: int) -> list[Example]:
@@ -55,9 +79,9 @@ def _supporting_facts(one: dict[str, Any]) -> Iterator[str]:
 
 
 def squad_with_placebos(path: Path, count: int, num_placebos: int = 2) -> list[Example]:
-    """Questions on four paragraphs, with some of the next article among them: not the cause.
+    """Questions on four paragraphs with placebos among them: paragraphs of the next article.
 
-    The ids of these begin with "placebo".
+    The ids of placebos begin with "placebo".
     """
     articles = json.loads(path.read_text())["data"]
     chooser = random.Random(f"{SEED} placebo")
@@ -105,7 +129,7 @@ def _squad_example(
     data_set: str,
     chooser: random.Random,
 ) -> Example:
-    """On paragraphs in a row of the same article."""
+    """An example of consecutive paragraphs of the same article."""
     article = articles[index]
     last = len(article["paragraphs"]) - PARAGRAPHS
     nearest = range(max(0, paragraph - PARAGRAPHS + 1), min(paragraph, last) + 1)

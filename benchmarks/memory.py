@@ -15,8 +15,7 @@ from pathlib import Path
 from attribot_rag import load_model
 from attribot_rag.methods import METHODS
 from attribot_rag.scoring import Scorer, ScoringModels
-from benchmarks.answers import answer
-from benchmarks.examples import hotpotqa
+from benchmarks.examples import answer, hotpotqa
 from benchmarks.speed import PeakMemory
 
 

@@ -30,7 +30,7 @@ from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedModel
 
 from attribot_rag import ContextOptions, LanguageModel, load_model
 from attribot_rag.context import Ablation, TokenizedText, locate_context
-from attribot_rag.recording import Generation, GenerationRecorder
+from attribot_rag.recording import Generation, generate_answer
 from attribot_rag.scoring.base import Implementation
 from attribot_rag.scoring.cropped import Cropped
 from attribot_rag.scoring.memory import Batching
@@ -121,7 +121,6 @@ class PeakMemory:
 def hotpotqa_tasks(
     language_model: LanguageModel, path: Path, prompts: int, sources: int
 ) -> list[Task]:
-    recorder = GenerationRecorder(language_model)
     tasks = []
     for example in json.loads(path.read_text())[:prompts]:
         documents = [
@@ -129,12 +128,8 @@ def hotpotqa_tasks(
         ]
         question = "\n\n".join([*documents, f"Answer the question: {example['question']}"])
         prompt_ids = language_model.encode_prompt([{"role": "user", "content": question}])
-        inputs = torch.tensor([prompt_ids], device=language_model.device)
-        with recorder:
-            language_model.model.generate(  # type: ignore[operator]
-                inputs, attention_mask=torch.ones_like(inputs), max_new_tokens=32, do_sample=False
-            )
-        generation = recorder.generations[-1]
+        generation = generate_answer(language_model, prompt_ids, max_new_tokens=32)
+        assert generation is not None
         context = locate_context(
             TokenizedText.of(prompt_ids, language_model), documents, ContextOptions()
         )

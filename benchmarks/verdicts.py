@@ -21,9 +21,9 @@ from pathlib import Path
 from tqdm import tqdm
 
 from attribot_rag import Attribution, Attributor, LanguageModel, load_model
-from benchmarks.answers import answer
 from benchmarks.examples import (
     Example,
+    answer,
     hotpotqa,
     squad_irrelevant,
     squad_with_placebos,
@@ -33,11 +33,11 @@ RESULTS = Path(__file__).parent / "verdicts.jsonl"
 
 
 @dataclass(frozen=True)
-class Judged:
-    """One judged sentence of an answer.
+class JudgedSentence:
+    """A judged sentence of an answer.
 
-    `right` says whether it holds an answer that people gave. Of the sources it cites, `evidence`
-    hold what people marked (for SQuAD the answer's text), `placebos` stand in placebos only.
+    `right`: it holds an annotator's answer. Of the cited sources, `evidence` hold marked evidence
+    (for SQuAD the answer's text), `placebos` are only in placebos.
     """
 
     key: str
@@ -57,17 +57,19 @@ class Judged:
         return self.key.split("/")[0]
 
 
-def judge(example: Example, held_apart: bool, language_model: LanguageModel) -> list[Judged]:
-    one = answer(example, language_model)
-    if one is None:
+def judge(
+    example: Example, held_apart: bool, language_model: LanguageModel
+) -> list[JudgedSentence]:
+    answered = answer(example, language_model)
+    if answered is None:
         return []
     attributor = Attributor(language_model.model, language_model.tokenizer, progress=False)
-    attribution = attributor.attribute_generation(one.generation, example.documents)
+    attribution = attributor.attribute_generation(answered.generation, example.documents)
     found = []
     for verdict in attribution.verdicts:
         text = attribution.response[verdict.start : verdict.end].casefold()
         found.append(
-            Judged(
+            JudgedSentence(
                 key=example.key,
                 held_apart=held_apart,
                 kind=verdict.kind,
@@ -94,7 +96,7 @@ def _is_placebo(attribution: Attribution, source_id: int) -> bool:
     return all(str(document.id).startswith("placebo") for document in held)
 
 
-def report(judged: Iterable[Judged]) -> str:
+def report(judged: Iterable[JudgedSentence]) -> str:
     lines = [
         "| set | sentences judged | citing | citations | holding the evidence, in right sentences "
         "| right sentences citing evidence | citations of placebos | sentences citing a placebo |",
@@ -138,7 +140,7 @@ def main() -> None:
     ]
     path: Path = arguments.results
     lines = path.read_text().splitlines() if path.exists() else []
-    judged = [Judged(**json.loads(line)) for line in lines if line.endswith("}")]
+    judged = [JudgedSentence(**json.loads(line)) for line in lines if line.endswith("}")]
     known = {one.key for one in judged}
     language_model = load_model()
     for number, example in enumerate(tqdm(examples, unit="question")):

@@ -11,8 +11,8 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from attribot_rag.context.splitter import sentences
-from benchmarks.labelled.cases import SPLITS, Case, Citation, Expected
-from benchmarks.labelled.changed import plain
+from benchmarks.labelled.cases import SPLITS, ExpectedVerdict, LabelledCase, LabelledSource
+from benchmarks.labelled.changed_documents import plain
 from benchmarks.labelled.facts import LANGUAGES, tables
 from benchmarks.labelled.kinds import KINDS
 from benchmarks.labelled.labelled_set import labelled_set
@@ -26,12 +26,12 @@ NUMBERS = r"\d+(?: (?:to|until) \d+)?"
 of_every_kind = pytest.mark.parametrize("cases", BY_KIND.values(), ids=BY_KIND)
 
 
-def texts(case: Case) -> str:
+def texts(case: LabelledCase) -> str:
     content = [str(message["content"]) for message in case.messages]
     return "\n".join([case.question, case.answer, *case.documents, *case.shown, *content])
 
 
-def citations(case: Case) -> list[tuple[Expected, Citation]]:
+def citations(case: LabelledCase) -> list[tuple[ExpectedVerdict, LabelledSource]]:
     labels = chain.from_iterable(expected.alternatives for expected in case.expected)
     return [(label, source) for label in labels for source in label.sources]
 
@@ -97,7 +97,7 @@ def test_the_halves_share_no_place_filler_value_or_template(language: str) -> No
 
 
 @of_every_kind
-def test_every_labelled_source_stands_in_its_document_once(cases: list[Case]) -> None:
+def test_every_labelled_source_stands_in_its_document_once(cases: list[LabelledCase]) -> None:
     for case in cases:
         for _, source in citations(case):
             assert case.documents[source.document].count(source.text) == 1
@@ -107,7 +107,7 @@ def test_every_labelled_source_stands_in_its_document_once(cases: list[Case]) ->
 
 
 @of_every_kind
-def test_labels_fit_their_kind_of_verdict(cases: list[Case]) -> None:
+def test_labels_fit_their_kind_of_verdict(cases: list[LabelledCase]) -> None:
     for case in cases:
         for place, expected in enumerate(case.expected):
             for label in expected.alternatives:
@@ -118,7 +118,9 @@ def test_labels_fit_their_kind_of_verdict(cases: list[Case]) -> None:
 
 
 @of_every_kind
-def test_the_splitter_cuts_answers_and_documents_where_the_labels_do(cases: list[Case]) -> None:
+def test_the_splitter_cuts_answers_and_documents_where_the_labels_do(
+    cases: list[LabelledCase],
+) -> None:
     for case in cases:
         assert len(sentences(case.answer)) == len(case.expected)
         if case.kind not in IN_LINES:
@@ -128,7 +130,9 @@ def test_the_splitter_cuts_answers_and_documents_where_the_labels_do(cases: list
 
 
 @of_every_kind
-def test_the_number_in_a_label_that_is_answered_stands_nowhere_else(cases: list[Case]) -> None:
+def test_the_number_in_a_label_that_is_answered_stands_nowhere_else(
+    cases: list[LabelledCase],
+) -> None:
     for case in cases:
         labels = [source for _, source in citations(case)]
         rest = "\n".join(case.documents)

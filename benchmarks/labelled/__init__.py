@@ -1,1 +1,1 @@
-"""Answers whose causes are known because their facts are made up, and how they are judged."""
+"""A labelled set of answers about fictional facts, whose causes are known, and its report."""

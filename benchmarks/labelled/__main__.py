@@ -1,12 +1,12 @@
-"""How many labelled sentences get the verdict and the citations that they should.
+"""The share of labelled sentences with the expected verdict and citations.
 
     python -m benchmarks.labelled [--split held_out] [--kinds two_facts three_facts]
 
-The thresholds of the verdicts may be set by the calibration half, whose wrong cases are printed.
-Of the other half only counts are, unless `--held-out-cases` asks for more. `--applicability`
-judges nothing: it counts the labels that mean nothing to the model.
+Thresholds of verdicts may be set by the calibration half, whose wrong cases are printed. For the
+held-out half only counts are printed, unless `--held-out-cases` is given. `--applicability` judges
+nothing: it counts the labels that do not apply to the model.
 
-What was scored is kept in a folder (`--cache`), so that only the first run takes long.
+Scored rows are cached in a folder (`--cache`), so only the first run takes long.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ import argparse
 from collections import Counter
 from pathlib import Path
 
+from benchmarks.labelled.judging import SentenceOutcome, judge_case
+from benchmarks.labelled.remembering import RememberingAttributor, RowStore
 from tqdm import tqdm
 
 from attribot_rag import load_model
 from benchmarks.labelled.applicability import worths
-from benchmarks.labelled.cases import SPLITS, Case
-from benchmarks.labelled.judging import Judged, judge_case
+from benchmarks.labelled.cases import SPLITS, LabelledCase
 from benchmarks.labelled.kinds import KINDS
 from benchmarks.labelled.labelled_set import CASES_PER_KIND, cases_of
-from benchmarks.labelled.remembering import RememberingAttributor, RowStore
 from benchmarks.labelled.report import (
     confusion_table,
     kinds_table,
@@ -50,14 +50,14 @@ def main() -> None:
     if options.applicability:
         _count_applicable(attributor, cases)
     else:
-        judged: list[Judged] = []
+        judged: list[SentenceOutcome] = []
         for case in tqdm(cases, unit="case"):
             judged += judge_case(attributor, case, worths(attributor, case))
         _report(judged, with_cases=options.split == "calibration" or options.held_out_cases)
     print(f"\nrows read from the cache: {store.known}, scored: {store.new}")
 
 
-def _count_applicable(attributor: RememberingAttributor, cases: list[Case]) -> None:
+def _count_applicable(attributor: RememberingAttributor, cases: list[LabelledCase]) -> None:
     refused = {case.kind: Counter[str]() for case in cases}
     for case in tqdm(cases, unit="case"):
         for one in worths(attributor, case):
@@ -67,7 +67,7 @@ def _count_applicable(attributor: RememberingAttributor, cases: list[Case]) -> N
         print(f"{kind}: {counts['not applicable']} of {counts['sentences']} not applicable")
 
 
-def _report(judged: list[Judged], *, with_cases: bool) -> None:
+def _report(judged: list[SentenceOutcome], *, with_cases: bool) -> None:
     tables = [kinds_table(judged), totals_table(judged), confusion_table(judged)]
     print("\n\n".join(tables))
     if with_cases:

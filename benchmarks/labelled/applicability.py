@@ -1,6 +1,6 @@
-"""Whether a label means anything to this model: what the labelled cause is worth, exactly.
+"""The applicability of a label to the model: the exact effect of the labelled cause.
 
-A small model gives a fact no weight now and then, however plainly it stands there. Measured by
+A small model ignores a fact now and then, however plainly it is stated. Measured by
 exact ablation of the labelled characters, without any code of the verdicts, a sentence is not
 applicable
 
@@ -22,13 +22,14 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from benchmarks.labelled.remembering import RememberingAttributor
+
 from attribot_rag.context import Ablation, TokenizedText, locate_context
 from attribot_rag.context.intervals import Interval
 from attribot_rag.generation import Generation
 from attribot_rag.methods.sentences import answer_sentences
 from attribot_rag.scoring import Scorer
-from benchmarks.labelled.cases import BETWEEN, Case, Citation, Expected
-from benchmarks.labelled.remembering import RememberingAttributor
+from benchmarks.labelled.cases import BETWEEN, ExpectedVerdict, LabelledCase, LabelledSource
 
 LEAST = 3.0
 LEAST_OF_SEVERAL = 1.5
@@ -38,17 +39,17 @@ MOST_RELIANCE = 6.0
 
 @dataclass(frozen=True)
 class Worth:
-    """Nats that the labelled cause is worth, the whole context where there is none.
+    """The effect of the labelled cause in nats; of the whole context if there is none.
 
-    `reason` says why the label is not applicable, if it is not.
+    `reason` is why the label is not applicable, None if it is.
     """
 
     effect: float
     reason: str | None = None
 
 
-def worths(attributor: RememberingAttributor, case: Case) -> list[Worth]:
-    """What the cause of each answer sentence is worth."""
+def worths(attributor: RememberingAttributor, case: LabelledCase) -> list[Worth]:
+    """The effect of the cause of each answer sentence."""
     scorer = _scorer(attributor, case)
     columns = answer_sentences(scorer)
     if len(columns) != len(case.expected):
@@ -59,8 +60,8 @@ def worths(attributor: RememberingAttributor, case: Case) -> list[Worth]:
     ]
 
 
-def _scorer(attributor: RememberingAttributor, case: Case) -> Scorer:
-    """A scorer of the case whose documents are what the prompt shows of them."""
+def _scorer(attributor: RememberingAttributor, case: LabelledCase) -> Scorer:
+    """A scorer of the case; its documents are their text in the prompt."""
     language_model = attributor.language_model
     prompt_ids = language_model.encode_prompt(case.prompt)
     generation = Generation(prompt_ids, language_model.encode(case.answer), retokenized=True)
@@ -74,11 +75,11 @@ class _Measure:
     """Effects on the sentence with this index, whose tokens are `columns[index]`."""
 
     scorer: Scorer
-    case: Case
+    case: LabelledCase
     columns: Sequence[range]
     index: int
 
-    def worth(self, expected: Expected) -> Worth:
+    def worth(self, expected: ExpectedVerdict) -> Worth:
         if expected.verdict == "unsupported":
             reliance = self._effect(self.scorer, self.scorer.context.whole)
             return _judged(reliance, reliance > MOST_RELIANCE, "the context matters")
@@ -90,7 +91,7 @@ class _Measure:
             return _judged(before, before < LEAST, "the earlier sentence does not matter")
         return self._of_sources(expected)
 
-    def _of_sources(self, expected: Expected) -> Worth:
+    def _of_sources(self, expected: ExpectedVerdict) -> Worth:
         joint = self._without(expected.sources)
         if joint < LEAST:
             return Worth(joint, "the sources do not matter")
@@ -103,7 +104,7 @@ class _Measure:
             return Worth(joint)
         if any(one.relation == "either" for one in expected.acceptable):
             return Worth(joint)
-        facts: dict[str, list[Citation]] = defaultdict(list)
+        facts: dict[str, list[LabelledSource]] = defaultdict(list)
         for one in expected.sources:
             facts[one.text].append(one)
         for text, held in facts.items():
@@ -111,12 +112,12 @@ class _Measure:
                 return Worth(joint, f"{text!r} does not matter")
         return Worth(joint)
 
-    def _without(self, sources: Sequence[Citation]) -> float:
+    def _without(self, sources: Sequence[LabelledSource]) -> float:
         places = sorted(self._place(one) for one in sources)
         return self._effect(self.scorer, Ablation(characters=tuple(places)))
 
-    def _place(self, source: Citation) -> Interval:
-        """Where the labelled text stands in the prompt."""
+    def _place(self, source: LabelledSource) -> Interval:
+        """The characters of the labelled text in the prompt."""
         text = self.scorer.context.prompt.text
         before = self.case.shown[: source.document]
         start = text.index(self.case.context)
@@ -127,7 +128,7 @@ class _Measure:
         return start + found.start(), start + found.end()
 
     def _of_conversation(self) -> float:
-        """What the earlier turns are worth in the prompt without the documents."""
+        """The effect of the earlier turns in the prompt without the documents."""
         bare = self._after(self._bare_ids)
         places = []
         done = 0
@@ -139,7 +140,7 @@ class _Measure:
         return self._effect(bare, Ablation(characters=tuple(places)))
 
     def _of_sentence(self, earlier: int) -> float:
-        """What an earlier sentence is worth after the prompt without the documents."""
+        """The effect of an earlier sentence after the prompt without the documents."""
         own, held = self.columns[self.index], self.columns[earlier]
         bare = self._bare_ids
         after = self._after((*bare, *self.scorer.generation.response_ids[: own.start]), own.start)
@@ -165,7 +166,7 @@ class _Measure:
         )
 
     def _effect(self, scorer: Scorer, ablation: Ablation, first: int = 0) -> float:
-        """What the ablation costs the sentence; the scorer's response begins at token `first`."""
+        """The ablation's effect on the sentence; the scorer's response begins at token `first`."""
         change = scorer.score([ablation]).changes[0]
         assert change is not None
         return sum(change[i - first] for i in self.columns[self.index])

@@ -1,4 +1,4 @@
-"""The nouns of the labelled set: a case, what is expected of its sentences, what they cite."""
+"""The nouns of the labelled set: case, expected verdict, labelled source."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ SPLITS: tuple[Split, ...] = ("calibration", "held_out")
 
 
 @dataclass(frozen=True)
-class Citation:
-    """A labelled cause: `text` stands exactly once in the document with this index.
+class LabelledSource:
+    """A labelled cause: `text` occurs exactly once in the document with this index.
 
-    `shown` is how the prompt has it, up to white space.
+    `shown` is its form in the prompt, up to white space.
     """
 
     document: int
@@ -28,30 +28,30 @@ class Citation:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Expected:
-    """What a sentence of the answer should get: all `sources` are cited, and nothing else.
+class ExpectedVerdict:
+    """The label of an answer sentence: exactly these `sources` are to be cited.
 
-    `follows` is the index of an earlier sentence. `acceptable` are other labels that are as right.
+    `follows` is the index of an earlier sentence. `acceptable` are equally correct labels.
     """
 
     verdict: Kind
-    sources: tuple[Citation, ...] = ()
+    sources: tuple[LabelledSource, ...] = ()
     relation: Relation = "each"
     follows: int | None = None
-    acceptable: tuple[Expected, ...] = ()
+    acceptable: tuple[ExpectedVerdict, ...] = ()
 
     @property
-    def alternatives(self) -> tuple[Expected, ...]:
-        """This label, then those that are as right."""
+    def alternatives(self) -> tuple[ExpectedVerdict, ...]:
+        """This label, then the acceptable labels."""
         return (self, *self.acceptable)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Case:
-    """A question with documents, an answer that is given, and a label for each of its sentences.
+class LabelledCase:
+    """A question with documents, a fixed answer, and a label for each of its sentences.
 
-    `documents` are the originals, `shown` the same as they stand in the prompt. `messages` are the
-    turns of a chat, with {documents} where they go; without, the prompt is that of `ask`.
+    `documents` are the originals, `shown` their text in the prompt. `messages` are the turns of a
+    chat with the placeholder {documents}; without messages, the prompt is that of `ask`.
     """
 
     id: str
@@ -62,16 +62,16 @@ class Case:
     shown: tuple[str, ...]
     messages: tuple[Message, ...] = ()
     answer: str
-    expected: tuple[Expected, ...]
+    expected: tuple[ExpectedVerdict, ...]
 
     @property
     def context(self) -> str:
-        """The documents as they stand in the prompt, one after the other."""
+        """The documents' text in the prompt, in order."""
         return BETWEEN.join(text.strip() for text in self.shown)
 
     @property
     def prompt(self) -> list[Message]:
-        """The chat messages that the model is given."""
+        """The chat messages for the model."""
         if not self.messages:
             prompt = rag_prompt(self.question, [Document(text) for text in self.shown], chat=True)
             assert isinstance(prompt, list)

@@ -17,24 +17,25 @@ from benchmarks.labelled.building import (
     joined,
     make_case,
 )
-from benchmarks.labelled.cases import Case, Expected
 from benchmarks.labelled.changed import lowercased, shortened, stripped
+
+from benchmarks.labelled.cases import ExpectedVerdict, LabelledCase
 from benchmarks.labelled.facts import Fact, Stock
 from benchmarks.labelled.structured import heading, list_item, table_row
 
-Builder = Callable[[Stock], Case]
+Builder = Callable[[Stock], LabelledCase]
 
 _SPELLINGS = {"metres": "meters", "colour": "color", "theatre": "theater", "harbour": "harbor"}
 
 
-def one_source(stock: Stock) -> Case:
+def one_source(stock: Stock) -> LabelledCase:
     fact = stock.fact(stock.attribute())
     documents = in_documents(stock, [fact], stock.turn([3, 4, 5]), most=2)
     expected = grounded(documents, fact.statement)
     return make_case(stock, fact.question, documents, fact.answer, expected)
 
 
-def distractor(stock: Stock, num_documents: int, num_distractors: int) -> Case:
+def distractor(stock: Stock, num_documents: int, num_distractors: int) -> LabelledCase:
     """Other facts have a value of the same type."""
     fact = stock.fact(stock.attribute())
     others = distractors(stock, fact, num_distractors)
@@ -43,7 +44,7 @@ def distractor(stock: Stock, num_documents: int, num_distractors: int) -> Case:
     return make_case(stock, fact.question, documents, fact.answer, expected)
 
 
-def wrong_distractor(stock: Stock) -> Case:
+def wrong_distractor(stock: Stock) -> LabelledCase:
     """The answer takes the value of another fact; the question has the rest of its words."""
     fact = stock.fact(stock.attribute())
     # Opening hours are no date.
@@ -55,7 +56,7 @@ def wrong_distractor(stock: Stock) -> Case:
     return make_case(stock, fact.question, documents, wrong.answer, expected)
 
 
-def several_facts(stock: Stock, num_facts: int, num_documents: tuple[int, ...]) -> Case:
+def several_facts(stock: Stock, num_facts: int, num_documents: tuple[int, ...]) -> LabelledCase:
     """One sentence of several facts, of the same place or not, in a document each."""
     facts = _several(stock, num_facts)
     documents = in_documents(stock, facts, stock.turn(num_documents))
@@ -63,7 +64,7 @@ def several_facts(stock: Stock, num_facts: int, num_documents: tuple[int, ...]) 
     return make_case(stock, asked(stock, facts), documents, joined(stock, facts), expected)
 
 
-def two_sentences(stock: Stock) -> Case:
+def two_sentences(stock: Stock) -> LabelledCase:
     facts = _several(stock, 2)
     documents = in_documents(stock, facts, stock.turn([2, 3, 4, 5]))
     expected = [grounded(documents, fact.statement) for fact in facts]
@@ -78,7 +79,7 @@ def _several(stock: Stock, count: int) -> list[Fact]:
     return [stock.fact(stock.attribute(step), place) for step in steps]
 
 
-def twice_verbatim(stock: Stock) -> Case:
+def twice_verbatim(stock: Stock) -> LabelledCase:
     fact = stock.fact(stock.attribute())
     documents = in_documents(stock, [fact], stock.turn([2, 3, 4]))
     again = stock.document(f"{fact.statement} {stock.filler(fact.place)}", fact.place, 0)
@@ -87,15 +88,15 @@ def twice_verbatim(stock: Stock) -> Case:
     return make_case(stock, fact.question, documents, fact.answer, expected)
 
 
-def twice_near_verbatim(stock: Stock) -> Case:
+def twice_near_verbatim(stock: Stock) -> LabelledCase:
     """Two documents differ in punctuation, case or spelling: one source, or either of two."""
     fact = stock.fact(stock.attribute())
     variant = _near(stock, fact.statement)
     documents = in_documents(stock, [fact], stock.turn([2, 3, 4]))
     documents.insert(stock.random.randint(0, len(documents)), variant)
     sources = cite(documents, fact.statement, variant)
-    either = Expected(verdict="redundant", sources=sources, relation="either")
-    one = Expected(verdict="grounded", sources=sources, acceptable=(either,))
+    either = ExpectedVerdict(verdict="redundant", sources=sources, relation="either")
+    one = ExpectedVerdict(verdict="grounded", sources=sources, acceptable=(either,))
     return make_case(stock, fact.question, documents, fact.answer, one)
 
 
@@ -109,7 +110,7 @@ def _near(stock: Stock, statement: str) -> str:
     return str(stock.turn(variants))
 
 
-def twice_reworded(stock: Stock) -> Case:
+def twice_reworded(stock: Stock) -> LabelledCase:
     """Two documents say the same in different words: either carries the answer."""
     fact = stock.fact(stock.attribute())
     reworded = fact.say(fact.attribute.reworded)
@@ -117,17 +118,17 @@ def twice_reworded(stock: Stock) -> Case:
     again = stock.document(reworded, fact.place, stock.turn([0, 1]))
     documents.insert(stock.random.randint(0, len(documents)), again)
     sources = cite(documents, fact.statement, reworded)
-    expected = Expected(verdict="redundant", sources=sources, relation="either")
+    expected = ExpectedVerdict(verdict="redundant", sources=sources, relation="either")
     return make_case(stock, fact.question, documents, fact.answer, expected)
 
 
-def memory(stock: Stock) -> Case:
+def memory(stock: Stock) -> LabelledCase:
     question, answer = stock.turn(stock.tables["memory"])
     documents = stock.irrelevant(stock.turn([2, 3, 4]))
     return make_case(stock, question, documents, answer, UNSUPPORTED)
 
 
-def invented_after(stock: Stock) -> Case:
+def invented_after(stock: Stock) -> LabelledCase:
     """A sentence with a source, then one that nothing said."""
     fact = stock.fact(stock.attribute())
     documents = in_documents(stock, [fact], 3)
@@ -136,7 +137,7 @@ def invented_after(stock: Stock) -> Case:
     return make_case(stock, fact.question, documents, answer, *expected)
 
 
-def restated(stock: Stock) -> Case:
+def restated(stock: Stock) -> LabelledCase:
     """A sentence with a source, then one that says the same again."""
     fact = stock.fact(stock.attribute())
     documents = in_documents(stock, [fact], 3)
@@ -145,7 +146,7 @@ def restated(stock: Stock) -> Case:
     return make_case(stock, fact.question, documents, answer, *expected)
 
 
-def earlier_turn(stock: Stock) -> Case:
+def earlier_turn(stock: Stock) -> LabelledCase:
     """What is answered was said before; the documents are about something else."""
     fact = stock.fact(stock.attribute())
     documents = stock.irrelevant(3)
@@ -161,7 +162,7 @@ def earlier_turn(stock: Stock) -> Case:
     return make_case(stock, fact.question, documents, fact.answer, CONVERSATION, messages=messages)
 
 
-def numbers_only(stock: Stock) -> Case:
+def numbers_only(stock: Stock) -> LabelledCase:
     """The answer is the value alone; every other time another fact has a like one."""
     fact = stock.fact(stock.attribute())
     others = distractors(stock, fact, stock.turn([0, 1]))
@@ -170,7 +171,7 @@ def numbers_only(stock: Stock) -> Case:
     return make_case(stock, fact.question, documents, answer, grounded(documents, fact.statement))
 
 
-def few_sources(stock: Stock) -> Case:
+def few_sources(stock: Stock) -> LabelledCase:
     """One to four sentences in all."""
     fact = stock.fact(stock.attribute())
     in_first, in_second = stock.turn([(1, 0), (1, 1), (2, 1), (2, 2)])
@@ -184,7 +185,7 @@ def few_sources(stock: Stock) -> Case:
     )
 
 
-def in_language(stock: Stock) -> Case:
+def in_language(stock: Stock) -> LabelledCase:
     """One source, a distractor, two facts, in turn."""
     several = partial(several_facts, num_facts=2, num_documents=(2, 3))
     with_other = partial(distractor, num_documents=3, num_distractors=1)

@@ -1,10 +1,10 @@
-"""All cases: of every kind as many in one half as in the other."""
+"""All cases: equally many of every kind in both halves."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
-from benchmarks.labelled.cases import SPLITS, Case, Split
+from benchmarks.labelled.cases import SPLITS, LabelledCase, Split
 from benchmarks.labelled.facts import LANGUAGES, Stock
 from benchmarks.labelled.kinds import KINDS
 
@@ -13,14 +13,14 @@ CASES_PER_KIND = 8
 _STEP = 5
 
 
-def labelled_set() -> list[Case]:
-    """The cases of both halves, the same at every call."""
+def labelled_set() -> list[LabelledCase]:
+    """The cases of both halves, equal at every call."""
     return [case for split in SPLITS for case in cases_of(split)]
 
 
 def cases_of(
     split: Split, kinds: Collection[str] = tuple(KINDS), first: int = CASES_PER_KIND
-) -> Iterator[Case]:
+) -> Iterator[LabelledCase]:
     """The first cases of these kinds in one half."""
     for number, (kind, build) in enumerate(KINDS.items()):
         language = kind if kind in LANGUAGES else "english"

@@ -1,15 +1,14 @@
-"""Tables of what was judged."""
+"""Tables of outcomes."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 
+from benchmarks.labelled.judging import SentenceOutcome
 from scipy.stats import binomtest
 
-from benchmarks.labelled.judging import Judged
-
-_COUNTS: dict[str, Callable[[Judged], bool]] = {
+_COUNTS: dict[str, Callable[[SentenceOutcome], bool]] = {
     "right": lambda one: one.is_right,
     "false citation": lambda one: one.has_false,
     "uncited cause": lambda one: one.has_missing,
@@ -17,8 +16,8 @@ _COUNTS: dict[str, Callable[[Judged], bool]] = {
 }
 
 
-def kinds_table(judged: Sequence[Judged]) -> str:
-    """One row per kind; all counts but the first two are of applicable sentences."""
+def kinds_table(judged: Sequence[SentenceOutcome]) -> str:
+    """A row for each kind; all counts but the first two are of applicable sentences."""
     names = ["kind", "sentences", "not applicable", *_COUNTS]
     lines = [_line(names), _line(["---"] * len(names))]
     for kind in dict.fromkeys(one.case.kind for one in judged):
@@ -29,7 +28,7 @@ def kinds_table(judged: Sequence[Judged]) -> str:
     return "\n".join(lines)
 
 
-def totals_table(judged: Sequence[Judged]) -> str:
+def totals_table(judged: Sequence[SentenceOutcome]) -> str:
     """Shares of the applicable sentences, with Wilson intervals."""
     applicable = [one for one in judged if one.is_applicable]
     lines = [_line(["all kinds", "sentences", "share", "95 %"]), _line(["---"] * 4)]
@@ -42,8 +41,8 @@ def totals_table(judged: Sequence[Judged]) -> str:
     return "\n".join(lines)
 
 
-def confusion_table(judged: Sequence[Judged]) -> str:
-    """How often each label got each verdict, by kind; applicable sentences only."""
+def confusion_table(judged: Sequence[SentenceOutcome]) -> str:
+    """Counts of verdicts by kind and label; applicable sentences only."""
     found = Counter(
         (one.case.kind, one.expected.verdict, one.given) for one in judged if one.is_applicable
     )
@@ -54,10 +53,10 @@ def confusion_table(judged: Sequence[Judged]) -> str:
     return "\n".join(lines)
 
 
-def wrong_cases(judged: Sequence[Judged]) -> Iterator[str]:
-    """What was given instead, with what every source is worth.
+def wrong_cases(judged: Sequence[SentenceOutcome]) -> Iterator[str]:
+    """The verdict on each wrong sentence, with the scores of sources.
 
-    `*` marks labelled sources, `>` cited ones; others are listed from 1 nat on.
+    `*` marks labelled sources, `>` cited sources; other sources are listed from 1 nat on.
     """
     for one in judged:
         if one.is_applicable and not one.is_right:
@@ -67,8 +66,8 @@ def wrong_cases(judged: Sequence[Judged]) -> Iterator[str]:
             )
 
 
-def not_applicable(judged: Sequence[Judged]) -> Iterator[str]:
-    """Which labels mean nothing to the model, and why."""
+def not_applicable(judged: Sequence[SentenceOutcome]) -> Iterator[str]:
+    """The labels that do not apply to the model, with reasons."""
     for one in judged:
         if not one.is_applicable:
             yield f"{one.case.id} sentence {one.index}: {one.worth.effect:.1f}, {one.worth.reason}"

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from benchmarks.labelled.building import grounded, make_case
-from benchmarks.labelled.cases import Case
+
+from benchmarks.labelled.cases import LabelledCase
 from benchmarks.labelled.facts import Fact, Stock
 
 
-def table_row(stock: Stock) -> Case:
+def table_row(stock: Stock) -> LabelledCase:
     """A Markdown table with several rows of like facts."""
     facts = _alike(stock)
     fact = stock.random.choice(facts)
@@ -30,7 +31,7 @@ def _line(cells: list[str]) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-def list_item(stock: Stock) -> Case:
+def list_item(stock: Stock) -> LabelledCase:
     """A list with several items of like facts."""
     facts = _alike(stock)
     fact = stock.random.choice(facts)
@@ -49,7 +50,7 @@ def _alike(stock: Stock) -> list[Fact]:
     return [stock.fact(stock.attribute()) for _ in range(stock.turn([4, 5, 6]))]
 
 
-def heading(stock: Stock) -> Case:
+def heading(stock: Stock) -> LabelledCase:
     """The fact is the heading of a document which does not say it again."""
     fact = stock.fact(stock.attribute())
     title = f"## {fact.say(fact.attribute.heading)}"

@@ -221,7 +221,7 @@ def test_what_cannot_be_done_is_said(tmp_path: Path) -> None:
 SCRIPT = """
 import sys
 from pathlib import Path
-from evaluation.test_evaluating import evaluate
+from evaluation.test_experiment import evaluate
 evaluate(Path(sys.argv[1]))
 """
 

@@ -4,7 +4,7 @@ import time
 
 import numpy as np
 import pytest
-from evaluation.test_evaluating import EXAMPLES, OPTIONS
+from evaluation.test_experiment import EXAMPLES, OPTIONS
 from support.tiny_models import byte_level
 
 from attribot_rag.context import Ablation

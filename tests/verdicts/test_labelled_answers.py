@@ -6,15 +6,15 @@ import pytest
 
 from attribot_rag import LanguageModel
 from benchmarks.labelled.applicability import worths
-from benchmarks.labelled.judging import judge_case
 from benchmarks.labelled.kinds import KINDS
 from benchmarks.labelled.labelled_set import cases_of
-from benchmarks.labelled.remembering import RememberingAttributor, RowStore
+from benchmarks.labelled.outcome import judge_case
+from benchmarks.labelled.row_cache import CachingAttributor, RowStore
 
 
 @pytest.mark.slow
 def test_verdicts_and_citations_of_each_kind(smollm2: LanguageModel, tmp_path: Path) -> None:
-    attributor = RememberingAttributor(smollm2, RowStore(tmp_path))
+    attributor = CachingAttributor(smollm2, RowStore(tmp_path))
     judged = [
         one
         for case in cases_of("held_out", KINDS, 1)

@@ -1,11 +1,11 @@
-"""Putting a case together."""
+"""Construction of cases: citations, distractors, documents."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from attribot_rag.language_model import Message
-from benchmarks.labelled.cases import Case, Citation, Expected
+from benchmarks.labelled.cases import ExpectedVerdict, LabelledCase, LabelledSource
 from benchmarks.labelled.facts import Fact, Stock
 
 
@@ -14,12 +14,12 @@ def make_case(
     question: str,
     documents: Sequence[str],
     answer: str,
-    *expected: Expected,
+    *expected: ExpectedVerdict,
     shown: Sequence[str] | None = None,
     messages: Sequence[Message] = (),
-) -> Case:
-    """A case whose prompt holds the documents as they are, unless `shown` says otherwise."""
-    return Case(
+) -> LabelledCase:
+    """A case whose prompt holds the documents unchanged, or `shown` in their place."""
+    return LabelledCase(
         id=f"{stock.kind}-{stock.split}-{stock.index + 1}",
         kind=stock.kind,
         split=stock.split,
@@ -32,23 +32,23 @@ def make_case(
     )
 
 
-def cite(documents: Sequence[str], *sentences: str) -> tuple[Citation, ...]:
+def cite(documents: Sequence[str], *sentences: str) -> tuple[LabelledSource, ...]:
     """Every document that holds one of these sentences."""
     return tuple(
-        Citation(index, sentence, sentence)
+        LabelledSource(index, sentence, sentence)
         for sentence in sentences
         for index, document in enumerate(documents)
         if sentence in document
     )
 
 
-def grounded(documents: Sequence[str], *sentences: str) -> Expected:
-    return Expected(verdict="grounded", sources=cite(documents, *sentences))
+def grounded(documents: Sequence[str], *sentences: str) -> ExpectedVerdict:
+    return ExpectedVerdict(verdict="grounded", sources=cite(documents, *sentences))
 
 
-UNSUPPORTED = Expected(verdict="unsupported")
-CONVERSATION = Expected(verdict="conversation")
-FOLLOWS = Expected(verdict="follows", follows=0)
+UNSUPPORTED = ExpectedVerdict(verdict="unsupported")
+CONVERSATION = ExpectedVerdict(verdict="conversation")
+FOLLOWS = ExpectedVerdict(verdict="follows", follows=0)
 
 
 def distractors(stock: Stock, fact: Fact, count: int) -> list[Fact]:
@@ -64,7 +64,7 @@ def distractors(stock: Stock, fact: Fact, count: int) -> list[Fact]:
 
 
 def joined(stock: Stock, facts: Sequence[Fact]) -> str:
-    """One sentence that says all these facts."""
+    """A sentence with all these facts."""
     first, *rest = (fact.answer[:-1] for fact in facts)
     rest = [clause[:1].lower() + clause[1:] for clause in rest]
     joiner: str = stock.turn(stock.tables["joiners"])
@@ -72,7 +72,7 @@ def joined(stock: Stock, facts: Sequence[Fact]) -> str:
 
 
 def asked(stock: Stock, facts: Sequence[Fact]) -> str:
-    """One question after the other."""
+    """All questions, in order."""
     return stock.space.join(fact.question for fact in facts)
 
 

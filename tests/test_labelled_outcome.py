@@ -13,14 +13,14 @@ from attribot_rag.context import DocumentSpan, Occurrence, Source
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from benchmarks.labelled.applicability import Worth
-from benchmarks.labelled.cases import Case, Citation, Expected
-from benchmarks.labelled.judging import Judged, covers, judge_case
-from benchmarks.labelled.remembering import RememberingAttributor, RowStore
+from benchmarks.labelled.cases import ExpectedVerdict, LabelledCase, LabelledSource
+from benchmarks.labelled.outcome import SentenceOutcome, covers, judge_case
 from benchmarks.labelled.report import confusion_table, kinds_table, totals_table, wrong_cases
+from benchmarks.labelled.row_cache import CachingAttributor, RowStore
 
 DOCUMENTS = ("Fog is rare. The door is mint.", "The tower is 18 metres high.")
-DOOR = Citation(0, "The door is mint.", "The door is mint.")
-CASE = Case(
+DOOR = LabelledSource(0, "The door is mint.", "The door is mint.")
+CASE = LabelledCase(
     id="one",
     kind="made_up",
     split="calibration",
@@ -28,7 +28,7 @@ CASE = Case(
     documents=DOCUMENTS,
     shown=DOCUMENTS,
     answer="The door is mint.",
-    expected=(Expected(verdict="grounded", sources=(DOOR,)),),
+    expected=(ExpectedVerdict(verdict="grounded", sources=(DOOR,)),),
 )
 
 
@@ -39,12 +39,12 @@ def test_a_second_run_scores_nothing_and_says_the_same(tmp_path: Path) -> None:
     plain = Attributor(language_model.model, language_model.tokenizer, progress=False)
     results = [
         attributor.attribute(prompt, CASE.answer, DOCUMENTS)
-        for attributor in (plain, *(RememberingAttributor(language_model, store),) * 2)
+        for attributor in (plain, *(CachingAttributor(language_model, store),) * 2)
     ]
     scored = store.new
     again = RowStore(tmp_path)
     results.append(
-        RememberingAttributor(language_model, again).attribute(prompt, CASE.answer, DOCUMENTS)
+        CachingAttributor(language_model, again).attribute(prompt, CASE.answer, DOCUMENTS)
     )
     assert (scored > 0, store.new, again.new) == (True, scored, 0)
     first = [row or () for row in results[0].token_scores]
@@ -79,8 +79,8 @@ def test_what_cannot_be_attributed_is_wrong() -> None:
 
 
 def test_only_applicable_sentences_count() -> None:
-    def judged(given: str, right: bool, worth: Worth) -> Judged:
-        return Judged(
+    def judged(given: str, right: bool, worth: Worth) -> SentenceOutcome:
+        return SentenceOutcome(
             case=CASE,
             index=0,
             given=given,

@@ -1,4 +1,4 @@
-"""Cases whose prompt does not hold the documents as they are."""
+"""Cases whose prompt holds changed documents."""
 
 from __future__ import annotations
 
@@ -8,15 +8,16 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from benchmarks.labelled.building import grounded, in_documents, make_case
-from benchmarks.labelled.cases import Case, Expected
+
+from benchmarks.labelled.cases import ExpectedVerdict, LabelledCase
 from benchmarks.labelled.facts import Fact, Stock
 
 _MARKDOWN = re.compile(r"^#+ |\*\*|\[([^]]*)\]\([^)]*\)", re.MULTILINE)
 _WIDTH = 28
 
 
-def shortened(stock: Stock) -> Case:
-    """Only the first characters of every document stand in the prompt."""
+def shortened(stock: Stock) -> LabelledCase:
+    """The prompt holds only the first characters of every document."""
     fact = stock.fact(stock.attribute())
     sentences = [stock.filler(fact.place) for _ in range(3)]
     sentences.insert(stock.turn([0, 1]), fact.statement)
@@ -31,13 +32,13 @@ def shortened(stock: Stock) -> Case:
     return make_case(stock, fact.question, documents, fact.answer, expected, shown=shown)
 
 
-def lowercased(stock: Stock) -> Case:
+def lowercased(stock: Stock) -> LabelledCase:
     fact = stock.fact(stock.attribute())
     documents = in_documents(stock, [fact], stock.turn([3, 4]))
     return _changed(stock, fact, documents, fact.statement, str.lower)
 
 
-def stripped(stock: Stock) -> Case:
+def stripped(stock: Stock) -> LabelledCase:
     """Bold print, headings and links taken out of Markdown, or lines broken otherwise."""
     fact = stock.fact(stock.attribute())
     if stock.index % 3 == 2:
@@ -65,7 +66,7 @@ def plain(text: str) -> str:
 
 def _changed(
     stock: Stock, fact: Fact, documents: list[str], sentence: str, change: Callable[[str], str]
-) -> Case:
+) -> LabelledCase:
     expected = grounded(documents, sentence)
     sources = tuple(replace(one, shown=change(one.text)) for one in expected.sources)
     return make_case(
@@ -73,6 +74,6 @@ def _changed(
         fact.question,
         documents,
         fact.answer,
-        Expected(verdict="grounded", sources=sources),
+        ExpectedVerdict(verdict="grounded", sources=sources),
         shown=[change(document) for document in documents],
     )

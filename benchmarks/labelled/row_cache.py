@@ -1,4 +1,4 @@
-"""Scored rows on disk, so that judging again after a change of thresholds runs no model."""
+"""A cache of scored rows on disk: after a change of thresholds, no model has to run."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from attribot_rag.scoring.row import Row
 
 
 class RowStore:
-    """Vectors of float32 by the SHA-256 of what they are the results of, in one SQLite file.
+    """Vectors of float32 by the SHA-256 of their inputs, in an SQLite file.
 
-    `known` and `new` count what was read and what had to be computed.
+    `known` and `new` count vectors that were read and vectors that were computed.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -59,7 +59,7 @@ def _digest(key: object) -> bytes:
 
 
 class RememberingAttributor(Attributor):
-    """The default attributor, with what it scores in a store."""
+    """The default attributor with a store of scored rows."""
 
     def __init__(self, language_model: LanguageModel, store: RowStore) -> None:
         super().__init__(language_model.model, language_model.tokenizer, progress=False)
@@ -71,9 +71,9 @@ class RememberingAttributor(Attributor):
 
 
 class RememberingModels(ScoringModels):
-    """Every scorer made from these looks into the store first, and so do those made from it.
+    """Scoring models whose implementations look into the store first.
 
-    All scorers of an attribution share them, whatever the prompt is that they were shortened to.
+    All scorers of an attribution share them, with reduced prompts too.
     """
 
     def __init__(self, language_model: LanguageModel, store: RowStore) -> None:
@@ -91,16 +91,16 @@ class RememberingModels(ScoringModels):
         return super().masked_refusal(Packed if kind is _Remembered else kind)
 
     def _refresh(self) -> None:
-        # Looking at all weights takes longer than everything else; here they never move.
+        # Reading all weights takes longer than everything else; here they never change.
         if not self._weights_fingerprint:
             super()._refresh()
 
 
 class _Remembered(Packed):
-    """Reads the prompt only when a row is not known.
+    """Packed, with a prefill only if a row is not in the store.
 
-    A row's key is what goes through the model: the ids of an exact row, however the prompt was
-    that it was cut from; the prompt, what is hidden of it and what is recomputed of a masked one.
+    The key of an exact row is its ids; of a masked row the prompt, and the hidden and recomputed
+    positions.
     """
 
     def __init__(

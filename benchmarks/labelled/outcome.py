@@ -1,4 +1,4 @@
-"""What a verdict is, held against its label."""
+"""The verdict on a sentence, compared with its label."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from attribot_rag.attribution import Verdict
 from attribot_rag.context import Source
 from attribot_rag.errors import AttributionError
 from benchmarks.labelled.applicability import Worth
-from benchmarks.labelled.cases import Case, Citation, Expected
+from benchmarks.labelled.cases import ExpectedVerdict, LabelledCase, LabelledSource
 
 _WIDE = 2
 
 
 @dataclass(frozen=True, kw_only=True)
-class Judged:
-    """One sentence: its label, the verdict it got, and how the two differ.
+class SentenceOutcome:
+    """A sentence with its label, its verdict, and their differences.
 
-    `given` is a kind of verdict, or why there is none. `has_false` says that a source is cited
-    which is no labelled cause, `has_missing` that a labelled cause is not, `has_wide` that a cited
-    source is over twice as long as the sentence that it is cited for. `details` is for the reader.
+    `given` is a kind of verdict, or the name of the error. `has_false`: a cited source is no
+    labelled source. `has_missing`: a labelled source is not cited. `has_wide`: a cited source is
+    more than twice as long as the labelled sentence. `details` is text for the reader.
     """
 
-    case: Case
+    case: LabelledCase
     index: int
     given: str
     is_right: bool
@@ -36,7 +36,7 @@ class Judged:
     details: str
 
     @property
-    def expected(self) -> Expected:
+    def expected(self) -> ExpectedVerdict:
         return self.case.expected[self.index]
 
     @property
@@ -44,8 +44,10 @@ class Judged:
         return self.worth.reason is None
 
 
-def judge_case(attributor: Attributor, case: Case, worths: Sequence[Worth]) -> list[Judged]:
-    """Attribute the answer and hold every sentence against its label."""
+def judge_case(
+    attributor: Attributor, case: LabelledCase, worths: Sequence[Worth]
+) -> list[SentenceOutcome]:
+    """Attribute the answer, and compare every sentence with its label."""
     try:
         found = attributor.attribute(case.prompt, case.answer, case.documents)
     except AttributionError as error:
@@ -57,8 +59,10 @@ def judge_case(attributor: Attributor, case: Case, worths: Sequence[Worth]) -> l
     ]
 
 
-def _refused(case: Case, place: int, worth: Worth, error: AttributionError) -> Judged:
-    return Judged(
+def _refused(
+    case: LabelledCase, place: int, worth: Worth, error: AttributionError
+) -> SentenceOutcome:
+    return SentenceOutcome(
         case=case,
         index=place,
         given=type(error).__name__,
@@ -71,10 +75,12 @@ def _refused(case: Case, place: int, worth: Worth, error: AttributionError) -> J
     )
 
 
-def _judged(case: Case, place: int, worth: Worth, found: Attribution, verdict: Verdict) -> Judged:
+def _judged(
+    case: LabelledCase, place: int, worth: Worth, found: Attribution, verdict: Verdict
+) -> SentenceOutcome:
     expected = case.expected[place]
     cited = [found.sources[one] for one in verdict.source_ids]
-    return Judged(
+    return SentenceOutcome(
         case=case,
         index=place,
         given=verdict.kind,
@@ -91,7 +97,9 @@ def _judged(case: Case, place: int, worth: Worth, found: Attribution, verdict: V
     )
 
 
-def _is_right(case: Case, label: Expected, verdict: Verdict, cited: Sequence[Source]) -> bool:
+def _is_right(
+    case: LabelledCase, label: ExpectedVerdict, verdict: Verdict, cited: Sequence[Source]
+) -> bool:
     same_relation = label.verdict != "redundant" or label.relation == verdict.relation
     return (
         (label.verdict, label.follows) == (verdict.kind, verdict.follows)
@@ -101,15 +109,17 @@ def _is_right(case: Case, label: Expected, verdict: Verdict, cited: Sequence[Sou
     )
 
 
-def _false(case: Case, label: Expected, cited: Sequence[Source]) -> list[Source]:
+def _false(case: LabelledCase, label: ExpectedVerdict, cited: Sequence[Source]) -> list[Source]:
     return [one for one in cited if not any(covers(case, one, held) for held in label.sources)]
 
 
-def _missing(case: Case, label: Expected, cited: Sequence[Source]) -> list[Citation]:
+def _missing(
+    case: LabelledCase, label: ExpectedVerdict, cited: Sequence[Source]
+) -> list[LabelledSource]:
     return [held for held in label.sources if not any(covers(case, one, held) for one in cited)]
 
 
-def covers(case: Case, source: Source, label: Citation) -> bool:
+def covers(case: LabelledCase, source: Source, label: LabelledSource) -> bool:
     """Whether the source holds the labelled text or is a part of it, up to half of the shorter."""
     start = case.documents[label.document].index(label.text)
     end = start + len(label.text)
@@ -122,7 +132,9 @@ def covers(case: Case, source: Source, label: Citation) -> bool:
     )
 
 
-def _details(case: Case, found: Attribution, verdict: Verdict, expected: Expected) -> str:
+def _details(
+    case: LabelledCase, found: Attribution, verdict: Verdict, expected: ExpectedVerdict
+) -> str:
     tokens = found.tokens_in(verdict.start, verdict.end)
     lines = [f"reliance {verdict.reliance or 0:.1f}, effect {verdict.effect or 0:.1f}"]
     if verdict.kind == "redundant":
