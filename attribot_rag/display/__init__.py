@@ -1,9 +1,8 @@
 """Attributions for people to read: in a terminal, in a browser, as Markdown, as cited text."""
 
-from attribot_rag.display.cited import render_cited
 from attribot_rag.display.escaping import escape_markdown
 from attribot_rag.display.html import render_html
-from attribot_rag.display.markdown import render_markdown
+from attribot_rag.display.markdown import render_cited, render_markdown
 from attribot_rag.display.report import label_of
 from attribot_rag.display.table import print_table, render_table
 

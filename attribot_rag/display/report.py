@@ -1,4 +1,4 @@
-"""What every way of showing an attribution shows, in the same order and with the same numbers."""
+"""What every rendering of an attribution shows, in the same order and with the same numbers."""
 
 from __future__ import annotations
 
@@ -21,12 +21,13 @@ _OPEN = {
     "budget": "not decided: the budget ran out",
 }
 _QUOTE_LENGTH = 400
+_EIGHTHS = " ▏▎▍▌▋▊▉"
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
 class Mark:
-    """The numbers of documents as they are cited: '1', or '1 or 2' where either of them will do."""
+    """The numbers of cited documents: '1', or '1 or 2' where either document suffices."""
 
     numbers: tuple[int, ...]
 
@@ -38,8 +39,8 @@ class Mark:
 class CitedPassage:
     """Characters [start, end) of the answer with their marks.
 
-    `remark` says what else was judged of it, '' for what speaks for itself. `space` is what parts
-    it from the next piece: line feeds or a space.
+    `remark` tells a verdict that the marks do not show, or is ''. `space` separates the passage
+    from the next: line feeds or a space.
     """
 
     text: str
@@ -53,7 +54,7 @@ class CitedPassage:
 
 @dataclass(frozen=True)
 class CitedDocument:
-    """A document under its number, with the sentences of it that caused the answer, best first."""
+    """A document under its number, with its sentences that caused the answer, best first."""
 
     index: int
     number: int
@@ -63,9 +64,10 @@ class CitedDocument:
 
 @dataclass(frozen=True)
 class ListedSource:
-    """A source with its score in nats; `share` is the score by the largest one listed, -1 to 1.
+    """A source with its score in the attribution's unit; `label` names its documents.
 
-    `mark` is None for a source that is not cited; `label` names its documents.
+    `share` is the score divided by the largest listed score, from -1 to 1. `mark` is None for a
+    source that is not cited.
     """
 
     id: int
@@ -82,13 +84,25 @@ class ListedSource:
         rounded = round(self.score, 2) or 0.0
         return f"{'' if self.exact else '~'}{rounded:.2f}"
 
+    def bar(self, width: int) -> str:
+        """The share as a bar of at most `width` characters; a negative share is hatched.
+
+        Any share but 0 shows at least a little.
+        """
+        if self.share < 0:
+            return "░" * max(1, round(-self.share * width))
+        full, eighths = divmod(round(self.share * width * 8), 8)
+        if self.share and not full:
+            eighths = max(1, eighths)
+        return ("█" * full + _EIGHTHS[eighths]).rstrip()
+
 
 @dataclass(frozen=True)
 class Report:
-    """All texts are as they were given: whoever shows them escapes them.
+    """The contents of every rendering. Texts are as they were given: renderers escape them.
 
-    `verdict` says why there are no citations, and is '' if there are. `legend` explains what is
-    unusual about the scores that are listed. `remarks` are what to know before trusting them;
+    `verdict` says why there are no citations, and is '' if there are. `legend` explains negative
+    and approximate scores in the list. `remarks` are what to know before trusting the scores;
     `provenance` is how they came about.
     """
 
@@ -103,7 +117,7 @@ class Report:
 
 
 def report_on(attribution: Attribution, *, top: int) -> Report:
-    """Citations of the whole answer and its `top` sources."""
+    """The citations of the whole answer and its `top` sources."""
     citations = cite(attribution)
     sources = tuple(_listed(attribution, citations, top))
     num_sources = len(attribution.sources)
@@ -122,9 +136,9 @@ def report_on(attribution: Attribution, *, top: int) -> Report:
 
 
 def label_of(document: Document, index: int) -> str:
-    """A document's title (or where it is from), page and id; its place if it has none of them.
+    """A document's title (or where it is from), page and id; without them, its index from 1.
 
-    An id that only machines read, a UUID, is left out beside a title.
+    A UUID is left out beside a title.
     """
     title = document.title
     identifier = str(document.id) if document.id is not None else ""
@@ -138,15 +152,20 @@ def label_of(document: Document, index: int) -> str:
     return name or f"document {index + 1}"
 
 
-def shortened(text: str, length: int) -> str:
-    """The text, or its beginning of at most `length` characters with an ellipsis for the rest."""
+def source_label(attribution: Attribution, source: Source) -> str:
+    """The labels of the documents that hold a source."""
+    return " or ".join(label_of(attribution.documents[index], index) for index in source.documents)
+
+
+def ellipsize(text: str, length: int) -> str:
+    """The text, or its beginning with an ellipsis for the rest, of at most `length` characters."""
     return text if len(text) <= length else text[: length - 1].rstrip() + "…"
 
 
 def _mark(sources: Sequence[Source], citations: Citations) -> Mark | None:
     """The numbers of all documents that hold one of these sources."""
     documents = {document for source in sources for document in source.documents}
-    numbers = sorted(citations.numbers[one] for one in documents if one in citations.numbers)
+    numbers = sorted(citations.numbers[index] for index in documents if index in citations.numbers)
     return Mark(tuple(numbers)) if numbers else None
 
 
@@ -195,7 +214,7 @@ def _cited(attribution: Attribution, citations: Citations) -> Iterable[CitedDocu
 
 
 def _quote(attribution: Attribution, source: Source, document: int) -> str:
-    """The source as this document has it, which may differ a little from the others."""
+    """The source's text in this document, which may differ a little from its other places."""
     span = next(
         span
         for occurrence in source.occurrences
@@ -203,30 +222,30 @@ def _quote(attribution: Attribution, source: Source, document: int) -> str:
         if span.document == document
     )
     text = attribution.documents[document].text[span.start : span.end].strip()
-    return shortened(text or source.text, _QUOTE_LENGTH)
+    return ellipsize(text or source.text, _QUOTE_LENGTH)
 
 
 def _listed(attribution: Attribution, citations: Citations, top: int) -> Iterable[ListedSource]:
     ranked = attribution.top(top)
-    largest = max((abs(one.score) for one in ranked), default=0.0)
+    largest = max((abs(ranking.score) for ranking in ranked), default=0.0)
     cited = {source for sentence in citations.sentences for source in sentence.source_ids}
-    for one in ranked:
-        labels = (label_of(attribution.documents[index], index) for index in one.source.documents)
+    for ranking in ranked:
+        source, score = ranking.source, ranking.score
         yield ListedSource(
-            id=one.source.id,
-            text=one.source.text,
-            label=" or ".join(labels),
-            mark=_mark([one.source], citations) if one.source.id in cited else None,
-            score=one.score,
-            share=max(-1.0, min(1.0, one.score / largest)) if largest else 0.0,
-            exact=attribution.exact[one.source.id],
+            id=source.id,
+            text=source.text,
+            label=source_label(attribution, source),
+            mark=_mark([source], citations) if source.id in cited else None,
+            score=score,
+            share=max(-1.0, min(1.0, score / largest)) if largest else 0.0,
+            exact=attribution.exact[source.id],
         )
 
 
 def _legend(sources: Sequence[ListedSource]) -> Iterable[str]:
-    if any(one.score < 0 for one in sources):
+    if any(source.score < 0 for source in sources):
         yield "Negative: without that source, the answer is more likely."
-    if not all(one.exact for one in sources):
+    if not all(source.exact for source in sources):
         yield "With ~: approximate."
 
 

@@ -13,9 +13,8 @@ from rich.table import Table
 from rich.text import Text
 
 from attribot_rag.attribution import Attribution
-from attribot_rag.display.bars import bar
 from attribot_rag.display.escaping import on_one_line, visible
-from attribot_rag.display.report import ListedSource, Report, report_on, shortened
+from attribot_rag.display.report import ListedSource, Report, ellipsize, report_on
 
 _BAR_WIDTH = 16
 _MIN_WIDTH = 40
@@ -94,10 +93,10 @@ def _sources(sources: Iterable[ListedSource], bar_width: int) -> RenderableType:
     grid = _grid("right", "left", "left")
     for source in sources:
         style = "green" if source.score >= 0 else "red"
-        text = Text(shortened(on_one_line(source.text), _SOURCE_LENGTH), overflow="fold")
+        text = Text(ellipsize(on_one_line(source.text), _SOURCE_LENGTH), overflow="fold")
         grid.add_row(
             Text(source.score_text, style=style),
-            Text(bar(source.share, bar_width).ljust(bar_width), style=style),
+            Text(source.bar(bar_width).ljust(bar_width), style=style),
             Group(text, _where(source)),
         )
     return grid
@@ -118,7 +117,7 @@ def _remarks(remarks: Iterable[str]) -> RenderableType:
 
 
 def _label(label: str) -> str:
-    return shortened(on_one_line(label), _LABEL_LENGTH)
+    return ellipsize(on_one_line(label), _LABEL_LENGTH)
 
 
 def _grid(*justify: str) -> Table:

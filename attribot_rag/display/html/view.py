@@ -15,9 +15,10 @@ from attribot_rag.display.report import (
     CitedPassage,
     Mark,
     Report,
+    ellipsize,
     label_of,
     report_on,
-    shortened,
+    source_label,
 )
 
 _STRENGTHS = 5
@@ -42,8 +43,8 @@ _PLAIN = ("grounded", "redundant", "together")
 
 
 @dataclass(frozen=True)
-class Sentence:
-    """A sentence of the answer; `verdict` is '' where there is nothing to say of it.
+class SentenceView:
+    """A sentence of the answer; `verdict` is '' if it was not judged or is trivial.
 
     A verdict is shown in words if it is `remarkable`, and by its symbol and marks if not.
     """
@@ -58,10 +59,10 @@ class Sentence:
 
 
 @dataclass(frozen=True)
-class Piece:
+class TextRun:
     """A part of a document's text; `source` is None between sources.
 
-    `strength` is from 0 to 5. Pieces of sources that are `listed` can be reached by keyboard.
+    `strength` is from 0 to 5. Runs of sources that are `listed` can be reached by keyboard.
     """
 
     text: str
@@ -81,22 +82,17 @@ class Card:
     url: str
     metadata: tuple[tuple[str, str], ...]
     located: bool
-    pieces: tuple[Piece, ...]
+    runs: tuple[TextRun, ...]
 
 
 @dataclass(frozen=True)
 class View:
-    """Everything that the templates need. `id` is the same for the same attribution.
-
-    `places` are where the first document of each source is shown.
-    """
+    """Everything that the templates need. `id` is the same for the same attribution."""
 
     id: str
     report: Report
-    unit: str
-    sentences: tuple[Sentence, ...]
+    sentences: tuple[SentenceView, ...]
     cards: tuple[Card, ...]
-    places: tuple[str, ...]
     verdicts: tuple[tuple[str, str, str], ...]
     certainty: str
     data: Mapping[str, Any]
@@ -110,12 +106,8 @@ def view_of(attribution: Attribution, *, top: int) -> View:
     return View(
         id=_id(attribution),
         report=report,
-        unit=attribution.unit,
         sentences=sentences,
         cards=tuple(_cards(attribution, report, places)),
-        places=tuple(
-            places[one.documents[0]] if one.documents else "" for one in attribution.sources
-        ),
         verdicts=tuple(about for kind, about in _VERDICTS.items() if kind in kinds),
         certainty=_certainty(attribution),
         data=_data(attribution, report, top, places),
@@ -143,10 +135,10 @@ def _kind(verdict: Verdict | None) -> str:
     return "together" if verdict.relation == "together" else verdict.kind
 
 
-def _sentence(passage: CitedPassage) -> Sentence:
+def _sentence(passage: CitedPassage) -> SentenceView:
     kind = _kind(passage.verdict)
     symbol, name, _ = _VERDICTS.get(kind, ("", "", ""))
-    return Sentence(
+    return SentenceView(
         text=passage.text,
         marks=passage.marks,
         kind=kind,
@@ -164,7 +156,7 @@ def _cards(attribution: Attribution, report: Report, places: list[str]) -> Itera
     best: dict[int, float] = {}
     spans: dict[int, list[tuple[int, int, int]]] = {}
     for source, score in zip(attribution.sources, scores, strict=True):
-        for span in (span for one in source.occurrences for span in one.spans):
+        for span in (span for place in source.occurrences for span in place.spans):
             spans.setdefault(span.document, []).append((span.start, span.end, source.id))
             known = -math.inf if score is None else score
             best[span.document] = max(best.get(span.document, -math.inf), known)
@@ -172,21 +164,21 @@ def _cards(attribution: Attribution, report: Report, places: list[str]) -> Itera
     def order(index: int) -> tuple[float, float, int]:
         return numbers.get(index, math.inf), -best.get(index, -math.inf), index
 
-    shown = _Shown(attribution, report, scores)
+    highlighter = _Highlighter(attribution, report, scores)
     for index in sorted(range(len(attribution.documents)), key=order):
         document = attribution.documents[index]
         yield Card(
             place=places[index],
             number=numbers.get(index),
-            label=shortened(on_one_line(label_of(document, index)), _LABEL_LENGTH),
+            label=ellipsize(on_one_line(label_of(document, index)), _LABEL_LENGTH),
             url=document.url,
             metadata=tuple(_metadata(document)),
             located=index not in attribution.not_located,
-            pieces=tuple(shown.pieces(document.text, sorted(set(spans.get(index, ()))))),
+            runs=tuple(highlighter.runs(document.text, sorted(set(spans.get(index, ()))))),
         )
 
 
-class _Shown:
+class _Highlighter:
     """How the sources of an attribution look in their documents."""
 
     def __init__(
@@ -195,13 +187,14 @@ class _Shown:
         self._scores = scores
         self._exact = attribution.exact
         self._unit = attribution.unit
-        self._largest = max((abs(one) for one in scores if one is not None), default=0.0)
-        cited = {id_ for one in report.passages if one.verdict for id_ in one.verdict.source_ids}
+        self._largest = max((abs(score) for score in scores if score is not None), default=0.0)
+        verdicts = (passage.verdict for passage in report.passages if passage.verdict)
+        cited = {source_id for verdict in verdicts for source_id in verdict.source_ids}
         self._listed = cited | {source.id for source in report.sources}
 
-    def pieces(self, text: str, spans: list[tuple[int, int, int]]) -> Iterable[Piece]:
+    def runs(self, text: str, spans: list[tuple[int, int, int]]) -> Iterable[TextRun]:
         if not spans:
-            yield Piece(shortened(text, _UNSCORED_LENGTH))
+            yield TextRun(ellipsize(text, _UNSCORED_LENGTH))
             return
         end = 0
         for start, stop, source in spans:
@@ -209,32 +202,32 @@ class _Shown:
             if start >= stop:
                 continue
             if start > end:
-                yield Piece(text[end:start])
-            yield self._piece(text[start:stop], source)
+                yield TextRun(text[end:start])
+            yield self._run(text[start:stop], source)
             end = stop
         if end < len(text):
-            yield Piece(text[end:])
+            yield TextRun(text[end:])
 
-    def _piece(self, text: str, source: int) -> Piece:
+    def _run(self, text: str, source: int) -> TextRun:
         score = self._scores[source]
         if score is None:
-            return Piece(text, source, title="not scored")
+            return TextRun(text, source, title="not scored")
         share = score / self._largest if self._largest else 0.0
         strength = math.ceil(_STRENGTHS * math.sqrt(share)) if share > _LEAST_SHARE else 0
         title = f"{'' if self._exact[source] else '~'}{round(score, 2) or 0.0:.2f} {self._unit}"
-        return Piece(text, source, strength, title, listed=source in self._listed)
+        return TextRun(text, source, strength, title, listed=source in self._listed)
 
 
 def _metadata(document: Document) -> Iterable[tuple[str, str]]:
-    """What is short and plain of it, less what the title says already."""
+    """Short texts and numbers of the metadata, without those that the title shows."""
     for key, value in list(document.metadata.items())[:_MAX_METADATA]:
         if isinstance(value, (str, int, float, bool)) and value not in (
             document.title,
             document.url,
         ):
             yield (
-                shortened(on_one_line(str(key)), _LABEL_LENGTH),
-                shortened(on_one_line(str(value)), _METADATA_LENGTH),
+                ellipsize(on_one_line(str(key)), _LABEL_LENGTH),
+                ellipsize(on_one_line(str(value)), _METADATA_LENGTH),
             )
 
 
@@ -257,31 +250,30 @@ def _certainty(attribution: Attribution) -> str:
 
 
 def _data(attribution: Attribution, report: Report, top: int, places: list[str]) -> dict[str, Any]:
-    """Scores by token, and which characters of a sentence, as shown, each token stands for."""
+    """What the script needs: scores by token, and the tokens' characters in each sentence.
+
+    `places` are the ids of the cards that show the first document of each source.
+    """
     return {
         "unit": attribution.unit,
         "top": top,
         "sentences": [_tokens(attribution, passage) for passage in report.passages],
         "scores": [
-            None if row is None else [round(one, 4) for one in row]
+            None if row is None else [round(score, 4) for score in row]
             for row in attribution.token_scores
         ],
-        "whole": [_rounded(attribution.score(one.id)) for one in attribution.sources],
+        "whole": [_rounded(attribution.score(source.id)) for source in attribution.sources],
         "exact": list(attribution.exact),
         "places": [
-            places[one.documents[0]] if one.documents else "" for one in attribution.sources
+            places[source.documents[0]] if source.documents else ""
+            for source in attribution.sources
         ],
         "texts": [
-            shortened(visible(one.text).strip(), _QUOTE_LENGTH) for one in attribution.sources
+            ellipsize(visible(source.text).strip(), _QUOTE_LENGTH) for source in attribution.sources
         ],
         "labels": [
-            shortened(
-                on_one_line(
-                    " or ".join(label_of(attribution.documents[i], i) for i in one.documents)
-                ),
-                _LABEL_LENGTH,
-            )
-            for one in attribution.sources
+            ellipsize(on_one_line(source_label(attribution, source)), _LABEL_LENGTH)
+            for source in attribution.sources
         ],
     }
 

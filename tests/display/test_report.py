@@ -1,11 +1,11 @@
-"""What a cited document is called."""
+"""What every rendering shows: labels of documents, bars of scores."""
 
 from typing import Any
 
 import pytest
 
 from attribot_rag import Document
-from attribot_rag.display.report import label_of
+from attribot_rag.display.report import ListedSource, label_of
 
 UUID = "6b1f3a0e-0d3b-4d0a-9f43-2a4c1c1d9d11"
 
@@ -35,3 +35,22 @@ def test_a_document_is_called_by_its_title_page_and_id(
     identifier: str | None, metadata: dict[str, Any], label: str
 ) -> None:
     assert label_of(Document("Text.", id=identifier, metadata=metadata), 2) == label
+
+
+@pytest.mark.parametrize(
+    ("share", "drawn"),
+    [
+        (1.0, "████"),
+        (0.5, "██"),
+        (0.53, "██▏"),
+        (0.001, "▏"),
+        (0.0, ""),
+        (-1.0, "░░░░"),
+        (-0.001, "░"),
+    ],
+)
+def test_bar(share: float, drawn: str) -> None:
+    source = ListedSource(
+        id=0, text="A fact.", label="a", mark=None, score=8 * share, share=share, exact=True
+    )
+    assert source.bar(4) == drawn
