@@ -10,6 +10,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 import pytest
+from support.patience import scaled
 
 from attribot_rag import Attribution
 from attribot_rag.attribution import SCHEMA_VERSION
@@ -151,7 +152,7 @@ def test_interrupt_ends_quietly_with_status_130(tmp_path: Path) -> None:
     ):  # opens once the command reads, and keeps it waiting
         time.sleep(1)  # a signal between opening and reading would not interrupt the read
         process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=60)
+        out, err = process.communicate(timeout=scaled(60))
     assert (process.returncode, out, err) == (130, b"", b"")
 
 

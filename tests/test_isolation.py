@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import torch
+from support.patience import scaled
 from support.scripted_generation import ANSWER, DOCUMENTS, generate, messages, rendered
 from support.tiny_models import build, byte_level
 from transformers import PreTrainedModel
@@ -34,7 +35,7 @@ class Repeating:
 
     def __enter__(self) -> "Repeating":
         self._thread.start()
-        assert self._started.wait(60)
+        assert self._started.wait(scaled(60))
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -12,6 +12,7 @@ from concurrent.futures import CancelledError, Future
 from typing import TypeVar
 
 import pytest
+from support.patience import scaled
 from support.tiny_models import build
 
 from attribot_rag.errors import QueueFull
@@ -29,7 +30,7 @@ class Blocker:
 
     def __call__(self) -> str:
         self.reached.set()
-        assert self.opened.wait(60)
+        assert self.opened.wait(scaled(60))
         return "done"
 
 
@@ -62,12 +63,12 @@ def fail() -> None:
 class TestTurns:
     def test_results_are_those_of_the_tasks(self, queue: ModelQueue) -> None:
         assert run(queue, lambda: 3) == 3
-        assert submit(queue, lambda: 4).result(60) == 4
+        assert submit(queue, lambda: 4).result(scaled(60)) == 4
 
     def test_what_is_submitted_runs_in_another_thread(self, queue: ModelQueue) -> None:
         here = threading.current_thread()
         assert run(queue, threading.current_thread) is here
-        assert submit(queue, threading.current_thread).result(60) is not here
+        assert submit(queue, threading.current_thread).result(scaled(60)) is not here
 
     def test_one_at_a_time(self, queue: ModelQueue) -> None:
         running, most = 0, 0
@@ -93,7 +94,7 @@ class TestTurns:
         for thread in threads:
             thread.join()
         for future in futures:
-            future.result(60)
+            future.result(scaled(60))
         assert most == 1
 
     def test_what_runs_here_waits_for_what_runs_in_the_background(
@@ -101,14 +102,14 @@ class TestTurns:
     ) -> None:
         order: list[str] = []
         future = submit(queue, lambda: run(queue, lambda: order.append(blocker())))
-        assert blocker.reached.wait(60)
+        assert blocker.reached.wait(scaled(60))
         thread = threading.Thread(target=lambda: run(queue, lambda: order.append("here")))
         thread.start()
         thread.join(0.1)
         assert order == []
         blocker.opened.set()
         thread.join()
-        future.result(60)
+        future.result(scaled(60))
         assert order == ["done", "here"]
 
     def test_in_the_order_in_which_they_were_submitted(
@@ -120,14 +121,14 @@ class TestTurns:
         assert order == []
         blocker.opened.set()
         for future in futures:
-            future.result(60)
+            future.result(scaled(60))
         assert order == list(range(20))
 
     def test_what_runs_in_the_background_takes_no_turn_unasked(
         self, queue: ModelQueue, blocker: Blocker
     ) -> None:
         future = submit(queue, blocker)
-        assert blocker.reached.wait(60)
+        assert blocker.reached.wait(scaled(60))
         assert run(queue, lambda: 3) == 3
         assert not future.done()
 
@@ -135,15 +136,15 @@ class TestTurns:
         def nested() -> int:
             return run(queue, lambda: run(queue, lambda: 5))
 
-        assert submit(queue, nested).result(60) == 5
+        assert submit(queue, nested).result(scaled(60)) == 5
         assert run(queue, nested) == 5
 
     def test_an_error_is_the_caller_s_and_the_next_one_runs(self, queue: ModelQueue) -> None:
         with pytest.raises(ValueError, match="no answer"):
             run(queue, fail)
         with pytest.raises(ValueError, match="no answer"):
-            submit(queue, fail).result(60)
-        assert submit(queue, lambda: 3).result(60) == 3
+            submit(queue, fail).result(scaled(60))
+        assert submit(queue, lambda: 3).result(scaled(60)) == 3
         assert run(queue, lambda: 4) == 4
 
 
@@ -153,7 +154,7 @@ class TestPending:
     ) -> None:
         assert queue.num_pending == 0
         futures = [submit(queue, blocker)]
-        assert blocker.reached.wait(60)
+        assert blocker.reached.wait(scaled(60))
         assert queue.num_pending == 1
         futures += [submit(queue, lambda: None), submit(queue, fail)]
         assert queue.num_pending == 3
@@ -179,7 +180,7 @@ class TestPending:
         assert queue.num_pending == max_pending
         assert not submit(queue, lambda: None, max_pending + 1).done()
         blocker.opened.set()
-        assert [future.result(60) for future in futures] == ["done"] * max_pending
+        assert [future.result(scaled(60)) for future in futures] == ["done"] * max_pending
 
     @pytest.mark.parametrize("task", [lambda: None, fail])
     def test_who_waited_for_one_may_submit_the_next(
@@ -194,13 +195,13 @@ class TestPending:
     ) -> None:
         awaited: Future[None] = Future()
         later = queue.submit(lambda: "later", max_pending=2, after=awaited)
-        assert queue.submit(lambda: "now", max_pending=2).result(60) == "now"
+        assert queue.submit(lambda: "now", max_pending=2).result(scaled(60)) == "now"
         assert queue.num_pending == 1
         with pytest.raises(QueueFull):
             queue.submit(fail, max_pending=1)
         assert not later.done()
         awaited.set_result(None)
-        assert later.result(60) == "later"
+        assert later.result(scaled(60)) == "later"
         assert queue.num_pending == 0
 
     def test_it_may_be_cancelled_meanwhile(self, queue: ModelQueue) -> None:
@@ -209,19 +210,19 @@ class TestPending:
         assert later.cancel()
         assert queue.num_pending == 0
         awaited.set_result(None)
-        assert submit(queue, lambda: 3, max_pending=1).result(60) == 3
+        assert submit(queue, lambda: 3, max_pending=1).result(scaled(60)) == 3
 
     def test_what_was_cancelled_waits_no_longer(self, queue: ModelQueue, blocker: Blocker) -> None:
         running = submit(queue, blocker)
-        assert blocker.reached.wait(60)
+        assert blocker.reached.wait(scaled(60))
         waiting = submit(queue, fail)
         assert waiting.cancel()
         assert queue.num_pending == 1
         blocker.opened.set()
-        assert running.result(60) == "done"
+        assert running.result(scaled(60)) == "done"
         with pytest.raises(CancelledError):
-            waiting.result(60)
-        assert submit(queue, lambda: 3).result(60) == 3
+            waiting.result(scaled(60))
+        assert submit(queue, lambda: 3).result(scaled(60)) == 3
         assert queue.num_pending == 0
 
 
@@ -238,7 +239,7 @@ class TestModels:
         found: list[ModelQueue] = []
 
         def ask() -> None:
-            together.wait(60)
+            together.wait(scaled(60))
             found.append(ModelQueue.of(model))
 
         threads = [threading.Thread(target=ask) for _ in range(8)]
@@ -252,17 +253,17 @@ class TestModels:
     def test_another_model_does_not_wait(self, blocker: Blocker) -> None:
         one, other = build("llama").model, build("llama").model
         future = submit(ModelQueue.of(one), blocker)
-        assert blocker.reached.wait(60)
-        assert submit(ModelQueue.of(other), lambda: 3).result(60) == 3
+        assert blocker.reached.wait(scaled(60))
+        assert submit(ModelQueue.of(other), lambda: 3).result(scaled(60)) == 3
         assert run(ModelQueue.of(other), lambda: 4) == 4
         assert not future.done()
 
     def test_neither_the_model_nor_a_thread_is_kept_alive(self) -> None:
         model = build("llama").model
         queue = ModelQueue.of(model)
-        thread = submit(queue, threading.current_thread).result(60)
+        thread = submit(queue, threading.current_thread).result(scaled(60))
         assert isinstance(thread, threading.Thread)
-        assert submit(queue, lambda model=model: model.num_parameters()).result(60)  # type: ignore[misc]
+        assert submit(queue, lambda model=model: model.num_parameters()).result(scaled(60))  # type: ignore[misc]
         thread.join(60)
         assert not thread.is_alive()
         gone = weakref.ref(model)

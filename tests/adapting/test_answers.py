@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import torch
+from support.patience import scaled
 from support.schemas import SUMMARIES
 from support.scripted_generation import (
     ANSWER,
@@ -327,7 +328,7 @@ class TestBackground:
         future = answers.submit(
             answer(), lambda outcome: told.append((outcome, threading.current_thread()))
         )
-        outcome = future.result(60)
+        outcome = future.result(scaled(60))
         ((seen, thread),) = told
         assert seen is outcome
         assert thread is not threading.current_thread()
@@ -347,7 +348,7 @@ class TestBackground:
             for text in texts
         ]
         for future in futures:
-            future.result(60)
+            future.result(scaled(60))
         assert told == texts
 
     def test_errors_are_told_and_logged(
@@ -355,7 +356,7 @@ class TestBackground:
     ) -> None:
         told: list[Outcome] = []
         with caplog.at_level(logging.WARNING, LOGGER):
-            outcome = answers.submit(answer(), told.append).result(60)
+            outcome = answers.submit(answer(), told.append).result(scaled(60))
         assert isinstance(outcome.error, NotRecorded)
         assert told == [outcome]
         assert len(caplog.records) == 1
@@ -364,7 +365,7 @@ class TestBackground:
         told: list[Outcome] = []
         future = making(raise_error=True).submit(answer(), told.append)
         with pytest.raises(NotRecorded) as caught:
-            future.result(60)
+            future.result(scaled(60))
         assert [outcome.error for outcome in told] == [caught.value]
 
     def test_no_more_wait_than_may(self, model: LanguageModel, making: Making) -> None:
@@ -374,7 +375,7 @@ class TestBackground:
         told: list[Outcome] = []
 
         def block(outcome: Outcome) -> None:
-            assert opened.wait(60)
+            assert opened.wait(scaled(60))
             told.append(outcome)
 
         futures = [answers.submit(answer(), block), answers.submit(answer("By"), told.append)]
@@ -383,7 +384,7 @@ class TestBackground:
                 answers.submit(answer("In 1648."), told.append)
         finally:
             opened.set()
-        assert [future.result(60) for future in futures] == told
+        assert [future.result(scaled(60)) for future in futures] == told
         assert [attribution_of(outcome).response for outcome in told] == [ANSWER, "By"]
         assert Worker.of(model.model).num_pending == 0
 
@@ -396,18 +397,18 @@ class TestBackground:
 
         def block(_: Outcome) -> None:
             reached.set()
-            assert opened.wait(60)
+            assert opened.wait(scaled(60))
 
         futures = [
             first.submit(answer(), block),
             second.submit(answer(), lambda _: overtaken.set()),
         ]
         try:
-            assert reached.wait(60)
+            assert reached.wait(scaled(60))
             assert not overtaken.wait(0.5)
         finally:
             opened.set()
-        one, other = [attribution_of(future.result(60)) for future in futures]
+        one, other = [attribution_of(future.result(scaled(60))) for future in futures]
         assert abs(one.matrix - other.matrix).max() < 1e-6
 
 

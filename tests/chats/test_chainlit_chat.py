@@ -197,14 +197,17 @@ def test_nothing_in_a_document_or_a_question_takes_effect(
     ],
 )
 def test_pages_of_other_sites_are_refused(address: str, path: str, headers: dict[str, str]) -> None:
-    assert httpx.get(f"{address}{path}", headers=headers).status_code in (400, 403)
+    assert httpx.get(f"{address}{path}", headers=headers, timeout=PATIENCE / 1000).status_code in (
+        400,
+        403,
+    )
     own = {**headers, "Origin": address, "Host": urlsplit(address).netloc}
     with httpx.stream("GET", f"{address}{path}", headers=own) as answer:
         assert answer.status_code in (101, 200)
 
 
 def test_a_question_can_not_be_edited_behind_the_model_s_back(address: str) -> None:
-    settings = httpx.get(f"{address}/project/settings").json()
+    settings = httpx.get(f"{address}/project/settings", timeout=PATIENCE / 1000).json()
     assert settings["features"]["edit_message"] is False
 
 

@@ -12,6 +12,7 @@ from typing import Any, cast
 
 import pytest
 import torch
+from support.patience import scaled
 from support.scripted_generation import generate
 from support.tiny_models import build, left_padded, prompt
 from transformers import DynamicCache, GenerationConfig, LogitsProcessorList, PreTrainedModel
@@ -173,7 +174,7 @@ def test_an_exception_propagates_and_nothing_stays_in_flight(llama: LanguageMode
     with GenerationRecorder(llama) as recorder:
         with pytest.raises(IndexError) as found:
             generate(llama, torch.tensor([[10_000]]), **SHORT)
-        recorder.find("anything", timeout=60)
+        recorder.find("anything", timeout=scaled(60))
         generate(llama, IDS, **SHORT)
     with pytest.raises(IndexError) as expected:
         generate(llama, torch.tensor([[10_000]]), **SHORT)

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import torch
+from support.patience import scaled
 from support.scripted_generation import ANSWER, DOCUMENTS, generate, rendered, say
 from support.tiny_models import byt5, byte_level, metaspace
 from transformers import StoppingCriteria, StoppingCriteriaList, TextIteratorStreamer
@@ -190,7 +191,7 @@ class TestFinding:
     def test_recorded_answers_are_found_after_detaching(self, model: LanguageModel) -> None:
         with GenerationRecorder(model) as recorder:
             say(model, [rendered(model)], [ANSWER])
-        assert recorder.find(ANSWER, timeout=60) is not None
+        assert recorder.find(ANSWER, timeout=scaled(60)) is not None
 
 
 class TestFindingWhatWasShown:
@@ -327,7 +328,7 @@ class Gate(StoppingCriteria):
 
     def __call__(self, input_ids: torch.Tensor, scores: Any, **kwargs: Any) -> torch.Tensor:
         self.reached.set()
-        assert self.opened.wait(60)
+        assert self.opened.wait(scaled(60))
         return torch.zeros(len(input_ids), dtype=torch.bool)
 
 
@@ -341,7 +342,7 @@ class TestWaiting:
         )
         thread.start()
         text = "".join(streamer)
-        found = recorder.find(text, prompt=rendered(model), timeout=60)
+        found = recorder.find(text, prompt=rendered(model), timeout=scaled(60))
         thread.join()
         assert text == ANSWER
         assert found is not None
@@ -358,11 +359,11 @@ class TestWaiting:
             kwargs={"stopping_criteria": StoppingCriteriaList([gate])},
         )
         thread.start()
-        assert gate.reached.wait(60)
+        assert gate.reached.wait(scaled(60))
         assert recorder.find(ANSWER) is None
         assert recorder.find(ANSWER, timeout=0.01) is None
         threading.Timer(0.1, gate.opened.set).start()
-        found = recorder.find(ANSWER, timeout=60)
+        found = recorder.find(ANSWER, timeout=scaled(60))
         thread.join()
         assert found is not None
 
@@ -380,15 +381,15 @@ class TestWaiting:
             for gate in gates
         ]
         threads[0].start()
-        assert gates[0].reached.wait(60)
+        assert gates[0].reached.wait(scaled(60))
         found: list[Generation | None] = []
         search = threading.Thread(
-            target=lambda: found.append(recorder.find("never said", timeout=600))
+            target=lambda: found.append(recorder.find("never said", timeout=scaled(600)))
         )
         search.start()
         time.sleep(0.1)
         threads[1].start()
-        assert gates[1].reached.wait(60)
+        assert gates[1].reached.wait(scaled(60))
         gates[0].opened.set()
         search.join(60)
         assert found == [None]
@@ -407,7 +408,7 @@ class TestWaiting:
         )
         thread.start()
         try:
-            assert gate.reached.wait(60)
+            assert gate.reached.wait(scaled(60))
             yield gate
         finally:
             gate.opened.set()
@@ -422,7 +423,7 @@ class TestWaiting:
                 match = recorder.match(ANSWER, **asked)  # type: ignore[arg-type]
                 assert match.done()
                 assert match.result() is None
-                assert recorder.find(ANSWER, timeout=600, **asked) is None  # type: ignore[arg-type]
+                assert recorder.find(ANSWER, timeout=scaled(600), **asked) is None  # type: ignore[arg-type]
 
     @pytest.mark.parametrize("row", [0, 1])
     def test_rows_of_a_padded_batch_are_waited_for(
@@ -433,7 +434,7 @@ class TestWaiting:
             match = recorder.match(ANSWER, prompt=prompts[row])
             assert not match.done()
             gate.opened.set()
-            found = match.result(60)
+            found = match.result(scaled(60))
         assert found is not None
         assert found.generation.prompt_ids == model.encode_prompt(prompts[row])
 
@@ -453,7 +454,7 @@ class TestWaiting:
         )
         thread.start()
         try:
-            assert gate.reached.wait(60)
+            assert gate.reached.wait(scaled(60))
             assert recorder.match(ANSWER).done()
         finally:
             gate.opened.set()
@@ -476,11 +477,11 @@ class TestWaiting:
 
         thread = threading.Thread(target=fail)
         thread.start()
-        assert gate.reached.wait(60)
+        assert gate.reached.wait(scaled(60))
         match = recorder.match(ANSWER, contains=[DOCUMENTS[0]])
         assert not match.done()
         gate.opened.set()
-        assert match.result(60) is None
+        assert match.result(scaled(60)) is None
         thread.join()
 
     def test_idle_is_when_all_have_returned(
@@ -493,7 +494,7 @@ class TestWaiting:
             kwargs={"stopping_criteria": StoppingCriteriaList([gate])},
         )
         thread.start()
-        assert gate.reached.wait(60)
+        assert gate.reached.wait(scaled(60))
         counts = []
         recorder.wait_until_idle(0.01)
         counts.append(len(recorder.generations))

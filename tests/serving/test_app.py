@@ -9,6 +9,7 @@ import jsonschema
 import pytest
 import torch
 from fastapi.testclient import TestClient
+from support.patience import scaled
 from support.schemas import SCHEMA
 from transformers import LlamaConfig, LlamaForCausalLM
 
@@ -198,7 +199,7 @@ def test_a_full_queue_is_told(chatty: LanguageModel) -> None:
     class Held(LeaveOneOut):
         def run(self, scorer: Any) -> Any:
             begun.set()
-            assert allowed.wait(60)
+            assert allowed.wait(scaled(60))
             return super().run(scorer)
 
     app = create_app(chatty, limits=Limits(waiting=1), method=Held(), verdicts=None)
@@ -208,7 +209,7 @@ def test_a_full_queue_is_told(chatty: LanguageModel) -> None:
             target=lambda: first.append(client.post("/attribute", json=GIVEN))
         )
         asking.start()
-        assert begun.wait(60)
+        assert begun.wait(scaled(60))
         refused = client.post("/attribute", json=GIVEN)
         assert refused.status_code == 429
         assert int(refused.headers["Retry-After"]) > 0

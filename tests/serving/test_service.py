@@ -15,6 +15,7 @@ from typing import Any
 
 import httpx
 import pytest
+from support.patience import scaled
 from support.service_process import TOKEN, service
 
 from attribot_rag import LanguageModel
@@ -23,6 +24,7 @@ logger = logging.getLogger(__name__)
 
 ALLOWED = {"Authorization": f"Bearer {TOKEN}"}
 SECONDS = float(os.environ.get("ATTRIBOT_RAG_LOAD_SECONDS", "15"))
+PROMPT = scaled(5)
 CLIENTS = 64
 TEXT = "The ferry Kittiwake carries up to 84 passengers."
 GIVEN = {"prompt": f"{TEXT} How many?", "response": "84 passengers.", "documents": [TEXT]}
@@ -39,7 +41,7 @@ def folder(chatty: LanguageModel, tmp_path_factory: pytest.TempPathFactory) -> P
 async def client_of_every_kind(address: str, until: float, seen: Counter[Any], number: int) -> None:
     """One that asks again and again, now rightly, now wrongly, and sometimes hangs up."""
     chance = random.Random(number)
-    async with httpx.AsyncClient(base_url=address, timeout=60) as client:
+    async with httpx.AsyncClient(base_url=address, timeout=scaled(60)) as client:
         while time.monotonic() < until:
             kind = chance.choice(["good", "good", "ask", "token", "large", "bad", "gone", "health"])
             sent: dict[str, Any] = {"json": GIVEN, "headers": ALLOWED}
@@ -70,9 +72,8 @@ async def client_of_every_kind(address: str, until: float, seen: Counter[Any], n
 async def load(address: str, seconds: float) -> Counter[Any]:
     seen: Counter[Any] = Counter()
     until = time.monotonic() + seconds
-    async with asyncio.TaskGroup() as clients:
-        for number in range(CLIENTS):
-            clients.create_task(client_of_every_kind(address, until, seen, number))
+    clients = (client_of_every_kind(address, until, seen, number) for number in range(CLIENTS))
+    await asyncio.gather(*clients)
     return seen
 
 
@@ -100,26 +101,36 @@ def test_many_clients_of_every_kind_at_once(folder: Path) -> None:
             assert seen[kind, 200] > 0
         assert seen["hung up"] > 0
         assert after / before < 1.05
-        health = httpx.get(f"{address}/health").json()
+        health = httpx.get(f"{address}/health", timeout=PROMPT).json()
         for _ in range(100):
             if not health["waiting"]:
                 break
             time.sleep(0.1)
-            health = httpx.get(f"{address}/health").json()
+            health = httpx.get(f"{address}/health", timeout=PROMPT).json()
         assert health["waiting"] == 0
 
 
 def test_it_comes_back_after_it_was_killed(folder: Path) -> None:
     with service(str(folder)) as (address, process):
         port = httpx.URL(address).port
-        assert httpx.post(f"{address}/attribute", json=GIVEN, headers=ALLOWED).status_code == 200
+        assert (
+            httpx.post(
+                f"{address}/attribute", json=GIVEN, headers=ALLOWED, timeout=PROMPT
+            ).status_code
+            == 200
+        )
         process.send_signal(signal.SIGKILL)
         process.wait(10)
         with pytest.raises(httpx.TransportError):
-            httpx.get(f"{address}/health")
+            httpx.get(f"{address}/health", timeout=PROMPT)
     with service(str(folder), "--port", str(port)) as (address, process):
         assert httpx.URL(address).port == port
-        assert httpx.post(f"{address}/attribute", json=GIVEN, headers=ALLOWED).status_code == 200
+        assert (
+            httpx.post(
+                f"{address}/attribute", json=GIVEN, headers=ALLOWED, timeout=PROMPT
+            ).status_code
+            == 200
+        )
         process.send_signal(signal.SIGTERM)
         assert process.wait(20) in (0, -signal.SIGTERM)
 
@@ -130,18 +141,25 @@ def test_half_a_request_holds_nobody_up(folder: Path) -> None:
         assert url.port is not None
         with socket.create_connection((url.host, url.port)) as half:
             half.sendall(b"POST /attribute HTTP/1.1\r\nHost: a\r\nContent-Length: 500\r\n\r\n{")
-            assert httpx.get(f"{address}/health").status_code == 200
+            assert httpx.get(f"{address}/health", timeout=PROMPT).status_code == 200
         with socket.create_connection((url.host, url.port)) as nonsense:
             nonsense.sendall(b"\x16\x03\x01 no http at all\r\n\r\n")
             assert b"400" in nonsense.recv(1_000)
-        assert httpx.post(f"{address}/attribute", json=GIVEN, headers=ALLOWED).status_code == 200
+        assert (
+            httpx.post(
+                f"{address}/attribute", json=GIVEN, headers=ALLOWED, timeout=PROMPT
+            ).status_code
+            == 200
+        )
 
 
 def test_an_address_that_cannot_be_had_is_an_error_before_anything_is_loaded() -> None:
     command = [sys.executable, "-m", "attribot_rag", "serve", "--model", "nowhere/model", "--port"]
     with socket.create_server(("127.0.0.1", 0)) as taken:
         for port in (str(taken.getsockname()[1]), "99999"):
-            ended = subprocess.run([*command, port], capture_output=True, text=True, timeout=120)
+            ended = subprocess.run(
+                [*command, port], capture_output=True, text=True, timeout=scaled(120)
+            )
             assert ended.returncode == 2
             assert f"cannot listen at 127.0.0.1, port {port}" in ended.stderr
             assert len(ended.stderr.splitlines()) == 1
@@ -151,7 +169,11 @@ def test_other_machines_need_a_token(folder: Path) -> None:
     command = [sys.executable, "-m", "attribot_rag", "serve", "--host", "0.0.0.0", "--model"]
     environment = {key: value for key, value in os.environ.items() if key != "ATTRIBOT_RAG_TOKEN"}
     found = subprocess.run(
-        [*command, str(folder)], capture_output=True, text=True, env=environment, timeout=120
+        [*command, str(folder)],
+        capture_output=True,
+        text=True,
+        env=environment,
+        timeout=scaled(120),
     )
     assert found.returncode == 2
     assert "ATTRIBOT_RAG_TOKEN" in found.stderr
@@ -159,7 +181,9 @@ def test_other_machines_need_a_token(folder: Path) -> None:
 
 def test_without_a_token_it_answers_to_the_names_of_this_machine_only(folder: Path) -> None:
     with service(str(folder), token=None) as (address, _):
-        assert httpx.get(f"{address}/health").status_code == 200
+        assert httpx.get(f"{address}/health", timeout=PROMPT).status_code == 200
         for path in ("/health", "/"):
-            answer = httpx.get(f"{address}{path}", headers={"Host": "elsewhere.example"})
+            answer = httpx.get(
+                f"{address}{path}", headers={"Host": "elsewhere.example"}, timeout=PROMPT
+            )
             assert answer.status_code == 400

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.attributions import handmade
+from support.patience import scaled
 
 from attribot_rag.attribution import ResponseText
 from attribot_rag.verdicts.sentences import AnswerSentence, sentences_of
@@ -295,4 +296,4 @@ def test_sentences_cover_the_answer_and_share_no_token(response: str) -> None:
 def test_long_texts_take_no_time(text: str) -> None:
     started = time.perf_counter()
     assert not sentence(text).trivial
-    assert time.perf_counter() - started < 1
+    assert time.perf_counter() - started < scaled(1)

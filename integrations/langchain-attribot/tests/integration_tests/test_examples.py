@@ -9,6 +9,7 @@ import pytest
 from chains import Given, rag
 from conftest import DOCUMENTS, QUESTION
 from langchain_huggingface import ChatHuggingFace
+from support.patience import scaled
 
 from attribot_rag.attribution.schema import summary_schema
 from langchain_attribot import AttributionCallbackHandler
@@ -41,7 +42,7 @@ def test_summaries_follow_the_published_schema(chat: ChatHuggingFace) -> None:
         message = chain.invoke(QUESTION, config={"callbacks": [handler]})
         jsonschema.validate(message.response_metadata["attribution"], schema)
         run_id = message.response_metadata["attribution"]["run_id"]
-        jsonschema.validate(handler.result(run_id, timeout=120).summary, schema)
+        jsonschema.validate(handler.result(run_id, timeout=scaled(120)).summary, schema)
 
 
 @pytest.mark.parametrize(

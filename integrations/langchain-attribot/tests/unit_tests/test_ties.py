@@ -14,6 +14,7 @@ from langchain_core.language_models import FakeListChatModel
 from langchain_core.messages import AIMessage, HumanMessage
 from langchain_core.runnables import RunnableLambda, RunnablePassthrough
 from langchain_huggingface import ChatHuggingFace
+from support.patience import scaled
 from unit_tests.test_background import Held
 
 from attribot_rag import LanguageModel
@@ -49,7 +50,7 @@ def test_a_question_that_is_asked_again_has_its_own_prompt_scored(
         constant.invoke(messages, config={**config, "callbacks": [handler], "run_id": run_id})
     held.go.set()
     for run_id, expected in zip(ids, truth, strict=True):
-        found = handler.result(run_id, timeout=60).attribution
+        found = handler.result(run_id, timeout=scaled(60)).attribution
         assert found is not None
         assert found.provenance.prompt_tokens == expected.provenance.prompt_tokens
         np.testing.assert_allclose(found.matrix, expected.matrix, atol=1e-4)
@@ -182,7 +183,7 @@ def test_as_many_runs_are_kept_as_were_asked_for(tiny_chat: ChatHuggingFace, mod
     for run_id in ids:
         message = chain.invoke(QUESTION, config={"run_id": run_id})
         assert "run_id" in message.response_metadata["attribution"]
-        handler.result(run_id, timeout=60)
+        handler.result(run_id, timeout=scaled(60))
     assert len(handler.results) == 2
     assert [run_id in handler.results for run_id in map(str, ids)] == [False, False, True, True]
 
