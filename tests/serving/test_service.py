@@ -24,7 +24,6 @@ logger = logging.getLogger(__name__)
 
 ALLOWED = {"Authorization": f"Bearer {TOKEN}"}
 SECONDS = float(os.environ.get("ATTRIBOT_RAG_LOAD_SECONDS", "15"))
-PROMPT = scaled(5)
 CLIENTS = 64
 TEXT = "The ferry Kittiwake carries up to 84 passengers."
 GIVEN = {"prompt": f"{TEXT} How many?", "response": "84 passengers.", "documents": [TEXT]}
@@ -77,6 +76,16 @@ async def load(address: str, seconds: float) -> Counter[Any]:
     return seen
 
 
+def get(url: str, **options: Any) -> httpx.Response:
+    return httpx.get(url, timeout=scaled(5), **options)
+
+
+def attributes(address: str) -> bool:
+    """Whether the service is well enough to attribute an answer."""
+    options: dict[str, Any] = {"json": GIVEN, "headers": ALLOWED, "timeout": scaled(5)}
+    return httpx.post(f"{address}/attribute", **options).status_code == 200
+
+
 @pytest.mark.slow
 def test_many_clients_of_every_kind_at_once(folder: Path) -> None:
     limits = ("--max-bytes", "20000", "--waiting", "8", "--method", "leave_one_out")
@@ -101,36 +110,26 @@ def test_many_clients_of_every_kind_at_once(folder: Path) -> None:
             assert seen[kind, 200] > 0
         assert seen["hung up"] > 0
         assert after / before < 1.05
-        health = httpx.get(f"{address}/health", timeout=PROMPT).json()
+        health = get(f"{address}/health").json()
         for _ in range(100):
             if not health["waiting"]:
                 break
             time.sleep(0.1)
-            health = httpx.get(f"{address}/health", timeout=PROMPT).json()
+            health = get(f"{address}/health").json()
         assert health["waiting"] == 0
 
 
 def test_it_comes_back_after_it_was_killed(folder: Path) -> None:
     with service(str(folder)) as (address, process):
         port = httpx.URL(address).port
-        assert (
-            httpx.post(
-                f"{address}/attribute", json=GIVEN, headers=ALLOWED, timeout=PROMPT
-            ).status_code
-            == 200
-        )
+        assert attributes(address)
         process.send_signal(signal.SIGKILL)
         process.wait(10)
         with pytest.raises(httpx.TransportError):
-            httpx.get(f"{address}/health", timeout=PROMPT)
+            get(f"{address}/health")
     with service(str(folder), "--port", str(port)) as (address, process):
         assert httpx.URL(address).port == port
-        assert (
-            httpx.post(
-                f"{address}/attribute", json=GIVEN, headers=ALLOWED, timeout=PROMPT
-            ).status_code
-            == 200
-        )
+        assert attributes(address)
         process.send_signal(signal.SIGTERM)
         assert process.wait(20) in (0, -signal.SIGTERM)
 
@@ -141,16 +140,11 @@ def test_half_a_request_holds_nobody_up(folder: Path) -> None:
         assert url.port is not None
         with socket.create_connection((url.host, url.port)) as half:
             half.sendall(b"POST /attribute HTTP/1.1\r\nHost: a\r\nContent-Length: 500\r\n\r\n{")
-            assert httpx.get(f"{address}/health", timeout=PROMPT).status_code == 200
+            assert get(f"{address}/health").status_code == 200
         with socket.create_connection((url.host, url.port)) as nonsense:
             nonsense.sendall(b"\x16\x03\x01 no http at all\r\n\r\n")
             assert b"400" in nonsense.recv(1_000)
-        assert (
-            httpx.post(
-                f"{address}/attribute", json=GIVEN, headers=ALLOWED, timeout=PROMPT
-            ).status_code
-            == 200
-        )
+        assert attributes(address)
 
 
 def test_an_address_that_cannot_be_had_is_an_error_before_anything_is_loaded() -> None:
@@ -181,9 +175,7 @@ def test_other_machines_need_a_token(folder: Path) -> None:
 
 def test_without_a_token_it_answers_to_the_names_of_this_machine_only(folder: Path) -> None:
     with service(str(folder), token=None) as (address, _):
-        assert httpx.get(f"{address}/health", timeout=PROMPT).status_code == 200
+        assert get(f"{address}/health").status_code == 200
         for path in ("/health", "/"):
-            answer = httpx.get(
-                f"{address}{path}", headers={"Host": "elsewhere.example"}, timeout=PROMPT
-            )
+            answer = get(f"{address}{path}", headers={"Host": "elsewhere.example"})
             assert answer.status_code == 400
