@@ -4,38 +4,81 @@ from __future__ import annotations
 
 import copy
 import operator
+import os
 import threading
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import weakref
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 import torch
+from tokenizers.decoders import DecodeStream
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from attribot_rag.errors import ContextTooLong, InvalidInput, TokenizerMismatch
 
-# A fast tokenizer is set up anew for each way of encoding: one thread at a time.
-_encoding = threading.Lock()
+# Tokens whose text is incomplete before streaming gives up: a character has at most four bytes.
+_MAX_INCOMPLETE = 16
 
 Message = Mapping[str, Any]
 Prompt = str | Sequence[Message] | Sequence[int]
+
+
+class _PrivateTokenizer:
+    """A copy of the caller's tokenizer, which one thread uses at a time.
+
+    Encoding changes the settings of a fast tokenizer, and the caller may be encoding in another
+    thread. The copy is made on first use, and again in a forked child: there, the thread that held
+    the lock does not exist and would never release it.
+    """
+
+    _instances: ClassVar[weakref.WeakSet[_PrivateTokenizer]] = weakref.WeakSet()
+
+    def __init__(self, tokenizer: PreTrainedTokenizerBase) -> None:
+        self._tokenizer = tokenizer
+        self._reset()
+        self._instances.add(self)
+
+    def _reset(self) -> None:
+        self._lock = threading.Lock()
+        self._copy: PreTrainedTokenizerBase | None = None
+
+    @contextmanager
+    def locked(self) -> Iterator[PreTrainedTokenizerBase]:
+        """The copy, for this thread alone."""
+        with self._lock:
+            if self._copy is None:
+                self._copy = copy.deepcopy(self._tokenizer)
+            yield self._copy
+
+    @classmethod
+    def reset_all(cls) -> None:
+        for instance in cls._instances:
+            instance._reset()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_PrivateTokenizer.reset_all)
 
 
 @dataclass(frozen=True, eq=False)
 class LanguageModel:
     """A loaded Hugging Face model with the tokenizer it was trained with.
 
-    Raises InvalidInput for a name instead of what it names, TokenizerMismatch if the tokenizer
-    knows ids that the model has no embedding for, or covers less than half of its vocabulary.
+    Raises InvalidInput if either is not loaded, TokenizerMismatch if the tokenizer has ids for
+    which the model has no embedding, or covers less than half of its vocabulary.
     """
 
     model: PreTrainedModel
     tokenizer: PreTrainedTokenizerBase
+    _private: _PrivateTokenizer = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         _check_loaded("model", self.model, torch.nn.Module)
         _check_loaded("tokenizer", self.tokenizer, PreTrainedTokenizerBase)
+        object.__setattr__(self, "_private", _PrivateTokenizer(self.tokenizer))
         tokenizer_size, model_size = len(self.tokenizer), self.vocabulary_size
         if tokenizer_size > model_size or tokenizer_size < model_size / 2:
             raise TokenizerMismatch(
@@ -76,7 +119,7 @@ class LanguageModel:
         return int(positions) if positions else None
 
     def check_length(self, num_prompt_tokens: int, num_response_tokens: int) -> None:
-        """Raises ContextTooLong if the model has not so many positions."""
+        """Raises ContextTooLong if the model has fewer positions than these tokens need."""
         limit = self.max_positions
         lengths = (num_prompt_tokens, num_response_tokens - 1)
         length = max(lengths) if self.is_encoder_decoder else sum(lengths)
@@ -98,36 +141,60 @@ class LanguageModel:
         ids = configured if isinstance(configured, list) else [configured]
         return frozenset(i for i in (*ids, self.tokenizer.eos_token_id) if i is not None)
 
-    @cached_property
-    def _own_tokenizer(self) -> PreTrainedTokenizerBase:
-        """A copy, because the caller's tokenizer may be encoding a prompt in another thread."""
-        return copy.deepcopy(self.tokenizer)
-
     def encode(self, text: str, *, special: bool = False) -> tuple[int, ...]:
-        """The ids of a piece of text, nothing added; `special` also parses special-token strings.
+        """The ids of a text without added tokens.
 
-        Without `special`, a string such as `<|im_end|>` becomes ordinary text tokens.
+        With `special`, a string such as `<|im_end|>` becomes its special token, otherwise ordinary
+        tokens.
         """
         return self._encode(text, add_special_tokens=False, split_special_tokens=not special)
 
     def _encode(self, text: str, **settings: bool) -> tuple[int, ...]:
-        with _encoding:
-            return tuple(self._own_tokenizer(text, verbose=False, **settings)["input_ids"])
+        with self._private.locked() as tokenizer:
+            return tuple(tokenizer(text, verbose=False, **settings)["input_ids"])
 
     def decode(self, ids: Sequence[int], *, skip_special_tokens: bool = False) -> str:
-        with _encoding:
-            text = self._own_tokenizer.decode(
+        """The text of the ids, with the spaces that the tokens have."""
+        with self._private.locked() as tokenizer:
+            text = tokenizer.decode(
                 list(ids),
                 skip_special_tokens=skip_special_tokens,
                 clean_up_tokenization_spaces=False,
             )
         return str(text)
 
+    def stream(
+        self, ids: Sequence[int], *, skip_special_tokens: bool = False
+    ) -> list[str | None] | None:
+        """For each token the text that it completes, None if it takes a later token to do so.
+
+        None instead of a list for a slow tokenizer, and for ids that cannot be streamed: a broken
+        character changes the text before it, or a long run of tokens completes no text.
+        """
+        pieces: list[str | None] = []
+        num_incomplete = 0
+        stream = DecodeStream(skip_special_tokens=skip_special_tokens)
+        with self._private.locked() as tokenizer:
+            backend = getattr(tokenizer, "backend_tokenizer", None)
+            if backend is None:
+                return None
+            for token_id in ids:
+                try:
+                    piece = stream.step(backend, token_id)
+                except Exception:  # tokenizers has no narrower class for an invalid prefix
+                    return None
+                pieces.append(piece)
+                num_incomplete = num_incomplete + 1 if piece is None else 0
+                if num_incomplete > _MAX_INCOMPLETE:
+                    return None
+        return pieces
+
     def encode_prompt(self, prompt: Prompt) -> tuple[int, ...]:
         """The ids of a prompt given as rendered text, as chat messages or as ids.
 
-        Rendered text gets the tokenizer's own special tokens, except a BOS that it already
-        starts with. Raises InvalidInput for an empty prompt or ids outside the vocabulary.
+        Rendered text gets the tokenizer's own special tokens, without a second BOS if it starts
+        with the string of BOS. Raises InvalidInput for an empty prompt or messages that cannot be
+        rendered, TokenizerMismatch for ids outside the vocabulary.
         """
         if isinstance(prompt, str):
             ids = self._encode_rendered(prompt) if prompt.strip() else ()

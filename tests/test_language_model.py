@@ -1,3 +1,7 @@
+import os
+import signal
+import threading
+import time
 from typing import Any
 
 import numpy as np
@@ -5,6 +9,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from support.patience import scaled
 from support.scripted_generation import DOCUMENTS, messages, rendered
 from support.tiny_models import (
     architecture,
@@ -210,3 +215,52 @@ def test_positions() -> None:
 
 def test_a_model_without_a_name_goes_by_its_class() -> None:
     assert BYTE_LEVEL.name == "LlamaForCausalLM"
+
+
+def test_models_do_not_wait_for_each_other_to_encode() -> None:
+    with BYTE_LEVEL._private.locked():
+        assert METASPACE.decode(METASPACE.encode("the town")) == "the town"
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no processes are forked on this system")
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_forked_processes_encode_while_a_thread_of_their_parent_does() -> None:
+    model = LanguageModel(BYTE_LEVEL.model, BYTE_LEVEL.tokenizer)
+    text = "the town hall " * 200
+    expected = model.encode(text)
+    stopped = threading.Event()
+
+    def encode() -> None:
+        while not stopped.is_set():
+            model.decode(model.encode(text))
+
+    thread = threading.Thread(target=encode)
+    thread.start()
+    try:
+        children = []
+        for _ in range(12):
+            child = os.fork()
+            if not child:
+                status = 1
+                try:
+                    status = int(model.encode(text) != expected)
+                finally:
+                    os._exit(status)
+            children.append(child)
+        assert [exit_code(child, scaled(60)) for child in children] == [0] * len(children)
+    finally:
+        stopped.set()
+        thread.join()
+
+
+def exit_code(process: int, seconds: float) -> int | None:
+    """The exit code of a child; None if it had to be ended after this time."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        ended, status = os.waitpid(process, os.WNOHANG)
+        if ended:
+            return os.waitstatus_to_exitcode(status)
+        time.sleep(0.05)
+    os.kill(process, signal.SIGKILL)
+    os.waitpid(process, 0)
+    return None

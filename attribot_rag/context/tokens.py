@@ -1,23 +1,26 @@
-"""Tokens as they were seen, with the characters that each of them stands for."""
+"""Tokens with the characters that each of them stands for."""
 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 
+from attribot_rag.context.intervals import Interval
 from attribot_rag.language_model import LanguageModel
 
-Interval = tuple[int, int]
+# Enough tokens for a character of four bytes, in each alignment of its bytes.
+_TAILS = range(8, 12)
 
 
 @dataclass(frozen=True, eq=False)
 class TokenizedText:
     """Token ids, their decoded text, and the characters [start, end) of each token.
 
-    Spans are in order and cover the text; tokens that only together make a character (the bytes
-    of an emoji, say) share one span.
+    Spans are in order and cover the text; tokens that make a character only together (the bytes
+    of an emoji, for example) share a span.
     """
 
     ids: tuple[int, ...]
@@ -32,29 +35,14 @@ class TokenizedText:
         *,
         skip_special_tokens: bool = False,
     ) -> TokenizedText:
-        """Decode step by step, so that the ids stay those that were seen.
-
-        Works for any tokenizer, fast or slow, and never encodes. Each step decodes the tokens
-        since the last but one finished step, because some tokenizers treat a first token apart.
-        """
+        """Decode the ids token by token; works for any tokenizer, and never encodes."""
         text = ""
         spans: list[Interval] = []
-        window, unread = 0, 0
-        known = ""
-        for end in range(1, len(ids) + 1):
-            decoded = language_model.decode(
-                ids[window:end], skip_special_tokens=skip_special_tokens
-            )
-            unfinished = decoded.endswith("\ufffd") or len(decoded) <= len(known)
-            if unfinished and end < len(ids) and ids[end] not in language_model.boundary_ids:
-                continue
-            piece = decoded[len(known) :]
-            spans += [(len(text), len(text) + len(piece))] * (end - unread)
+        for piece, num_tokens in _decoded(
+            ids, language_model, skip_special_tokens=skip_special_tokens
+        ):
+            spans += [(len(text), len(text) + len(piece))] * num_tokens
             text += piece
-            window, unread = unread, end
-            known = language_model.decode(
-                ids[window:unread], skip_special_tokens=skip_special_tokens
-            )
         return cls(tuple(ids), text, tuple(spans))
 
     @cached_property
@@ -104,3 +92,57 @@ def tokens_in(spans: Sequence[Interval], text: str, start: int, end: int) -> ran
         if start <= min(anchor, len(text) - 1) < end
     ]
     return range(chosen[0], chosen[-1] + 1) if chosen else range(0)
+
+
+def _decoded(
+    ids: Sequence[int], language_model: LanguageModel, *, skip_special_tokens: bool
+) -> Iterable[tuple[str, int]]:
+    """Consecutive pieces of the decoded text, each with the number of its tokens."""
+    streamed = language_model.stream(ids, skip_special_tokens=skip_special_tokens)
+    if streamed is None or any(
+        piece is None and _must_end(ids, index + 1, language_model)
+        for index, piece in enumerate(streamed)
+    ):
+        return decoded_in_windows(ids, language_model, skip_special_tokens=skip_special_tokens)
+    ends = [0, *(index for index, piece in enumerate(streamed, 1) if piece is not None)]
+    return zip(filter(None, streamed), (end - start for start, end in pairwise(ends)), strict=True)
+
+
+def decoded_in_windows(
+    ids: Sequence[int], language_model: LanguageModel, *, skip_special_tokens: bool
+) -> Iterator[tuple[str, int]]:
+    """The same for any tokenizer and any ids.
+
+    Each window holds the tokens of the piece before, because some tokenizers treat a first token
+    differently. While a text is incomplete its last tokens are decoded first, so that the time is
+    linear for a text of replacement characters, too.
+    """
+
+    def decode(start: int, end: int) -> str:
+        return language_model.decode(ids[start:end], skip_special_tokens=skip_special_tokens)
+
+    window, done, known = 0, 0, ""
+    for end in range(1, len(ids) + 1):
+        forced = _must_end(ids, end, language_model)
+        if (
+            not forced
+            and end - done > max(_TAILS)
+            and all(_is_incomplete(decode(end - length, end)) for length in _TAILS)
+        ):
+            continue
+        decoded = decode(window, end)
+        if not forced and (len(decoded) <= len(known) or _is_incomplete(decoded)):
+            continue
+        yield decoded[len(known) :], end - done
+        window, done = done, end
+        known = decode(window, done)
+
+
+def _must_end(ids: Sequence[int], end: int, language_model: LanguageModel) -> bool:
+    """Whether a piece of text cannot continue after the first `end` tokens."""
+    return end == len(ids) or ids[end] in language_model.boundary_ids
+
+
+def _is_incomplete(text: str) -> bool:
+    """Whether a text may end with the first bytes of a character, or holds no other."""
+    return text[-1:] in ("", "\ufffd")

@@ -1,13 +1,15 @@
+import time
 from collections.abc import Callable
+from itertools import accumulate
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.text_strategies import texts
-from support.tiny_models import TOKENIZERS, byt5, byte_level, metaspace
+from support.tiny_models import CORPUS, TOKENIZERS, byt5, byte_level, metaspace
 
 from attribot_rag.context import TokenizedText
-from attribot_rag.context.tokens import token_anchors, tokens_in
+from attribot_rag.context.tokens import decoded_in_windows, token_anchors, tokens_in
 from attribot_rag.language_model import LanguageModel
 
 each_tokenizer = pytest.mark.parametrize("build", TOKENIZERS)
@@ -120,6 +122,47 @@ def test_special_tokens_can_be_left_out(build: Callable[[], LanguageModel]) -> N
     assert seen.text == "open"
     assert seen.spans[-1] == (4, 4)
     assert TokenizedText.of(ids, language_model).text == f"open{end}"
+
+
+@pytest.mark.parametrize("build", [byte_level, metaspace])
+@given(data=st.data(), special=st.booleans(), skipped=st.booleans())
+@settings(deadline=None, max_examples=150)
+def test_streamed_pieces_are_those_of_windows(
+    build: Callable[[], LanguageModel], data: st.DataObject, special: bool, skipped: bool
+) -> None:
+    language_model = build()
+    ids = language_model.encode(data.draw(texts(markers=True)), special=special)
+    seen = TokenizedText.of(ids, language_model, skip_special_tokens=skipped)
+    pieces = list(decoded_in_windows(ids, language_model, skip_special_tokens=skipped))
+    assert seen.text == "".join(text for text, _ in pieces)
+    ends = list(accumulate(len(text) for text, _ in pieces))
+    spans = zip([0, *ends], ends, strict=False)
+    assert seen.spans == tuple(
+        span for span, (_, count) in zip(spans, pieces, strict=True) for _ in range(count)
+    )
+
+
+@pytest.mark.parametrize("build", [byte_level, metaspace])
+def test_ordinary_text_is_streamed(build: Callable[[], LanguageModel]) -> None:
+    language_model = build()
+    assert language_model.stream(language_model.encode(f"{CORPUS} x𝛝y\ufffd")) is not None
+    assert byt5().stream(byt5().encode(CORPUS)) is None
+
+
+@each_tokenizer
+def test_a_text_of_replacement_characters_takes_linear_time(
+    build: Callable[[], LanguageModel],
+) -> None:
+    language_model = build()
+
+    def seconds(length: int) -> float:
+        ids = language_model.encode("\ufffd" * length)
+        started = time.process_time()
+        assert TokenizedText.of(ids, language_model).text == "\ufffd" * length
+        return time.process_time() - started
+
+    seconds(100)
+    assert seconds(4000) < 9 * seconds(1000)
 
 
 def test_no_tokens_are_no_text() -> None:
