@@ -101,9 +101,7 @@ class Measurement:
         scorer.score([Ablation.of(*scorer.units[place]) for place in places])
         seconds = now() - started
         share = (count + 1) / (len(places) + 1)
-        workload = Workload.of(scorer)
-        row = workload.prompt_tokens + workload.response_tokens
-        expected = workload.cost((workload.num_sources + 1) * row)
+        expected = Workload.of(scorer).cost_without_cache()
         return ScoreRecord(
             key=self.record.key,
             digest=self.record.digest,

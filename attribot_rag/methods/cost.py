@@ -84,6 +84,11 @@ class Workload:
         """The cost of so many tokens through the model."""
         return Cost(tokens, 0.0, float(2 * self.num_parameters * tokens))
 
+    def cost_without_cache(self) -> Cost:
+        """The cost of leave-one-out without a cache: |S| + 1 rows of |C| + |Q| + |R| tokens."""
+        row = self.prompt_tokens + self.response_tokens
+        return self.cost((self.num_sources + 1) * row)
+
     def narrowed(self, share: float) -> Workload:
         """A share of the sources and groups in the same context."""
         num_sources = max(1, round(self.num_sources * share))

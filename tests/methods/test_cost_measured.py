@@ -72,6 +72,13 @@ def test_tokens_are_what_the_formulas_say(method: Method, cached: bool) -> None:
         assert one.usage.flops == pytest.approx(expected.flops, rel=WITHIN)
 
 
+def test_tokens_without_a_cache() -> None:
+    one = equal_sources(implementation="reference")
+    expected = Workload.of(one).cost_without_cache()
+    LeaveOneOut().run(one)
+    assert one.usage.tokens == pytest.approx(expected.target_tokens, rel=WITHIN)
+
+
 @pytest.mark.parametrize(
     "inner", [LeaveOneOut(), Hierarchical(6), Masked()], ids=lambda one: one.name
 )
