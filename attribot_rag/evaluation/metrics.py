@@ -10,7 +10,7 @@ import numpy as np
 from scipy import stats
 from sklearn.metrics import average_precision_score
 
-from attribot_rag.verdicts import outliers
+from attribot_rag.evaluation.outliers import outliers
 
 MIN_FOR_INTERVAL = 6
 
@@ -20,7 +20,7 @@ SourceScores = Sequence[float | None]
 
 def exact_outliers(exact: Sequence[float]) -> frozenset[int]:
     """The outliers of exact scores, by the paper's form of the ESD test."""
-    return frozenset(outliers(exact, form="paper"))
+    return frozenset(outliers(exact))
 
 
 def average_precision(scores: SourceScores, wanted: Collection[int]) -> float | None:

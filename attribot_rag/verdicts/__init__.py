@@ -2,6 +2,5 @@
 
 from attribot_rag.verdicts.judge import Judgement, judge
 from attribot_rag.verdicts.options import VerdictOptions
-from attribot_rag.verdicts.outliers import outliers
 
-__all__ = ["Judgement", "VerdictOptions", "judge", "outliers"]
+__all__ = ["Judgement", "VerdictOptions", "judge"]

@@ -1,0 +1,67 @@
+"""Outliers among scores: the generalised extreme studentised deviate (ESD) test.
+
+Rosner, Percentage Points for a Generalized ESD Many-Outlier Procedure, Technometrics 25 (1983);
+NIST/SEMATECH e-Handbook of Statistical Methods, section 1.3.5.17.3.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+from scipy import stats
+
+from attribot_rag.errors import InvalidInput
+
+_SIGNIFICANCE = 0.05
+_MAX_OUTLIERS = 50
+_MIN_VALUES = 3
+_ROUNDING = 8 * float(np.finfo(np.float64).eps)
+
+
+def outliers(values: Sequence[float]) -> tuple[int, ...]:
+    """Indices of the unusually high values, highest first.
+
+    The form of the test in AttriBoT (ICLR 2025): the highest value is an outlier if its deviate
+    exceeds the two-sided critical value; it is removed, and the test ends with the first value
+    that is no outlier. Fewer than three values, or values that are equal up to rounding, have no
+    outliers. Raises InvalidInput for a value that is not finite.
+    """
+    scores = np.asarray(values, dtype=np.float64)
+    if not np.isfinite(scores).all():
+        index = int(np.isfinite(scores).argmin())
+        raise InvalidInput(f"value {index} is {scores[index]}; outliers need finite values")
+    # In sorted order the sums round alike however the caller ordered the values.
+    left = np.argsort(scores, kind="stable")
+    found: list[int] = []
+    while len(left) >= _MIN_VALUES and len(found) < _MAX_OUTLIERS:
+        deviates = studentised(scores[left])
+        if deviates is None:
+            break
+        position = int(deviates.argmax())
+        if not deviates[position] > critical_value(len(left)):
+            break
+        found.append(int(left[position]))
+        left = np.delete(left, position)
+    return tuple(found)
+
+
+def studentised(scores: npt.NDArray[np.float64]) -> npt.NDArray[np.float64] | None:
+    """Deviations from the mean in sample standard deviations; None if equal up to rounding."""
+    size = float(np.abs(scores).max())
+    if size == 0:
+        return None
+    # Squares of huge or tiny scores would overflow or vanish.
+    scaled = scores / size
+    deviation = float(scaled.std(ddof=1))
+    if deviation <= _ROUNDING:
+        return None
+    return (scaled - float(scaled.mean())) / deviation
+
+
+def critical_value(num_values: int) -> float:
+    """The two-sided lambda for n values: (n-1) t / sqrt((n-2 + t^2) n)."""
+    quantile = float(stats.t.isf(_SIGNIFICANCE / (2 * num_values), num_values - 2))
+    return (num_values - 1) * quantile / math.sqrt((num_values - 2 + quantile**2) * num_values)
