@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from attribot_rag.context.groups import Level, group
+from attribot_rag.context.splitter import sentences, split_spans
 from attribot_rag.errors import InvalidInput
 from attribot_rag.methods.base import (
     WORTHWHILE,
@@ -19,7 +20,6 @@ from attribot_rag.methods.base import (
 )
 from attribot_rag.methods.cost import Cost, Workload
 from attribot_rag.methods.leave_one_out import LeaveOneOut
-from attribot_rag.methods.sentences import answer_sentences
 from attribot_rag.scoring import Scorer
 
 
@@ -95,6 +95,12 @@ class Hierarchical:
         if self.each_sentence:
             chosen += best_of_each_sentence(scorer, rows)
         return [index for index in dict.fromkeys(chosen) if rows[index] is not None]
+
+
+def answer_sentences(scorer: Scorer) -> list[range]:
+    """The response tokens of each sentence, in order; sentences without tokens are left out."""
+    spans = split_spans(scorer.response.text, sentences)
+    return [tokens for span in spans if (tokens := scorer.response.tokens_in(span))]
 
 
 def best_of_each_sentence(scorer: Scorer, rows: Sequence[TokenScores | None]) -> list[int]:

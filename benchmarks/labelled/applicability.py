@@ -27,7 +27,7 @@ from benchmarks.labelled.remembering import RememberingAttributor
 from attribot_rag.context import Ablation, TokenizedText, locate_context
 from attribot_rag.context.intervals import Interval
 from attribot_rag.generation import Generation
-from attribot_rag.methods.sentences import answer_sentences
+from attribot_rag.methods.hierarchical import answer_sentences
 from attribot_rag.scoring import Scorer
 from benchmarks.labelled.cases import BETWEEN, ExpectedVerdict, LabelledCase, LabelledSource
 

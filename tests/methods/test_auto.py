@@ -28,7 +28,7 @@ from attribot_rag.errors import InvalidInput, UnsupportedModel
 from attribot_rag.methods import Auto, Hierarchical, LeaveOneOut, Masked, Method, Proxy, Scores
 from attribot_rag.methods.auto import agreement_of
 from attribot_rag.methods.base import best
-from attribot_rag.methods.sentences import answer_sentences
+from attribot_rag.methods.hierarchical import answer_sentences
 from attribot_rag.prompting import rag_prompt
 from attribot_rag.scoring import Scorer
 
