@@ -4,16 +4,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 from support.scorers import ATOL, TREATY, chat, other_chat, scorer
 
 from attribot_rag import VerdictOptions
 from attribot_rag.attribution import ResponseText, Verdict
+from attribot_rag.context import Ablation
 from attribot_rag.context.alignment import align
 from attribot_rag.context.regions import find_turns
 from attribot_rag.methods import Scores
-from attribot_rag.scoring import Scorer
+from attribot_rag.scoring import LogLikelihoods, Scorer
+from attribot_rag.scoring.scorer import Reencoded
 from attribot_rag.verdicts import Judgement, judge
+from attribot_rag.verdicts.evidence import Evidence
 from attribot_rag.verdicts.origins import Origins
 from attribot_rag.verdicts.sentences import sentences_of
 
@@ -310,3 +314,46 @@ def test_several_that_are_cited_stay_without_a_group() -> None:
     assert (found.kind, found.source_ids) == ("open", ())
     found = verdict({3: 7.0, 5: 9.0}, reliance=60.0)
     assert (found.kind, found.source_ids, found.relation) == ("grounded", (5, 3), "each")
+
+
+class Scripted:
+    """Stands in for a scorer of four sources: only source 3 is worth anything."""
+
+    masked_refusal: str | None = None
+
+    def __init__(self, worth: float) -> None:
+        one = few()
+        self.context, self.session = one.context, one.session
+        self.response = shown(one)
+        self._worth = worth
+
+    def score(
+        self, ablations: Sequence[Ablation], *, recompute: Reencoded | None = None
+    ) -> LogLikelihoods:
+        width = len(self.response.token_spans)
+        rows = [one_token(-self._worth if 3 in one.source_ids else 0.0, width) for one in ablations]
+        return LogLikelihoods(np.zeros(width), np.array(rows), (True,) * len(ablations))
+
+
+@pytest.mark.parametrize(("worth", "kind"), [(5.0, "open"), (7.0, "grounded")])
+def test_a_single_source_that_the_search_for_groups_gives_must_be_above_the_noise(
+    worth: float, kind: str
+) -> None:
+    """Its score was approximate and low. Scores err by 2 nats, so that 5.9 are above the noise."""
+    scripted = Scripted(worth)
+    width = len(scripted.response.token_spans)
+
+    def rows(total: float) -> tuple[tuple[float, ...], ...]:
+        return tuple(one_token(total, width, place) for place in range(4))
+
+    scores = Scores(
+        (0.0,) * width,
+        rows(0.0),
+        (True, True, True, False),
+        context_reliance=one_token(8.0, width),
+        screened=rows(2.0),
+    )
+    found = judge(scripted, scores, scripted.response, OPTIONS)  # type: ignore[arg-type]
+    assert 5.0 < Evidence.of(scores, range(width), one_token(8.0, width)).floor(OPTIONS) < 7.0
+    (verdict,) = found.verdicts
+    assert (verdict.kind, verdict.source_ids) == (kind, (3,) if kind == "grounded" else ())
