@@ -1,6 +1,6 @@
 """Which retrieved text caused the answer of a LangChain chain on a local model."""
 
-from attribot_rag.adapting import AttributedRun
+from attribot_rag.runtime import AttributedRun
 from langchain_attribot.compressor import DeduplicatingCompressor
 from langchain_attribot.documents import METADATA_KEY
 from langchain_attribot.handler import AttributionCallbackHandler

@@ -1,4 +1,4 @@
-"""A document compressor that leaves nothing in the prompt twice."""
+"""A document compressor that removes what retrieved documents repeat."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from langchain_core.callbacks import Callbacks
 from langchain_core.documents import BaseDocumentCompressor, Document
 from pydantic import Field
 
-from attribot_rag.adapting import Kept, remove_duplicates
+from attribot_rag.runtime import DeduplicatedText, remove_duplicates
 
 MERGED_KEY = "merged"
 
@@ -34,7 +34,7 @@ class DeduplicatingCompressor(BaseDocumentCompressor):
         return [_copied(documents, one) for one in kept]
 
 
-def _copied(documents: Sequence[Document], kept: Kept) -> Document:
+def _copied(documents: Sequence[Document], kept: DeduplicatedText) -> Document:
     document = documents[kept.index]
     others = [documents[index] for index in (*kept.merged, *kept.overlapping)]
     metadata = dict(document.metadata)

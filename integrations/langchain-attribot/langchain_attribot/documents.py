@@ -1,4 +1,4 @@
-"""Documents in whatever LangChain passes around."""
+"""Documents in the inputs, outputs and messages of LangChain."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ def documents_in(value: Any, depth: int = _MAX_DEPTH) -> Iterator[Document]:
             yield from documents_in(item, depth - 1)
 
 
-def retrieved_in(messages: Sequence[BaseMessage]) -> list[Document]:
-    """Documents in the artifacts of messages; what several tools or turns found is there once."""
+def retrieved_documents(messages: Sequence[BaseMessage]) -> list[Document]:
+    """Documents in the artifacts of messages; those that several tools or turns found, once."""
     return merged((list(documents_in(one)) for one in messages), by_everything)
 
 
-def named_in(metadata: Mapping[str, Any] | None) -> list[Document]:
-    """Documents that the configuration names, as Documents, mappings or texts."""
+def named_documents(metadata: Mapping[str, Any] | None) -> list[Document]:
+    """Documents that a run's configuration names, as Documents, mappings or texts."""
     given = (metadata or {}).get(METADATA_KEY) or ()
     return [_langchain(one) for one in ([given] if isinstance(given, str | Document) else given)]
 
@@ -56,7 +56,7 @@ def _langchain(value: Any) -> Document:
 def merged(lists: Iterable[Sequence[Document]], key: Callable[[Document], str]) -> list[Document]:
     """All documents of all lists, each as often as the list that has it most often.
 
-    What has the same `key` is the same document.
+    Documents with equal keys are the same document.
     """
     found: list[Document] = []
     counts: Counter[str] = Counter()
@@ -72,11 +72,11 @@ def merged(lists: Iterable[Sequence[Document]], key: Callable[[Document], str]) 
 
 
 def by_text(document: Document) -> str:
-    """The same for a document that something on the way added metadata to, such as a rank."""
+    """Equal for a document and its copy to which a step added metadata, such as a rank."""
     return json.dumps([document.id, document.page_content])
 
 
 def by_everything(document: Document) -> str:
-    """The same for copies only."""
+    """Equal for unchanged copies only."""
     metadata = sorted((str(key), repr(value)) for key, value in document.metadata.items())
     return json.dumps([document.id, document.page_content, metadata])

@@ -10,44 +10,49 @@ from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
 
-from langchain_core.callbacks import BaseCallbackHandler, dispatch_custom_event
+from langchain_core.callbacks import dispatch_custom_event
 from langchain_core.documents import Document
 from langchain_core.messages import BaseMessage
 from langchain_core.outputs import ChatGenerationChunk, GenerationChunk, LLMResult
 
 from attribot_rag import Budget, Method
-from attribot_rag.adapting import Answer, AttributedRun, Attributing, Mode, Results
-from langchain_attribot.documents import METADATA_KEY, documents_in, named_in, retrieved_in
+from attribot_rag.runtime import AttributedRun, AttributionService, Mode, ObservedAnswer, RunStore
+from langchain_attribot.documents import (
+    METADATA_KEY,
+    named_documents,
+    retrieved_documents,
+)
 from langchain_attribot.messages import (
     KEY,
     attach,
     attach_to_dict,
     calls_tools,
-    chat_of,
     is_last,
+    output_texts,
+    prompt_texts_of,
     register,
-    said_in,
-    texts_in,
+    template_messages,
 )
 from langchain_attribot.models import language_model_of
-from langchain_attribot.run_tree import Kind, Run, RunTree
+from langchain_attribot.run_tracker import RunTracker
+from langchain_attribot.run_tree import Run
 
 logger = logging.getLogger(__name__)
 
 
 @dataclass(eq=False)
-class _Call:
-    """A call of a model that is under way: its run, its prompt, and what was streamed so far."""
+class _ModelCall:
+    """A call of a model that has not ended: its run, its prompt, and what was streamed so far."""
 
     run: Run
-    said: list[str]
+    prompt_texts: list[str]
     prompt: str | list[dict[str, str]]
     streamed: list[str] = field(default_factory=list)
     attributed: bool = False
     summary: dict[str, Any] | None = None
 
 
-class AttributionCallbackHandler(BaseCallbackHandler):
+class AttributionCallbackHandler(RunTracker):
     """Attaches to every answer which retrieved text caused it.
 
         handler = AttributionCallbackHandler(chat)
@@ -81,7 +86,8 @@ class AttributionCallbackHandler(BaseCallbackHandler):
         raise_error: bool = False,
         **options: Any,
     ) -> None:
-        self._attributing = Attributing(
+        super().__init__()
+        self._service = AttributionService(
             language_model_of(llm),
             mode=mode,
             raise_error=raise_error,
@@ -93,16 +99,15 @@ class AttributionCallbackHandler(BaseCallbackHandler):
         )
         self.raise_error = raise_error
         self._citations = citations
-        self._tree = RunTree()
-        self._calls: dict[UUID, _Call] = {}
+        self._calls: dict[UUID, _ModelCall] = {}
         self._warned = False
         if citations:
             register()
 
     @property
-    def results(self) -> Results:
+    def results(self) -> RunStore:
         """The last runs, by the id of the model's run and of its root (`config["run_id"]`)."""
-        return self._attributing.results
+        return self._service.store
 
     @property
     def last(self) -> AttributedRun | None:
@@ -111,10 +116,10 @@ class AttributionCallbackHandler(BaseCallbackHandler):
 
     def close(self) -> None:
         """Stop recording the model's generations."""
-        self._attributing.answers.close()
+        self._service.close()
 
     def result(self, run_id: UUID | str, timeout: float | None = None) -> AttributedRun:
-        """The finished run of this id or with this root, waited for while it is under way.
+        """The finished run of this id or with this root, waited for while it is pending.
 
         Raises TimeoutError after `timeout` seconds, InvalidInput for a run without attribution.
         """
@@ -122,33 +127,17 @@ class AttributionCallbackHandler(BaseCallbackHandler):
 
     async def aresult(self, run_id: UUID | str, timeout: float | None = None) -> AttributedRun:
         """The same, without blocking the event loop."""
-        return await self.results.await_(run_id, timeout)
+        return await self.results.wait_async(run_id, timeout)
 
-    def on_chain_start(
-        self,
-        serialized: dict[str, Any],
-        inputs: Any,
-        *,
-        run_id: UUID,
-        parent_run_id: UUID | None = None,
-        run_type: str | None = None,
-        **_: Any,
-    ) -> None:
-        kind: Kind = "parser" if run_type == "parser" else "chain"
-        self._tree.begin(run_id, parent_run_id, kind, tuple(documents_in(inputs)))
-
-    def on_chain_end(self, outputs: Any, *, run_id: UUID, **_: Any) -> None:
-        run = self._tree.end(run_id, tuple(documents_in(outputs)), outputs)
-        if run is None or run.parent is not None:
-            return
-        self._tell_if_blind(run)
-        self.results.stands_for(run_id, list(texts_in(outputs)))
-        if isinstance(outputs, dict) and run.parsed is not outputs and "messages" not in outputs:
-            known = self.results.get(str(run_id))
+    def root_ended(self, root: Run, outputs: Any) -> None:
+        self._warn_if_nothing_retrieved(root)
+        self.results.set_answer(root.id, list(output_texts(outputs)))
+        if isinstance(outputs, dict) and root.parsed is not outputs and "messages" not in outputs:
+            known = self.results.get(str(root.id))
             attach_to_dict(outputs, None if known is None else known.summary)
 
-    def _tell_if_blind(self, root: Run) -> None:
-        """Say once that a model answered where nothing was retrieved in sight of the handler."""
+    def _warn_if_nothing_retrieved(self, root: Run) -> None:
+        """Warn once that a model answered and the handler saw no documents."""
         kinds = set(root.kinds())
         if self._warned or "model" not in kinds or "retriever" in kinds or root.documents():
             return
@@ -160,43 +149,6 @@ class AttributionCallbackHandler(BaseCallbackHandler):
             METADATA_KEY,
         )
 
-    def on_chain_error(self, error: BaseException, *, run_id: UUID, **_: Any) -> None:
-        self._tree.end(run_id)
-
-    def on_tool_start(
-        self,
-        serialized: dict[str, Any],
-        input_str: str,
-        *,
-        run_id: UUID,
-        parent_run_id: UUID | None = None,
-        **_: Any,
-    ) -> None:
-        self._tree.begin(run_id, parent_run_id, "tool")
-
-    def on_tool_end(self, output: Any, *, run_id: UUID, **_: Any) -> None:
-        self._tree.end(run_id, tuple(documents_in(output)))
-
-    def on_tool_error(self, error: BaseException, *, run_id: UUID, **_: Any) -> None:
-        self._tree.end(run_id)
-
-    def on_retriever_start(
-        self,
-        serialized: dict[str, Any],
-        query: str,
-        *,
-        run_id: UUID,
-        parent_run_id: UUID | None = None,
-        **_: Any,
-    ) -> None:
-        self._tree.begin(run_id, parent_run_id, "retriever")
-
-    def on_retriever_end(self, documents: Sequence[Document], *, run_id: UUID, **_: Any) -> None:
-        self._tree.end(run_id, tuple(documents))
-
-    def on_retriever_error(self, error: BaseException, *, run_id: UUID, **_: Any) -> None:
-        self._tree.end(run_id)
-
     def on_chat_model_start(
         self,
         serialized: dict[str, Any],
@@ -207,9 +159,11 @@ class AttributionCallbackHandler(BaseCallbackHandler):
         metadata: dict[str, Any] | None = None,
         **_: Any,
     ) -> None:
-        given = [*retrieved_in(messages[0]), *named_in(metadata)]
-        run = self._begin_call(run_id, parent_run_id, given)
-        self._calls[run_id] = _Call(run, said_in(messages[0]), chat_of(messages[0]))
+        documents = [*retrieved_documents(messages[0]), *named_documents(metadata)]
+        run = self._begin_call(run_id, parent_run_id, documents)
+        self._calls[run_id] = _ModelCall(
+            run, prompt_texts_of(messages[0]), template_messages(messages[0])
+        )
 
     def on_llm_start(
         self,
@@ -221,14 +175,14 @@ class AttributionCallbackHandler(BaseCallbackHandler):
         metadata: dict[str, Any] | None = None,
         **_: Any,
     ) -> None:
-        run = self._begin_call(run_id, parent_run_id, named_in(metadata))
-        self._calls[run_id] = _Call(run, [prompts[0]], prompts[0])
+        run = self._begin_call(run_id, parent_run_id, named_documents(metadata))
+        self._calls[run_id] = _ModelCall(run, [prompts[0]], prompts[0])
 
     def _begin_call(
-        self, run_id: UUID, parent_run_id: UUID | None, given: Sequence[Document]
+        self, run_id: UUID, parent_run_id: UUID | None, documents: Sequence[Document]
     ) -> Run:
-        run = self._tree.begin(run_id, parent_run_id, "model", tuple(given))
-        if run.orphan and not given and not self._warned:
+        run = self._tree.begin(run_id, parent_run_id, "model", tuple(documents))
+        if run.orphan and not documents and not self._warned:
             self._warned = True
             warnings.warn(
                 "AttributionCallbackHandler is attached to the model, where it sees no retriever; "
@@ -251,7 +205,7 @@ class AttributionCallbackHandler(BaseCallbackHandler):
             return
         call.streamed.append(str(token) if chunk is None else chunk.text)
         if isinstance(chunk, ChatGenerationChunk) and is_last(chunk):
-            summary = self._attributed(call, "".join(call.streamed))
+            summary = self._attribute(call, "".join(call.streamed))
             attach(chunk, summary, citations=self._citations)
 
     def on_llm_end(self, response: LLMResult, *, run_id: UUID, **_: Any) -> None:
@@ -261,7 +215,7 @@ class AttributionCallbackHandler(BaseCallbackHandler):
         generations = [one for row in response.generations for one in row]
         try:
             if len(generations) == 1 and not calls_tools(generations[0]):
-                summary = self._attributed(call, generations[0].text)
+                summary = self._attribute(call, generations[0].text)
                 attach(generations[0], summary, citations=self._citations)
         finally:
             self._tree.end(run_id)
@@ -270,26 +224,26 @@ class AttributionCallbackHandler(BaseCallbackHandler):
         call = self._calls.pop(run_id, None)
         stopped = isinstance(error, GeneratorExit | asyncio.CancelledError)
         try:
-            if call is not None and stopped and self._attributing.in_background:
-                self._attributed(call, "".join(call.streamed))
+            if call is not None and stopped and self._service.in_background:
+                self._attribute(call, "".join(call.streamed))
         finally:
             self._tree.end(run_id)
 
-    def _attributed(self, call: _Call, text: str) -> dict[str, Any] | None:
+    def _attribute(self, call: _ModelCall, text: str) -> dict[str, Any] | None:
         """The summary of the answer's attribution, None if nothing was retrieved."""
         if call.attributed:
             return call.summary
         call.attributed = True
-        documents = self._tree.documents_for(call.run, "\n".join(call.said))
+        documents = self._tree.documents_for(call.run, "\n".join(call.prompt_texts))
         if not documents or not text.strip():
             return None
-        answer = Answer(text, tuple(documents), tuple(call.said), call.prompt)
-        run = self._attributing.attribute(str(call.run.id), str(call.run.root), answer)
+        answer = ObservedAnswer(text, tuple(documents), tuple(call.prompt_texts), call.prompt)
+        run = self._service.attribute(str(call.run.id), str(call.run.root), answer)
         if run.attribution is not None:
             gone = frozenset(run.attribution.not_located)
             used = [one for index, one in enumerate(documents) if index not in gone]
             self._tree.use(call.run, used)
-        if not self._attributing.in_background:
+        if not self._service.in_background:
             _announce(run.summary)
         call.summary = run.summary
         return call.summary

@@ -1,4 +1,4 @@
-"""Messages: what they say, and what is attached to them."""
+"""LangChain's messages: their texts, and the attribution that is attached to them."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, Generati
 KEY = "attribution"
 _PROVIDER = "langchain-attribot"
 _ROLES = {"human": "user", "ai": "assistant", "system": "system", "tool": "tool"}
-_WRITTEN_BY_TEMPLATES = ("ai",)  # reasoning is left out of earlier answers, tool calls are added
+_CHANGED_BY_TEMPLATES = ("ai",)  # reasoning is left out of earlier answers, tool calls are added
 
 
 def text_of(message: BaseMessage) -> str:
-    """Its text, without blocks of any other kind."""
+    """The message's text, without blocks of any other kind."""
     content = message.content
     if isinstance(content, str):
         return content
@@ -30,14 +30,14 @@ def text_of(message: BaseMessage) -> str:
     return "".join(part for part in parts if isinstance(part, str))
 
 
-def said_in(messages: Sequence[BaseMessage]) -> list[str]:
+def prompt_texts_of(messages: Sequence[BaseMessage]) -> list[str]:
     """Texts that stand in the prompt as they are, whatever the chat template makes of the rest."""
-    kept = (one for one in messages if one.type not in _WRITTEN_BY_TEMPLATES)
-    return [text for one in kept if (text := text_of(one).strip())]
+    verbatim = (one for one in messages if one.type not in _CHANGED_BY_TEMPLATES)
+    return [text for one in verbatim if (text := text_of(one).strip())]
 
 
-def texts_in(outputs: Any) -> Iterator[str]:
-    """What a chain's output says: a text, a message, or those among a dict's values."""
+def output_texts(outputs: Any) -> Iterator[str]:
+    """The texts of a chain's output: a text, a message, or a dict with those among its values."""
     if isinstance(outputs, str):
         yield outputs
     elif isinstance(outputs, BaseMessage):
@@ -45,10 +45,10 @@ def texts_in(outputs: Any) -> Iterator[str]:
     elif isinstance(outputs, dict):
         for value in outputs.values():
             if isinstance(value, str | BaseMessage):
-                yield from texts_in(value)
+                yield from output_texts(value)
 
 
-def chat_of(messages: Sequence[BaseMessage]) -> list[dict[str, str]]:
+def template_messages(messages: Sequence[BaseMessage]) -> list[dict[str, str]]:
     """The messages as chat templates take them."""
     return [
         {"role": _ROLES.get(one.type, getattr(one, "role", one.type)), "content": text_of(one)}
@@ -75,7 +75,7 @@ def attach(generation: Generation, summary: dict[str, Any] | None, *, citations:
 
 
 def attach_to_dict(outputs: dict[Any, Any], summary: dict[str, Any] | None) -> None:
-    """The same for a chain's dict; a key of the chain's own stays as it is.
+    """Give a chain's dict the summary; a key of the chain's own stays as it is.
 
     A chain may give a dict that it keeps, with what was attached to it before.
     """
@@ -90,12 +90,12 @@ def attach_to_dict(outputs: dict[Any, Any], summary: dict[str, Any] | None) -> N
 
 
 def is_last(chunk: ChatGenerationChunk) -> bool:
-    """Whether the stream ends with it."""
+    """Whether the stream ends with this chunk."""
     return getattr(chunk.message, "chunk_position", None) == "last"
 
 
 def calls_tools(generation: Generation) -> bool:
-    """Whether it is no answer, but asks for tools."""
+    """Whether the model asked for tools instead of answering."""
     message = generation.message if isinstance(generation, ChatGeneration) else None
     return bool(getattr(message, "tool_calls", None))
 

@@ -1,4 +1,4 @@
-"""Which run is part of which, and which documents came up where."""
+"""LangChain's runs as a tree, with the documents of each."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from uuid import UUID
 
 from langchain_core.documents import Document
 
-from attribot_rag.adapting import standing_in
+from attribot_rag.runtime import texts_in_prompt
 from langchain_attribot.documents import by_everything, by_text, merged
 
 Kind = Literal["chain", "parser", "tool", "retriever", "model"]
@@ -20,11 +20,11 @@ _MAX_TREES = 1024
 
 @dataclass(eq=False)
 class Run:
-    """One run that has begun.
+    """A run that has begun.
 
-    `given` are documents in its input, `found` those that it gave; a retriever's stand for all that
-    other retrievers gave it. `orphan` says that it names a parent that was not seen; `parsed` is
-    what an output parser within a root gave last.
+    `inputs` are the documents in its input, `outputs` those in its output; a retriever's outputs
+    replace those of the retrievers within it. An `orphan` names a parent that was not seen;
+    `parsed` is the last output of an output parser within a root.
     """
 
     id: UUID
@@ -32,42 +32,44 @@ class Run:
     kind: Kind
     parent: Run | None
     orphan: bool
-    given: Sequence[Document] = ()
-    found: Sequence[Document] | None = None
+    inputs: Sequence[Document] = ()
+    outputs: Sequence[Document] | None = None
     parsed: Any = None
     children: list[Run] = field(default_factory=list)
 
     def documents(self) -> list[Document]:
-        """All that came up within it.
+        """All documents of the run and the runs within it.
 
-        What retrievers and tools gave, and what else is seen in inputs and outputs: new documents
-        that a step made of those.
+        Those of retrievers and tools, and further ones in inputs and outputs: new documents that a
+        step made of those.
         """
-        made: list[Sequence[Document]] = []
-        seen: list[Sequence[Document]] = []
-        self._collect(made, seen)
-        return merged([merged(made, by_everything), *seen], by_text)
+        retrieved: list[Sequence[Document]] = []
+        passed_on: list[Sequence[Document]] = []
+        self._collect(retrieved, passed_on)
+        return merged([merged(retrieved, by_everything), *passed_on], by_text)
 
     def kinds(self) -> Iterator[Kind]:
-        """Its own, and those of all within it."""
+        """The kinds of the run and of all runs within it."""
         yield self.kind
         for child in self.children:
             yield from child.kinds()
 
-    def _collect(self, made: list[Sequence[Document]], seen: list[Sequence[Document]]) -> None:
-        seen.append(self.given)
-        if self.found is not None:
-            (made if self.kind in ("tool", "retriever") else seen).append(self.found)
+    def _collect(
+        self, retrieved: list[Sequence[Document]], passed_on: list[Sequence[Document]]
+    ) -> None:
+        passed_on.append(self.inputs)
+        if self.outputs is not None:
+            (retrieved if self.kind in ("tool", "retriever") else passed_on).append(self.outputs)
             if self.kind == "retriever":
                 return
         for child in self.children:
-            child._collect(made, seen)
+            child._collect(retrieved, passed_on)
 
 
 class RunTree:
-    """Runs that have not ended yet, by id; a root takes everything within it along when it ends.
+    """The runs that have not ended, by id; when a root ends, all runs within it are forgotten.
 
-    Runs of a root that never ends are forgotten after a thousand others have begun.
+    The runs of a root that never ends are forgotten after a thousand other roots have begun.
     """
 
     def __init__(self) -> None:
@@ -80,13 +82,13 @@ class RunTree:
         return len(self._runs) + len(self._trees) + len(self._used)
 
     def begin(
-        self, run_id: UUID, parent_id: UUID | None, kind: Kind, given: Sequence[Document] = ()
+        self, run_id: UUID, parent_id: UUID | None, kind: Kind, inputs: Sequence[Document] = ()
     ) -> Run:
         with self._lock:
             parent = None if parent_id is None else self._runs.get(parent_id)
             root = run_id if parent is None else parent.root
             orphan = parent is None and parent_id is not None
-            run = Run(run_id, root, kind, parent, orphan, given)
+            run = Run(run_id, root, kind, parent, orphan, inputs)
             if parent is not None:
                 parent.children.append(run)
             self._runs[run_id] = run
@@ -96,13 +98,13 @@ class RunTree:
             return run
 
     def end(
-        self, run_id: UUID, found: Sequence[Document] | None = None, output: Any = None
+        self, run_id: UUID, outputs: Sequence[Document] | None = None, output: Any = None
     ) -> Run | None:
-        """The run, if it is known, with what it gave; a root is forgotten."""
+        """The run with its output, if it is known; a root is forgotten."""
         with self._lock:
             run = self._runs.get(run_id)
             if run is not None:
-                run.found = found
+                run.outputs = outputs
                 if run.kind == "parser":
                     self._runs[run.root].parsed = output
                 if run.parent is None:
@@ -116,42 +118,40 @@ class RunTree:
             self._used.pop(root, None)
 
     def documents_for(self, run: Run, prompt: str) -> list[Document]:
-        """Those that can stand in a model's prompt: its own, and its nearest ancestor's with any.
+        """The documents that can stand in a model's prompt.
 
-        Documents that came up farther away count if they stand in it. Left out, unless they do, are
-        those that an earlier answer within the same root used, and those of which a version does
-        that has the same id.
+        Those of its own input and of its nearest ancestor with any, and documents of ancestors
+        farther away that the prompt contains. Left out, unless the prompt contains them, are
+        documents that an earlier answer within the same root used, and other versions (with the
+        same id) of documents that it contains.
         """
         with self._lock:
-            reached: list[Sequence[Document]] = [run.given]
+            reached: list[Sequence[Document]] = [run.inputs]
             nearest: list[Document] = []
             ancestor = run.parent
             while ancestor is not None:
-                found = ancestor.documents()
-                if nearest:  # what is farther away has to be in the prompt
-                    found = _standing_in(prompt, found)
-                else:
-                    nearest = found
-                reached.append(found)
+                documents = ancestor.documents()
+                reached.append(_contained(prompt, documents) if nearest else documents)
+                nearest = nearest or documents
                 ancestor = ancestor.parent
             candidates = merged(reached, by_text)
-            here = _standing_in(prompt, candidates)
-            versions = {one.id for one in here if one.id}
+            contained = _contained(prompt, candidates)
+            versions = {one.id for one in contained if one.id}
             used = self._used.get(run.root, set())
             kept = [
                 one
                 for one in candidates
-                if one in here or (by_text(one) not in used and one.id not in versions)
+                if one in contained or (by_text(one) not in used and one.id not in versions)
             ]
             return kept or candidates
 
     def use(self, run: Run, documents: Sequence[Document]) -> None:
-        """Remember that an answer was attributed to these."""
+        """Remember that an answer was attributed to these documents."""
         with self._lock:
             if run.root in self._trees:
                 self._used.setdefault(run.root, set()).update(map(by_text, documents))
 
 
-def _standing_in(prompt: str, documents: Sequence[Document]) -> list[Document]:
-    texts = standing_in(prompt, [one.page_content for one in documents])
+def _contained(prompt: str, documents: Sequence[Document]) -> list[Document]:
+    texts = texts_in_prompt(prompt, [one.page_content for one in documents])
     return [one for one in documents if one.page_content in texts]

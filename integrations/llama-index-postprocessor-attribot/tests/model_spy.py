@@ -33,11 +33,12 @@ def scored_ids(
 ) -> list[Ids]:
     """Filled with the prompt and the answer of everything that is going to be scored."""
     scored: list[Ids] = []
-    make = postprocessor._attributing
+    services = postprocessor._services
+    make = services.service_for
 
     def watched(language_model: Any) -> Any:
-        attributing = make(language_model)
-        attributor = attributing.answers.attributor
+        service = make(language_model)
+        attributor = service.attributor
         attribute = type(attributor).attribute_generation
 
         def seen(generation: Any, *args: Any, **kwargs: Any) -> Any:
@@ -45,7 +46,7 @@ def scored_ids(
             return attribute(attributor, generation, *args, **kwargs)
 
         attributor.attribute_generation = seen
-        return attributing
+        return service
 
-    monkeypatch.setattr(postprocessor, "_attributing", watched)
+    monkeypatch.setattr(services, "service_for", watched)
     return scored

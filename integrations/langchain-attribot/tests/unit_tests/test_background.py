@@ -12,10 +12,11 @@ from chains import ByName, Given, rag
 from conftest import DOCUMENTS, QUESTION, chat_of
 from langchain_core.messages import BaseMessage
 from langchain_huggingface import ChatHuggingFace
+from support.patience import scaled
 
 from attribot_rag import LanguageModel, LeaveOneOut
-from attribot_rag.adapting import Worker
 from attribot_rag.errors import InvalidInput, QueueFull
+from attribot_rag.model_queue import ModelQueue
 from langchain_attribot import AttributedRun, AttributionCallbackHandler
 
 EXACT = {"method": "leave_one_out", "verdicts": None}
@@ -28,7 +29,7 @@ class Held(LeaveOneOut):
         object.__setattr__(self, "go", threading.Event())
 
     def run(self, scorer):  # type: ignore[no-untyped-def]
-        assert self.go.wait(60)
+        assert self.go.wait(scaled(60))
         return super().run(scorer)
 
 
@@ -50,12 +51,12 @@ def test_the_answer_comes_before_its_attribution(tiny_chat: ChatHuggingFace) -> 
     with pytest.raises(TimeoutError):
         handler.result(run_id, timeout=0.05)
     held.go.set()
-    run = handler.result(run_id, timeout=60)
+    run = handler.result(run_id, timeout=scaled(60))
     assert run.attribution is not None
     assert run.attribution.response == message.content
     assert run is handler.results[pending["run_id"]] is handler.last
     assert told == [run]
-    assert handler.results.num_under_way == 0
+    assert handler.results.num_pending == 0
 
 
 def test_it_is_what_inline_gives(tiny_chat: ChatHuggingFace) -> None:
@@ -64,7 +65,7 @@ def test_it_is_what_inline_gives(tiny_chat: ChatHuggingFace) -> None:
     for handler in (background(tiny_chat), AttributionCallbackHandler(tiny_chat, **EXACT)):
         run_id = uuid4()
         chain.invoke(QUESTION, config={"callbacks": [handler], "run_id": run_id})
-        found.append(handler.result(run_id, timeout=60).attribution)
+        found.append(handler.result(run_id, timeout=scaled(60)).attribution)
     assert found[0] is not None and found[1] is not None
     np.testing.assert_allclose(found[0].matrix, found[1].matrix, atol=1e-4)
 
@@ -100,7 +101,7 @@ def test_a_streamed_answer_is_attributed_after_its_last_chunk(
     chain = rag(Given(documents=DOCUMENTS), tiny_chat).with_config(callbacks=[handler])
     pieces = list(chain.stream(QUESTION, config={"run_id": run_id}))
     assert pieces[-1].response_metadata["attribution"]["status"] == "pending"
-    found = handler.result(run_id, timeout=60).attribution
+    found = handler.result(run_id, timeout=scaled(60)).attribution
     assert found is not None
     assert found.response == "".join(piece.content for piece in pieces)
     assert not found.provenance.retokenized
@@ -118,7 +119,7 @@ def test_a_stopped_answer_is_attributed_as_far_as_it_was_shown(tiny: LanguageMod
         if len(shown.split()) > 3:
             break
     stream.close()
-    found = handler.result(run_id, timeout=120).attribution
+    found = handler.result(run_id, timeout=scaled(120)).attribution
     assert found is not None
     assert found.response == shown
     assert len(found.token_spans) < 100
@@ -140,7 +141,7 @@ def test_a_full_queue_is_told_and_breaks_nothing(
     assert "max_pending=1" in summary["error"]["message"]
     assert "max_pending=1" in caplog.text
     assert isinstance(handler.result(summary["run_id"]).error, QueueFull)
-    found = handler.result(first.response_metadata["attribution"]["run_id"], timeout=60)
+    found = handler.result(first.response_metadata["attribution"]["run_id"], timeout=scaled(60))
     assert found.attribution is not None
 
 
@@ -154,7 +155,7 @@ def test_what_goes_wrong_later_is_told_too(
     run_id = uuid4()
     config: Any = {"run_id": run_id, "callbacks": [handler]}
     rag(Given(documents=DOCUMENTS), tiny_chat).invoke(QUESTION, config=config)
-    assert handler.result(run_id, timeout=60).attribution is not None
+    assert handler.result(run_id, timeout=scaled(60)).attribution is not None
     assert "the page is gone" in caplog.text
 
 
@@ -166,7 +167,7 @@ def test_many_answers_keep_their_own_documents(tiny: LanguageModel) -> None:
     messages: list[BaseMessage] = chain.batch(questions, config={"max_concurrency": 8})
     for question, message in zip(questions, messages, strict=True):
         run_id = message.response_metadata["attribution"]["run_id"]
-        found = handler.result(run_id, timeout=120).attribution
+        found = handler.result(run_id, timeout=scaled(120)).attribution
         assert found is not None
         assert [one.id for one in found.documents] == [f"document {question}"]
-    assert Worker.of(tiny.model).num_pending == 0
+    assert ModelQueue.of(tiny.model).num_pending == 0

@@ -168,9 +168,9 @@ def test_two_hundred_runs_leave_nothing_behind(tiny: LanguageModel) -> None:
     assert after / before < 1.02
     assert len(handler._tree) == 0
     assert not handler._calls
-    assert handler.results.num_under_way == 0
+    assert handler.results.num_pending == 0
     assert len(handler.results) <= 16
-    left = handler._attributing.answers.attributor.recorder.generations
+    left = handler._service.recorder.generations
     assert len(left) == 34  # the answers without any documents, bounded elsewhere
 
 

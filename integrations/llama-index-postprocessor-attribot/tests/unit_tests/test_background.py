@@ -9,9 +9,10 @@ from conftest import EXACT, QUESTION, index_of, llm_of
 from llama_index.core.query_engine import BaseQueryEngine
 from llama_index.llms.huggingface import HuggingFaceLLM
 from llama_index.postprocessor.attribot import AttributedQueryEngine, AttributionPostprocessor
+from support.patience import scaled
 
 from attribot_rag import LanguageModel, LeaveOneOut
-from attribot_rag.adapting import AttributedRun
+from attribot_rag.runtime import AttributedRun
 
 
 class Held(LeaveOneOut):
@@ -24,7 +25,7 @@ class Held(LeaveOneOut):
 
     def run(self, scorer: Any) -> Any:
         self.begun.set()
-        assert self.allowed.wait(60)
+        assert self.allowed.wait(scaled(60))
         return super().run(scorer)
 
 
@@ -49,7 +50,7 @@ def test_the_answer_comes_before_its_attribution(tiny_llm: HuggingFaceLLM) -> No
     with pytest.raises(TimeoutError):
         postprocessor.result(response, timeout=0.01)
     held.allowed.set()
-    run = postprocessor.result(response, timeout=60)
+    run = postprocessor.result(response, timeout=scaled(60))
     assert status(response) == "complete"
     assert told == [run]
     inline = engine_of(tiny_llm, AttributionPostprocessor(**EXACT)).query(QUESTION)
@@ -67,7 +68,7 @@ def test_scoring_does_not_block_the_event_loop(tiny_llm: HuggingFaceLLM, mode: A
         assert await asyncio.to_thread(held.begun.wait, 60)
         assert status(response) == "pending"  # and here other tasks have their turn
         held.allowed.set()
-        await postprocessor.aresult(response, timeout=60)
+        await postprocessor.aresult(response, timeout=scaled(60))
         return response
 
     assert status(asyncio.run(ask())) == "complete"
@@ -98,11 +99,11 @@ def test_a_full_queue_is_told_and_breaks_nothing(
     )
     engine = engine_of(tiny_llm, postprocessor)
     responses = [engine.query(QUESTION)]
-    assert held.begun.wait(60)
+    assert held.begun.wait(scaled(60))
     responses += [engine.query(QUESTION) for _ in range(2)]
     held.allowed.set()
     for response in responses:
-        postprocessor.result(response, timeout=60)
+        postprocessor.result(response, timeout=scaled(60))
     assert [status(one) for one in responses] == ["complete", "complete", "error"]
     assert responses[2].metadata["attribution"]["error"]["type"] == "QueueFull"
     assert "no attribution" in caplog.text
@@ -118,7 +119,7 @@ def test_a_stopped_answer_is_attributed_as_far_as_it_was_shown(tiny: LanguageMod
         if len(shown.split()) > 3:
             break
     response.response_gen.close()
-    found = postprocessor.result(response, timeout=120).attribution
+    found = postprocessor.result(response, timeout=scaled(120)).attribution
     assert found is not None
     assert found.response == shown
     assert len(found.token_spans) < 100
@@ -150,7 +151,7 @@ def test_an_asynchronous_one_too(tiny: LanguageModel, cancelled: bool) -> None:
         reading.cancel() if cancelled else await reading
         await asyncio.gather(reading, return_exceptions=True)
         await response.response_gen.aclose()
-        await postprocessor.aresult(response, timeout=120)
+        await postprocessor.aresult(response, timeout=scaled(120))
         return response, "".join(shown)
 
     response, shown = asyncio.run(ask())

@@ -19,7 +19,8 @@ from llama_index.core.response_synthesizers import ResponseMode
 from llama_index.core.schema import MetadataMode, TextNode
 from llama_index.llms.huggingface import HuggingFaceLLM
 from llama_index.postprocessor.attribot import AttributionPostprocessor
-from llama_index.postprocessor.attribot.spans import installed
+from llama_index.postprocessor.attribot.instrumentation import installed
+from llama_index.postprocessor.attribot.models import language_model_of
 
 from attribot_rag import Attributor, LanguageModel, LeaveOneOut
 from attribot_rag.attribution.schema import summary_schema
@@ -403,9 +404,9 @@ def test_a_hundred_queries_leave_nothing_behind(
         "complete": 66,
     }
     assert installed().num_open == 0
-    assert postprocessor.results.num_under_way == 0
-    (attributing,) = postprocessor._models.values()
-    assert attributing.answers.attributor.recorder.generations == ()
+    assert postprocessor.results.num_pending == 0
+    service = postprocessor._services.service_for(language_model_of(tiny_llm))
+    assert service.recorder.generations == ()
 
 
 def test_a_synthesizer_of_one_s_own(

@@ -1,7 +1,7 @@
 """Whatever goes wrong is said, and neither the answer nor the program is lost to it."""
 
 import asyncio
-import signal
+import copy
 import threading
 import time
 from collections.abc import Iterator
@@ -11,17 +11,18 @@ import pytest
 from conftest import EXACT, QUESTION, index_of, llm_of, nodes, scored
 from llama_index.core import get_response_synthesizer
 from llama_index.core.base.llms.types import CompletionResponse, CompletionResponseGen, LLMMetadata
+from llama_index.core.callbacks import CallbackManager
 from llama_index.core.llms import CustomLLM, MockLLM
 from llama_index.core.llms.callbacks import llm_completion_callback
 from llama_index.core.schema import ImageNode, NodeWithScore, TextNode
 from llama_index.core.workflow import Event, StartEvent, StopEvent, Workflow, step
 from llama_index.llms.huggingface import HuggingFaceLLM
 from llama_index.postprocessor.attribot import AttributedQueryEngine, AttributionPostprocessor
-from llama_index.postprocessor.attribot.spans import installed
+from llama_index.postprocessor.attribot.instrumentation import installed
 
 from attribot_rag import LanguageModel, LeaveOneOut
-from attribot_rag.adapting import Attributing
 from attribot_rag.errors import InvalidInput, UnsupportedModel
+from attribot_rag.runtime import AttributionService
 
 
 class Breaks(LeaveOneOut):
@@ -62,7 +63,7 @@ def test_what_cannot_be_prepared_is_said(
     def fails(_: object) -> None:
         raise ValueError("no room for it")
 
-    monkeypatch.setattr(postprocessor, "_new", fails)
+    monkeypatch.setattr(postprocessor._services, "service_for", fails)
     response = engine_of(tiny_llm, postprocessor).query(QUESTION)
     assert response.response
     assert response.metadata["attribution"]["error"]["message"] == "no room for it"
@@ -105,24 +106,32 @@ def test_an_error_in_the_middle_of_a_stream_is_the_user_s(tiny_llm: HuggingFaceL
     assert isinstance(postprocessor.result(response).error, ConnectionError)
 
 
-@pytest.fixture
-def interruptible() -> Iterator[None]:
-    """Programs that were started in the background may have been told to ignore Ctrl-C."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
-
-
-@pytest.mark.usefixtures("interruptible")
-def test_ctrl_c_while_scoring_stops_the_program(tiny_llm: HuggingFaceLLM) -> None:
-    engine = engine_of(tiny_llm, AttributionPostprocessor(method=Stops()))
-
-    def program() -> None:
-        engine.query(QUESTION)
-        time.sleep(30)
-
+@pytest.mark.parametrize("wrapped", [False, True])
+def test_ctrl_c_while_scoring_stops_the_program(tiny_llm: HuggingFaceLLM, wrapped: bool) -> None:
+    plain = index_of().as_query_engine(llm=tiny_llm)
+    postprocessor = AttributionPostprocessor(method=Stops())
+    engine = AttributedQueryEngine(plain, method=Stops()) if wrapped else None
     with pytest.raises(KeyboardInterrupt):
-        program()
+        (engine or engine_of(tiny_llm, postprocessor)).query(QUESTION)
+    results = engine.postprocessor.results if engine else postprocessor.results
+    (run,) = results.values()
+    assert isinstance(run.error, KeyboardInterrupt)
+    assert "generate" not in vars(tiny_llm._model)
+    assert plain.query(QUESTION).response  # which nobody attributes
+
+
+def test_a_synthesizer_gets_one_callback_however_often_it_answers(
+    tiny_llm: HuggingFaceLLM,
+) -> None:
+    callbacks = CallbackManager([])
+    synthesizer = get_response_synthesizer(llm=tiny_llm, callback_manager=callbacks)
+    postprocessor = AttributionPostprocessor(**EXACT)
+    for _ in range(2):
+        passed = postprocessor.postprocess_nodes(scored(nodes()))
+        response = synthesizer.synthesize(QUESTION, passed)
+        assert response.metadata["attribution"]["status"] == "complete"
+    assert len(callbacks.handlers) == 1
+    assert len(copy.deepcopy(callbacks.handlers)) == 1  # as users do with their settings
 
 
 def test_the_reason_is_given_for_what_is_not_supported() -> None:
@@ -261,14 +270,14 @@ def test_an_answer_may_come_from_metadata_lines(tiny_llm: HuggingFaceLLM) -> Non
 def test_what_ends_at_once_does_not_stay_pending(
     tiny_llm: HuggingFaceLLM, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    attribute = Attributing.attribute
+    attribute = AttributionService.attribute
 
     def late(*args: Any, **kwargs: Any) -> Any:
         run = attribute(*args, **kwargs)
         time.sleep(1)
         return run
 
-    monkeypatch.setattr(Attributing, "attribute", late)
+    monkeypatch.setattr(AttributionService, "attribute", late)
     postprocessor = AttributionPostprocessor(mode="background", **EXACT)
     response = engine_of(tiny_llm, postprocessor).query(QUESTION)
     assert response.metadata["attribution"]["status"] == "complete"
@@ -280,8 +289,10 @@ def test_only_what_is_asked_for_is_recorded(tiny_llm: HuggingFaceLLM) -> None:
         response = engine_of(tiny_llm, postprocessor, **options).query(QUESTION)
         list(getattr(response, "response_gen", ()))
         tiny_llm.complete("Something else.")
-        (attributing,) = postprocessor._models.values()
-        assert attributing.answers.attributor.recorder.generations == ()
+        service = postprocessor._services.service_for(
+            LanguageModel(tiny_llm._model, tiny_llm._tokenizer)
+        )
+        assert service.recorder.generations == ()
         assert "generate" not in vars(tiny_llm._model)
 
 

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import _thread
 import logging
-import signal
-import threading
-from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
 
@@ -14,26 +10,24 @@ from llama_index.core.base.llms.types import ChatMessage
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.schema import NodeWithScore, QueryBundle
 from llama_index.postprocessor.attribot.citing import cited_message
-from llama_index.postprocessor.attribot.finishing import Finishing
+from llama_index.postprocessor.attribot.completion import Completion
+from llama_index.postprocessor.attribot.instrumentation import installed
 from llama_index.postprocessor.attribot.models import language_model_of
 from llama_index.postprocessor.attribot.nodes import without_duplicates
-from llama_index.postprocessor.attribot.spans import Watched, installed
-from llama_index.postprocessor.attribot.synthesis import Synthesis
+from llama_index.postprocessor.attribot.query_tracker import Observed
+from llama_index.postprocessor.attribot.tracked_query import TrackedQuery
 from pydantic import ConfigDict, Field, PrivateAttr
 
 from attribot_rag import Attribution, Budget, LanguageModel
-from attribot_rag.adapting import AttributedRun, Attributing, Mode, Results
 from attribot_rag.errors import InvalidInput
-from attribot_rag.methods import make_method
+from attribot_rag.runtime import AttributedRun, Mode, RunStore, ServiceRegistry
 
 logger = logging.getLogger(__name__)
 
 _OPTIONS = ("verdicts", "context", "scoring")
-_MAX_MODELS = 4  # whose preparations are kept
-_LATER = 0.05  # seconds
 
 
-class AttributionPostprocessor(BaseNodePostprocessor, Watched):
+class AttributionPostprocessor(BaseNodePostprocessor, Observed):
     """Attaches to every response which retrieved text caused it.
 
         engine = index.as_query_engine(node_postprocessors=[AttributionPostprocessor()])
@@ -66,16 +60,23 @@ class AttributionPostprocessor(BaseNodePostprocessor, Watched):
     on_result: Callable[[AttributedRun], None] | None = Field(default=None, exclude=True)
     options: dict[str, Any] = Field(default_factory=dict)
 
-    _results: Results = PrivateAttr()
-    _models: OrderedDict[int, Attributing] = PrivateAttr(default_factory=OrderedDict)
-    _making: Any = PrivateAttr(default_factory=threading.Lock)
+    _services: ServiceRegistry = PrivateAttr()
 
     def model_post_init(self, _: Any) -> None:
-        make_method(self.method, self._proxy(), self.keep)
         unknown = sorted(set(self.options) - set(_OPTIONS))
         if unknown:
             raise InvalidInput(f"options={unknown}; known are {', '.join(_OPTIONS)}")
-        self._results = Results(self.max_results)
+        self._services = ServiceRegistry(
+            RunStore(self.max_results),
+            mode=self.mode,
+            max_pending=self.max_pending,
+            on_result=self.on_result,
+            method=self.method,
+            proxy=None if self.proxy is None else language_model_of(self.proxy),
+            keep=self.keep,
+            budget=self.budget,
+            **self.options,
+        )
         installed()
 
     @classmethod
@@ -83,24 +84,28 @@ class AttributionPostprocessor(BaseNodePostprocessor, Watched):
         return "AttributionPostprocessor"
 
     @property
-    def attribot_watcher(self) -> AttributionPostprocessor:
+    def attribot_observer(self) -> AttributionPostprocessor:
         return self
 
     @property
-    def results(self) -> Results:
+    def results(self) -> RunStore:
         """The last answers, by the `run_id` in their responses' metadata."""
-        return self._results
+        return self._services.store
+
+    def close(self) -> None:
+        """Let go of what was prepared for the models."""
+        self._services.close()
 
     def result(self, response: Any, timeout: float | None = None) -> AttributedRun:
-        """The finished run of a response, waited for while it is under way.
+        """The finished run of a response, waited for while it is pending.
 
         Raises TimeoutError after `timeout` seconds, InvalidInput for a response without any.
         """
-        return self._results.wait(_run_id_of(response), timeout)
+        return self.results.wait(_run_id_of(response), timeout)
 
     async def aresult(self, response: Any, timeout: float | None = None) -> AttributedRun:
         """The same, without blocking the event loop."""
-        return await self._results.await_(_run_id_of(response), timeout)
+        return await self.results.wait_async(_run_id_of(response), timeout)
 
     def cited_response(self, response: Any) -> str:
         """The answer with the numbers of the documents that each sentence cites: '... high. [1]'.
@@ -131,60 +136,23 @@ class AttributionPostprocessor(BaseNodePostprocessor, Watched):
             logger.exception("duplicates stay, because nodes could not be compared")
             return nodes
 
-    def model_called(self, synthesis: Synthesis, language_model: LanguageModel) -> None:
+    def model_called(self, query: TrackedQuery, language_model: LanguageModel) -> None:
         """Record what a model is going to answer, until the answer is attributed."""
-        answers = self._attributing(language_model).answers
-        answers.begin()
-        synthesis.when_done.append(answers.end)
+        service = self._services.service_for(language_model)
+        service.begin_recording()
+        query.when_done.append(service.end_recording)
 
-    def answered(self, synthesis: Synthesis, response: Any) -> None:
+    def answered(self, query: TrackedQuery, response: Any) -> None:
         """Attribute a response, or have it attributed when it has been streamed."""
-        finishing = Finishing(synthesis, self._attributing, self._results, self.score_metadata)
+        completion = Completion(query, self._services, score_metadata=self.score_metadata)
         try:
-            finishing.begin(response)
+            completion.begin(response)
         except KeyboardInterrupt as error:
-            finishing.fail(error)
-            # LlamaIndex swallows whatever is raised here, so the key is pressed once more.
-            threading.Timer(_LATER, _press_ctrl_c).start()
+            completion.fail(error)
+            raise
         except Exception:  # a response that nothing can be attached to
-            logger.exception("no attribution of %s", synthesis.run_id)
-            synthesis.done()
-
-    def _attributing(self, language_model: LanguageModel) -> Attributing:
-        key = id(language_model.model)
-        with self._making:
-            if key not in self._models:
-                self._models[key] = self._new(language_model)
-            self._models.move_to_end(key)
-            while len(self._models) > _MAX_MODELS:
-                self._models.popitem(last=False)
-            return self._models[key]
-
-    def _new(self, language_model: LanguageModel) -> Attributing:
-        return Attributing(
-            language_model,
-            mode=self.mode,
-            max_pending=self.max_pending,
-            results=self._results,
-            on_result=self.on_result,
-            always=False,
-            method=self.method,
-            proxy=self._proxy(),
-            keep=self.keep,
-            budget=self.budget,
-            **self.options,
-        )
-
-    def _proxy(self) -> LanguageModel | None:
-        return None if self.proxy is None else language_model_of(self.proxy)
-
-
-def _press_ctrl_c() -> None:
-    main = threading.main_thread().ident
-    if hasattr(signal, "pthread_kill") and main is not None:
-        signal.pthread_kill(main, signal.SIGINT)  # which ends waiting, too
-    else:
-        _thread.interrupt_main()
+            logger.exception("no attribution of %s", query.run_id)
+            query.done()
 
 
 def _run_id_of(response: Any) -> str:

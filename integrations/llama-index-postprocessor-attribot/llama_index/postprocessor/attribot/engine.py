@@ -10,13 +10,13 @@ from llama_index.core.prompts.mixin import PromptMixinType
 from llama_index.core.schema import NodeWithScore, QueryBundle
 from llama_index.postprocessor.attribot.base import AttributionPostprocessor
 from llama_index.postprocessor.attribot.citing import SourceNodes, used_nodes
-from llama_index.postprocessor.attribot.spans import WatchedWithin
+from llama_index.postprocessor.attribot.query_tracker import ObservedWithin
 
-from attribot_rag.adapting import AttributedRun
 from attribot_rag.errors import InvalidInput
+from attribot_rag.runtime import AttributedRun
 
 
-class AttributedQueryEngine(BaseQueryEngine, WatchedWithin):
+class AttributedQueryEngine(BaseQueryEngine, ObservedWithin):
     """Any query engine, whose responses carry what caused them.
 
     `options` are those of AttributionPostprocessor; duplicates stay, because the prompt is the
@@ -38,7 +38,7 @@ class AttributedQueryEngine(BaseQueryEngine, WatchedWithin):
         self.postprocessor = AttributionPostprocessor(deduplicate=False, **options)
 
     @property
-    def attribot_watcher(self) -> AttributionPostprocessor:
+    def attribot_observer(self) -> AttributionPostprocessor:
         return self.postprocessor
 
     def result(self, response: Any, timeout: float | None = None) -> AttributedRun:
@@ -62,17 +62,16 @@ class AttributedQueryEngine(BaseQueryEngine, WatchedWithin):
 
     async def _aquery(self, query_bundle: QueryBundle) -> RESPONSE_TYPE:
         response = await self._engine.aquery(query_bundle)
-        if self.postprocessor.mode == "inline" and self._carried(response):
+        if self.postprocessor.mode == "inline" and self._run_id_of(response):
             await self.postprocessor.aresult(response)
         return self._with_nodes(response)
 
-    def _carried(self, response: RESPONSE_TYPE) -> str | None:
-        """The id of the run that the response carries."""
+    def _run_id_of(self, response: RESPONSE_TYPE) -> str | None:
         found = (response.metadata or {}).get("attribution", {}).get("run_id")
         return None if found is None else str(found)
 
     def _with_nodes(self, response: RESPONSE_TYPE) -> RESPONSE_TYPE:
-        run = self.postprocessor.results.get(self._carried(response) or "")
+        run = self.postprocessor.results.get(self._run_id_of(response) or "")
         if self._source_nodes != "all" and run is not None and run.attribution is not None:
             response.source_nodes = used_nodes(
                 response.source_nodes, run.attribution, self._source_nodes

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from llama_index.core.schema import BaseNode, ImageNode, MetadataMode, NodeWithScore, TextNode
 
 from attribot_rag import Document
-from attribot_rag.adapting import Kept, remove_duplicates
+from attribot_rag.runtime import DeduplicatedText, remove_duplicates
 
 MERGED_KEY = "attribot_merged"
 
@@ -71,7 +71,7 @@ def _said_beside(node: BaseNode) -> str:
     return json.dumps(said, sort_keys=True, default=str)
 
 
-def _changed(nodes: Sequence[NodeWithScore], kept: Kept) -> NodeWithScore:
+def _changed(nodes: Sequence[NodeWithScore], kept: DeduplicatedText) -> NodeWithScore:
     given = nodes[kept.index]
     others = [nodes[index].node for index in (*kept.merged, *kept.overlapping)]
     if not others and kept.text == given.node.get_content(MetadataMode.NONE):

@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from attribot_rag.adapting import Kept, remove_duplicates
 from attribot_rag.errors import InvalidInput
+from attribot_rag.runtime import DeduplicatedText as Kept
+from attribot_rag.runtime import remove_duplicates
 
 A = "The treaty was signed in the old town hall in October of 1648."
 B = "The harbour of the town had been closed for two long winters."
@@ -94,11 +95,17 @@ class TestWholeTexts:
 class TestOverlaps:
     def test_the_beginning_that_an_earlier_chunk_ends_with_is_cut(self) -> None:
         found = remove_duplicates([joined(A, B), joined(B, C)])
-        assert found == [Kept(0, joined(A, B), overlapping=(1,)), Kept(1, C)]
+        assert found == [
+            Kept(0, joined(A, B), overlapping=(1,)),
+            Kept(1, C),
+        ]
 
     def test_the_end_that_an_earlier_chunk_begins_with_is_cut(self) -> None:
         found = remove_duplicates([joined(B, C), joined(A, B)])
-        assert found == [Kept(0, joined(B, C), overlapping=(1,)), Kept(1, A)]
+        assert found == [
+            Kept(0, joined(B, C), overlapping=(1,)),
+            Kept(1, A),
+        ]
 
     def test_both_ends_of_one_text(self) -> None:
         found = remove_duplicates([joined(A, B), joined(D, E), joined(B, C, D)])
@@ -110,7 +117,10 @@ class TestOverlaps:
 
     def test_both_ends_in_the_same_text_are_told_once(self) -> None:
         found = remove_duplicates([joined(A, B), joined(A, C, B)])
-        assert found == [Kept(0, joined(A, B), overlapping=(1,)), Kept(1, C)]
+        assert found == [
+            Kept(0, joined(A, B), overlapping=(1,)),
+            Kept(1, C),
+        ]
 
     def test_what_is_left_stays_as_it_was_written(self) -> None:
         texts = [f"{A}  {B.upper()}", f"{B}\n\n {C}\n{D} "]
@@ -177,7 +187,10 @@ class TestOverlaps:
 
     def test_remainders_that_say_the_same_are_one(self) -> None:
         found = remove_duplicates([joined(A, B), joined(B, C), joined(A, C)])
-        assert found == [Kept(0, joined(A, B), overlapping=(1, 2)), Kept(1, C, merged=(2,))]
+        assert found == [
+            Kept(0, joined(A, B), overlapping=(1, 2)),
+            Kept(1, C, merged=(2,)),
+        ]
 
     def test_a_repetition_goes_with_the_text_that_said_it_too(self) -> None:
         found = remove_duplicates([joined(A, B), joined(C, A), joined(D, C, C)])

@@ -12,7 +12,7 @@ from attribot_rag.errors import InvalidInput
 
 
 @dataclass(frozen=True)
-class Kept:
+class DeduplicatedText:
     """A text that stays: its index, what is left of it, and whose content it stands for.
 
     `merged` are the indices of texts that are gone because this one says the same, `overlapping`
@@ -28,7 +28,7 @@ class Kept:
 
 def remove_duplicates(
     texts: Sequence[str], *, threshold: float = 0.9, min_overlap: int | None = 30
-) -> list[Kept]:
+) -> list[DeduplicatedText]:
     """What is left of the texts, in their order, when nothing is said twice.
 
     A text is gone if it equals an earlier one, or nearly does (`threshold`, as for sources), or if
@@ -50,7 +50,9 @@ def remove_duplicates(
         kept = [_joined(one, kept) for one in again]
 
 
-def _reduced(texts: Sequence[str], threshold: float, min_overlap: int | None) -> list[Kept]:
+def _reduced(
+    texts: Sequence[str], threshold: float, min_overlap: int | None
+) -> list[DeduplicatedText]:
     """What is left after each text was compared once."""
     merged: dict[int, list[int]] = defaultdict(list)
     remaining = []
@@ -64,19 +66,19 @@ def _reduced(texts: Sequence[str], threshold: float, min_overlap: int | None) ->
         for place, index in enumerate(remaining)
     }
     return [
-        Kept(index, text, tuple(sorted(merged[index])), tuple(overlapping[index]))
+        DeduplicatedText(index, text, tuple(sorted(merged[index])), tuple(overlapping[index]))
         for index, text in left.items()
     ]
 
 
-def _joined(one: Kept, before: Sequence[Kept]) -> Kept:
+def _joined(one: DeduplicatedText, before: Sequence[DeduplicatedText]) -> DeduplicatedText:
     """What was kept of the texts in `before`, by the indices that those have themselves."""
     here, gone = before[one.index], [before[index] for index in one.merged]
     merged = {*here.merged, *(index for text in gone for index in (text.index, *text.merged))}
     overlapping = {*here.overlapping, *(before[index].index for index in one.overlapping)}
     overlapping.update(index for text in gone for index in text.overlapping)
     others = overlapping - merged - {here.index}
-    return Kept(here.index, one.text, tuple(sorted(merged)), tuple(sorted(others)))
+    return DeduplicatedText(here.index, one.text, tuple(sorted(merged)), tuple(sorted(others)))
 
 
 def _without_contained(

@@ -1,4 +1,4 @@
-"""Answers that took several calls of a model, or that are not a call's own text."""
+"""Answers of several calls of a model, or whose text is not that of their call."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from concurrent.futures import Future
 from functools import partial
 from typing import Any
 
-from llama_index.postprocessor.attribot.synthesis import Call, Synthesis
+from llama_index.postprocessor.attribot.tracked_query import ModelCall, TrackedQuery
 
-from attribot_rag.adapting import MAX_SUMMARY_BYTES, AttributedRun, Outcome, Results
 from attribot_rag.errors import UnsupportedModel
+from attribot_rag.runtime import MAX_SUMMARY_BYTES, AttributedRun, RunOutcome, RunStore
 
 _MAX_CALLS = 12
 
-Attribute = Callable[[Call, str, str, Callable[[AttributedRun], None]], None]
+Attribute = Callable[[ModelCall, str, str, Callable[[AttributedRun], None]], None]
 
 
-class Several:
+class MultiCallAnswer:
     """Each call is attributed to the nodes in its own prompt.
 
     Where the response is their answers put end to end (accumulate), so are the attributions. Where
@@ -27,12 +27,12 @@ class Several:
     """
 
     def __init__(
-        self, calls: list[Call], text: str, synthesis: Synthesis, results: Results
+        self, calls: list[ModelCall], text: str, query: TrackedQuery, store: RunStore
     ) -> None:
         self._calls = calls
         self._text = text
-        self._synthesis = synthesis
-        self._results = results
+        self._query = query
+        self._store = store
         self._places = _places([str(call.answer) for call in calls], text)
         self._known: dict[int, AttributedRun] = {}
         self._ended: Future[AttributedRun] = Future()
@@ -41,9 +41,9 @@ class Several:
 
     def attribute(self, attribute: Attribute) -> None:
         for index, call in enumerate(self._calls):
-            run_id = f"{self._synthesis.run_id}/{index + 1}"
+            run_id = f"{self._query.run_id}/{index + 1}"
             attribute(call, run_id, str(call.answer), partial(self._add, index))
-        self._results.expect(self._run(None), self._ended)
+        self._store.expect(self._run(None), lambda: self._ended)
         with self._telling:
             self._awaited = True
             self._tell()
@@ -61,9 +61,9 @@ class Several:
             "response mode 'compact'"
         )
 
-    def _run(self, outcome: Outcome | None) -> AttributedRun:
-        run_id = self._synthesis.run_id
-        return AttributedRun(run_id, run_id, self._synthesis.nodes, self._text, outcome)
+    def _run(self, outcome: RunOutcome | None) -> AttributedRun:
+        run_id = self._query.run_id
+        return AttributedRun(run_id, run_id, self._query.nodes, self._text, outcome)
 
     def _add(self, index: int, run: AttributedRun) -> None:
         with self._telling:
@@ -73,17 +73,17 @@ class Several:
     def _tell(self) -> None:
         if not self._awaited or self._ended.done():
             return
-        self._synthesis.attach(self._merged())
+        self._query.attach(self._merged())
         if all(run.outcome is not None for run in self._known.values()):
-            run = self._run(Outcome(error=self._reason()))
-            self._results.add(run)
+            run = self._run(RunOutcome(error=self._reason()))
+            self._store.add(run)
             self._ended.set_result(run)
-            self._synthesis.done()
+            self._query.done()
 
     def _reason(self) -> UnsupportedModel:
         if self._places is None:
             return self.unsupported()
-        first = f"{self._synthesis.run_id}/1"
+        first = f"{self._query.run_id}/1"
         return UnsupportedModel(
             f"the response is {len(self._calls)} answers, each with an attribution of its own: "
             f"results[{first!r}] and so on, as 'calls' of the metadata names them"
@@ -96,12 +96,12 @@ class Several:
         merged: dict[str, Any] = {
             "schema_version": summaries[0].get("schema_version"),
             "status": self._status(),
-            "run_id": self._synthesis.run_id,
+            "run_id": self._query.run_id,
             "calls": summaries,
             "omitted": {"calls": len(self._calls) - len(summaries)},
         }
         if self._places is None:
-            reason = Outcome(error=self.unsupported()).summary()
+            reason = RunOutcome(error=self.unsupported()).summary()
             return {**merged, **reason, "status": "unsupported"}
         merged["places"] = self._places[: len(summaries)]
         return merged

@@ -9,13 +9,11 @@ from attribot_rag.attribution import Attribution
 from attribot_rag.attribution.serialization import SCHEMA_VERSION
 from attribot_rag.attribution.summary import MAX_SUMMARY_BYTES, summarize
 
-__all__ = ["MAX_SUMMARY_BYTES", "Outcome"]
-
 _MAX_MESSAGE = 1000
 
 
 @dataclass(frozen=True)
-class Outcome:
+class RunOutcome:
     """An attribution, or the error that took its place; never both.
 
     `start` is where the attributed response begins in the text that the caller was given, which

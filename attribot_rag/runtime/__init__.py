@@ -1,0 +1,41 @@
+"""What integrations with frameworks are built on; a stable part of the public interface.
+
+A framework tells its integration what a model was asked and what it answered. The integration
+passes that on as an `ObservedAnswer`; the model's `AttributionService` finds the recorded
+generation that gave the answer, attributes it here or in the background, and keeps the run in a
+`RunStore`:
+
+    service = AttributionService(language_model)  # records the model from here on
+    ...                                           # the framework has the model answer
+    answer = ObservedAnswer(text, documents, prompt_texts=[question])
+    run = service.attribute("run 1", "root 1", answer)
+    run.summary                                   # plain data to attach to the answer
+    run.attribution                               # the whole result, or None and an `error`
+    service.close()
+
+`ServiceRegistry` holds the services where a model is known only when it answers,
+`remove_duplicates` takes out what retrieved texts repeat, and `texts_in_prompt` tells which texts a
+prompt was made of.
+"""
+
+from attribot_rag.attribution.summary import MAX_SUMMARY_BYTES
+from attribot_rag.context import texts_in_prompt
+from attribot_rag.runtime.deduplication import DeduplicatedText, remove_duplicates
+from attribot_rag.runtime.outcome import RunOutcome
+from attribot_rag.runtime.registry import ServiceRegistry
+from attribot_rag.runtime.run_store import AttributedRun, RunStore
+from attribot_rag.runtime.service import AttributionService, Mode, ObservedAnswer
+
+__all__ = [
+    "MAX_SUMMARY_BYTES",
+    "AttributedRun",
+    "AttributionService",
+    "DeduplicatedText",
+    "Mode",
+    "ObservedAnswer",
+    "RunOutcome",
+    "RunStore",
+    "ServiceRegistry",
+    "remove_duplicates",
+    "texts_in_prompt",
+]

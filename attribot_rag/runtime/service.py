@@ -1,0 +1,232 @@
+"""The answers of one model, matched to its recorded generations and attributed."""
+
+from __future__ import annotations
+
+import logging
+import sys
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, wait
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Literal, get_args
+
+from attribot_rag.attributor import Attributor, Documents
+from attribot_rag.errors import AttributionError, InvalidInput, NotRecorded
+from attribot_rag.language_model import LanguageModel, Prompt
+from attribot_rag.model_queue import ModelQueue
+from attribot_rag.recording import GenerationRecorder, Match
+from attribot_rag.runtime.outcome import RunOutcome
+from attribot_rag.runtime.run_store import AttributedRun, RunStore
+
+Mode = Literal["inline", "background"]
+
+logger = logging.getLogger(__name__)
+
+_MATCH_TIMEOUT = 30.0  # seconds for a generation that runs, while the user's code waits
+_MAX_GENERATIONS = 256  # a large batch has been generated before its first answer is observed
+_MAX_CACHE_BYTES = 512 * 2**20  # of answers that have not been observed yet
+
+
+@dataclass(frozen=True)
+class ObservedAnswer:
+    """What a framework knows of an answer.
+
+    `text` is what its caller was given: the answer or its beginning, perhaps with the prompt before
+    it. `prompt_texts` all stand in the prompt and tell it from other prompts; `prompt` is the whole
+    of it, if it is known. `warning` becomes a note of an attribution that finds no source of some
+    sentence.
+    """
+
+    text: str
+    documents: Documents
+    prompt_texts: Sequence[str]
+    prompt: Prompt | None = None
+    warning: str = ""
+
+
+class AttributionService:
+    """Attributes the answers of one model, and never breaks what asked for it.
+
+    Records the model's generations from the start until `close`; with `record_always` False only
+    between `begin_recording` and `end_recording`. In mode 'background' at most `max_pending`
+    answers may wait. `on_result` is told of every finished run; `store` keeps them, a new one the
+    last `max_results`. Errors become outcomes, and are logged, unless `raise_error` is set.
+    `options` are those of Attributor.
+    """
+
+    def __init__(
+        self,
+        language_model: LanguageModel,
+        *,
+        mode: Mode = "inline",
+        max_pending: int = 32,
+        max_results: int = 128,
+        on_result: Callable[[AttributedRun], None] | None = None,
+        raise_error: bool = False,
+        record_always: bool = True,
+        store: RunStore | None = None,
+        **options: Any,
+    ) -> None:
+        if mode not in get_args(Mode):
+            raise InvalidInput(f"mode={mode!r}; choose one of {', '.join(get_args(Mode))}")
+        if max_pending < 1:
+            raise InvalidInput(f"max_pending={max_pending!r}; use at least 1")
+        self.store = RunStore(max_results) if store is None else store
+        self.in_background = mode == "background"
+        self.recorder = GenerationRecorder(
+            language_model, max_generations=_MAX_GENERATIONS, max_cache_bytes=_MAX_CACHE_BYTES
+        )
+        self.attributor = Attributor(
+            language_model.model,
+            language_model.tokenizer,
+            recorder=self.recorder,
+            **{"progress": False, **options},
+        )
+        self._max_pending = max_pending
+        self._on_result = on_result
+        self._raise_error = raise_error
+        self._queue = ModelQueue.of(language_model.model)
+        self._counting = threading.Lock()
+        self._num_recording = 0
+        if record_always:
+            self.begin_recording()
+
+    def begin_recording(self) -> None:
+        """Record until `end_recording` was called as often."""
+        with self._counting:
+            if not self._num_recording:
+                self.recorder.attach()
+            self._num_recording += 1
+
+    def end_recording(self) -> None:
+        """When nobody else records, stop and forget the generations that nobody asked for."""
+        with self._counting:
+            self._num_recording -= 1
+            if not self._num_recording:
+                self.recorder.detach()
+                self.recorder.clear()
+
+    @contextmanager
+    def recording(self) -> Iterator[None]:
+        self.begin_recording()
+        try:
+            yield
+        finally:
+            self.end_recording()
+
+    def close(self) -> None:
+        """Stop recording; the model gets its own `generate` back when nobody records it."""
+        self.recorder.detach()
+
+    def attribute(
+        self, run_id: str, root_id: str, answer: ObservedAnswer, *, background: bool = False
+    ) -> AttributedRun:
+        """The finished run; in the background, asked for here or by the mode, a pending one.
+
+        `root_id` names the run of the application that the model's run is a part of. Where the
+        model was not seen to give the answer, an attribution of the same answer within the same
+        root stands for it: a framework's model may pass on what another of its models said. Runs
+        that are asked for in the background here are not bounded in number.
+        """
+        run = AttributedRun(run_id, root_id, answer.documents, answer.text)
+        if not (background or self.in_background):
+            outcome = self._outcome(run, answer, partial(self._match, answer))
+            if self._raise_error and outcome.error is not None:
+                raise outcome.error
+            return self._finish(run, outcome)
+        try:
+            self.store.expect(run, partial(self._submit, run, answer))
+        except Exception as error:  # the queue is full, say
+            refused = self._finish(run, self._failed(error))
+            if self._raise_error:
+                raise
+            return refused
+        return run
+
+    def _submit(self, run: AttributedRun, answer: ObservedAnswer) -> Future[AttributedRun]:
+        """Attribute it in the background, as soon as its generation has ended."""
+        self.begin_recording()
+        match = self._match(answer)
+        match.add_done_callback(lambda _: self.end_recording())
+        return self._queue.submit(
+            lambda: self._finish(run, self._outcome(run, answer, lambda: match)),
+            max_pending=self._max_pending if self.in_background else sys.maxsize,
+            after=match,
+        )
+
+    def _match(self, answer: ObservedAnswer) -> Future[Match | None]:
+        """The recorded generation of the answer, which nobody else is given from then on."""
+        if not answer.text.strip():
+            raise InvalidInput(f"the answer {answer.text!r} is empty, nothing can be attributed")
+        match = self.recorder.match(
+            answer.text, contains=answer.prompt_texts, like=self._rendered(answer.prompt)
+        )
+        match.add_done_callback(self._claim)
+        return match
+
+    def _claim(self, found: Future[Match | None]) -> None:
+        match = None if found.exception() else found.result()
+        if match is not None:
+            self.recorder.forget(match.generation)
+
+    def _rendered(self, prompt: Prompt | None) -> str | None:
+        """The prompt as the model most likely saw it; None if that cannot be told."""
+        if prompt is None or isinstance(prompt, str):
+            return prompt
+        language_model = self.attributor.language_model
+        try:
+            return language_model.decode(language_model.encode_prompt(prompt))
+        except Exception:  # of a chat template, which may raise anything for what it does not like
+            logger.debug("the prompt could not be rendered", exc_info=True)
+            return None
+
+    def _outcome(
+        self,
+        run: AttributedRun,
+        answer: ObservedAnswer,
+        matching: Callable[[], Future[Match | None]],
+    ) -> RunOutcome:
+        try:
+            match = matching()
+            wait([match], _MATCH_TIMEOUT)
+            found = match.result() if match.done() else None
+            if found is not None:
+                return self._attributed(answer, found)
+            same = self.store.outcome_of(run)
+            if same is None:
+                name = self.attributor.language_model.name
+                raise NotRecorded(
+                    f"the answer {answer.text[:60]!r} is none that {name!r} was seen to give to "
+                    "this prompt: another model gave it, a cache, or something changed its text; "
+                    "pass the model that answers, and do so before it answers"
+                )
+            return same
+        except Exception as error:  # the user's chain must not be lost to its attribution
+            return self._failed(error)
+
+    def _attributed(self, answer: ObservedAnswer, match: Match) -> RunOutcome:
+        attribution = self.attributor.attribute_generation(
+            match.generation, answer.documents, answer.prompt, response=answer.text[match.start :]
+        )
+        kinds = {verdict.kind for verdict in attribution.verdicts}
+        if answer.warning and kinds & {"unsupported", "open"}:
+            attribution = replace(attribution, notes=(*attribution.notes, answer.warning))
+        return RunOutcome(attribution, start=match.start)
+
+    def _failed(self, error: Exception) -> RunOutcome:
+        if not self._raise_error:
+            unexpected = None if isinstance(error, AttributionError) else error
+            logger.warning("no attribution: %s", error, exc_info=unexpected)
+        return RunOutcome(error=error)
+
+    def _finish(self, pending: AttributedRun, outcome: RunOutcome) -> AttributedRun:
+        run = replace(pending, outcome=outcome)
+        self.store.add(run)
+        if self._on_result is not None:
+            try:
+                self._on_result(run)
+            except Exception:
+                logger.exception("on_result failed for the run %s", run.run_id)
+        return run

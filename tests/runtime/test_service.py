@@ -1,0 +1,619 @@
+"""Answers of a tiny model, attributed as an integration with a framework has it done."""
+
+import copy
+import itertools
+import json
+import logging
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import torch
+from support.patience import scaled
+from support.schemas import SUMMARIES
+from support.scripted_generation import (
+    ANSWER,
+    DOCUMENTS,
+    QUESTION,
+    generate,
+    messages,
+    rendered,
+    say,
+)
+from support.tiny_models import byte_level
+from transformers import StoppingCriteria, StoppingCriteriaList, TextIteratorStreamer
+
+from attribot_rag import Attribution, Attributor, Document, LeaveOneOut
+from attribot_rag.errors import DocumentsNotLocated, InvalidInput, NotRecorded, QueueFull
+from attribot_rag.language_model import LanguageModel
+from attribot_rag.model_queue import ModelQueue
+from attribot_rag.runtime import (
+    MAX_SUMMARY_BYTES,
+    AttributedRun,
+    AttributionService,
+    ObservedAnswer,
+    RunOutcome,
+)
+from attribot_rag.verdicts import VerdictOptions
+
+LOGGER = "attribot_rag.runtime.service"
+
+
+@pytest.fixture(scope="module")
+def model() -> LanguageModel:
+    """One that nothing else records."""
+    shared = byte_level()
+    return LanguageModel(copy.deepcopy(shared.model), shared.tokenizer)
+
+
+Making = Callable[..., AttributionService]
+
+
+@pytest.fixture
+def making(model: LanguageModel) -> Iterator[Making]:
+    """Exact ones, so that scores can be compared; all are closed at the end."""
+    made: list[AttributionService] = []
+
+    def make(**options: Any) -> AttributionService:
+        given = {"method": "leave_one_out", "verdicts": None, **options}
+        made.append(AttributionService(model, **given))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.close()
+
+
+@pytest.fixture
+def service(making: Making) -> AttributionService:
+    return making()
+
+
+def answer(text: str = ANSWER, **fields: Any) -> ObservedAnswer:
+    given = {"text": text, "documents": DOCUMENTS, "prompt_texts": [QUESTION], **fields}
+    return ObservedAnswer(**given)
+
+
+_ids = itertools.count()
+
+
+def attributed(
+    service: AttributionService, answer: ObservedAnswer, **options: Any
+) -> AttributedRun:
+    """The run under an id of its own, within a root of its own."""
+    number = next(_ids)
+    return service.attribute(f"run {number}", f"root {number}", answer, **options)
+
+
+def finished(service: AttributionService, run: AttributedRun) -> AttributedRun:
+    return service.store.wait(run.run_id, 60)
+
+
+def attribution_of(run: AttributedRun) -> Attribution:
+    assert run.error is None
+    assert run.attribution is not None
+    return run.attribution
+
+
+def start_of(run: AttributedRun) -> int:
+    assert run.outcome is not None
+    return run.outcome.start
+
+
+def true_log_likelihoods(
+    model: LanguageModel, prompt_ids: tuple[int, ...], response_ids: tuple[int, ...]
+) -> list[float]:
+    ids = torch.tensor([[*prompt_ids, *response_ids]])
+    with torch.no_grad():
+        logits: torch.Tensor = model.model(input_ids=ids).logits[0, len(prompt_ids) - 1 : -1]
+    found = logits.log_softmax(-1).gather(-1, torch.tensor(response_ids)[:, None])[:, 0]
+    return [float(one) for one in found]
+
+
+class TestCapture:
+    def test_the_ids_scored_are_those_that_generate_saw_and_gave(
+        self, model: LanguageModel, service: AttributionService
+    ) -> None:
+        """Sampled bytes are no clean text; encoding it would give other ids."""
+        inputs = torch.tensor([model.encode_prompt(rendered(model))])
+        torch.manual_seed(4)
+        sequences = generate(model, inputs, do_sample=True, max_new_tokens=12)
+        (recorded,) = service.recorder.generations
+        shown = model.decode(sequences[0, inputs.shape[1] :].tolist(), skip_special_tokens=True)
+        assert model.encode(shown) != recorded.response_ids
+        run = attributed(service, answer(shown))
+        found = attribution_of(run)
+        assert start_of(run) == 0
+        assert found.response == shown
+        assert not found.provenance.retokenized
+        assert found.provenance.prefilled_tokens == 0  # its cache was taken over
+        prompt_ids = tuple(inputs[0].tolist())
+        truth = true_log_likelihoods(model, prompt_ids, recorded.response_ids)
+        assert found.token_log_likelihoods == pytest.approx(truth, abs=1e-4)
+
+    def test_scores_are_those_of_an_attributor(
+        self, model: LanguageModel, service: AttributionService
+    ) -> None:
+        say(model, [rendered(model)], [ANSWER])
+        (recorded,) = service.recorder.generations
+        expected = service.attributor.attribute_generation(recorded, DOCUMENTS)
+        found = attribution_of(attributed(service, answer()))
+        assert [one.text for one in found.sources] == [one.text for one in expected.sources]
+        assert abs(found.matrix - expected.matrix).max() < 1e-4
+        assert found.documents == tuple(map(Document, DOCUMENTS))
+
+    @pytest.mark.parametrize("skip_special_tokens", [True, False])
+    def test_the_prompt_may_stand_before_the_answer(
+        self, model: LanguageModel, service: AttributionService, skip_special_tokens: bool
+    ) -> None:
+        say(model, [rendered(model)], [ANSWER])
+        prompt = model.decode(
+            model.encode_prompt(rendered(model)), skip_special_tokens=skip_special_tokens
+        )
+        run = attributed(service, answer(prompt + ANSWER))
+        assert start_of(run) == len(prompt)
+        assert attribution_of(run).response == ANSWER
+        summary = run.summary
+        assert (summary["start"], summary["end"]) == (len(prompt), len(prompt + ANSWER))
+
+    def test_space_around_the_answer_counts(
+        self, model: LanguageModel, service: AttributionService
+    ) -> None:
+        say(model, [rendered(model)], [f" {ANSWER}\n"])
+        run = attributed(service, answer(f" {ANSWER}\n"))
+        assert start_of(run) == 0
+        assert attribution_of(run).response == f" {ANSWER}\n"
+
+    def test_the_beginning_of_an_answer(
+        self, model: LanguageModel, service: AttributionService
+    ) -> None:
+        say(model, [rendered(model)], [ANSWER])
+        found = attribution_of(attributed(service, answer("In the old town hall.")))
+        assert found.response == "In the old town hall."
+        assert len(found.token_spans) == len(model.encode("In the old town hall."))
+        assert not found.provenance.retokenized
+
+    def test_a_streamed_answer_is_waited_for(
+        self, model: LanguageModel, service: AttributionService
+    ) -> None:
+        streamer = TextIteratorStreamer(model.tokenizer, skip_prompt=True, skip_special_tokens=True)
+        thread = threading.Thread(
+            target=say, args=(model, [rendered(model)], [ANSWER]), kwargs={"streamer": streamer}
+        )
+        thread.start()
+        found = attribution_of(attributed(service, answer("".join(streamer))))
+        thread.join()
+        assert found.response == ANSWER
+        assert not found.provenance.retokenized
+
+    def test_what_was_said_tells_equal_answers_apart(
+        self, model: LanguageModel, service: AttributionService
+    ) -> None:
+        questions = ["Where was it signed?", "What is a museum today?"]
+        prompts = [rendered(model, question=question) for question in questions]
+        for prompt in prompts:
+            say(model, [prompt], [ANSWER])
+        found = attribution_of(attributed(service, answer(prompt_texts=[questions[0]])))
+        assert found.provenance.prompt_tokens == len(model.encode_prompt(prompts[0]))
+        (left,) = service.recorder.generations
+        assert left.prompt_ids == model.encode_prompt(prompts[1])
+
+    def test_a_batch_as_large_as_frameworks_have_them(
+        self, model: LanguageModel, service: AttributionService
+    ) -> None:
+        texts = [f"In {year}." for year in range(1600, 1640)]
+        say(model, [rendered(model)] * len(texts), texts)
+        for text in texts[::13]:
+            assert attribution_of(attributed(service, answer(text))).response == text
+
+    def test_earlier_turns_are_told_by_the_prompt(
+        self, model: LanguageModel, service: AttributionService
+    ) -> None:
+        document, earlier = DOCUMENTS[0], "The town hall burned down later."
+        chat = [
+            {"role": "user", "content": f"{document}\nWhere?"},
+            {"role": "assistant", "content": earlier},
+            *messages(DOCUMENTS[1:2]),
+        ]
+        say(model, [model.decode(model.encode_prompt(chat))], [ANSWER])
+        given = answer(documents=[*DOCUMENTS[:2], earlier], prompt=chat)
+        found = attribution_of(attributed(service, given))
+        say(model, [model.decode(model.encode_prompt(chat))], [ANSWER])
+        expected = service.attributor.attribute(chat, ANSWER, given.documents)
+        assert found.sources == expected.sources
+
+
+class TestForgetting:
+    @pytest.mark.parametrize("shown", [ANSWER, "In the old"])
+    def test_nothing_is_held_of_an_attributed_answer(
+        self, model: LanguageModel, service: AttributionService, shown: str
+    ) -> None:
+        say(model, [rendered(model)], ["By the river."])
+        say(model, [rendered(model)], [ANSWER])
+        attribution_of(attributed(service, answer(shown)))
+        (left,) = service.recorder.generations
+        assert left.response_ids == model.encode("By the river.")
+        assert isinstance(attributed(service, answer(shown)).error, NotRecorded)
+
+    def test_nor_of_one_that_could_not_be_attributed(
+        self, model: LanguageModel, service: AttributionService
+    ) -> None:
+        say(model, [rendered(model)], [ANSWER])
+        assert attributed(service, answer(documents=["Penguins swim."])).error is not None
+        assert service.recorder.generations == ()
+
+    def test_closing_gives_the_model_its_own_generate_back(
+        self, model: LanguageModel, making: Making
+    ) -> None:
+        before = dict(vars(model.model))
+        assert "generate" not in before
+        first, second = making(), making()
+        assert "generate" in vars(model.model)
+        first.close()
+        assert "generate" in vars(model.model)
+        say(model, [rendered(model)], [ANSWER])
+        assert first.recorder.generations == ()
+        assert attribution_of(attributed(second, answer())).response == ANSWER
+        second.close()
+        second.close()
+        assert vars(model.model) == before
+
+
+class TestErrors:
+    @pytest.mark.parametrize(
+        "given",
+        [
+            answer("By the river."),
+            answer(ANSWER + " And more."),
+            answer(prompt_texts=["Who burned it down?"]),
+        ],
+    )
+    def test_an_answer_that_was_never_generated(
+        self, model: LanguageModel, service: AttributionService, given: ObservedAnswer
+    ) -> None:
+        say(model, [rendered(model)], [ANSWER])
+        run = attributed(service, given)
+        assert run.attribution is None
+        assert isinstance(run.error, NotRecorded)
+        assert repr(given.text) in str(run.error)
+        assert "pass the model that answers" in str(run.error)
+
+    @pytest.mark.parametrize("text", ["", " \n"])
+    def test_an_empty_answer(self, service: AttributionService, text: str) -> None:
+        error = attributed(service, answer(text)).error
+        assert isinstance(error, InvalidInput)
+        assert "is empty" in str(error)
+
+    def test_documents_that_are_not_in_the_prompt(
+        self,
+        model: LanguageModel,
+        service: AttributionService,
+        caplog: pytest.LogCaptureFixture,
+    ) -> None:
+        say(model, [rendered(model)], [ANSWER])
+        with caplog.at_level(logging.WARNING, LOGGER):
+            run = attributed(service, answer(documents=["Penguins swim."]))
+        assert run.attribution is None
+        assert isinstance(run.error, DocumentsNotLocated)
+        (record,) = caplog.records
+        assert (record.name, record.levelname) == (LOGGER, "WARNING")
+        assert record.getMessage() == f"no attribution: {run.error}"
+        assert record.exc_info is None
+
+    def test_an_unexpected_error_is_logged_with_where_it_came_from(
+        self,
+        model: LanguageModel,
+        making: Making,
+        caplog: pytest.LogCaptureFixture,
+    ) -> None:
+        class Broken:
+            def run(self, scorer: Any) -> Any:
+                raise ZeroDivisionError("a method of the user's own")
+
+        service = making(method=Broken())
+        say(model, [rendered(model)], [ANSWER])
+        with caplog.at_level(logging.WARNING, LOGGER):
+            run = attributed(service, answer())
+        assert isinstance(run.error, ZeroDivisionError)
+        (record,) = caplog.records
+        assert record.exc_info is not None
+        assert record.exc_info[1] is run.error
+
+    def test_errors_are_raised_if_that_was_asked_for(
+        self, model: LanguageModel, making: Making, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        service = making(raise_error=True)
+        with pytest.raises(NotRecorded, match=r"'In the old town hall\. It is a museum\.' is none"):
+            attributed(service, answer())
+        say(model, [rendered(model)], [ANSWER])
+        with pytest.raises(DocumentsNotLocated):
+            attributed(service, answer(documents=["Penguins swim."]))
+        with pytest.raises(InvalidInput, match="is empty"):
+            attributed(service, answer(""))
+        assert caplog.records == []
+
+    @pytest.mark.parametrize("max_pending", [0, -1])
+    def test_a_queue_that_holds_nothing(self, making: Making, max_pending: int) -> None:
+        with pytest.raises(InvalidInput, match=f"max_pending={max_pending}; use at least 1"):
+            making(max_pending=max_pending)
+
+    def test_unknown_options_are_refused_and_nothing_is_recorded(
+        self, model: LanguageModel
+    ) -> None:
+        with pytest.raises(TypeError, match="colour"):
+            AttributionService(model, colour="red")
+        with pytest.raises(InvalidInput, match="method"):
+            AttributionService(model, method="guess")
+        assert "generate" not in vars(model.model)
+
+
+class TestBackground:
+    def test_the_run_is_pending_at_first(self, model: LanguageModel, making: Making) -> None:
+        told: list[tuple[AttributedRun, threading.Thread]] = []
+        service = making(on_result=lambda run: told.append((run, threading.current_thread())))
+        say(model, [rendered(model)], [ANSWER])
+        pending = attributed(service, answer(), background=True)
+        assert pending.summary == {"status": "pending", "run_id": pending.run_id}
+        run = finished(service, pending)
+        ((seen, thread),) = told
+        assert seen is run
+        assert thread is not threading.current_thread()
+        assert attribution_of(run).response == ANSWER
+        assert service.recorder.generations == ()
+
+    def test_answers_are_attributed_in_order(self, model: LanguageModel, making: Making) -> None:
+        texts = ["In 1648.", "By the river.", "In the museum."]
+        told: list[str] = []
+        service = making(mode="background", on_result=lambda run: told.append(run.text))
+        say(model, [rendered(model)] * 3, texts)
+        for run in [attributed(service, answer(text)) for text in texts]:
+            assert attribution_of(finished(service, run)).response == run.text
+        assert told == texts
+
+    @pytest.mark.parametrize("raise_error", [False, True])
+    def test_errors_are_told(
+        self, making: Making, caplog: pytest.LogCaptureFixture, raise_error: bool
+    ) -> None:
+        """There is nobody to raise them to; they are logged for those who want no errors."""
+        told: list[AttributedRun] = []
+        service = making(mode="background", on_result=told.append, raise_error=raise_error)
+        with caplog.at_level(logging.WARNING, LOGGER):
+            run = finished(service, attributed(service, answer()))
+        assert isinstance(run.error, NotRecorded)
+        assert told == [run]
+        assert len(caplog.records) == (not raise_error)
+
+    @pytest.mark.parametrize("raise_error", [False, True])
+    def test_no_more_wait_than_may(
+        self, model: LanguageModel, making: Making, raise_error: bool
+    ) -> None:
+        opened = threading.Event()
+        told: list[AttributedRun] = []
+
+        def block(run: AttributedRun) -> None:
+            assert isinstance(run.error, QueueFull) or opened.wait(scaled(60))
+            told.append(run)
+
+        service = making(mode="background", max_pending=2, on_result=block, raise_error=raise_error)
+        say(model, [rendered(model)] * 2, [ANSWER, "By the river."])
+        pending = [attributed(service, answer(text)) for text in (ANSWER, "By")]
+        try:
+            if raise_error:
+                with pytest.raises(QueueFull, match="max_pending=2"):
+                    attributed(service, answer("In 1648."))
+            else:
+                assert isinstance(attributed(service, answer("In 1648.")).error, QueueFull)
+        finally:
+            opened.set()
+        assert [finished(service, run) for run in pending] == told[1:]
+        assert [attribution_of(run).response for run in told[1:]] == [ANSWER, "By"]
+        assert ModelQueue.of(model.model).num_pending == 0
+
+    def test_two_services_of_a_model_take_turns(self, model: LanguageModel, making: Making) -> None:
+        reached, opened, overtaken = threading.Event(), threading.Event(), threading.Event()
+
+        def block(_: AttributedRun) -> None:
+            reached.set()
+            assert opened.wait(scaled(60))
+
+        first = making(mode="background", on_result=block)
+        second = making(mode="background", on_result=lambda _: overtaken.set())
+        say(model, [rendered(model)], [ANSWER])
+        pending = [(one, attributed(one, answer())) for one in (first, second)]
+        try:
+            assert reached.wait(scaled(60))
+            assert not overtaken.wait(0.5)
+        finally:
+            opened.set()
+        one, other = [attribution_of(finished(*each)) for each in pending]
+        assert abs(one.matrix - other.matrix).max() < 1e-6
+
+
+class Held(StoppingCriteria):
+    """Holds a generation before its end until it is opened."""
+
+    thread: threading.Thread
+
+    def __init__(self) -> None:
+        self.reached = threading.Event()
+        self.opened = threading.Event()
+
+    def __call__(self, input_ids: torch.Tensor, scores: Any, **_: Any) -> torch.Tensor:
+        self.reached.set()
+        assert self.opened.wait(scaled(60))
+        return torch.zeros(len(input_ids), dtype=torch.bool)
+
+
+class TestWhileTheModelRuns:
+    """Answers that are attributed while another thread generates, which ends when it may."""
+
+    @pytest.fixture(autouse=True)
+    def patient(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Whoever waits for a generation waits until it has ended."""
+        monkeypatch.setattr("attribot_rag.runtime.service._MATCH_TIMEOUT", 3600.0)
+
+    @pytest.fixture
+    def held(self, model: LanguageModel) -> Iterator[Callable[[str], Held]]:
+        all_held: list[Held] = []
+
+        def begin(prompt: str) -> Held:
+            held = Held()
+            options = {"stopping_criteria": StoppingCriteriaList([held])}
+            held.thread = threading.Thread(
+                target=say, args=(model, [prompt], [ANSWER]), kwargs=options
+            )
+            held.thread.start()
+            all_held.append(held)
+            assert held.reached.wait(scaled(60))
+            return held
+
+        yield begin
+        for held in all_held:
+            held.opened.set()
+            held.thread.join()
+
+    @pytest.mark.parametrize("background", [False, True])
+    def test_an_answer_that_the_model_did_not_give_is_told_at_once(
+        self,
+        model: LanguageModel,
+        service: AttributionService,
+        held: Callable[[str], Held],
+        background: bool,
+    ) -> None:
+        other = held(rendered(model, question="Who burned it down?"))
+        run = finished(service, attributed(service, answer(), background=background))
+        assert isinstance(run.error, NotRecorded)
+        assert other.thread.is_alive()
+
+    @pytest.mark.parametrize("background", [False, True])
+    def test_an_answer_that_it_gave_is_attributed_at_once(
+        self,
+        model: LanguageModel,
+        service: AttributionService,
+        held: Callable[[str], Held],
+        background: bool,
+    ) -> None:
+        say(model, [rendered(model)], [ANSWER])
+        other = held(rendered(model, question="Who burned it down?"))
+        run = finished(service, attributed(service, answer(), background=background))
+        assert attribution_of(run).response == ANSWER
+        assert other.thread.is_alive()
+
+    def test_an_answer_that_waits_for_its_generation_holds_up_no_other(
+        self,
+        model: LanguageModel,
+        making: Making,
+        held: Callable[[str], Held],
+    ) -> None:
+        service = making(mode="background")
+        other = "Who burned it down?"
+        gate = held(rendered(model, question=other))
+        streamed = attributed(service, answer(prompt_texts=[other]))
+        say(model, [rendered(model)], ["By the river."])
+        run = finished(service, attributed(service, answer("By the river.")))
+        assert attribution_of(run).response == "By the river."
+        assert service.store.num_pending == 1
+        gate.opened.set()
+        found = attribution_of(finished(service, streamed))
+        assert (found.response, found.provenance.retokenized) == (ANSWER, False)
+
+    def test_recording_lasts_until_the_generation_ended(
+        self,
+        model: LanguageModel,
+        making: Making,
+        held: Callable[[str], Held],
+    ) -> None:
+        service = making(record_always=False)
+        with service.recording():
+            gate = held(rendered(model))
+            streamed = attributed(service, answer(), background=True)
+        assert "generate" in vars(model.model)
+        gate.opened.set()
+        assert attribution_of(finished(service, streamed)).response == ANSWER
+        assert "generate" not in vars(model.model)
+
+
+def test_an_attributor_of_one_s_own_takes_turns_with_the_service(
+    model: LanguageModel, making: Making
+) -> None:
+    scoring, overlaps = threading.Lock(), list[bool]()
+
+    class Watching(LeaveOneOut):
+        def run(self, scorer: Any) -> Any:
+            alone = scoring.acquire(blocking=False)
+            overlaps.append(not alone)
+            try:
+                return super().run(scorer)
+            finally:
+                if alone:
+                    scoring.release()
+
+    service = making(method=Watching(), mode="background")
+    attributor = Attributor(
+        model.model, model.tokenizer, method=Watching(), verdicts=None, progress=False
+    )
+    say(model, [rendered(model)] * 4, [ANSWER] * 4)
+    pending = [attributed(service, answer()) for _ in range(4)]
+
+    def attribute() -> None:
+        for _ in range(2):
+            attributor.attribute(rendered(model), ANSWER, DOCUMENTS)
+
+    threads = [threading.Thread(target=attribute) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for run in pending:
+        attribution_of(finished(service, run))
+    assert overlaps == [False] * 8
+
+
+class TestOutcomes:
+    @pytest.mark.parametrize("options", [{}, {"method": "auto", "verdicts": VerdictOptions()}])
+    def test_an_attribution_is_summarized(
+        self, model: LanguageModel, making: Making, options: dict[str, Any]
+    ) -> None:
+        service = making(**options)
+        say(model, [rendered(model)], [ANSWER])
+        run = attributed(service, answer())
+        assert run.outcome is not None
+        summary = run.outcome.summary()
+        assert summary["status"] == "complete"
+        assert summary["method"].startswith(options.get("method", "leave_one_out"))
+        assert [one.get("verdict") is not None for one in summary["sentences"]] == [
+            bool(options)
+        ] * 2
+        SUMMARIES.validate(summary)
+
+    def test_errors_are_summarized_by_kind_and_message(self) -> None:
+        summary = RunOutcome(error=DocumentsNotLocated("no document is there")).summary()
+        assert summary == {
+            "schema_version": "1.3",
+            "status": "error",
+            "error": {"type": "DocumentsNotLocated", "message": "no document is there"},
+        }
+        SUMMARIES.validate(summary)
+
+    @pytest.mark.parametrize("message", ["x" * 10**6, "条" * 10**6, "🙂" * 10**6, "\x00" * 10**6])
+    def test_long_messages_are_cut(self, message: str) -> None:
+        summary = RunOutcome(error=MemoryError(message)).summary()
+        assert summary["error"]["type"] == "MemoryError"
+        assert summary["error"]["message"] == message[:1000]
+        assert len(json.dumps(summary).encode()) <= MAX_SUMMARY_BYTES
+        SUMMARIES.validate(summary)
+
+
+def test_recording_lasts_as_long_as_somebody_asked_for_it(
+    making: Making, model: LanguageModel
+) -> None:
+    service = making(record_always=False)
+    assert "generate" not in vars(model.model)
+    service.begin_recording()
+    service.begin_recording()
+    service.end_recording()
+    assert "generate" in vars(model.model)
+    service.end_recording()
+    assert "generate" not in vars(model.model)
+    assert service.recorder.generations == ()
