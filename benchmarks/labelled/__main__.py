@@ -15,8 +15,6 @@ import argparse
 from collections import Counter
 from pathlib import Path
 
-from benchmarks.labelled.judging import SentenceOutcome, judge_case
-from benchmarks.labelled.remembering import RememberingAttributor, RowStore
 from tqdm import tqdm
 
 from attribot_rag import load_model
@@ -24,6 +22,7 @@ from benchmarks.labelled.applicability import worths
 from benchmarks.labelled.cases import SPLITS, LabelledCase
 from benchmarks.labelled.kinds import KINDS
 from benchmarks.labelled.labelled_set import CASES_PER_KIND, cases_of
+from benchmarks.labelled.outcome import SentenceOutcome, judge_case
 from benchmarks.labelled.report import (
     confusion_table,
     kinds_table,
@@ -31,6 +30,7 @@ from benchmarks.labelled.report import (
     totals_table,
     wrong_cases,
 )
+from benchmarks.labelled.row_cache import CachingAttributor, RowStore
 
 CACHE = Path.home() / ".cache" / "attribot_rag" / "labelled"
 
@@ -45,7 +45,7 @@ def main() -> None:
     parser.add_argument("--applicability", action="store_true")
     options = parser.parse_args()
     store = RowStore(options.cache)
-    attributor = RememberingAttributor(load_model(), store)
+    attributor = CachingAttributor(load_model(), store)
     cases = [*cases_of(options.split, options.kinds, options.first)]
     if options.applicability:
         _count_applicable(attributor, cases)
@@ -57,7 +57,7 @@ def main() -> None:
     print(f"\nrows read from the cache: {store.known}, scored: {store.new}")
 
 
-def _count_applicable(attributor: RememberingAttributor, cases: list[LabelledCase]) -> None:
+def _count_applicable(attributor: CachingAttributor, cases: list[LabelledCase]) -> None:
     refused = {case.kind: Counter[str]() for case in cases}
     for case in tqdm(cases, unit="case"):
         for one in worths(attributor, case):

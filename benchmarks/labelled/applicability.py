@@ -22,14 +22,13 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from benchmarks.labelled.remembering import RememberingAttributor
-
 from attribot_rag.context import Ablation, TokenizedText, locate_context
 from attribot_rag.context.intervals import Interval
 from attribot_rag.generation import Generation
 from attribot_rag.methods.hierarchical import answer_sentences
 from attribot_rag.scoring import Scorer
 from benchmarks.labelled.cases import BETWEEN, ExpectedVerdict, LabelledCase, LabelledSource
+from benchmarks.labelled.row_cache import CachingAttributor
 
 LEAST = 3.0
 LEAST_OF_SEVERAL = 1.5
@@ -48,7 +47,7 @@ class Worth:
     reason: str | None = None
 
 
-def worths(attributor: RememberingAttributor, case: LabelledCase) -> list[Worth]:
+def worths(attributor: CachingAttributor, case: LabelledCase) -> list[Worth]:
     """The effect of the cause of each answer sentence."""
     scorer = _scorer(attributor, case)
     columns = answer_sentences(scorer)
@@ -60,7 +59,7 @@ def worths(attributor: RememberingAttributor, case: LabelledCase) -> list[Worth]
     ]
 
 
-def _scorer(attributor: RememberingAttributor, case: LabelledCase) -> Scorer:
+def _scorer(attributor: CachingAttributor, case: LabelledCase) -> Scorer:
     """A scorer of the case; its documents are their text in the prompt."""
     language_model = attributor.language_model
     prompt_ids = language_model.encode_prompt(case.prompt)

@@ -7,8 +7,7 @@ import textwrap
 from collections.abc import Callable
 from dataclasses import replace
 
-from benchmarks.labelled.building import grounded, in_documents, make_case
-
+from benchmarks.labelled.case_builder import grounded, in_documents, make_case
 from benchmarks.labelled.cases import ExpectedVerdict, LabelledCase
 from benchmarks.labelled.facts import Fact, Stock
 

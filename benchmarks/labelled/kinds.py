@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from benchmarks.labelled.building import (
+from benchmarks.labelled.case_builder import (
     CONVERSATION,
     FOLLOWS,
     UNSUPPORTED,
@@ -17,9 +17,8 @@ from benchmarks.labelled.building import (
     joined,
     make_case,
 )
-from benchmarks.labelled.changed import lowercased, shortened, stripped
-
 from benchmarks.labelled.cases import ExpectedVerdict, LabelledCase
+from benchmarks.labelled.changed_documents import lowercased, shortened, stripped
 from benchmarks.labelled.facts import Fact, Stock
 from benchmarks.labelled.structured import heading, list_item, table_row
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 
-from benchmarks.labelled.judging import SentenceOutcome
 from scipy.stats import binomtest
+
+from benchmarks.labelled.outcome import SentenceOutcome
 
 _COUNTS: dict[str, Callable[[SentenceOutcome], bool]] = {
     "right": lambda one: one.is_right,

@@ -58,19 +58,19 @@ def _digest(key: object) -> bytes:
     return hashlib.sha256(repr(key).encode()).digest()
 
 
-class RememberingAttributor(Attributor):
+class CachingAttributor(Attributor):
     """The default attributor with a store of scored rows."""
 
     def __init__(self, language_model: LanguageModel, store: RowStore) -> None:
         super().__init__(language_model.model, language_model.tokenizer, progress=False)
-        self._scoring_models = RememberingModels(language_model, store)
+        self._scoring_models = CachingModels(language_model, store)
 
     @property
     def scoring_models(self) -> ScoringModels:
         return self._scoring_models
 
 
-class RememberingModels(ScoringModels):
+class CachingModels(ScoringModels):
     """Scoring models whose implementations look into the store first.
 
     All scorers of an attribution share them, with reduced prompts too.
@@ -85,10 +85,10 @@ class RememberingModels(ScoringModels):
         if self.first(requested, generation) is not Packed:
             return super().select(requested, generation)
         twin = self._twin(Packed.attention)
-        return _Remembered(twin, generation, self.plain_twin, self._store, self._name)
+        return _CachedPacked(twin, generation, self.plain_twin, self._store, self._name)
 
     def masked_refusal(self, kind: type[Implementation]) -> str | None:
-        return super().masked_refusal(Packed if kind is _Remembered else kind)
+        return super().masked_refusal(Packed if kind is _CachedPacked else kind)
 
     def _refresh(self) -> None:
         # Reading all weights takes longer than everything else; here they never change.
@@ -96,7 +96,7 @@ class RememberingModels(ScoringModels):
             super()._refresh()
 
 
-class _Remembered(Packed):
+class _CachedPacked(Packed):
     """Packed, with a prefill only if a row is not in the store.
 
     The key of an exact row is its ids; of a masked row the prompt, and the hidden and recomputed

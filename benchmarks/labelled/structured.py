@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from benchmarks.labelled.building import grounded, make_case
-
+from benchmarks.labelled.case_builder import grounded, make_case
 from benchmarks.labelled.cases import LabelledCase
 from benchmarks.labelled.facts import Fact, Stock
 
