@@ -69,6 +69,7 @@ def _provenance(
         dtype=str(scorer.language_model.dtype).removeprefix("torch."),
         device=str(scorer.language_model.device),
         implementation=scorer.implementation,
+        fallback=scorer.fallback,
         retokenized=generation.retokenized,
         prompt_tokens=len(generation.prompt_ids),
         prefilled_tokens=scorer.usage.prefilled_tokens,

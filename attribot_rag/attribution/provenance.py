@@ -18,6 +18,8 @@ class Provenance:
     device: str
     implementation: str
     """How the model was run: packed, cropped or reference."""
+    fallback: str | None = None
+    """Why a faster implementation was not used, None if the fastest or the requested one was."""
     retokenized: bool
     """True if the ids were made from text and need not be those that the model saw or gave."""
     prompt_tokens: int

@@ -1,4 +1,4 @@
-"""The contract of the scoring implementations."""
+"""The contract of scoring implementations."""
 
 from __future__ import annotations
 
@@ -23,15 +23,18 @@ class Unsupported(Exception):
 
 
 class Implementation(ABC):
-    """Log-likelihoods of one response under rows, by one way of running the model.
+    """Log-likelihoods of a response under rows, by one way of running the model.
 
     `prepare` is called once before the first row. `prefilled_tokens` and `scored_tokens` count
-    the tokens that went through the model.
+    the tokens that went through the model. `attention` is the attention function that the twin
+    needs, None for the model's own; `sees_weights` says that `weights` is available, `packs_rows`
+    that all rows of a call go through the model in one forward pass.
     """
 
     name: ClassVar[str]
     attention: ClassVar[str | None] = None
     sees_weights: ClassVar[bool] = False
+    packs_rows: ClassVar[bool] = False
 
     def __init__(self, twin: PreTrainedModel, generation: Generation) -> None:
         self.twin = twin
@@ -44,12 +47,12 @@ class Implementation(ABC):
 
     @classmethod
     def refusal(cls, model: PreTrainedModel, num_tokens: int) -> str | None:
-        """Why the architecture rules this implementation out for so long a row, if it does."""
+        """Why the architecture rules this implementation out for rows of this length, or None."""
         return None
 
     @classmethod
     def masked_refusal(cls, model: PreTrainedModel) -> str | None:
-        """Why the architecture rules out rows that hide a part of the prompt, if it does."""
+        """Why the architecture rules out rows that hide a part of the prompt, or None."""
         config = model.config.get_text_config(decoder=True)
         layer_types = getattr(config, "layer_types", None)
         windowed = bool(getattr(config, "sliding_window", None)) and not layer_types
@@ -63,7 +66,7 @@ class Implementation(ABC):
         return None
 
     def prepare(self, native: PreTrainedModel) -> None:  # noqa: B027
-        """Make ready what all rows share; `native` is a twin with the model's own attention."""
+        """Prepare what all rows share; `native` is a twin with the model's own attention."""
 
     def num_tokens(self, row: Row) -> int:
         """Tokens of the row that have to go through the model."""
@@ -74,10 +77,11 @@ class Implementation(ABC):
         """Log-probabilities in nats, float32 on the CPU: [num_rows, num_response_tokens]."""
 
     def weights(self, row: Row, reduction: Reduction) -> torch.Tensor:
-        """How strongly the row's tokens attend to each token of the prompt that stays encoded.
+        """Attention weights from the row's tokens to each encoded token of the prompt.
 
-        [num_prompt_tokens], on the CPU, summed over heads and layers: the 'largest' weight that
-        any of them gives it, or the 'total' of all. Only for those that have `sees_weights`.
+        [num_prompt_tokens], on the CPU, summed over heads and layers: the 'largest' weight from
+        any of the row's tokens, or the 'total' over them. Raises Unsupported without
+        `sees_weights`.
         """
         raise Unsupported("it does not see attention weights")
 

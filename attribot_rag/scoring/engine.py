@@ -1,23 +1,31 @@
-"""The implementation of one scorer, made ready when it is first needed."""
+"""Runs rows through a model, in batches and within the budget."""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
+
+import torch
 
 from attribot_rag.generation import Generation
 from attribot_rag.language_model import LanguageModel
-from attribot_rag.scoring.base import Implementation
+from attribot_rag.scoring.base import Implementation, Reduction
 from attribot_rag.scoring.cropped import CachedImplementation
-from attribot_rag.scoring.memory import Batching
+from attribot_rag.scoring.memory import Batching, unless_out_of_memory
+from attribot_rag.scoring.row import Row
 from attribot_rag.scoring.selection import ScoringModels
-from attribot_rag.scoring.session import Session
+from attribot_rag.scoring.session import Session, Usage
 
 
 @dataclass(eq=False)
 class Engine:
-    """Shared by all scorers of one prompt, which is read once, and not if only a proxy scores."""
+    """The implementation of all scorers of one prompt, made ready on first use.
+
+    So the prompt is read once, and not at all if only a proxy scores. Tokens and passes are counted
+    in the session; seconds are not, because a scorer times itself.
+    """
 
     language_model: LanguageModel
     generation: Generation
@@ -28,18 +36,30 @@ class Engine:
 
     @cached_property
     def implementation(self) -> Implementation:
-        """The requested implementation, or the fastest that is right; its prefill is counted.
-
-        Not in the usage's seconds: whoever asks is at work, and times that.
-        """
+        """The requested implementation, or the fastest that is right; its prefill is counted."""
         started = time.perf_counter()
         implementation = self.models.select(self.requested, self.generation)
-        seconds = time.perf_counter() - started
-        self.session.meter.spend(implementation.prefilled_tokens, seconds)
-        self.session.usage_of(
-            self.language_model
-        ).prefilled_tokens += implementation.prefilled_tokens
+        self.session.meter.spend(implementation.prefilled_tokens, time.perf_counter() - started)
+        self.usage.prefilled_tokens += implementation.prefilled_tokens
         return implementation
+
+    @property
+    def kind(self) -> type[Implementation]:
+        """The class that the implementation has or will have; reads no prompt."""
+        if "implementation" in vars(self):
+            return type(self.implementation)
+        return self.models.first(self.requested, self.generation)
+
+    @property
+    def fallback(self) -> str | None:
+        """Why 'auto' does not use the fastest implementation, None if it does."""
+        if self.requested != "auto":
+            return None
+        return self.models.fallback(self.kind, self.generation)
+
+    @property
+    def usage(self) -> Usage:
+        return self.session.usage_of(self.language_model)
 
     @property
     def num_unread(self) -> int:
@@ -49,13 +69,67 @@ class Engine:
             return 0
         return len(self.generation.prompt_ids) - 1
 
+    def log_likelihoods(self, rows: Sequence[Row]) -> torch.Tensor:
+        """Log-probabilities in nats [num_scored_rows, num_response_tokens], float32 on the CPU.
+
+        The first rows, as many as the budget allows. Raises ScoringOutOfMemory if a single row
+        does not fit.
+        """
+        parts = [torch.empty(0, len(self.generation.response_ids))]
+        done = 0
+        meter = self.session.meter
+        if meter.tokens and not meter.allows(self.num_unread):
+            meter.exhausted = True
+            return parts[0]
+        while done < len(rows):
+            self.session.before_batch()
+            batch = self._affordable(self.batching.next_batch(rows[done:]), first=not done)
+            if not batch:
+                break
+            started = time.perf_counter()
+            before = self.implementation.scored_tokens
+            part = unless_out_of_memory(partial(self.implementation.log_likelihoods, batch))
+            if part is None:
+                self.batching.halve(batch)
+                continue
+            parts.append(part)
+            tokens = self.implementation.scored_tokens - before
+            meter.spend(tokens, time.perf_counter() - started)
+            self.usage.scored_tokens += tokens
+            self.usage.forward_passes += 1 if self.implementation.packs_rows else len(batch)
+            self.session.progress.advance(len(batch) if done else len(batch) - 1)
+            done += len(batch)
+        meter.exhausted |= done < len(rows)
+        return torch.cat(parts)
+
+    def weights(self, row: Row, reduction: Reduction) -> torch.Tensor | None:
+        """Attention weights of one row [num_prompt_tokens], see Implementation.weights.
+
+        None beyond the budget, and if they do not fit into memory.
+        """
+        meter = self.session.meter
+        if not meter.allows(self.num_unread + row.num_tokens):
+            return None
+        self.session.before_batch()
+        implementation = self.implementation  # reads the prompt, which is not this row's time
+        started = time.perf_counter()
+        weights = unless_out_of_memory(partial(implementation.weights, row, reduction))
+        if weights is not None:
+            meter.spend(row.num_tokens, time.perf_counter() - started)
+        return weights
+
     @cached_property
     def batching(self) -> Batching:
         return Batching(self.language_model.model, self.implementation, self.token_budget)
 
-    @property
-    def kind(self) -> type[Implementation]:
-        """What the implementation is or will be; reads no prompt."""
-        if "implementation" in vars(self):
-            return type(self.implementation)
-        return self.models.first(self.requested, self.generation)
+    def _affordable(self, batch: Sequence[Row], *, first: bool) -> Sequence[Row]:
+        """As many of these rows as the budget allows.
+
+        The full prompt alone is no use, except as the first row that is scored at all.
+        """
+        least = 2 if first else 1
+        for count in range(len(batch), 0, -1):
+            tokens = sum(map(self.implementation.num_tokens, batch[:count]))
+            if count >= min(least, len(batch)) and self.session.meter.allows(tokens):
+                return batch[:count]
+        return batch[:1] if first and not self.usage.scored_tokens else ()

@@ -26,6 +26,7 @@ class Packed(CachedImplementation):
     name: ClassVar[str] = "packed"
     attention: ClassVar[str | None] = PACKED_ATTENTION
     sees_weights: ClassVar[bool] = True
+    packs_rows: ClassVar[bool] = True
 
     @classmethod
     def refusal(cls, model: PreTrainedModel, num_tokens: int) -> str | None:

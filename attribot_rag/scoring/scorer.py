@@ -6,7 +6,7 @@ import copy
 import time
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Literal, get_args
 
 import numpy as np
@@ -22,7 +22,6 @@ from attribot_rag.scoring.base import Implementation, Reduction
 from attribot_rag.scoring.engine import Engine
 from attribot_rag.scoring.gradient import embedding_gradients
 from attribot_rag.scoring.log_likelihoods import LogLikelihoods, Matrix
-from attribot_rag.scoring.memory import unless_out_of_memory
 from attribot_rag.scoring.options import ScoringOptions
 from attribot_rag.scoring.reference import Reference
 from attribot_rag.scoring.row import Row
@@ -34,11 +33,11 @@ Reencoded = Literal["response", "question", "document", "rest"]
 
 @dataclass(eq=False)
 class Scorer:
-    """Scores one response under any ablations of its context.
+    """Scores a response under any ablations of its context.
 
-    `units` are what a method is to score: sets of source ids that are ablated together, each
-    source alone by default. A scorer is never changed; `narrowed`, `rebased` and `without` make
-    others. `prompt_input` is what a proxy needs to read the same text.
+    `units` are the sets of source ids that a method scores, each ablated together; by default each
+    source alone. A scorer is never changed: `narrowed`, `rebased`, `without` and `answering` return
+    other scorers with the same session. `prompt_input` lets a proxy encode the same prompt.
     """
 
     language_model: LanguageModel
@@ -67,12 +66,14 @@ class Scorer:
         return self._engine.kind.name
 
     @property
-    def _implementation(self) -> Implementation:
-        return self._engine.implementation
+    def fallback(self) -> str | None:
+        """Why 'auto' does not use the fastest implementation for this model, None if it does."""
+        return self._engine.fallback
 
     @property
     def usage(self) -> Usage:
-        return self.session.usage_of(self.language_model)
+        """What this scorer's model has done in the session."""
+        return self._engine.usage
 
     @cached_property
     def response(self) -> TokenizedText:
@@ -93,16 +94,16 @@ class Scorer:
         return other
 
     def rebased(self, kept: Collection[int]) -> Scorer | None:
-        """A scorer whose prompt holds no other sources than these, with a baseline of its own.
+        """A scorer whose prompt holds only these sources, with a baseline of its own.
 
-        Its prompt is prefilled once, unless it is the same; None if the budget does not allow
-        that. Units lose the sources that are gone.
+        A reduced prompt is prefilled again; None if the budget does not allow that. Units lose
+        the sources that the prompt lacks.
         """
         gone = Ablation(frozenset(self.context.present) - frozenset(kept))
         return self.without(gone) if gone.source_ids else self
 
     def without(self, removed: Ablation) -> Scorer | None:
-        """A scorer of the same response after the prompt without all this, or None as above."""
+        """A scorer of the same response after the reduced prompt; None beyond the budget."""
         context = reduced(self.context, removed, self.language_model)
         if not self.session.meter.allows(len(context.prompt.ids)):
             self.session.meter.exhausted = True
@@ -120,9 +121,14 @@ class Scorer:
             units=tuple(filter(None, units)),
         )
 
-    def answering(self, response_ids: Sequence[int], *, said: Sequence[int] = ()) -> Scorer | None:
-        """A scorer of another response to this prompt, after the tokens `said`, or None."""
-        prompt_ids = (*self.generation.prompt_ids, *said)
+    def answering(
+        self, response_ids: Sequence[int], *, preceding: Sequence[int] = ()
+    ) -> Scorer | None:
+        """A scorer of another response, after the prompt and `preceding` tokens of an answer.
+
+        None beyond the budget.
+        """
+        prompt_ids = (*self.generation.prompt_ids, *preceding)
         if not self.session.meter.allows(len(prompt_ids)):
             self.session.meter.exhausted = True
             return None
@@ -139,11 +145,12 @@ class Scorer:
         """Log-likelihoods with nothing removed and under each ablation, as far as the budget goes.
 
         Without `recompute` the ablated text is removed and everything after it is encoded again:
-        exact. With it, everything stays encoded, and what is recomputed cannot see the ablated
-        tokens any more: 'response' alone, with the 'question' all that follows the documents, with
-        'document' also what follows the ablated sources in their documents, with 'rest' all that
-        follows the first of the ablated tokens. So with 'rest' nothing that is left has read them:
-        it differs from the exact score in positions alone.
+        exact. With `recompute` the prompt stays encoded, and only these tokens are encoded again,
+        without attending to the ablated tokens: the 'response'; for 'question' also all tokens
+        after the documents; for 'document' also the tokens after the ablated sources within their
+        documents; for 'rest' all tokens after the first ablated token. With 'rest' no remaining
+        token has attended to the ablated tokens, so it differs from the exact score only in the
+        positions of tokens.
 
         Raises UnsupportedModel if the architecture does not allow masking, ScoringOutOfMemory if a
         single ablation does not fit, ScoringFailed for a log-likelihood that is not finite.
@@ -156,7 +163,7 @@ class Scorer:
         started = time.perf_counter()
         rows, in_step = self._rows(ablations, recompute)
         self.session.progress.expect(len(ablations))
-        scored = self._score_rows(rows).double().numpy()
+        scored = self._engine.log_likelihoods(rows).double().numpy()
         self._check_finite(scored, ablations)
         if self.options.self_check and recompute is None:
             self._check_against_reference(rows[: len(scored)], scored)
@@ -171,38 +178,32 @@ class Scorer:
         return self._engine.kind.sees_weights and self.masked_refusal is None
 
     def attention(self, reduction: Reduction = "largest") -> list[float] | None:
-        """How strongly what follows the documents attends to each unit, over all layers, or None.
+        """Attention weights on each unit, summed over its tokens and all layers, or None.
 
-        For each of a unit's tokens, 'largest': the largest weight that a token of the question or
-        the response gives it, summed over heads, which finds candidates in one row; 'total': all
-        weights that the response's tokens give it, averaged over heads. None where weights are not
-        seen, beyond the budget, and where they do not fit into memory.
+        For each token of a unit, 'largest' takes the largest weight from a token of the question
+        or the response, summed over heads; 'total' takes all weights from the response's tokens,
+        averaged over heads. It takes a single row. None if the implementation does not expose
+        weights, beyond the budget, and if they do not fit into memory.
         """
         if not self.sees_attention:
             return None
-        begun = time.perf_counter()
-        meter = self.session.meter
-        row = self._masked_row(Ablation(), "question" if reduction == "largest" else "response")
-        if not meter.allows(self._engine.num_unread + row.num_tokens):
-            return None
-        self.session.before_batch()
-        implementation = self._implementation  # which reads the prompt, if it has to
         started = time.perf_counter()
-        weights = unless_out_of_memory(partial(implementation.weights, row, reduction))
+        row = self._masked_row(Ablation(), "question" if reduction == "largest" else "response")
+        weights = self._engine.weights(row, reduction)
         if weights is None:
             return None
-        meter.spend(row.num_tokens, time.perf_counter() - started)
-        self._count(row.num_tokens, time.perf_counter() - begun)
+        self._count(row.num_tokens, time.perf_counter() - started)
         if reduction == "total":
             config = self.language_model.model.config.get_text_config(decoder=True)
             weights = weights / config.num_attention_heads
         return [float(weights[tokens].sum()) for tokens in self._unit_tokens]
 
     def gradient_norms(self) -> list[float] | None:
-        """The norm of the gradient of the response's log-likelihood by each unit's embeddings.
+        """Norms of the gradients of the response's log-likelihood by each unit's embeddings.
 
-        One pass through the whole prompt and back, without a cache; Frobenius norm over a unit's
-        tokens. None beyond the budget. Raises UnsupportedModel for an encoder-decoder.
+        The Frobenius norm over a unit's tokens, from a forward and a backward pass over the whole
+        prompt without a cache. None beyond the budget. Raises UnsupportedModel for an
+        encoder-decoder.
         """
         generation = self.generation
         num_tokens = len(generation.prompt_ids) + len(generation.response_ids) - 1
@@ -224,7 +225,7 @@ class Scorer:
         return [self.context.hidden_tokens(Ablation.of(*unit)) for unit in self.units]
 
     def _count(self, tokens: int, seconds: float) -> None:
-        """One forward pass that scored no rows."""
+        """Count a forward pass that scored no rows."""
         self.usage.scored_tokens += tokens
         self.usage.forward_passes += 1
         self.usage.seconds += seconds
@@ -234,10 +235,11 @@ class Scorer:
     ) -> tuple[list[Row], tuple[bool, ...]]:
         """The row of the full prompt and those of the ablations, and which are exact."""
         if recompute is not None:
-            masked = [self._masked_row(one, recompute) for one in (Ablation(), *ablations)]
-            return masked, (False,) * len(ablations)
+            full = self._masked_row(Ablation(), recompute)
+            masked = [self._masked_row(ablation, recompute) for ablation in ablations]
+            return [full, *masked], (False,) * len(ablations)
         generation = self.generation
-        prompts = [self.context.ablate(one, self.language_model) for one in ablations]
+        prompts = [self.context.ablate(ablation, self.language_model) for ablation in ablations]
         rows = [Row.exact(generation.prompt_ids, len(generation.prompt_ids), generation)]
         rows += [Row.exact(prompt.ids, prompt.num_shared, generation) for prompt in prompts]
         return rows, tuple(prompt.in_step for prompt in prompts)
@@ -257,47 +259,6 @@ class Scorer:
             recomputed += range(self.context.end, len(self.generation.prompt_ids))
         return Row.masked(self.generation, hidden, recomputed)
 
-    def _score_rows(self, rows: Sequence[Row]) -> torch.Tensor:
-        parts: list[torch.Tensor] = []
-        done = 0
-        meter = self.session.meter
-        if meter.tokens and not meter.allows(self._engine.num_unread):
-            meter.exhausted = True
-            return torch.empty(0, len(self.generation.response_ids))
-        while done < len(rows):
-            self.session.before_batch()
-            batch = self._affordable(self._engine.batching.next_batch(rows[done:]), first=not done)
-            if not batch:
-                break
-            started = time.perf_counter()
-            before = self._implementation.scored_tokens
-            part = unless_out_of_memory(partial(self._implementation.log_likelihoods, batch))
-            if part is None:
-                self._engine.batching.halve(batch)
-                continue
-            parts.append(part)
-            tokens = self._implementation.scored_tokens - before
-            meter.spend(tokens, time.perf_counter() - started)
-            self.usage.scored_tokens += tokens
-            self.usage.forward_passes += 1 if self.implementation == "packed" else len(batch)
-            self.session.progress.advance(len(batch) if done else len(batch) - 1)
-            done += len(batch)
-        meter.exhausted |= done < len(rows)
-        return torch.cat(parts) if parts else torch.empty(0, len(self.generation.response_ids))
-
-    def _affordable(self, batch: Sequence[Row], *, first: bool) -> Sequence[Row]:
-        """As many of these rows as the budget allows.
-
-        The full prompt alone is no use, except as the first that is scored at all.
-        """
-        meter = self.session.meter
-        least = 2 if first else 1
-        for count in range(len(batch), 0, -1):
-            tokens = sum(map(self._implementation.num_tokens, batch[:count]))
-            if count >= min(least, len(batch)) and meter.allows(tokens):
-                return batch[:count]
-        return batch[:1] if first and not self.usage.scored_tokens else ()
-
     def _check_finite(self, scored: Matrix, ablations: Sequence[Ablation]) -> None:
         bad = np.argwhere(~np.isfinite(scored))
         if len(bad):
@@ -311,7 +272,7 @@ class Scorer:
             )
 
     def _check_against_reference(self, rows: Sequence[Row], scored: Matrix) -> None:
-        """Compare the ablation that moved the response most."""
+        """Compare the ablation that changes the log-likelihoods most."""
         changes = np.abs(scored - scored[0]).sum(axis=1)
         index = int(changes.argmax())
         reference: Implementation = self.models.make(Reference, self.generation)

@@ -1,7 +1,8 @@
-"""Which implementation a model gets: the fastest that is right for it."""
+"""Selection of the implementation for a model: the fastest that is right for it."""
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Iterator, Sequence
 
@@ -19,21 +20,25 @@ from attribot_rag.scoring.row import Row
 from attribot_rag.scoring.twin import make_twin, weights_fingerprint
 
 IMPLEMENTATIONS: tuple[type[Implementation], ...] = (Packed, Cropped, Reference)
+"""From the fastest to the slowest."""
+
+logger = logging.getLogger(__name__)
 
 _PROBE_PROMPT_TOKENS = 24
 _PROBE_RESPONSE_TOKENS = 4
 
 
 def tolerance(dtype: torch.dtype) -> float:
-    """Nats per response token by which two implementations may differ for rounding alone."""
+    """Nats per response token by which implementations may differ because of rounding."""
     return 1e-3 if dtype in (torch.float32, torch.float64) else 0.25
 
 
 class ScoringModels:
-    """The twins of one model, and which implementations it was seen to allow.
+    """The twins of a model, and the implementations that are right for it.
 
-    An implementation is allowed if the configuration does not rule it out and a small probe gives
-    the numbers of `Reference`. Thread-safe; made anew when the model's weights were moved.
+    An implementation is right if the configuration does not rule it out and a small probe gives
+    the numbers of `Reference`; a probe that fails is logged once. Thread-safe; twins and probes
+    are renewed when the model's weights are replaced.
     """
 
     def __init__(self, model: PreTrainedModel) -> None:
@@ -42,6 +47,7 @@ class ScoringModels:
         self._weights_fingerprint = 0
         self._twins: dict[str | None, PreTrainedModel] = {}
         self._probed: dict[tuple[type[Implementation], bool], str | None] = {}
+        self._logged: set[type[Implementation]] = set()
 
     @property
     def plain_twin(self) -> PreTrainedModel:
@@ -49,14 +55,14 @@ class ScoringModels:
         return self._twin(None)
 
     def make(self, kind: type[Implementation], generation: Generation) -> Implementation:
-        """The implementation for one generation, prepared; raises Unsupported if it cannot be."""
+        """The prepared implementation for a generation; raises Unsupported if it is not right."""
         implementation = kind(self._twin(kind.attention), generation)
         with torch.inference_mode():
             implementation.prepare(self._twin(None))
         return implementation
 
     def select(self, requested: str, generation: Generation) -> Implementation:
-        """The requested implementation, or with 'auto' the first that is right for the model.
+        """The requested implementation, or for 'auto' the fastest that is right for the model.
 
         Raises InvalidInput for an unknown name, UnsupportedModel if the requested one is refused.
         """
@@ -67,16 +73,27 @@ class ScoringModels:
                 self._refuse(kind, requested, str(error))
         raise AssertionError("Reference refuses nothing")
 
+    def fallback(self, used: type[Implementation], generation: Generation) -> str | None:
+        """Why the fastest implementation is not right here, None if it is the one `used`."""
+        num_tokens = len(generation.prompt_ids) + len(generation.response_ids)
+        for kind in IMPLEMENTATIONS:
+            if issubclass(used, kind):
+                return None
+            reason = self.refusal(kind, num_tokens)
+            if reason is not None:
+                return f"{kind.name}: {reason}"
+        return None
+
     def make_ready(self, requested: str, generation: Generation) -> None:
-        """Make the twin and run the probes, if this was not done before; reads no prompt."""
+        """Make the twin and run the probes, unless they are ready; reads no prompt."""
         self.masked_refusal(self.first(requested, generation))
 
     def first(self, requested: str, generation: Generation) -> type[Implementation]:
-        """The one that `select` tries first; reads no prompt."""
+        """The implementation that `select` tries first; reads no prompt."""
         return next(self._right(requested, generation))
 
     def _right(self, requested: str, generation: Generation) -> Iterator[type[Implementation]]:
-        """Those of the requested implementations that are not refused."""
+        """The requested implementations that are not refused, fastest first."""
         names = [kind.name for kind in IMPLEMENTATIONS]
         if requested not in ("auto", *names):
             raise InvalidInput(
@@ -124,11 +141,22 @@ class ScoringModels:
         except (RuntimeError, ValueError, TypeError, IndexError, AttributeError) as error:
             if is_out_of_memory(error):
                 raise
-            what = "it takes no mask of four dimensions" if masked else "a probe of it failed"
-            return f"{what} ({type(error).__name__})"
+            if masked:
+                return f"it takes no mask of four dimensions ({type(error).__name__})"
+            self._log(kind, error)
+            return f"a probe of it failed ({type(error).__name__})"
         if difference <= tolerance(self._model.dtype):
             return None
-        return f"a probe of it differs from the reference by {difference:.2g} nats"
+        reason = f"a probe of it differs from the reference by {difference:.2g} nats"
+        if not masked:
+            self._log(kind, reason)
+        return reason
+
+    def _log(self, kind: type[Implementation], reason: object) -> None:
+        if kind not in self._logged:
+            self._logged.add(kind)
+            name = self._model.name_or_path or type(self._model).__name__
+            logger.warning("%s is not used for the model %s: %s", kind.name, name, reason)
 
     def _probe_exact(self, kind: type[Implementation]) -> float:
         prompt, response = _probe_ids(self._model)
@@ -142,10 +170,10 @@ class ScoringModels:
         return float((self._score(kind, generation, rows) - truth).abs().max())
 
     def _probe_masked(self, kind: type[Implementation]) -> float:
-        """Hiding nothing is the full prompt; hiding something, what the reference makes of it.
+        """Rows that hide nothing must equal the full prompt, other rows the reference.
 
-        Where recomputed tokens do not stand in a row, an architecture that goes by their place in
-        the input and not by their position is noticed.
+        Recomputed tokens with gaps between them reveal an architecture that uses their place in
+        the input instead of their position.
         """
         prompt, response = _probe_ids(self._model)
         generation = Generation(prompt, response)
@@ -171,7 +199,7 @@ class ScoringModels:
 
     @property
     def _with_masks(self) -> str | None:
-        """The attention of a twin that takes any mask, unless the model's own does."""
+        """An attention function that takes any mask; None if the model's own does."""
         own = getattr(self._model.config, "_attn_implementation", None)
         return None if own in ("eager", "sdpa", None) else "sdpa"
 

@@ -93,7 +93,7 @@ class Origins:
         said = chain.from_iterable(self._span(i) for i in earlier)
         own = self._span(index)
         scorer = self._bare.answering(
-            [response_ids[i] for i in own], said=[response_ids[i] for i in said]
+            [response_ids[i] for i in own], preceding=[response_ids[i] for i in said]
         )
         read = self._read(scorer)
         return None if read is None else self._sum(read, [i - own.start for i in tokens])

@@ -256,9 +256,10 @@ def test_progress_never_exceeds_what_was_expected(name: str) -> None:
 
 def test_a_cache_costs_nothing() -> None:
     one = limited(None)
-    assert isinstance(one._implementation, CachedImplementation)
+    implementation = one._engine.implementation
+    assert isinstance(implementation, CachedImplementation)
     generation = Generation(
-        one.generation.prompt_ids, one.generation.response_ids, one._implementation.prompt_cache
+        one.generation.prompt_ids, one.generation.response_ids, implementation.prompt_cache
     )
     cached = Scorer(
         language_model=one.language_model,

@@ -1,5 +1,6 @@
 """An implementation is used only where it is right, and a refusal says why."""
 
+import logging
 import sys
 import threading
 from typing import Any
@@ -7,13 +8,16 @@ from typing import Any
 import pytest
 import torch
 from support.architectures import ARCHITECTURES
-from support.tiny_models import byte_level
+from support.tiny_models import byte_level, byte_tokenizer
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedModel
 from transformers.models.llama.modeling_llama import LlamaAttention
 
+from attribot_rag import Attributor
+from attribot_rag.attribution import Provenance
 from attribot_rag.errors import UnsupportedModel
 from attribot_rag.generation import Generation
 from attribot_rag.recording import GenerationRecorder
+from attribot_rag.scoring import ScoringOptions
 from attribot_rag.scoring.cropped import Cropped
 from attribot_rag.scoring.packed import Packed
 from attribot_rag.scoring.reference import Reference
@@ -98,6 +102,55 @@ def test_a_probe_notices_what_the_configuration_does_not_tell() -> None:
     models = ScoringModels(model)
     assert "probe" in str(models.refusal(Packed, 30))
     assert models.select("auto", GENERATION).name == "reference"
+    assert "differs from the reference" in str(models.fallback(Reference, GENERATION))
+
+
+class BrokenAttention(LlamaAttention):
+    """A kernel that fails on this machine, in the packed implementation alone."""
+
+    def forward(self, hidden_states: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
+        if self.config._attn_implementation == Packed.attention:
+            raise RuntimeError("no kernel image is available for execution on the device")
+        return super().forward(hidden_states, *args, **kwargs)
+
+
+def with_broken_kernel() -> PreTrainedModel:
+    model = build("llama")
+    for module in model.modules():
+        if type(module) is LlamaAttention:
+            module.__class__ = BrokenAttention
+    return model
+
+
+def test_a_broken_kernel_is_logged_once_for_a_model(caplog: pytest.LogCaptureFixture) -> None:
+    models = ScoringModels(with_broken_kernel())
+    with caplog.at_level(logging.WARNING, logger="attribot_rag"):
+        for _ in range(3):
+            assert models.select("auto", GENERATION).name == "cropped"
+        with torch.no_grad():
+            models._model.lm_head.weight = torch.nn.Parameter(models._model.lm_head.weight * 2)  # type: ignore[operator, union-attr]
+        assert models.select("auto", GENERATION).name == "cropped"
+    (record,) = caplog.records
+    assert record.getMessage() == (
+        "packed is not used for the model LlamaForCausalLM: no kernel image is available for "
+        "execution on the device"
+    )
+    assert models.fallback(Cropped, GENERATION) == "packed: a probe of it failed (RuntimeError)"
+
+
+def test_the_provenance_says_why_a_slower_implementation_was_used() -> None:
+    def provenance(model: PreTrainedModel, implementation: str) -> Provenance:
+        options = ScoringOptions(implementation=implementation)
+        attributor = Attributor(model, byte_tokenizer(), scoring=options, progress=False)
+        text = "The treaty was signed."
+        return attributor.attribute(f"{text} Who?", "They.", documents=[text]).provenance
+
+    broken = provenance(with_broken_kernel(), "auto")
+    assert broken.implementation == "cropped"
+    assert broken.fallback == "packed: a probe of it failed (RuntimeError)"
+    for implementation in ("auto", "packed", "cropped"):
+        assert provenance(build("llama"), implementation).fallback is None
+    assert "AttentionInterface" in str(provenance(build("bloom"), "auto").fallback)
 
 
 class OwnAttention(LlamaAttention):

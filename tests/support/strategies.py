@@ -114,6 +114,7 @@ def attributions(draw: st.DrawFn) -> Attribution:
             dtype=draw(TEXT),
             device=draw(TEXT),
             implementation=draw(TEXT),
+            fallback=draw(st.none() | TEXT),
             retokenized=draw(st.booleans()),
             prompt_tokens=draw(count),
             prefilled_tokens=draw(count),
