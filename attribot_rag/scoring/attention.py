@@ -14,13 +14,24 @@ from transformers import AttentionInterface
 from attribot_rag.context.intervals import Interval
 from attribot_rag.generation import PromptCache
 from attribot_rag.scoring.base import Reduction, Unsupported
+from attribot_rag.scoring.kernels import Kernel, Keys, merge
 from attribot_rag.scoring.row import Row
+from attribot_rag.scoring.visibility import VISIBILITY, Visibility
 
-PACKED_ATTENTION = "attribot_packed"
+PACKED_ATTENTION = VISIBILITY
 
 _HARMLESS = frozenset(
-    {"position_ids", "use_cache", "return_dict", "cache_position", "position_embeddings"}
+    # The window is in the layer's mask, too, which is what counts here.
+    {
+        "position_ids",
+        "use_cache",
+        "return_dict",
+        "cache_position",
+        "position_embeddings",
+        "sliding_window",
+    }
 )
+_MASKED_QUERIES = 512  # at a time, where the mask is more than causal
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,37 +47,45 @@ class KeyWeights:
 
     def add(
         self,
-        segment: Interval,
         query: torch.Tensor,
         key: torch.Tensor,
+        keys: Keys,
         log_sum: torch.Tensor,
-        scaling: float | None,
+        kernel: Kernel,
     ) -> None:
         """Of one layer; `log_sum` [1, heads, tokens] is over all keys that the queries see."""
-        scale = query.shape[-1] ** -0.5 if scaling is None else scaling
-        grouped = query.reshape(key.shape[1], -1, query.shape[-1])
-        scores = (grouped @ key[0].transpose(-1, -2)).float() * scale
-        scores = scores.view(query.shape[1], query.shape[2], -1)
-        weights = (scores - log_sum[0, :, :, None]).exp()
+        weights = kernel.weights(query, key, keys, log_sum)
         reduced = weights.amax(1) if self.reduction == "largest" else weights.sum(1)
-        self.values[slice(*segment)] += reduced.sum(0).to(self.values.device)
+        self.values[slice(*keys.interval)] += reduced.sum(0).to(self.values.device)
+
+
+@dataclass(frozen=True, eq=False)
+class View:
+    """Tokens of the sequence and the keys that they see: of their own row, and of the cache."""
+
+    queries: Interval
+    own: tuple[Keys, ...]
+    cached: tuple[Keys, ...]
 
 
 @dataclass(frozen=True, eq=False)
 class PackedLayout:
     """Rows in one sequence, block by block.
 
-    Block i has the tokens `spans[i]`, whose row begins at the token `starts[i]`, and sees
-    `segments[i]` of the cache. `layers_seen` collects the layers that attended, so that a layer
-    of another kind is noticed. `weights`, if there are any, collect what the rows attend to.
+    TokenBlock i has the tokens `spans[i]`, whose row begins at the token `starts[i]`, and sees
+    `segments[i]` of the cache. `positions` [tokens] are those of all tokens. `layers_seen`
+    collects the layers that attended, so that a layer of another kind is noticed. `weights`, if
+    there are any, collect what the rows attend to.
     """
 
     cache: PromptCache
+    positions: torch.Tensor
     spans: tuple[Interval, ...]
     starts: tuple[int, ...]
     segments: tuple[tuple[Interval, ...], ...]
     layers_seen: set[int] = field(default_factory=set)
     weights: KeyWeights | None = None
+    _views: dict[int, tuple[View, ...]] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -80,7 +99,42 @@ class PackedLayout:
                 starts.append(start)
                 end += len(block.token_ids)
         segments = tuple(block.segments for row in rows for block in row.blocks)
-        return cls(cache, tuple(spans), tuple(starts), segments, weights=weights)
+        positions = torch.tensor([position for row in rows for position in row.positions])
+        return cls(cache, positions, tuple(spans), tuple(starts), segments, weights=weights)
+
+    def views(self, visibility: Visibility) -> tuple[View, ...]:
+        """What each token sees in the layers with this mask."""
+        known = self._views.get(id(visibility))
+        if known is None:
+            view = self._causal_views if visibility.is_causal else self._masked_views
+            known = self._views[id(visibility)] = tuple(view(visibility))
+        return known
+
+    def _causal_views(self, _: Visibility) -> Iterator[View]:
+        for span, row_start, segments in zip(self.spans, self.starts, self.segments, strict=True):
+            own: tuple[Keys, ...] = (Keys(span, causal=True),)
+            if row_start < span[0]:
+                own = (*own, Keys((row_start, span[0])))
+            yield View(span, own, tuple(map(Keys, segments)))
+
+    def _masked_views(self, visibility: Visibility) -> Iterator[View]:
+        for (start, end), row_start, segments in zip(
+            self.spans, self.starts, self.segments, strict=True
+        ):
+            for first in range(start, end, _MASKED_QUERIES):
+                last = min(first + _MASKED_QUERIES, end)
+                queries = self.positions[first:last]
+                visible = visibility.visible(queries, self.positions[row_start:last])
+                visible = visible.tril(first - row_start)
+                own = Keys.visible(visible, row_start)
+                assert own is not None, "every token sees itself"
+                cached = (
+                    Keys.visible(visibility.visible(queries, torch.arange(*segment)), segment[0])
+                    for segment in segments
+                )
+                yield View(
+                    (first, last), (own,), tuple(keys for keys in cached if keys is not None)
+                )
 
 
 _layout: ContextVar[PackedLayout] = ContextVar("attribot_packed_layout")
@@ -101,123 +155,75 @@ def packed_attention(
     query: torch.Tensor,
     key: torch.Tensor,
     value: torch.Tensor,
-    attention_mask: torch.Tensor | None,
+    attention_mask: Visibility | None,
     scaling: float | None = None,
     dropout: float = 0.0,
+    softcap: float | None = None,
+    s_aux: torch.Tensor | None = None,
     **keywords: Any,
 ) -> tuple[torch.Tensor, None]:
     """An attention function for transformers' AttentionInterface.
 
-    query [1, num_heads, tokens, head_dim]; key and value the same with num_key_value_heads;
-    returns [1, tokens, num_heads, head_dim]. Each row attends causally to its own tokens and
-    fully to its segments of the cache, whose tensors are never copied; the parts are merged by
-    their log-sum-exp. Raises Unsupported for a keyword that would change attention.
+    query [1, num_heads, tokens, head_dim]; key and value the same with num_key_value_heads, the
+    values perhaps of another width; returns [1, tokens, num_heads, value_dim]. Each row attends
+    to its own tokens and to its segments of the cache, as far as the layer's own mask lets it. The
+    cache is never copied; the parts are merged by their log-sum-exp, which attention sinks (`s_aux`
+    [num_heads]) enter last. Raises Unsupported for a keyword that would change attention.
     """
     for name, keyword in keywords.items():
         harmless = name in _HARMLESS or (name == "is_causal" and keyword is True)
         if not harmless and keyword is not None and keyword is not False:
             raise Unsupported(f"its attention takes {name}={keyword!r}")
-    if attention_mask is not None or dropout:
+    if not isinstance(attention_mask, Visibility) or dropout:
         raise Unsupported("its attention takes a mask of its own or drops out")
-    if key.shape[-1] != value.shape[-1]:
-        raise Unsupported("its keys and values differ in width")
     layout = _layout.get()
     layer_index: int = module.layer_idx  # type: ignore[assignment]
     layout.layers_seen.add(layer_index)
-    cached = layout.cache[layer_index] if layout.cache else None
-
-    num_groups = query.shape[1] // key.shape[1]
+    kernel = Kernel(query.shape[-1] ** -0.5 if scaling is None else scaling, softcap)
+    cached = _cached(layout.cache, module, layer_index) if layout.cache else None
     output = query.new_empty(1, query.shape[2], query.shape[1], value.shape[-1])
-    for (start, end), row_start, segments in zip(
-        layout.spans, layout.starts, layout.segments, strict=True
-    ):
-        queries = query[:, :, start:end]
-        own_key, own_value = (
-            tensor[:, :, start:end].repeat_interleave(num_groups, dim=1) for tensor in (key, value)
-        )
-        part, log_sum = attend(queries, own_key, own_value, causal=True, scaling=scaling)
-        seen = [(key, value, (row_start, start))] if row_start < start else []
-        if segments:
+    for view in layout.views(attention_mask):
+        queries = query[:, :, slice(*view.queries)]
+        parts = [kernel.attend(queries, key, value, keys) for keys in view.own]
+        if view.cached:
             assert cached is not None
-            seen += [(cached.keys, cached.values, segment) for segment in segments]
-        for keys, values, (first, last) in seen:
-            other = _attend_grouped(
-                queries, keys[:, :, first:last], values[:, :, first:last], scaling
-            )
+            parts += [kernel.attend(queries, *cached, keys) for keys in view.cached]
+        part, log_sum = parts[0]
+        for other in parts[1:]:
             part, log_sum = merge(part, log_sum, *other)
-        output[:, start:end] = part.transpose(1, 2)
+        if s_aux is not None:
+            total = torch.logaddexp(log_sum, s_aux.to(log_sum)[None, :, None])
+            part, log_sum = part * (log_sum - total).exp()[..., None].to(part), total
+        output[:, slice(*view.queries)] = part.transpose(1, 2)
         if layout.weights is not None and cached is not None:
-            for first, last in segments:
-                keys = cached.keys[:, :, first:last]
-                layout.weights.add((first, last), queries, keys, log_sum, scaling)
+            for keys in view.cached:
+                layout.weights.add(queries, cached[0], keys, log_sum, kernel)
     return output, None
 
 
-def _attend_grouped(
-    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, scaling: float | None
+def _cached(
+    cache: PromptCache, module: torch.nn.Module, layer_index: int
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Unmasked attention in which heads that share a key-value head share one matrix product."""
-    shape = query.shape
-    grouped = query.reshape(1, key.shape[1], -1, shape[-1])
-    part, log_sum = attend(grouped, key, value, causal=False, scaling=scaling)
-    return part.reshape(shape), log_sum.reshape(shape[:3])
+    """The cached keys and values that a layer attends to, as it attends to them.
 
-
-def merge(
-    left: torch.Tensor, left_log_sum: torch.Tensor, right: torch.Tensor, right_log_sum: torch.Tensor
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """Attention over two sets of keys from the attention over each and their log-sum-exps."""
-    weight = torch.sigmoid(right_log_sum - left_log_sum)[..., None]
-    merged = torch.lerp(left.to(weight.dtype), right.to(weight.dtype), weight)
-    return merged.to(left.dtype), torch.logaddexp(left_log_sum, right_log_sum)
-
-
-def attend(
-    query: torch.Tensor,
-    key: torch.Tensor,
-    value: torch.Tensor,
-    *,
-    causal: bool,
-    scaling: float | None,
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """Scaled dot-product attention with its log-sum-exp [1, heads, tokens], by the best kernel.
-
-    PyTorch's public function does not give the log-sum-exp away; these are the kernels under it.
+    Layers that keep none of their own attend to those of an earlier layer (Gemma 3n, Gemma 4);
+    compressed ones (multi-head latent attention) are expanded first.
     """
-    kernels = torch.ops.aten
-    if query.device.type == "cpu":
-        output, log_sum = kernels._scaled_dot_product_flash_attention_for_cpu(
-            query, key, value, 0.0, causal, scale=scaling
+    config: Any = module.config
+    modes = getattr(config, "kv_sharing_modes", None)
+    if modes is not None and modes[layer_index] == "reuse":
+        kinds = config.layer_types
+        layer_index = max(
+            index
+            for index in range(layer_index)
+            if modes[index] == "store" and kinds[index] == kinds[layer_index]
         )
-        return output, log_sum
-    if query.device.type == "cuda" and query.shape[-1] <= 256:
-        if query.dtype in (torch.float16, torch.bfloat16) and query.shape[-1] % 8 == 0:
-            output, log_sum, *_ = kernels._scaled_dot_product_flash_attention(
-                query, key, value, 0.0, causal, False, scale=scaling
-            )
-        else:
-            output, log_sum, *_ = kernels._scaled_dot_product_efficient_attention(
-                query, key, value, None, True, 0.0, causal, scale=scaling
-            )
-        return output, log_sum[..., : query.shape[2]]
-    return _attend_plainly(query, key, value, causal=causal, scaling=scaling)
-
-
-def _attend_plainly(
-    query: torch.Tensor,
-    key: torch.Tensor,
-    value: torch.Tensor,
-    *,
-    causal: bool,
-    scaling: float | None,
-) -> tuple[torch.Tensor, torch.Tensor]:
-    scale = query.shape[-1] ** -0.5 if scaling is None else scaling
-    scores = (query @ key.transpose(-1, -2)).float() * scale
-    if causal:
-        future = torch.ones(scores.shape[-2:], dtype=torch.bool, device=scores.device).triu(1)
-        scores = scores.masked_fill(future, float("-inf"))
-    log_sum = scores.logsumexp(-1)
-    return (scores - log_sum[..., None]).exp().to(value.dtype) @ value, log_sum
+    layer = cache[layer_index]
+    expand: Any = getattr(module, "expand_kv", None)
+    if expand is None:
+        return layer.keys, layer.values
+    keys, values = expand(layer.keys, layer.values)
+    return keys, values
 
 
 AttentionInterface.register(PACKED_ATTENTION, packed_attention)

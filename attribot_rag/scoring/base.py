@@ -12,6 +12,9 @@ from transformers import PreTrainedModel
 
 from attribot_rag.generation import Generation
 from attribot_rag.scoring.row import Row
+from attribot_rag.scoring.visibility import Visibility, visibilities
+
+ATTENTION_LAYERS = frozenset({"full_attention", "sliding_attention", "chunked_attention"})
 
 _SOFTMAX_ELEMENTS = 1 << 22
 
@@ -54,13 +57,13 @@ class Implementation(ABC):
     def masked_refusal(cls, model: PreTrainedModel) -> str | None:
         """Why the architecture rules out rows that hide a part of the prompt, or None."""
         config = model.config.get_text_config(decoder=True)
-        layer_types = getattr(config, "layer_types", None)
-        windowed = bool(getattr(config, "sliding_window", None)) and not layer_types
-        windowed |= "local" in (getattr(config, "attention_layers", None) or ())
+        others = set(getattr(config, "layer_types", None) or ()) - ATTENTION_LAYERS
         if model.config.is_encoder_decoder:
             return "its prompt is the encoder's input, whose states depend on all of it"
-        if windowed or set(layer_types or ()) - {"full_attention"}:
-            return "it has layers that do not attend to every position"
+        if others:
+            return "it has layers that keep states, in which nothing can be hidden"
+        if "local" in (getattr(config, "attention_layers", None) or ()):
+            return "it has layers whose window goes by the place in the input, not by a position"
         if "position_ids" not in inspect.signature(model.forward).parameters:
             return "it goes by the place of a token in its input, not by a position"
         return None
@@ -84,6 +87,33 @@ class Implementation(ABC):
         `sees_weights`.
         """
         raise Unsupported("it does not see attention weights")
+
+    def _mask(self, row: Row, *, encoded: bool) -> torch.Tensor | dict[str, torch.Tensor]:
+        """What the layers add to attention scores under a masked row; by type, if there are types.
+
+        For the new tokens on a cache, or (`encoded`) for the whole sequence before them, too.
+        [1, 1, queries, num_visible + new tokens]: 0 or, as transformers has it, the least finite
+        number in place of -inf.
+        """
+        before = torch.arange(row.num_visible)
+        positions = torch.cat([before, torch.tensor(row.positions)])
+        visible = row.visible
+        if encoded:
+            prompt = torch.ones(row.num_visible, len(positions)).tril_().bool()
+            visible = torch.cat([prompt, visible])
+        queries = positions[len(positions) - len(visible) :]
+        least = torch.finfo(self.twin.dtype).min
+
+        def added(visibility: Visibility) -> torch.Tensor:
+            seen = visible & (visibility.is_causal | visibility.visible(queries, positions))
+            bias = torch.zeros(seen.shape, dtype=self.twin.dtype).masked_fill_(~seen, least)
+            return bias[None, None].to(self.device)
+
+        known = visibilities(self.twin.config)
+        if all(one.is_causal for one in known.values()):
+            return added(next(iter(known.values())))
+        masks = {kind: added(visibility) for kind, visibility in known.items()}
+        return masks[None] if None in masks else {str(kind): one for kind, one in masks.items()}
 
     def _logits(self, positions: torch.Tensor, **inputs: Any) -> torch.Tensor:
         """The model's own logits at these positions of a batch of one: [num_positions, vocab]."""

@@ -10,6 +10,7 @@ from transformers import PreTrainedModel
 
 from attribot_rag.generation import PromptCache
 from attribot_rag.scoring.base import Implementation
+from attribot_rag.scoring.checkpoints import Checkpoints, keeps_states
 from attribot_rag.scoring.prefill import as_dynamic_cache, length_dependent_rope, prefill
 from attribot_rag.scoring.row import Row
 
@@ -40,26 +41,47 @@ class CachedImplementation(Implementation):
 
 
 class Cropped(CachedImplementation):
-    """One forward pass per row; any architecture whose cache can be cropped."""
+    """One forward pass per row on the prompt's cache, cropped to what the row sees.
+
+    Recurrent layers keep states that cannot be cropped: rows go on from the last checkpoint before
+    what they see ends, and read what lies between again.
+    """
 
     name: ClassVar[str] = "cropped"
+    checkpoints: Checkpoints | None = None
+
+    def prepare(self, native: PreTrainedModel) -> None:
+        if not keeps_states(native):
+            super().prepare(native)
+            return
+        prompt_ids = self.generation.prompt_ids[:-1]
+        self.checkpoints = Checkpoints.of(native, prompt_ids)
+        self.prefilled_tokens = len(prompt_ids)
 
     def log_likelihoods(self, rows: Sequence[Row]) -> torch.Tensor:
-        self.scored_tokens += sum(map(self.num_tokens, rows))
         return torch.cat([self._score(row) for row in rows])
 
     def _score(self, row: Row) -> torch.Tensor:
-        num_visible, num_new = row.num_visible, row.num_tokens
-        if row.is_exact:
-            mask = torch.ones(1, num_visible + num_new).long()
+        num_visible = start = row.num_visible
+        if self.checkpoints is None:
+            cache = as_dynamic_cache(self.prompt_cache, num_visible)
         else:
-            mask = row.mask(self.twin.dtype)[None, None]
+            cache, start = self.checkpoints.resume(num_visible)
+        ids = (*self.generation.prompt_ids[start:num_visible], *row.token_ids)
+        self.scored_tokens += len(ids)
+        mask: torch.Tensor | dict[str, torch.Tensor] | None = None
+        if not row.is_exact:
+            mask = self._mask(row, encoded=False)
+        elif self.checkpoints is None:
+            mask = torch.ones(1, start + len(ids)).long().to(self.device)
+        positions = [*range(start, num_visible), *row.positions]
         logits = self._logits(
-            torch.arange(num_new - len(self._targets), num_new, device=self.device),
-            input_ids=torch.tensor([row.token_ids], device=self.device),
-            position_ids=torch.tensor([row.positions], device=self.device),
-            attention_mask=mask.to(self.device),
-            past_key_values=as_dynamic_cache(self.prompt_cache, num_visible),
+            torch.arange(len(ids) - len(self._targets), len(ids), device=self.device),
+            input_ids=torch.tensor([ids], device=self.device),
+            position_ids=torch.tensor([positions], device=self.device),
+            attention_mask=mask,
+            past_key_values=cache,
+            cache_params=cache,
             use_cache=True,
         )
         return self._target_log_probabilities(logits)

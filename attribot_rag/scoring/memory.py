@@ -31,7 +31,8 @@ class Batching:
     ) -> None:
         config = model.config.get_text_config(decoder=True)
         hidden = int(config.hidden_size)
-        inner = max(getattr(config, "intermediate_size", None) or 0, 4 * hidden)
+        sizes = getattr(config, "intermediate_size", None) or 0  # Gemma 3n has one for each layer
+        inner = max(*(sizes if isinstance(sizes, list) else [sizes]), 4 * hidden)
         # the residual stream, attention and feed-forward states of one layer
         token_bytes = (12 * hidden + 4 * inner) * model.dtype.itemsize
         logit_bytes = int(config.vocab_size) * (model.dtype.itemsize + 4)

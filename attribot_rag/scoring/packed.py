@@ -15,7 +15,7 @@ from attribot_rag.scoring.attention import (
     PackedLayout,
     packed_layout,
 )
-from attribot_rag.scoring.base import Reduction, Unsupported
+from attribot_rag.scoring.base import ATTENTION_LAYERS, Reduction, Unsupported
 from attribot_rag.scoring.cropped import CachedImplementation
 from attribot_rag.scoring.row import Row
 
@@ -33,12 +33,12 @@ class Packed(CachedImplementation):
         config = model.config.get_text_config(decoder=True)
         if not getattr(model, "_supports_attention_backend", False):
             return "its attention cannot be replaced through transformers' AttentionInterface"
-        layer_types = set(getattr(config, "layer_types", None) or ("full_attention",))
-        if layer_types != {"full_attention"}:
-            return f"it has layers of the types {', '.join(sorted(layer_types))}"
-        for name in ("attention_chunk_size", "num_kv_shared_layers"):
-            if getattr(config, name, None):
-                return f"its configuration has {name}={getattr(config, name)!r}"
+        kinds = set(getattr(config, "layer_types", None) or ())
+        if kinds - ATTENTION_LAYERS:
+            return f"it has layers of the types {', '.join(sorted(kinds - ATTENTION_LAYERS))}"
+        limit = getattr(config, "floor_scale", None)  # Llama 4 tunes queries by their index
+        if getattr(config, "attn_temperature_tuning", False) and limit and num_tokens > limit:
+            return f"its queries depend on their place in the input beyond {limit} tokens"
         return super().refusal(model, num_tokens)
 
     def log_likelihoods(self, rows: Sequence[Row]) -> torch.Tensor:
@@ -62,6 +62,7 @@ class Packed(CachedImplementation):
                 scored.to(self.device),
                 input_ids=ids[None].to(self.device),
                 position_ids=positions[None].to(self.device),
+                attention_mask=torch.ones_like(ids)[None].to(self.device),
                 use_cache=False,
             )
         num_layers = self.twin.config.get_text_config(decoder=True).num_hidden_layers

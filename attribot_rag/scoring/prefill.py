@@ -29,7 +29,8 @@ def prefill(twin: PreTrainedModel, token_ids: tuple[int, ...]) -> PromptCache:
     for layer in cache.layers:
         if type(layer) is not DynamicLayer or layer.get_seq_length() != len(token_ids):
             raise Unsupported("it keeps something else than every position's keys and values")
-    num_layers = twin.config.get_text_config(decoder=True).num_hidden_layers
+    config = twin.config.get_text_config(decoder=True)
+    num_layers = config.num_hidden_layers - (getattr(config, "num_kv_shared_layers", None) or 0)
     if len(cache.layers) != num_layers:
         raise Unsupported(f"{len(cache.layers)} of its {num_layers} layers keep keys and values")
     return tuple(_layer(layer) for layer in cache.layers)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 
@@ -38,15 +38,11 @@ class Reference(Implementation):
         logits = self._logits(scored, input_ids=ids, use_cache=False, **masking)
         return self._target_log_probabilities(logits)
 
-    def _masking(self, row: Row) -> dict[str, torch.Tensor]:
+    def _masking(self, row: Row) -> dict[str, Any]:
         """The whole sequence with what is hidden from the new tokens."""
-        last = row.num_visible + row.num_tokens
-        mask = torch.full((last, last), torch.finfo(self.twin.dtype).min, dtype=self.twin.dtype)
-        mask.triu_(1)
-        mask[row.num_visible :] = row.mask(self.twin.dtype)
         positions = torch.tensor([[*range(row.num_visible), *row.positions]])
         return {
-            "attention_mask": mask[None, None].to(self.device),
+            "attention_mask": self._mask(row, encoded=True),
             "position_ids": positions.to(self.device),
         }
 

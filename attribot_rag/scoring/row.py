@@ -101,21 +101,20 @@ class Row:
         """The ids of everything up to the last visible position, and the new ones after it."""
         return (*generation.prompt_ids[: self.num_visible], *self.token_ids)
 
-    def mask(self, dtype: torch.dtype) -> torch.Tensor:
-        """What is added to attention scores [new tokens, num_visible + new tokens]: 0 or -inf.
-
-        The least finite number stands for -inf, as transformers has it.
-        """
+    @property
+    def visible(self) -> torch.Tensor:
+        """Which of the prompt's first `num_visible` positions and of the new tokens each new token
+        sees: bool [new tokens, num_visible + new tokens]."""
         width = self.num_visible
-        hidden = torch.ones(self.num_tokens, width + self.num_tokens, dtype=torch.bool)
-        hidden[:, width:].triu_(1)
+        visible = torch.zeros(self.num_tokens, width + self.num_tokens, dtype=torch.bool)
+        visible[:, width:] = torch.ones(self.num_tokens, self.num_tokens).tril_().bool()
         done = 0
         for block in self.blocks:
             end = done + len(block.token_ids)
             for start, stop in block.segments:
-                hidden[done:end, start:stop] = False
+                visible[done:end, start:stop] = True
             done = end
-        return hidden.to(dtype) * torch.finfo(dtype).min
+        return visible
 
 
 def runs(positions: Iterable[int]) -> list[Interval]:

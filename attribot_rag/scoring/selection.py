@@ -14,10 +14,11 @@ from attribot_rag.generation import Generation
 from attribot_rag.scoring.base import Implementation, Unsupported
 from attribot_rag.scoring.cropped import Cropped
 from attribot_rag.scoring.memory import is_out_of_memory
+from attribot_rag.scoring.model_state import ModelState
 from attribot_rag.scoring.packed import Packed
 from attribot_rag.scoring.reference import Reference
 from attribot_rag.scoring.row import Row
-from attribot_rag.scoring.twin import make_twin, weights_fingerprint
+from attribot_rag.scoring.twin import make_twin
 
 IMPLEMENTATIONS: tuple[type[Implementation], ...] = (Packed, Cropped, Reference)
 """From the fastest to the slowest."""
@@ -44,7 +45,7 @@ class ScoringModels:
     def __init__(self, model: PreTrainedModel) -> None:
         self._model = model
         self._lock = threading.RLock()
-        self._weights_fingerprint = 0
+        self._state: ModelState | None = None
         self._twins: dict[str | None, PreTrainedModel] = {}
         self._probed: dict[tuple[type[Implementation], bool], str | None] = {}
         self._logged: set[type[Implementation]] = set()
@@ -211,9 +212,10 @@ class ScoringModels:
             return self._twins[attention]
 
     def _refresh(self) -> None:
-        current = weights_fingerprint(self._model)
-        if current != self._weights_fingerprint:
-            self._weights_fingerprint = current
+        """Forget the twins of a model that was changed: moved, adapted, patched."""
+        current = ModelState.of(self._model)
+        if current != self._state:
+            self._state = current
             self._twins.clear()
             self._probed.clear()
 

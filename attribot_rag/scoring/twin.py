@@ -33,13 +33,9 @@ def make_twin(model: PreTrainedModel, attention: str | None = None) -> PreTraine
     shell = copy.copy(model)  # another thread may start or stop recording the model meanwhile
     shell.__dict__.pop("generate", None)
     twin: PreTrainedModel = copy.deepcopy(shell, dict(shared))
+    for module in twin.modules():
+        module._compiled_call_impl = None  # compiled for the model's own modules
     if attention is not None:
         twin.config._attn_implementation = attention
     twin.train(False)
     return twin
-
-
-def weights_fingerprint(model: PreTrainedModel) -> int:
-    """Changes when the model's tensors are replaced (moved, adapted), so that a twin is stale."""
-    tensors = chain(model.parameters(), model.buffers())
-    return hash(tuple((id(tensor), tensor.device, tensor.data_ptr()) for tensor in tensors))

@@ -6,40 +6,33 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from transformers import LlamaConfig
+from transformers.masking_utils import (
+    causal_mask_function,
+    chunked_causal_mask_function,
+    sliding_window_causal_mask_function,
+)
 
 from attribot_rag.generation import LayerCache
-from attribot_rag.scoring.attention import (
-    PackedLayout,
-    attend,
-    merge,
-    packed_attention,
-    packed_layout,
-)
+from attribot_rag.scoring.attention import PackedLayout, packed_attention, packed_layout
 from attribot_rag.scoring.base import Unsupported
+from attribot_rag.scoring.kernels import Kernel, Keys, merge
 from attribot_rag.scoring.row import Row, TokenBlock
+from attribot_rag.scoring.visibility import Visibility
 
 HEADS, KEY_HEADS, WIDTH, CACHED = 4, 2, 8, 20
 
 
+CAUSAL = Visibility(causal_mask_function)
+
+
 class Layer(torch.nn.Module):
     layer_idx = 0
+    config = LlamaConfig()
 
 
 def random(*shape: int, seed: int) -> torch.Tensor:
     return torch.randn(shape, generator=torch.Generator().manual_seed(seed))
-
-
-def plain(
-    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, num_past: int
-) -> torch.Tensor:
-    """Textbook attention of queries that follow `num_past` keys, causal among themselves."""
-    key, value = (
-        tensor.repeat_interleave(HEADS // KEY_HEADS, dim=1).double() for tensor in (key, value)
-    )
-    scores = query.double() @ key.transpose(-1, -2) * WIDTH**-0.5
-    allowed = torch.ones(scores.shape[-2:], dtype=torch.bool).tril(num_past)
-    weights = scores.masked_fill(~allowed, float("-inf")).softmax(-1)
-    return torch.matmul(weights, value)
 
 
 @st.composite
@@ -54,38 +47,108 @@ def made_rows(draw: st.DrawFn) -> list[Row]:
     """Up to four rows of up to three blocks; nothing of what a block sees is in order."""
     lengths = st.lists(st.integers(1, 6), min_size=1, max_size=3)
     return [
-        Row(tuple(TokenBlock(draw(segments()), (5,) * length, 0) for length in draw(lengths)))
+        Row(
+            tuple(
+                TokenBlock(draw(segments()), (5,) * length, CACHED + 8 * place)
+                for place, length in enumerate(draw(lengths))
+            )
+        )
         for _ in range(draw(st.integers(1, 4)))
     ]
 
 
-@given(rows=made_rows())
-@settings(deadline=None, max_examples=60)
-def test_each_block_sees_its_segments_and_the_past_of_its_row(rows: list[Row]) -> None:
+def by_hand(
+    rows: list[Row],
+    visibility: Visibility,
+    query: torch.Tensor,
+    own: LayerCache,
+    cache: LayerCache,
+    *,
+    softcap: float | None = None,
+    sinks: torch.Tensor | None = None,
+) -> torch.Tensor:
+    """Textbook attention, token by token: [1, tokens, HEADS, value width]."""
+    outputs, start = [], 0
+    for row in rows:
+        positions, seen = row.positions, []
+        for block in row.blocks:
+            seen += [[i for a, b in block.segments for i in range(a, b)]] * len(block.token_ids)
+        for index, position in enumerate(positions):
+            at = torch.tensor([position])
+            old = [i for i in seen[index] if visibility.visible(at, torch.tensor([i]))]
+            new = [
+                start + i
+                for i in range(index + 1)
+                if visibility.visible(at, torch.tensor([positions[i]]))
+            ]
+            keys, values = (
+                torch.cat([old_tensor[0][:, old], new_tensor[0][:, new]], dim=1)
+                .repeat_interleave(HEADS // KEY_HEADS, dim=0)
+                .double()
+                for old_tensor, new_tensor in zip(cache, own, strict=True)
+            )
+            one = query[0, :, start + index].double()
+            scores = torch.einsum("hd,hkd->hk", one, keys) * query.shape[-1] ** -0.5
+            if softcap is not None:
+                scores = softcap * torch.tanh(scores / softcap)
+            if sinks is not None:
+                scores = torch.cat([scores, sinks.double()[:, None]], dim=1)
+            weights = scores.softmax(-1)[:, : keys.shape[1]]
+            outputs.append(torch.einsum("hk,hkd->hd", weights, values))
+        start += len(positions)
+    return torch.stack(outputs)[None]
+
+
+MASKS = {
+    "causal": CAUSAL,
+    "window": Visibility(sliding_window_causal_mask_function(4)),
+    "chunks": Visibility(chunked_causal_mask_function(5, torch.zeros(1, dtype=torch.long))),
+}
+
+
+@pytest.mark.parametrize("mask", MASKS)
+@given(rows=made_rows(), softcap=st.sampled_from([None, 1.5]), sinks=st.booleans())
+@settings(deadline=None, max_examples=40)
+def test_each_token_sees_its_segments_and_the_past_of_its_row_as_the_layer_has_it(
+    rows: list[Row], mask: str, softcap: float | None, sinks: bool
+) -> None:
     total = sum(row.num_tokens for row in rows)
     query = random(1, HEADS, total, WIDTH, seed=1)
-    key, value = (random(1, KEY_HEADS, total, WIDTH, seed=seed) for seed in (2, 3))
-    cache = LayerCache(*(random(1, KEY_HEADS, CACHED, WIDTH, seed=seed) for seed in (4, 5)))
+    own, cache = (
+        LayerCache(
+            random(1, KEY_HEADS, length, WIDTH, seed=seed),
+            random(1, KEY_HEADS, length, WIDTH - 2, seed=seed + 1),
+        )
+        for length, seed in ((total, 2), (CACHED, 4))
+    )
+    sink = random(HEADS, seed=6) if sinks else None
     layout = PackedLayout.of(rows, (cache,))
     with packed_layout(layout):
-        output, _ = packed_attention(Layer(), query, key, value, None)
+        output, _ = packed_attention(Layer(), query, *own, MASKS[mask], softcap=softcap, s_aux=sink)
     assert layout.layers_seen == {0}
-    end = 0
-    for row in rows:
-        row_start = end
-        for block in row.blocks:
-            start, end = end, end + len(block.token_ids)
-            keys, values = (
-                torch.cat([*(cached[:, :, a:b] for a, b in block.segments), own], dim=2)
-                for cached, own in (
-                    (cache.keys, key[:, :, row_start:end]),
-                    (cache.values, value[:, :, row_start:end]),
-                )
-            )
-            num_past = keys.shape[2] - (end - start)
-            expected = plain(query[:, :, start:end], keys, values, num_past).transpose(1, 2)
-            assert torch.allclose(output[:, start:end].double(), expected, atol=1e-5)
-    assert end == total
+    expected = by_hand(rows, MASKS[mask], query, own, cache, softcap=softcap, sinks=sink)
+    assert torch.allclose(output.double(), expected, atol=1e-5)
+
+
+def test_more_queries_than_are_masked_at_a_time() -> None:
+    """A row of 1,100 tokens in a window of 700, on a cache of 20 positions."""
+    row = Row((TokenBlock(((0, CACHED),), (5,) * 1100, CACHED),))
+    query = random(1, HEADS, 1100, WIDTH, seed=1)
+    own = LayerCache(*(random(1, KEY_HEADS, 1100, WIDTH, seed=seed) for seed in (2, 3)))
+    cache = LayerCache(*(random(1, KEY_HEADS, CACHED, WIDTH, seed=seed) for seed in (4, 5)))
+    window = Visibility(sliding_window_causal_mask_function(700))
+    with packed_layout(PackedLayout.of([row], (cache,))):
+        output, _ = packed_attention(Layer(), query, *own, window)
+    keys, values = (
+        torch.cat([old, new], dim=2).repeat_interleave(HEADS // KEY_HEADS, dim=1)
+        for old, new in zip(cache, own, strict=True)
+    )
+    positions = torch.arange(CACHED + 1100)
+    visible = window.visible(positions[CACHED:], positions)
+    expected = torch.nn.functional.scaled_dot_product_attention(
+        query, keys, values, attn_mask=visible
+    )
+    assert torch.allclose(output, expected.transpose(1, 2), atol=1e-5)
 
 
 def test_pieces_are_laid_out_row_by_row() -> None:
@@ -110,11 +173,11 @@ def test_merging_is_symmetric_and_survives_parts_of_very_different_weight() -> N
 
 
 @pytest.mark.parametrize("causal", [True, False])
-@pytest.mark.parametrize("scaling", [None, 0.7])
-def test_the_kernel_gives_the_natural_log_sum_exp(causal: bool, scaling: float | None) -> None:
+@pytest.mark.parametrize("scaling", [WIDTH**-0.5, 0.7])
+def test_the_kernel_gives_the_natural_log_sum_exp(causal: bool, scaling: float) -> None:
     query, key, value = (random(1, HEADS, 9, WIDTH, seed=seed) for seed in (1, 2, 3))
-    output, log_sum = attend(query, key, value, causal=causal, scaling=scaling)
-    scores = query @ key.transpose(-1, -2) * (WIDTH**-0.5 if scaling is None else scaling)
+    output, log_sum = Kernel(scaling).attend(query, key, value, Keys((0, 9), causal=causal))
+    scores = query @ key.transpose(-1, -2) * scaling
     if causal:
         future = torch.ones(9, 9, dtype=torch.bool).triu(1)
         scores = scores.masked_fill(future, float("-inf"))
@@ -122,18 +185,29 @@ def test_the_kernel_gives_the_natural_log_sum_exp(causal: bool, scaling: float |
     assert torch.allclose(output, scores.softmax(-1) @ value, atol=1e-5)
 
 
-@pytest.mark.parametrize(
-    "keyword", [{"softcap": 30.0}, {"sliding_window": 8}, {"s_aux": torch.ones(4)}, {"novel": 1}]
-)
-def test_a_keyword_that_would_change_attention_is_refused(keyword: dict[str, Any]) -> None:
+@pytest.mark.parametrize("softcap", [None, 2.0])
+def test_a_query_that_sees_no_key_adds_nothing(softcap: float | None) -> None:
+    query, key, value = (random(1, HEADS, 3, WIDTH, seed=seed) for seed in (1, 2, 3))
+    keys = Keys((0, 3), mask=torch.tensor([[True, False, True], [False] * 3, [True] * 3]))
+    output, log_sum = Kernel(0.3, softcap).attend(query, key, value, keys)
+    assert bool((output[:, :, 1] == 0).all())
+    assert bool((log_sum[:, :, 1] == float("-inf")).all())
+    assert bool(output.isfinite().all() and log_sum[:, :, ::2].isfinite().all())
+
+
+EMPTY = PackedLayout((), torch.arange(2), ((0, 2),), (0,), ((),))
+
+
+def test_a_keyword_that_would_change_attention_is_refused() -> None:
     query = random(1, HEADS, 2, WIDTH, seed=1)
     key = value = random(1, KEY_HEADS, 2, WIDTH, seed=2)
-    layout = PackedLayout((), ((0, 2),), (0,), ((),))
-    with packed_layout(layout), pytest.raises(Unsupported, match=next(iter(keyword))):
-        packed_attention(Layer(), query, key, value, None, **keyword)
+    keyword: dict[str, Any] = {"novel": 1}
+    with packed_layout(EMPTY), pytest.raises(Unsupported, match="novel=1"):
+        packed_attention(Layer(), query, key, value, CAUSAL, **keyword)
 
 
-def test_a_mask_is_refused() -> None:
+@pytest.mark.parametrize("mask", [None, torch.zeros(1, 1, 2, 2)])
+def test_a_mask_of_another_kind_is_refused(mask: torch.Tensor | None) -> None:
     query = key = value = random(1, HEADS, 2, WIDTH, seed=1)
-    with packed_layout(PackedLayout((), ((0, 2),), (0,), ((),))), pytest.raises(Unsupported):
-        packed_attention(Layer(), query, key, value, torch.zeros(1, 1, 2, 2))
+    with packed_layout(EMPTY), pytest.raises(Unsupported, match="mask"):
+        packed_attention(Layer(), query, key, value, mask)  # type: ignore[arg-type]

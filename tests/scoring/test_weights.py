@@ -14,7 +14,19 @@ from attribot_rag.scoring.base import Reduction
 from attribot_rag.scoring.packed import Packed
 from attribot_rag.scoring.row import Row
 
-NAMES = ("llama", "qwen2", "qwen3", "mixtral", "phi3", "gpt_neox", "granite", "cohere")
+NAMES = (
+    "llama",
+    "qwen2",
+    "qwen3",
+    "mixtral",
+    "phi3",
+    "gpt_neox",
+    "granite",
+    "cohere",
+    "gemma2",
+    "gemma3",
+    "gpt_oss",
+)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -45,7 +57,7 @@ def test_it_costs_one_row() -> None:
     assert one.usage.scored_tokens - before == row
 
 
-@pytest.mark.parametrize("name", ["bloom", "gemma2", "mamba"])
+@pytest.mark.parametrize("name", ["bloom", "falcon", "mamba"])
 def test_where_it_is_not_seen(name: str) -> None:
     one = scorer(many_documents(3), "The hall.", language_model=built(name))
     assert not one.sees_attention
