@@ -41,99 +41,93 @@ def remove_duplicates(
         raise InvalidInput(f"threshold={threshold!r}; use a similarity above 0, at most 1")
     if min_overlap is not None and min_overlap < 1:
         raise InvalidInput(f"min_overlap={min_overlap!r}; use at least 1 character, or None")
-    kept = _reduced(texts, threshold, min_overlap)
-    while True:
-        left = [one.text for one in kept]
-        again = _reduced(left, threshold, min_overlap)
-        if [one.text for one in again] == left:
-            return kept
-        kept = [_joined(one, kept) for one in again]
+    remaining = _RemainingTexts(texts)
+    before: dict[int, str] = {}
+    while remaining.texts != before:
+        before = dict(remaining.texts)
+        remaining.merge_equal(threshold)
+        remaining.merge_contained()
+        if min_overlap is not None:
+            remaining.cut_overlaps(min_overlap)
+    return remaining.deduplicated()
 
 
-def _reduced(
-    texts: Sequence[str], threshold: float, min_overlap: int | None
-) -> list[DeduplicatedText]:
-    """What is left after each text was compared once."""
-    merged: dict[int, list[int]] = defaultdict(list)
-    remaining = []
-    for first, *others in group_duplicates(texts, threshold=threshold):
-        remaining.append(first)
-        merged[first] += others
-    remaining = _without_contained(texts, sorted(remaining), merged)
-    overlapping: dict[int, list[int]] = defaultdict(list)
-    left = {
-        index: _trimmed(texts, index, remaining[:place], min_overlap, overlapping)
-        for place, index in enumerate(remaining)
-    }
-    return [
-        DeduplicatedText(index, text, tuple(sorted(merged[index])), tuple(overlapping[index]))
-        for index, text in left.items()
-    ]
+class _RemainingTexts:
+    """What is left of each text, by its index in increasing order, and what it stands for."""
 
+    def __init__(self, texts: Sequence[str]) -> None:
+        self.texts = dict(enumerate(texts))
+        self._merged: dict[int, set[int]] = defaultdict(set)
+        self._overlapping: dict[int, set[int]] = defaultdict(set)
 
-def _joined(one: DeduplicatedText, before: Sequence[DeduplicatedText]) -> DeduplicatedText:
-    """What was kept of the texts in `before`, by the indices that those have themselves."""
-    here, gone = before[one.index], [before[index] for index in one.merged]
-    merged = {*here.merged, *(index for text in gone for index in (text.index, *text.merged))}
-    overlapping = {*here.overlapping, *(before[index].index for index in one.overlapping)}
-    overlapping.update(index for text in gone for index in text.overlapping)
-    others = overlapping - merged - {here.index}
-    return DeduplicatedText(here.index, one.text, tuple(sorted(merged)), tuple(sorted(others)))
+    def merge_equal(self, threshold: float) -> None:
+        indices = list(self.texts)
+        for first, *others in group_duplicates(list(self.texts.values()), threshold=threshold):
+            for other in others:
+                self._absorb(indices[first], indices[other])
 
+    def merge_contained(self) -> None:
+        """The longest text that contains others absorbs them."""
+        plain = self._plain_texts()
+        holders: list[int] = []
+        for index in sorted(plain, key=lambda one: (-len(plain[one]), one)):
+            holder = next((one for one in holders if plain[index] in plain[one]), None)
+            if holder is None:
+                holders.append(index)
+            else:
+                self._absorb(holder, index)
 
-def _without_contained(
-    texts: Sequence[str], remaining: list[int], merged: dict[int, list[int]]
-) -> list[int]:
-    """Those that no other one holds, the longest of which take over what the others stood for."""
-    plain = {index: _plain(texts[index]) for index in remaining}
-    found: list[int] = []
-    for index in sorted(remaining, key=lambda one: (-len(plain[one]), one)):
-        holder = next((one for one in found if plain[index] in plain[one]), None)
-        if holder is None:
-            found.append(index)
-        else:
-            merged[holder] += [index, *merged.pop(index, ())]
-    return sorted(found)
+    def cut_overlaps(self, min_overlap: int) -> None:
+        """Cut off the sentences at beginning and end that an earlier text contains."""
+        earlier: dict[int, str] = {}
+        for index, plain in self._plain_texts().items():
+            text = self.texts[index]
+            spans = split_spans(text, sentences) if earlier else []
+            beginnings = [text[:stop] for _, stop in reversed(spans[:-1])]
+            endings = [text[start:] for start, _ in spans[1:]]
+            start = self._cut_length(index, beginnings, earlier, min_overlap, len(text))
+            end = self._cut_length(index, endings, earlier, min_overlap, len(text) - start)
+            if start or end:
+                self.texts[index] = text[start : len(text) - end].strip()
+            earlier[index] = plain
 
+    def deduplicated(self) -> list[DeduplicatedText]:
+        return [
+            DeduplicatedText(
+                index,
+                text,
+                tuple(sorted(self._merged[index])),
+                tuple(sorted(self._overlapping[index] - self._merged[index] - {index})),
+            )
+            for index, text in self.texts.items()
+        ]
 
-def _trimmed(
-    texts: Sequence[str],
-    index: int,
-    earlier: Sequence[int],
-    min_overlap: int | None,
-    overlapping: dict[int, list[int]],
-) -> str:
-    """The text less the sentences at its beginning and its end that an earlier one holds."""
-    text = texts[index]
-    if min_overlap is None or not earlier:
-        return text
-    plain = {one: _plain(texts[one]) for one in earlier}
-    spans = split_spans(text, sentences)
-    start, end = 0, len(text)
-    beginnings = [text[:stop] for _, stop in spans[:-1]]
-    endings = [text[begin:] for begin, _ in spans[1:]]
-    for run in reversed(beginnings):
-        holder = _holder(run, plain, min_overlap)
-        if holder is not None:
-            start = len(run)
-            overlapping[holder].append(index)
-            break
-    for run in endings:
-        holder = _holder(run, plain, min_overlap)
-        if holder is not None and len(text) - len(run) > start:
-            end = len(text) - len(run)
-            if index not in overlapping[holder]:
-                overlapping[holder].append(index)
-            break
-    return text if (start, end) == (0, len(text)) else text[start:end].strip()
+    def _absorb(self, holder: int, index: int) -> None:
+        del self.texts[index]
+        self._merged[holder] |= {index, *self._merged.pop(index, ())}
+        self._overlapping[holder] |= self._overlapping.pop(index, set())
 
+    def _cut_length(
+        self,
+        index: int,
+        runs: Sequence[str],
+        earlier: dict[int, str],
+        min_overlap: int,
+        limit: int,
+    ) -> int:
+        """The length of the longest run of sentences, below the limit, in an earlier text."""
+        for run in runs:
+            plain = _plain(run)
+            if len(plain) - 2 < min_overlap or len(run) >= limit:
+                continue
+            holder = next((one for one, text in earlier.items() if plain in text), None)
+            if holder is not None:
+                self._overlapping[holder].add(index)
+                return len(run)
+        return 0
 
-def _holder(run: str, plain: dict[int, str], min_overlap: int) -> int | None:
-    """The first text that holds this run of sentences, if it is long enough to matter."""
-    wanted = _plain(run)
-    if len(wanted) - 2 < min_overlap:
-        return None
-    return next((index for index, text in plain.items() if wanted in text), None)
+    def _plain_texts(self) -> dict[int, str]:
+        return {index: _plain(text) for index, text in self.texts.items()}
 
 
 def _plain(text: str) -> str:

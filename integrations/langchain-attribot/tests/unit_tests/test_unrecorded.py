@@ -30,10 +30,13 @@ class Held(LogitsProcessor):
     def __init__(self) -> None:
         self.reached = threading.Event()
         self.opened = threading.Event()
+        self.waits = True
 
     def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
         self.reached.set()
-        assert self.opened.wait(scaled(60))
+        opened = self.opened.wait(scaled(60))
+        self.waits = False
+        assert opened
         return scores
 
 
@@ -43,7 +46,7 @@ class Unreachable(ChatHuggingFace):
 
 
 @pytest.fixture
-def other(tiny: LanguageModel) -> Iterator[threading.Thread]:
+def other(tiny: LanguageModel) -> Iterator[Held]:
     """A generation of the same model that does not end before the test does."""
     held = Held()
     chat = chat_of(tiny, max_new_tokens=4).bind(
@@ -52,7 +55,7 @@ def other(tiny: LanguageModel) -> Iterator[threading.Thread]:
     thread = threading.Thread(target=rag(ByName(), chat).invoke, args=("other",))
     thread.start()
     assert held.reached.wait(scaled(60))
-    yield thread
+    yield held
     held.opened.set()
     thread.join()
 
@@ -86,12 +89,12 @@ def test_nobody_waits_for_what_another_generation_says(
     mode: Any,
 ) -> None:
     chain = chain_of(tiny)
-    other: threading.Thread = request.getfixturevalue("other")
+    other: Held = request.getfixturevalue("other")
     handler = AttributionCallbackHandler(chat_of(tiny), mode=mode, **EXACT)
     run_id = uuid4()
     message = chain.invoke("one", config={"callbacks": [handler], "run_id": run_id})
     run = handler.result(run_id, timeout=scaled(60))
     assert run.text == message.content
     assert type(run.error).__name__ == "NotRecorded"
-    assert other.is_alive()
+    assert other.waits
     handler.close()
