@@ -92,7 +92,7 @@ class CachingModels(ScoringModels):
 
     def _refresh(self) -> None:
         # Reading all weights takes longer than everything else; here they never change.
-        if not self._weights_fingerprint:
+        if self._state is None:
             super()._refresh()
 
 
