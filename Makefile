@@ -106,7 +106,7 @@ $(PYTHONS:%=.venv-py%/installed): .venv-py%/installed: pyproject.toml constraint
 	$(PYTHON_PIP) pip
 	$(PYTHON_PIP) $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX)) torch
 	$(PYTHON_PIP) hatchling editables
-	$(PYTHON_PIP) --no-build-isolation --editable ".[cli]" --group test
+	$(PYTHON_PIP) --no-build-isolation --editable ".[cli,evaluation]" --group test
 	@touch $@
 
 install: $(VENV)/installed

@@ -5,6 +5,7 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")
 import copy
 
 import pytest
+from hypothesis import HealthCheck, settings
 from support.patience import PATIENCE
 from support.tiny_models import byte_level
 
@@ -12,6 +13,12 @@ from attribot_rag.language_model import LanguageModel
 from attribot_rag.models import load_model
 
 NEEDS = {"smollm2": "embedded", "chromium": "browser"}
+
+# How long an example takes says how busy the machine is.
+settings.register_profile(
+    "any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("any machine")
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -1,6 +1,8 @@
 """Attributions with any contents that fit together."""
 
 import itertools
+from dataclasses import replace
+from functools import cache
 from typing import Any, get_args
 
 from hypothesis import strategies as st
@@ -61,101 +63,131 @@ JSON = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXT, inner, max_size=3),
     max_leaves=6,
 )
+COUNT = st.integers(0, 10_000)
+RESPONSE = TEXT.filter(bool)
+DOCUMENTS = st.lists(
+    st.builds(Document, TEXT, st.none() | TEXT, st.dictionaries(TEXT, JSON, max_size=3)),
+    min_size=1,
+    max_size=4,
+)
+NOTES = st.lists(TEXT, max_size=2).map(tuple)
+PROVENANCES = st.builds(
+    Provenance,
+    method=TEXT,
+    model=TEXT,
+    dtype=TEXT,
+    device=TEXT,
+    implementation=TEXT,
+    fallback=st.none() | TEXT,
+    retokenized=st.booleans(),
+    prompt_tokens=COUNT,
+    prefilled_tokens=COUNT,
+    scored_tokens=COUNT,
+    proxy_tokens=COUNT,
+    flops=st.floats(0, 1e18),
+    naive_tokens=COUNT,
+    forward_passes=COUNT,
+    seconds=st.floats(0, 1e6),
+    self_check=st.none() | FINITE,
+    options=st.dictionaries(TEXT, st.none() | st.booleans() | FINITE | TEXT, max_size=3),
+    versions=st.dictionaries(TEXT, TEXT, max_size=2),
+)
+
+
+@cache
+def _indices(length: int) -> st.SearchStrategy[int]:
+    return st.integers(0, length - 1)
+
+
+@cache
+def _some(length: int, most: int) -> st.SearchStrategy[tuple[int, ...]]:
+    """Indices into a sequence of this length, each as often as it comes."""
+    return st.lists(_indices(length), max_size=most).map(tuple) if length else st.just(())
+
+
+@cache
+def _rows(length: int) -> st.SearchStrategy[tuple[float, ...]]:
+    return st.lists(FINITE, min_size=length, max_size=length).map(tuple)
+
+
+@cache
+def _held(documents: int) -> st.SearchStrategy[list[tuple[str, tuple[Occurrence, ...]]]]:
+    """Texts of sources with where they occur."""
+    span = st.builds(DocumentSpan, _indices(documents), COUNT, COUNT)
+    occurrence = st.builds(Occurrence, COUNT, COUNT, st.lists(span, max_size=2).map(tuple))
+    occurrences = st.lists(occurrence, min_size=1, max_size=3).map(tuple)
+    return st.lists(st.tuples(TEXT, occurrences), max_size=4)
+
+
+@cache
+def _verdicts(length: int, num_sources: int) -> st.SearchStrategy[tuple[Verdict, ...]]:
+    """Of all sentences of a response of this length, or of none."""
+    kinds = st.builds(
+        Verdict,
+        start=st.just(0),
+        end=st.just(length),
+        kind=st.sampled_from(get_args(Kind)),
+        source_ids=_some(num_sources, 3),
+        relation=st.sampled_from(get_args(Relation)),
+        effect=st.none() | FINITE,
+        reliance=st.none() | FINITE,
+        follows=st.none() | COUNT,
+    )
+    cuts = st.sets(st.integers(0, length), max_size=2)
+
+    def at(borders: list[int]) -> st.SearchStrategy[tuple[Verdict, ...]]:
+        spans = list(itertools.pairwise(borders))
+        several = st.lists(kinds, min_size=len(spans), max_size=len(spans))
+        return several.map(
+            lambda found: tuple(
+                replace(one, start=start, end=end)
+                for one, (start, end) in zip(found, spans, strict=True)
+            )
+        )
+
+    return st.just(()) | cuts.map(lambda found: sorted({0, *found, length})).flatmap(at)
+
+
+@cache
+def _markers(length: int, documents: int) -> st.SearchStrategy[tuple[Marker, ...]]:
+    place = st.integers(0, length)
+    return st.lists(
+        st.builds(
+            lambda places, **fields: Marker(start=min(places), end=max(places), **fields),
+            st.tuples(place, place),
+            number=st.integers(-3, 99),
+            document=st.none() | _indices(documents),
+            supported=st.none() | st.booleans(),
+        ),
+        max_size=2,
+    ).map(tuple)
 
 
 @st.composite
 def attributions(draw: st.DrawFn) -> Attribution:
-    response = draw(TEXT.filter(bool))
+    response = draw(RESPONSE)
     places = sorted(draw(st.lists(st.integers(0, len(response)), min_size=2, max_size=8)))
     spans = tuple(itertools.pairwise(places))
-    num_tokens = len(spans)
-    documents = draw(
-        st.lists(
-            st.builds(
-                Document,
-                TEXT,
-                st.none() | TEXT,
-                st.dictionaries(TEXT, JSON, max_size=3),
-            ),
-            min_size=1,
-            max_size=4,
-        )
-    )
-    index = st.integers(0, len(documents) - 1)
-    count = st.integers(0, 10_000)
-    span = st.builds(DocumentSpan, index, count, count)
-    occurrence = st.builds(Occurrence, count, count, st.lists(span, max_size=2).map(tuple))
-    held = draw(
-        st.lists(
-            st.tuples(TEXT, st.lists(occurrence, min_size=1, max_size=3).map(tuple)), max_size=4
-        )
-    )
-    row = st.lists(FINITE, min_size=num_tokens, max_size=num_tokens).map(tuple)
-    source_ids = st.lists(st.integers(0, len(held) - 1), max_size=3) if held else st.just([])
-    place = st.integers(0, len(response))
-    interval = st.tuples(place, place).map(sorted)
-    sentences = st.sets(place, max_size=2).map(
-        lambda cuts: list(itertools.pairwise(sorted({0, *cuts, len(response)})))
-    )
+    documents = draw(DOCUMENTS)
+    held = draw(_held(len(documents)))
+    row = _rows(len(spans))
+    groups = st.builds(SourceGroup, _some(len(held), 3), row, st.booleans())
     return Attribution(
         response=response,
         token_spans=spans,
         token_log_likelihoods=draw(row),
         documents=tuple(documents),
-        not_located=tuple(draw(st.lists(index, max_size=2))),
-        partly_located=draw(st.dictionaries(index, st.floats(0, 1), max_size=2)),
+        not_located=draw(_some(len(documents), 2)),
+        partly_located=draw(st.dictionaries(_indices(len(documents)), st.floats(0, 1), max_size=2)),
         sources=tuple(Source(i, text, places) for i, (text, places) in enumerate(held)),
         token_scores=tuple(draw(st.none() | row) for _ in held),
         exact=tuple(draw(st.booleans()) for _ in held),
-        notes=tuple(draw(st.lists(TEXT, max_size=2))),
-        provenance=Provenance(
-            method=draw(TEXT),
-            model=draw(TEXT),
-            dtype=draw(TEXT),
-            device=draw(TEXT),
-            implementation=draw(TEXT),
-            fallback=draw(st.none() | TEXT),
-            retokenized=draw(st.booleans()),
-            prompt_tokens=draw(count),
-            prefilled_tokens=draw(count),
-            scored_tokens=draw(count),
-            proxy_tokens=draw(count),
-            flops=draw(st.floats(0, 1e18)),
-            naive_tokens=draw(count),
-            forward_passes=draw(count),
-            seconds=draw(st.floats(0, 1e6)),
-            self_check=draw(st.none() | FINITE),
-            options=draw(st.dictionaries(TEXT, st.none() | st.booleans() | FINITE | TEXT)),
-            versions=draw(st.dictionaries(TEXT, TEXT, max_size=2)),
-        ),
-        groups=tuple(
-            SourceGroup(tuple(draw(source_ids)), draw(row), draw(st.booleans()))
-            for _ in range(draw(st.integers(0, 2)))
-        ),
+        notes=draw(NOTES),
+        provenance=draw(PROVENANCES),
+        groups=tuple(draw(st.lists(groups, max_size=2))),
         context_reliance=draw(st.none() | row),
         agreement=draw(st.none() | st.floats(0, 1)),
         partial=draw(st.booleans()),
-        verdicts=tuple(
-            Verdict(
-                start=start,
-                end=end,
-                kind=draw(st.sampled_from(get_args(Kind))),
-                source_ids=tuple(draw(source_ids)),
-                relation=draw(st.sampled_from(get_args(Relation))),
-                effect=draw(st.none() | FINITE),
-                reliance=draw(st.none() | FINITE),
-                follows=draw(st.none() | count),
-            )
-            for start, end in draw(st.just([]) | sentences)
-        ),
-        markers=tuple(
-            Marker(
-                start=start,
-                end=end,
-                number=draw(st.integers(-3, 99)),
-                document=draw(st.none() | index),
-                supported=draw(st.none() | st.booleans()),
-            )
-            for start, end in draw(st.lists(interval, max_size=2))
-        ),
+        verdicts=draw(_verdicts(len(response), len(held))),
+        markers=draw(_markers(len(response), len(documents))),
     )
