@@ -1,4 +1,4 @@
-"""What really happened when the model answered: the ids it saw, the ids it gave, its KV cache."""
+"""A generation as it happened: the ids that the model saw, the ids that it gave, its KV cache."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from attribot_rag.errors import InvalidInput
 
 
 class LayerCache(NamedTuple):
-    """One attention layer's keys and values: [1, num_key_value_heads, positions, head_dim]."""
+    """Keys and values of an attention layer: [1, num_key_value_heads, positions, head_dim]."""
 
     keys: torch.Tensor
     values: torch.Tensor
@@ -26,11 +26,12 @@ PromptCache = tuple[LayerCache, ...]
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Generation:
-    """One prompt and the response that a model gave to it, in token ids.
+    """A prompt and the response that a model gave to it, in token ids.
 
-    `response_ids` hold neither the end-of-sequence token nor anything after it. `cache`, if there
-    is one, covers at least the prompt less its last token. `retokenized` says that the ids were
-    made from text afterwards and need not be those that the model saw or gave.
+    `response_ids` hold neither the end-of-sequence token nor tokens after it. `cache`, if not
+    None, covers at least all tokens of the prompt but the last. `retokenized` says that the ids
+    were made from text afterwards and may differ from the ids that the model saw or gave. Raises
+    InvalidInput for an empty prompt or response.
     """
 
     prompt_ids: tuple[int, ...]
@@ -51,26 +52,11 @@ class Generation:
             f"{'retokenized' if self.retokenized else 'not retokenized'})"
         )
 
-    @classmethod
-    def from_sequence(
-        cls, sequence: tuple[int, ...], prompt_ids: tuple[int, ...], *, retokenized: bool = False
-    ) -> Generation:
-        """Split a full output sequence of `generate` after its prompt.
-
-        Raises InvalidInput if the sequence does not begin with the prompt.
-        """
-        if sequence[: len(prompt_ids)] != prompt_ids:
-            raise InvalidInput(
-                f"the sequence of {len(sequence)} tokens does not follow the prompt of "
-                f"{len(prompt_ids)} tokens; pass the prompt that this output was generated from"
-            )
-        return cls(prompt_ids, sequence[len(prompt_ids) :], retokenized=retokenized)
-
     def without_cache(self) -> Generation:
         return replace(self, cache=None)
 
     def truncated(self, num_response_tokens: int) -> Generation:
-        """The same generation with the first tokens of its response only."""
+        """The same generation with only the first tokens of its response."""
         return replace(self, response_ids=self.response_ids[:num_response_tokens])
 
     @property

@@ -131,7 +131,7 @@ class LanguageModel:
 
     @cached_property
     def boundary_ids(self) -> frozenset[int]:
-        """Ids of added tokens (special ones included): tokenizers never merge across them."""
+        """Ids of added and special tokens, across which tokenizers never merge."""
         return frozenset(self.tokenizer.added_tokens_decoder)
 
     @property
@@ -254,7 +254,7 @@ def is_chat(prompt: Prompt) -> bool:
 
 
 def plain_ids(ids: Sequence[int]) -> tuple[int, ...]:
-    """Token ids as plain integers, from a list, a tuple, or one row of a tensor or array.
+    """Token ids as plain integers, from a list, a tuple, or a row of a tensor or array.
 
     Raises InvalidInput for anything else.
     """

@@ -9,27 +9,11 @@ def layer(num_positions: int) -> LayerCache:
     return LayerCache(torch.zeros(1, 2, num_positions, 4), torch.zeros(1, 2, num_positions, 4))
 
 
-def test_a_sequence_is_split_after_its_prompt() -> None:
-    generation = Generation.from_sequence((5, 6, 7, 8), (5, 6))
-    assert (generation.prompt_ids, generation.response_ids) == ((5, 6), (7, 8))
-    assert not generation.retokenized
-    assert Generation.from_sequence((5, 6, 7), (5, 6), retokenized=True).retokenized
-
-
-def test_a_sequence_that_does_not_follow_the_prompt() -> None:
-    with pytest.raises(InvalidInput, match="sequence of 3 tokens does not follow the prompt of 2"):
-        Generation.from_sequence((5, 9, 7), (5, 6))
-    with pytest.raises(InvalidInput, match="does not follow"):
-        Generation.from_sequence((5,), (5, 6))
-
-
 def test_nothing_to_attribute() -> None:
     with pytest.raises(InvalidInput, match="prompt has no tokens; pass"):
         Generation((), (5,))
     with pytest.raises(InvalidInput, match="response has no tokens"):
         Generation((5,), ())
-    with pytest.raises(InvalidInput, match="response has no tokens"):
-        Generation.from_sequence((5, 6), (5, 6))
 
 
 def test_its_repr_is_short() -> None:
@@ -40,7 +24,7 @@ def test_its_repr_is_short() -> None:
     assert repr(Generation((5,), (7,), retokenized=True)).endswith("not cached, retokenized)")
 
 
-def test_shortening_keeps_the_rest() -> None:
+def test_truncating_keeps_the_rest() -> None:
     generation = Generation((5, 6), (7, 8, 9), (layer(2),), retokenized=True)
     short = generation.truncated(2)
     assert short.response_ids == (7, 8)

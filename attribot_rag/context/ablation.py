@@ -1,4 +1,4 @@
-"""What is to be taken out of a prompt."""
+"""Ablations: what is removed from a prompt."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from attribot_rag.context.intervals import Interval
 
 @dataclass(frozen=True)
 class Ablation:
-    """Sources, by id, and other characters of the decoded prompt."""
+    """Sources by id, and other characters [start, end) of the decoded prompt."""
 
     source_ids: frozenset[int] = frozenset()
     characters: tuple[Interval, ...] = ()

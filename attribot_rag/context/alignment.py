@@ -1,4 +1,4 @@
-"""The tokens of a response on the text that was shown of it."""
+"""The tokens of a response aligned with the text that was shown to the user."""
 
 from __future__ import annotations
 
@@ -8,7 +8,10 @@ from attribot_rag.context.tokens import TokenizedText
 
 
 def align(decoded: TokenizedText, response: str | None) -> tuple[str, tuple[tuple[int, int], ...]]:
-    """The text as it was shown, and the tokens' characters in it."""
+    """The shown text, and each token's characters [start, end) in it.
+
+    Without a `response`, the decoded text is shown without the white space around it.
+    """
     text = decoded.text.strip() if response is None else response
     start = decoded.text.find(text.strip())
     if start >= 0:
@@ -20,7 +23,7 @@ def align(decoded: TokenizedText, response: str | None) -> tuple[str, tuple[tupl
 
 
 def _matched(decoded: str, shown: str) -> list[int]:
-    """For each character that was decoded its place in what was shown, which differs a little."""
+    """For each decoded character its place in the shown text, which differs slightly."""
     places = [len(shown)] * (len(decoded) + 1)
     for step in Indel.opcodes(decoded, shown):
         for index in range(step.src_start, step.src_end):

@@ -1,4 +1,4 @@
-"""The nouns of a located context: documents, sources and where they stand."""
+"""Documents, sources and their places."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any
 
 from attribot_rag.errors import InvalidInput
 
-# What holds a document's text, with the fields that stand beside it and say nothing: LangChain
-# writes the name of the class.
+# Fields that hold a document's text, with fields beside them that are ignored: LangChain writes
+# the name of the class.
 _TEXT_FIELDS: Mapping[str, tuple[str, ...]] = {"text": (), "page_content": ("type",)}
 _TITLES = ("title", "source", "file", "file_name", "file_path")
 _URLS = ("url", "link", "source")
@@ -18,7 +18,7 @@ _SCHEMES = ("http://", "https://")
 
 @dataclass(frozen=True)
 class Document:
-    """One retrieved chunk: its text, and whatever its owner wants to find in the result again."""
+    """A retrieved chunk: its text, and the id and metadata that results carry along."""
 
     text: str
     id: str | None = None
@@ -26,33 +26,33 @@ class Document:
 
     @property
     def title(self) -> str:
-        """What its metadata calls it, or where that says it is from; '' if it does neither."""
+        """The title or the file that its metadata names, '' if it names neither."""
         return next(self._texts(_TITLES), "")
 
     @property
     def url(self) -> str:
-        """Where its metadata says that it can be read, '' if nowhere."""
-        return next((one for one in self._texts(_URLS) if one.startswith(_SCHEMES)), "")
+        """The link in its metadata, '' without a link."""
+        return next((url for url in self._texts(_URLS) if url.startswith(_SCHEMES)), "")
 
     @property
     def page(self) -> str:
-        """The number that is printed on its page, or its place counted from 1; '' if unknown.
+        """The number printed on its page, '' if unknown.
 
-        This is `page_label`, which readers of PDF files give; their `page` may count from 0.
+        It is the `page_label` that readers of PDF files set; their `page` may count from 0.
         """
         label = self.metadata.get("page_label")
         return str(label).strip() if isinstance(label, str | int) else ""
 
     def _texts(self, keys: Sequence[str]) -> Iterator[str]:
         given = (self.metadata.get(key) for key in keys)
-        return (one for one in given if isinstance(one, str) and one.strip())
+        return (text for text in given if isinstance(text, str) and text.strip())
 
     @classmethod
     def of(cls, value: str | Document | Mapping[str, Any] | Any) -> Document:
-        """A document from a plain text, a Document, or what a framework calls one.
+        """A document from a text, a Document, or a framework's document.
 
-        That is a mapping or an object with its text under `text` or `page_content`, and perhaps
-        `id` and `metadata`. Raises InvalidInput for anything else.
+        A framework's document is a mapping or an object with its text under `text` or
+        `page_content`, and optionally `id` and `metadata`. Raises InvalidInput for other values.
         """
         if isinstance(value, Document):
             return value
@@ -100,11 +100,11 @@ class DocumentSpan:
 
 @dataclass(frozen=True)
 class Occurrence:
-    """One place where a source's text stands in the prompt.
+    """A place of a source in the prompt.
 
-    `start` and `end` are characters [start, end) of the decoded prompt, which a result does not
-    hold: decode the prompt's ids, special tokens included, to look there. `spans` name the
-    documents that hold this very place, in their characters; none for a copy outside of them.
+    `start` and `end` are characters [start, end) of the decoded prompt, special tokens included;
+    results do not contain that text. `spans` are the characters of the documents at this place,
+    none for a copy outside of the documents.
     """
 
     start: int
@@ -114,9 +114,9 @@ class Occurrence:
 
 @dataclass(frozen=True)
 class Source:
-    """The unit that is scored: a piece of text with all the places where it stands.
+    """The unit that is scored: a piece of text with all its places in the prompt.
 
-    Equal and near-equal texts are one source, ablated everywhere at once.
+    Equal and near-equal texts are a single source, which is ablated everywhere at once.
     """
 
     id: int

@@ -1,4 +1,4 @@
-"""Groups of sources: the levels above the source."""
+"""Groups of sources: documents, paragraphs, passages and groups by metadata."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ _BLANK_LINE = re.compile(r"\n[ \t\r]*\n")
 def group(context: Context, units: Sequence[Unit], level: Level) -> list[list[int]]:
     """Indices of the units that belong together, in groups ordered by their first member.
 
-    A unit is a set of source ids that are ablated together; it goes where its first source does.
+    A unit is a set of source ids that are ablated together; its first source decides its group.
     `level` is 'document', 'paragraph' (blank lines within a document), 'passage' (a document, or
-    runs of about ten sources of a long one), 'metadata.KEY' (documents whose metadata agree), or
-    a function of the context that gives every source the key of its group. Raises InvalidInput
-    for another level.
+    about ten consecutive sources of a long document), 'metadata.KEY' (documents with an equal value
+    in their metadata), or a function from the context to the key of each source's group. Raises
+    InvalidInput for another level.
     """
     make_keys = _LEVELS.get(level) if isinstance(level, str) else level
     if isinstance(level, str) and level.startswith("metadata."):
@@ -41,7 +41,7 @@ def group(context: Context, units: Sequence[Unit], level: Level) -> list[list[in
 
 
 def _documents(context: Context) -> list[int]:
-    """The first document that holds each source, if it still stands in the prompt."""
+    """The first document of each source, -1 for a source that the prompt lacks."""
     return [next(iter(source.documents), _ABSENT) for source in context.sources]
 
 

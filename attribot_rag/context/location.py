@@ -1,4 +1,4 @@
-"""Where a document stands in the prompt, and which of its characters stands where."""
+"""Locations of documents in the prompt, with a map of their characters."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rapidfuzz.distance import Levenshtein
 from attribot_rag.context.intervals import Interval
 from attribot_rag.context.normalised import Normalised, folded, unified
 
-# What stands between two words up to where the mark-up or quotation of the second begins.
+# The text between two words up to the opening mark-up or quotation mark of the second.
 _CLOSING = re.compile(r"\A.*[\s.,;:!?…。、，！？]", re.DOTALL)
 
 Method = Literal["exact", "whitespace", "normalised", "fuzzy", "part"]
@@ -22,11 +22,11 @@ Method = Literal["exact", "whitespace", "normalised", "fuzzy", "part"]
 
 @dataclass(frozen=True)
 class Location:
-    """One place of a document in the prompt: characters [start, end) of the prompt.
+    """A place of a document in the prompt: characters [start, end) of the prompt.
 
-    `offsets[i]` is the prompt's character for character `i` of the document, one more than the
-    document is long, never decreasing. Of a part, only the characters `document_span` [start, end)
-    of the document stand there; those before it map onto `start`, those after it onto `end`.
+    `offsets[i]` is the prompt's character for character `i` of the document, with a last entry for
+    its end; offsets never decrease. A part holds only the characters `document_span` [start, end)
+    of the document; characters before it map to `start`, characters after it to `end`.
     """
 
     start: int
@@ -36,7 +36,7 @@ class Location:
     document_span: Interval | None = None
 
     def document_offset(self, prompt_offset: int) -> int:
-        """The document's first character that stands at or after this prompt character."""
+        """The document's first character at or after this character of the prompt."""
         first, last = self.document_span or (0, len(self.offsets) - 1)
         return min(max(bisect_left(self.offsets, prompt_offset), first), last)
 
@@ -49,8 +49,8 @@ def located(
 ) -> Location:
     """The location of a run (first in the document, first in the prompt, length) of equal text.
 
-    The run is in characters of the normalised texts; punctuation that both have around it belongs
-    to the location.
+    The run is in characters of the normalised texts; the location includes punctuation around it
+    that both texts have.
     """
     first, start, length = run
     lead = document.source[_end_before(document, first) : document.origins[first]]
@@ -82,10 +82,10 @@ def located(
 
 
 def character_map(text: str, other: str) -> list[int]:
-    """For each character of a text, and its end, the place in another that differs a little.
+    """For each character of a text, and its end, the place in a slightly different text.
 
-    A replaced character maps onto what stands in its place, one that was left out onto what
-    follows; case and the kind of quotes, dashes and white space make no difference.
+    A replaced character maps to its replacement, a missing character to the next character; case
+    and the kind of quotes, dashes and white space make no difference.
     """
     places = [len(other)] * (len(text) + 1)
     for step in Levenshtein.opcodes(folded(text), folded(other)):
@@ -97,10 +97,10 @@ def character_map(text: str, other: str) -> list[int]:
 def _anchors(
     document: Normalised, prompt: Normalised, run: tuple[int, int, int]
 ) -> Iterator[tuple[int, int]]:
-    """Kept characters of the document with their place in the prompt, ascending.
+    """Characters of the document that the run keeps, with their places in the prompt, ascending.
 
-    A word that follows white space in the document begins after the white space in the prompt, so
-    that mark-up which opens before a word stays with it.
+    A word that follows white space in the document begins right after white space in the prompt,
+    together with opening mark-up.
     """
     first, start, length = run
     done = -1
@@ -117,11 +117,13 @@ def _anchors(
 
 def _end_of_space(gap: str) -> int:
     """Where the last white space of a text ends."""
-    return max((index + 1 for index, one in enumerate(gap) if one.isspace()), default=len(gap))
+    return max(
+        (index + 1 for index, character in enumerate(gap) if character.isspace()), default=len(gap)
+    )
 
 
 def _between(text: str, other: str, place: int) -> list[int]:
-    """Places for the characters of a kept character with the dropped ones after it."""
+    """Places for a kept character and the dropped characters after it."""
     if len(text) == len(other):
         return list(range(place, place + len(text)))
     return [place + offset for offset in character_map(text, other)[:-1]]
@@ -136,14 +138,16 @@ def _start_after(text: Normalised, index: int) -> int:
 
 
 def _claimed(document: str, prompt: str) -> tuple[int, int]:
-    """How many of both texts' first characters are punctuation that both have.
+    """The numbers of first characters of both texts that are punctuation of both.
 
-    The document's may lack in the prompt (mark-up that was stripped), not the other way round.
+    The prompt may lack the document's characters (mark-up that was stripped), not the reverse.
     """
-    known = [(one, at + 1) for at, character in enumerate(document) for one in unified(character)]
-    found = [(one, at + 1) for at, character in enumerate(prompt) for one in unified(character)]
+    known, given = (
+        [(mark, end) for end, character in enumerate(text, 1) for mark in unified(character)]
+        for text in (document, prompt)
+    )
     step, claimed = 0, (0, 0)
-    for character, end in found:
+    for character, end in given:
         while step < len(known) and known[step][0] != character:
             step += 1
         if step == len(known):

@@ -1,4 +1,4 @@
-"""The context of a prompt from which some text was taken out for good."""
+"""The context of a reduced prompt, from which text was removed for all further scores."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from attribot_rag.language_model import LanguageModel
 
 
 def reduced(context: Context, removed: Ablation, language_model: LanguageModel) -> Context:
-    """The context of the prompt without all this; sources keep their ids.
+    """The context of the prompt without the ablated text; sources keep their ids.
 
-    A source that was taken out has no occurrences any more.
+    A removed source has no occurrences.
     """
     cut = context.removed(removed)
     if not cut:
@@ -55,14 +55,14 @@ def reduced(context: Context, removed: Ablation, language_model: LanguageModel) 
 
 
 class _Places:
-    """Where a character of the old text stands in the new one."""
+    """Maps characters of the old text to their places in the new text."""
 
     def __init__(self, old: str, new: str, removed: Sequence[Interval]) -> None:
         self._moves = [(start, end) for start, end in removed]
         if "".join(_kept(old, removed)) != new:
-            # Whole tokens were dropped, which does not end where the removed text does.
+            # Whole tokens were dropped, whose ends are not the ends of the removed text.
             steps = Indel.opcodes(old, new)
-            self._moves = [(one.src_start, one.src_end) for one in steps if one.tag == "delete"]
+            self._moves = [(step.src_start, step.src_end) for step in steps if step.tag == "delete"]
         self._starts = [start for start, _ in self._moves]
         self._removed = [0, *accumulate(end - start for start, end in self._moves)]
         self._length = len(new)

@@ -1,4 +1,4 @@
-"""Which characters of a prompt were retrieved, and which were said before."""
+"""Regions of a prompt: the retrieved context, and the earlier turns of a conversation."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from collections.abc import Sequence
 
 from attribot_rag.context.intervals import Interval
 
-# Between two documents of one retrieval stand titles and separators, not a conversation.
+# Documents of the same retrieval are separated by titles and separators, not by a conversation.
 _MAX_GAP = 300
 
 
 def whole_context(prompt: str, regions: Sequence[Interval]) -> tuple[Interval, ...]:
-    """The documents' regions with what stands between them, titles and metadata lines included.
+    """The documents' regions with the text between them, such as titles and metadata lines.
 
-    A label on the line before each document ("Title: ...") goes with the first one too.
+    A label on the line before each document ("Title: ...") also belongs to the first document.
     """
     joined: list[Interval] = []
     labels: set[str] = set()
@@ -29,18 +29,18 @@ def whole_context(prompt: str, regions: Sequence[Interval]) -> tuple[Interval, .
 
 
 def _label(before: str) -> str:
-    """What stands on the same line before a document."""
+    """The text on the same line before a document."""
     return before[before.rfind("\n") + 1 :]
 
 
 def find_turns(prompt: str, turns: Sequence[str]) -> tuple[Interval, ...]:
-    """Where these texts stand in the prompt, one after the other; what is not found is left out."""
-    found = []
+    """The characters of these texts in the prompt, in their order, without absent texts."""
+    places = []
     done = 0
     for turn in turns:
         text = turn.strip()
         start = prompt.find(text, done) if text else -1
         if start >= 0:
             done = start + len(text)
-            found.append((start, done))
-    return tuple(found)
+            places.append((start, done))
+    return tuple(places)

@@ -1,4 +1,4 @@
-"""Cutting a document into the pieces that are scored."""
+"""Splitters of documents into sentences, paragraphs or the caller's pieces."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from attribot_rag.errors import InvalidInput
 
 Splitter = Callable[[str], Sequence[str]]
 
-# Halves of pairs, which a broken text may hold and which sentencex cannot take.
+# Unpaired surrogates, which a broken text may hold and sentencex does not accept.
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _MARK = re.compile(r"\s*(?:[-*+•‣◦▪>]|#{1,6}|\(?(?:\d{1,3}|[A-Za-z])[.)])\s*")
 _CLOSING = re.compile(r"[*_`\"”»)\]]+(?:\s+|\Z)")
@@ -23,9 +23,9 @@ _PARAGRAPH = re.compile(r".+?(?:\n[ \t\r]*\n\s*|\Z)", re.DOTALL)
 def sentences(text: str, language: str = "en") -> list[str]:
     """Sentences by sentencex, which knows the abbreviations of many languages.
 
-    Headings, list items and rows of tables are no part of a sentence before or after them; a row is
-    a piece as it is. A number or mark that stands before an item stays with it, and what
-    holds no letter or digit (a rule) with what stands before it.
+    Headings, list items and rows of tables are not joined with sentences around them; a row is not
+    split. The number or mark of an item belongs to its first sentence, and a piece without letters
+    or digits (a rule) to the piece before it.
     """
     pieces: list[str] = []
     for block in blocks(text):
@@ -39,7 +39,7 @@ def sentences(text: str, language: str = "en") -> list[str]:
 
 
 def _segmented(text: str, language: str) -> list[str]:
-    """The sentences of a block; emphasis and quotations that close at an end belong to it."""
+    """The sentences of a block, with closing quotation marks and mark-up."""
     ends = list(accumulate(map(len, sentencex.segment(language, _SURROGATE.sub("?", text)))))
     for index, end in enumerate(ends):
         closing = _CLOSING.match(text, end) if end and not text[end - 1].isspace() else None
@@ -49,7 +49,7 @@ def _segmented(text: str, language: str) -> list[str]:
 
 
 def paragraphs(text: str) -> list[str]:
-    """Blocks of text between blank lines."""
+    """Blocks of text between blank lines, with the blank lines after them."""
     return _PARAGRAPH.findall(text)
 
 
@@ -68,9 +68,10 @@ def make_splitter(unit: str | Splitter, language: str) -> Splitter:
 
 
 def split_spans(text: str, splitter: Splitter) -> list[tuple[int, int]]:
-    """Character spans of the pieces, which joined give the text back.
+    """Character spans [start, end) of the pieces; together they cover the text.
 
-    Blank pieces go to the one before them. Raises InvalidInput if the splitter lost text.
+    A blank piece is joined with the piece before it. Raises InvalidInput if the pieces do not
+    join to the text.
     """
     pieces = list(splitter(text))
     if not all(isinstance(piece, str) for piece in pieces) or "".join(pieces) != text:

@@ -1,4 +1,4 @@
-"""The lines of a text that stand for themselves: headings, list items and the rows of tables."""
+"""The structure of a text: paragraphs, headings, list items and the rows of tables."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _BULLET = re.compile(r"\s*[-*+•‣◦▪]\s+\S")
 _NUMBERED = re.compile(r"\s*\(?(?:(\d{1,3})|[A-Za-z])[.)]\s+\S")
 _LETTERED = re.compile(r"\s*[A-Za-z]\.\s")
 _RULE = re.compile(r"\s*\|?\s*:?-+:?\s*(?:\|\s*:?-+:?\s*)*\|?\s*\Z")
-# What parts the cells of a row, and from how many such lines on it is no chance.
+# Delimiters of cells, and the number of consecutive lines with them that make a table.
 _DELIMITERS = (
     (re.compile(r"\|"), 2),
     (re.compile(r"\t"), 2),
@@ -24,19 +24,19 @@ _DELIMITERS = (
 
 @dataclass(frozen=True)
 class Block:
-    """Neighbouring lines that belong together; `row` says that they are one row of a table."""
+    """Neighbouring lines that belong together; `row` says that they are a row of a table."""
 
     text: str
     row: bool = False
 
 
 def blocks(text: str) -> Iterator[Block]:
-    """The blocks of a text, which joined give it back.
+    """The blocks of a text; joined they are the text.
 
-    Lines that were wrapped belong together; a blank line, a heading, a list item or a row begins
-    something else. A table's separator row goes with the header. Rows are also consecutive lines
-    with the same number (at least two) of pipes or tabs, or, from three lines on, of commas or
-    semicolons without a space after them.
+    Wrapped lines belong together; a blank line, a heading, a list item or a row begins another
+    block. The separator row of a table belongs to its header. Consecutive lines with the same
+    number (at least two) of pipes or tabs are rows, too, and so are at least three lines with the
+    same number of commas or semicolons that no space follows.
     """
     lines = _LINE.findall(text)
     rows = _rows(lines)
@@ -59,16 +59,17 @@ def blocks(text: str) -> Iterator[Block]:
 
 
 def _parted(before: str, line: str) -> bool:
-    """Whether something else begins with this line: after a blank line, or around a heading."""
+    """Whether this line begins another block: after a blank line, or next to a heading."""
     if not before.strip() or _HEADING.match(line) or _HEADING.match(before):
         return True
     return bool(_UNDERLINE.match(before))
 
 
 def _is_item(line: str, before: str, listed: bool) -> bool:
-    """Whether a line begins a list item: a number may also be one that a wrapped line begins with.
+    """Whether a line begins a list item.
 
-    So it has to be the first, or come after another item, a blank line or a colon.
+    A wrapped line may begin with a number, too; so a number has to be 1, or follow another item, a
+    blank line or a colon.
     """
     if _BULLET.match(line):
         return not _RULE.match(line)
@@ -79,7 +80,7 @@ def _is_item(line: str, before: str, listed: bool) -> bool:
 
 
 def _rows(lines: Sequence[str]) -> dict[int, int]:
-    """The first and the end of the lines of each row of a table; a header has its separator."""
+    """For the first line of each row its end; a header's row includes the separator row."""
     rows: dict[int, int] = {}
     index = 0
     while index < len(lines):
@@ -95,7 +96,7 @@ def _rows(lines: Sequence[str]) -> dict[int, int]:
 
 
 def _ruled_table_end(lines: Sequence[str], start: int) -> int:
-    """The end of the table whose header and separator row stand here; 0 if none do."""
+    """The end of the table whose header and separator row are at `start`; 0 without a table."""
     header = lines[start : start + 2]
     if len(header) < 2 or not all("|" in line for line in header) or not _RULE.match(header[1]):
         return 0
@@ -106,7 +107,7 @@ def _ruled_table_end(lines: Sequence[str], start: int) -> int:
 
 
 def _delimited_end(lines: Sequence[str], start: int) -> int:
-    """The end of the lines that have as many cells as the one that stands here; 0 if too few."""
+    """The end of the lines with as many cells as the line at `start`; 0 if there are too few."""
     for delimiter, min_lines in _DELIMITERS:
         num_parted = _num_parted(lines[start], delimiter)
         end = start

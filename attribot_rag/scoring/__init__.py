@@ -1,4 +1,4 @@
-"""Log-likelihoods of a response under ablations: three implementations of one contract."""
+"""Log-likelihoods of a response under ablations, by three interchangeable implementations."""
 
 from attribot_rag.scoring.log_likelihoods import LogLikelihoods
 from attribot_rag.scoring.options import ScoringOptions

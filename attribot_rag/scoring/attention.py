@@ -36,10 +36,10 @@ _MASKED_QUERIES = 512  # at a time, where the mask is more than causal
 
 @dataclass(frozen=True, eq=False)
 class KeyWeights:
-    """Collects how strongly rows attend to each position of the cache: `values` [prompt tokens].
+    """Collects attention weights on each position of the cache: `values` [num_prompt_tokens].
 
-    Over heads and layers the sum of each position's 'largest' weight by any token, or of the
-    'total' of all tokens' weights.
+    Sums, over heads and layers, the 'largest' weight from any token of the rows, or the 'total'
+    over them.
     """
 
     values: torch.Tensor
@@ -53,7 +53,7 @@ class KeyWeights:
         log_sum: torch.Tensor,
         kernel: Kernel,
     ) -> None:
-        """Of one layer; `log_sum` [1, heads, tokens] is over all keys that the queries see."""
+        """Add the weights of a layer; `log_sum` [1, heads, tokens] is over all visible keys."""
         weights = kernel.weights(query, key, keys, log_sum)
         reduced = weights.amax(1) if self.reduction == "largest" else weights.sum(1)
         self.values[slice(*keys.interval)] += reduced.sum(0).to(self.values.device)

@@ -1,4 +1,4 @@
-"""Score each row on top of a cropped copy of the prompt's cache."""
+"""Scores each row on top of a cropped view of the prefix cache."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from attribot_rag.scoring.row import Row
 
 
 class CachedImplementation(Implementation):
-    """Shares the cache of the full prompt: generation's own, or one prefilled once."""
+    """Shares the prefix cache: the generation's own, or a cache that is prefilled once."""
 
     prompt_cache: PromptCache
 

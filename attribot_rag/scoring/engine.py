@@ -21,10 +21,10 @@ from attribot_rag.scoring.session import Session, Usage
 
 @dataclass(eq=False)
 class Engine:
-    """The implementation of all scorers of one prompt, made ready on first use.
+    """The implementation that all scorers of a prompt share, prepared on first use.
 
-    So the prompt is read once, and not at all if only a proxy scores. Tokens and passes are counted
-    in the session; seconds are not, because a scorer times itself.
+    So the prompt is prefilled once, and not at all if only a proxy scores. Tokens and passes are
+    counted in the session; seconds are not, because a scorer times itself.
     """
 
     language_model: LanguageModel
@@ -103,7 +103,7 @@ class Engine:
         return torch.cat(parts)
 
     def weights(self, row: Row, reduction: Reduction) -> torch.Tensor | None:
-        """Attention weights of one row [num_prompt_tokens], see Implementation.weights.
+        """Attention weights of a row [num_prompt_tokens], see `Implementation.weights`.
 
         None beyond the budget, and if they do not fit into memory.
         """
@@ -125,7 +125,7 @@ class Engine:
     def _affordable(self, batch: Sequence[Row], *, first: bool) -> Sequence[Row]:
         """As many of these rows as the budget allows.
 
-        The full prompt alone is no use, except as the first row that is scored at all.
+        The full prompt alone is useless, except as the first row that is scored at all.
         """
         least = 2 if first else 1
         for count in range(len(batch), 0, -1):

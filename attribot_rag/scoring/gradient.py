@@ -11,15 +11,15 @@ from attribot_rag.generation import Generation
 
 
 def embedding_gradients(twin: PreTrainedModel, generation: Generation) -> torch.Tensor:
-    """By the embeddings of the prompt's tokens: float32 [num_prompt_tokens, hidden], on the CPU.
+    """Gradients by the prompt's embeddings: float32 [num_prompt_tokens, hidden], on the CPU.
 
-    The weights take part without gradients of their own, so the user's model is not touched and
-    only activations are kept. Raises UnsupportedModel for an encoder-decoder.
+    Weights get no gradients, so the user's model stays as it is and only activations are kept.
+    Raises UnsupportedModel for an encoder-decoder.
     """
     if twin.config.is_encoder_decoder:
         raise UnsupportedModel("gradients are not implemented for encoder-decoder models")
     prompt_ids, response_ids = generation.prompt_ids, generation.response_ids
-    weights = {name: one.detach() for name, one in twin.named_parameters()}
+    weights = {name: parameter.detach() for name, parameter in twin.named_parameters()}
     targets = torch.tensor(response_ids, device=twin.device)
     ids = torch.tensor([(*prompt_ids, *response_ids[:-1])], device=twin.device)
     with torch.enable_grad():

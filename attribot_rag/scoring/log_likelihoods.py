@@ -1,4 +1,4 @@
-"""What scoring gives back."""
+"""The results of scoring."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ Matrix = npt.NDArray[np.float64]
 class LogLikelihoods:
     """Log-probabilities in nats of each response token.
 
-    `full` [num_response_tokens] with nothing removed, `ablated` [num_ablations,
-    num_response_tokens], both NaN for what the budget left undone; `in_step` says of each
-    ablation whether its text was removed exactly.
+    `full` [num_response_tokens] is the baseline with nothing removed, `ablated` [num_ablations,
+    num_response_tokens]; both are NaN where the budget ran out. `in_step` says for each ablation
+    whether its text was removed exactly.
     """
 
     full: Matrix
@@ -25,12 +25,12 @@ class LogLikelihoods:
 
     @property
     def scored(self) -> tuple[bool, ...]:
-        """Which ablations were scored."""
+        """For each ablation whether it was scored."""
         return tuple(bool(np.isfinite(row).all()) for row in self.ablated)
 
     @property
     def changes(self) -> list[tuple[float, ...] | None]:
-        """For each ablation how much more likely each token is without it being taken out."""
+        """For each ablation the drop of each token's log-likelihood in nats, None if not scored."""
         return [
             tuple((self.full - row).tolist()) if scored else None
             for row, scored in zip(self.ablated, self.scored, strict=True)

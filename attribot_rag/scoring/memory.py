@@ -1,4 +1,4 @@
-"""How much is scored at once."""
+"""Batches of rows, limited by a token budget."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ _MEMORY_SHARE = 0.5
 
 
 class Batching:
-    """How many rows go through the model at once: a token budget, halved when memory runs out.
+    """Divides rows into batches by a token budget, which is halved when memory runs out.
 
-    A position whose logits are taken counts as several tokens, by the memory that they need.
-    Without a budget, takes what the free memory of a GPU allows, and on a CPU, where larger
-    batches are no faster, a fixed number.
+    A position whose logits are needed counts as several tokens, by its memory. Without a
+    `token_budget`, the free memory of a GPU decides; on a CPU, where larger batches are not faster,
+    the budget is fixed.
     """
 
     def __init__(
@@ -42,7 +42,7 @@ class Batching:
         self.token_budget = token_budget or _default_budget(model.device, token_bytes)
 
     def next_batch(self, rows: Sequence[Row]) -> Sequence[Row]:
-        """As many of the first rows as the budget allows, at least one."""
+        """As many of the first rows as the budget allows, at least a single row."""
         used = 0
         for count, row in enumerate(rows):
             used += self._num_tokens(row)
@@ -83,7 +83,7 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 @contextmanager
 def naming_out_of_memory(num_tokens: int) -> Iterator[None]:
-    """What does not fit into memory as a ScoringOutOfMemory, whichever allocator says so."""
+    """Raises the errors of any allocator as ScoringOutOfMemory."""
     try:
         yield
     except (RuntimeError, MemoryError) as error:
@@ -95,7 +95,7 @@ def naming_out_of_memory(num_tokens: int) -> Iterator[None]:
 
 
 def unless_out_of_memory(compute: Callable[[], torch.Tensor]) -> torch.Tensor | None:
-    """What is computed without gradients, or None if it did not fit into memory."""
+    """The result computed without gradients, or None if it does not fit into memory."""
     try:
         with torch.inference_mode():
             return compute()

@@ -1,4 +1,4 @@
-"""Options of scoring."""
+"""The options of scoring."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ class ScoringOptions:
     """How log-likelihoods are computed.
 
     `implementation` is 'auto' (the fastest that is right for the model), 'packed', 'cropped' or
-    'reference'. `token_budget` bounds the tokens of one forward pass; None takes what memory
-    allows. `self_check` scores one ablation by the reference too and raises if they differ.
+    'reference'. `token_budget` bounds the tokens of a forward pass; with None, memory does.
+    `self_check` also scores an ablation by the reference and raises ScoringFailed if they differ.
+    Raises InvalidInput for an unknown implementation or a budget below 1.
     """
 
     implementation: str = "auto"

@@ -1,4 +1,4 @@
-"""Score many rows in one forward pass that shares the prompt's cache."""
+"""Scores many rows in a single forward pass that shares the prefix cache."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from attribot_rag.scoring.row import Row
 
 
 class Packed(CachedImplementation):
-    """Rows end to end in one sequence: one large matrix for the linear layers, no padding."""
+    """Rows end to end in a sequence: large matrices for the linear layers, no padding."""
 
     name: ClassVar[str] = "packed"
     attention: ClassVar[str | None] = PACKED_ATTENTION

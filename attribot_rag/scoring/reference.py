@@ -1,4 +1,4 @@
-"""Score by encoding everything again: the truth that the other implementations must meet."""
+"""Scores by encoding everything again: the truth for the other implementations."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from attribot_rag.scoring.row import Row
 
 
 class Reference(Implementation):
-    """One plain forward pass over each row, without a cache; any causal or encoder-decoder model.
+    """A plain forward pass over each row without a cache; any causal or encoder-decoder model.
 
     For an encoder-decoder the prompt is the encoder's input and the response the decoder's.
     """
@@ -39,7 +39,7 @@ class Reference(Implementation):
         return self._target_log_probabilities(logits)
 
     def _masking(self, row: Row) -> dict[str, Any]:
-        """The whole sequence with what is hidden from the new tokens."""
+        """The mask and the positions of the whole sequence."""
         positions = torch.tensor([[*range(row.num_visible), *row.positions]])
         return {
             "attention_mask": self._mask(row, encoded=True),
@@ -47,7 +47,7 @@ class Reference(Implementation):
         }
 
     def _reset_rope(self) -> None:
-        """Forget the frequencies that a longer row left behind; one short pass does it."""
+        """Forget the frequencies that a longer row has set, by a short pass."""
         self.twin(input_ids=torch.zeros(1, 1, dtype=torch.long, device=self.device))
 
     def _decode(self, row: Row) -> torch.Tensor:

@@ -1,4 +1,4 @@
-"""What an implementation is asked for: new tokens on top of the prompt that is already encoded."""
+"""Rows, the requests to implementations: new tokens on top of the encoded prompt."""
 
 from __future__ import annotations
 
@@ -30,19 +30,19 @@ class TokenBlock:
 
 @dataclass(frozen=True)
 class Row:
-    """The new tokens of one ablation, in blocks: each sees its segments and all new tokens before.
+    """The new tokens of an ablation in blocks, which see their segments and the new tokens before.
 
-    The last tokens are the response less its last one: the outputs of those and of the token
-    before them predict the response.
+    The last tokens are the response without its last token: their outputs and the output of the
+    token before them predict the response.
     """
 
     blocks: tuple[TokenBlock, ...]
 
     @classmethod
     def exact(cls, prompt_ids: Sequence[int], num_shared: int, generation: Generation) -> Row:
-        """Everything after the shared beginning of an ablated prompt is encoded again.
+        """A row that encodes everything after the shared beginning of an ablated prompt again.
 
-        The prompt's last token always is: its output predicts the response's first token.
+        This includes the prompt's last token, whose output predicts the response's first token.
         """
         visible = min(num_shared, len(prompt_ids) - 1)
         new = (*prompt_ids[visible:], *generation.response_ids[:-1])
@@ -52,11 +52,11 @@ class Row:
     def masked(
         cls, generation: Generation, hidden: Collection[int], recomputed: Collection[int]
     ) -> Row:
-        """The prompt's hidden positions are not seen by those that are recomputed, nor by the
-        response; everything keeps its position.
+        """A row whose recomputed tokens and response do not see the prompt's hidden positions.
 
-        The last visible position is recomputed always: its output predicts the response. Where all
-        are hidden, that is the prompt's last one, which sees nothing but itself.
+        All tokens keep their positions. The last visible position is always recomputed, because
+        its output predicts the response. If all positions are hidden, that is the prompt's last
+        position, which sees only itself.
         """
         prompt_ids = generation.prompt_ids
         visible = set(range(len(prompt_ids))).difference(hidden) or {len(prompt_ids) - 1}
@@ -87,18 +87,18 @@ class Row:
 
     @property
     def num_visible(self) -> int:
-        """The positions of the prompt up to the last one that is seen."""
+        """The number of positions of the prompt up to the last visible position."""
         return max((end for block in self.blocks for _, end in block.segments), default=0)
 
     @property
     def is_exact(self) -> bool:
-        """Whether a beginning of the prompt is followed by all that is new, without a gap."""
+        """Whether all new tokens follow a beginning of the prompt, without a gap."""
         first = self.blocks[0].first_position
         beginning = ((0, first),) if first else ()
         return len(self.blocks) == 1 and self.blocks[0].segments == beginning
 
     def full_ids(self, generation: Generation) -> tuple[int, ...]:
-        """The ids of everything up to the last visible position, and the new ones after it."""
+        """The ids of the prompt up to the last visible position, and the new ids after them."""
         return (*generation.prompt_ids[: self.num_visible], *self.token_ids)
 
     @property
@@ -119,10 +119,10 @@ class Row:
 
 def runs(positions: Iterable[int]) -> list[Interval]:
     """Ascending positions as intervals [start, end) of neighbours."""
-    found: list[Interval] = []
+    intervals: list[Interval] = []
     for position in positions:
-        if found and found[-1][1] == position:
-            found[-1] = found[-1][0], position + 1
+        if intervals and intervals[-1][1] == position:
+            intervals[-1] = intervals[-1][0], position + 1
         else:
-            found.append((position, position + 1))
-    return found
+            intervals.append((position, position + 1))
+    return intervals

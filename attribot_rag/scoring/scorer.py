@@ -1,4 +1,4 @@
-"""The one place where sources are ablated and the response is scored without them."""
+"""The scorer, the only place where sources are ablated and the response is scored."""
 
 from __future__ import annotations
 
@@ -233,7 +233,7 @@ class Scorer:
     def _rows(
         self, ablations: Sequence[Ablation], recompute: Reencoded | None
     ) -> tuple[list[Row], tuple[bool, ...]]:
-        """The row of the full prompt and those of the ablations, and which are exact."""
+        """The rows of the full prompt and of the ablations, and which ablations are exact."""
         if recompute is not None:
             full = self._masked_row(Ablation(), recompute)
             masked = [self._masked_row(ablation, recompute) for ablation in ablations]

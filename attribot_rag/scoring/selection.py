@@ -65,7 +65,8 @@ class ScoringModels:
     def select(self, requested: str, generation: Generation) -> Implementation:
         """The requested implementation, or for 'auto' the fastest that is right for the model.
 
-        Raises InvalidInput for an unknown name, UnsupportedModel if the requested one is refused.
+        Raises InvalidInput for an unknown name, UnsupportedModel if the requested
+        implementation is refused.
         """
         for kind in self._right(requested, generation):
             try:
@@ -75,7 +76,7 @@ class ScoringModels:
         raise AssertionError("Reference refuses nothing")
 
     def fallback(self, used: type[Implementation], generation: Generation) -> str | None:
-        """Why the fastest implementation is not right here, None if it is the one `used`."""
+        """Why the fastest implementation is not right here, None if it is `used`."""
         num_tokens = len(generation.prompt_ids) + len(generation.response_ids)
         for kind in IMPLEMENTATIONS:
             if issubclass(used, kind):

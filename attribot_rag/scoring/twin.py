@@ -13,10 +13,10 @@ from attribot_rag.errors import UnsupportedModel
 def make_twin(model: PreTrainedModel, attention: str | None = None) -> PreTrainedModel:
     """Copy the modules and the configuration; every weight stays the same tensor.
 
-    The twin is in evaluation mode and may run another attention implementation while the model
-    generates in another thread: nothing that is set on the one is seen by the other. Buffers that
-    a checkpoint does not hold are copied, because rotary embeddings write theirs while they run.
-    Raises UnsupportedModel if weights are offloaded, since sharing them would load them all.
+    The twin is in evaluation mode and may use another attention implementation while the model
+    generates in another thread: settings of either do not affect the other. Buffers that a
+    checkpoint does not hold are copied, because rotary embeddings write to their own while they
+    run. Raises UnsupportedModel for offloaded weights, because sharing them would load them all.
     """
     if any(parameter.is_meta for parameter in model.parameters()):
         raise UnsupportedModel(
