@@ -52,8 +52,8 @@ class AttributionService:
     Records the model's generations from the start until `close`; with `record_always` False only
     between `begin_recording` and `end_recording`. In mode 'background' at most `max_pending`
     answers may wait. `on_result` is told of every finished run; `store` keeps them, a new one the
-    last `max_results`. Errors become outcomes, and are logged, unless `raise_error` is set.
-    `options` are those of Attributor.
+    last `max_results`. Errors become outcomes, and are logged; with `raise_error` they are raised
+    where the caller waits. `options` are those of Attributor.
     """
 
     def __init__(
@@ -131,30 +131,34 @@ class AttributionService:
         that are asked for in the background here are not bounded in number.
         """
         run = AttributedRun(run_id, root_id, answer.documents, answer.text)
-        if not (background or self.in_background):
-            outcome = self._outcome(run, answer, partial(self._match, answer))
-            if self._raise_error and outcome.error is not None:
-                raise outcome.error
-            return self._finish(run, outcome)
         try:
-            self.store.expect(run, partial(self._submit, run, answer))
-        except Exception as error:  # the queue is full, say
-            refused = self._finish(run, self._failed(error))
+            match = self._match(answer)
+            if background or self.in_background:
+                self.store.expect(run, partial(self._submit, run, answer, match))
+                return run
+            wait([match], _MATCH_TIMEOUT)
+            return self._finish(run, self._outcome(run, answer, match))
+        except Exception as error:  # the user's chain must not be lost to its attribution
             if self._raise_error:
                 raise
-            return refused
-        return run
+            return self._finish(run, self._failed(error))
 
-    def _submit(self, run: AttributedRun, answer: ObservedAnswer) -> Future[AttributedRun]:
-        """Attribute it in the background, as soon as its generation has ended."""
+    def _submit(
+        self, run: AttributedRun, answer: ObservedAnswer, match: Future[Match | None]
+    ) -> Future[AttributedRun]:
+        """Attribute the answer in the background, as soon as its generation has ended."""
         self.begin_recording()
-        match = self._match(answer)
         match.add_done_callback(lambda _: self.end_recording())
-        return self._queue.submit(
-            lambda: self._finish(run, self._outcome(run, answer, lambda: match)),
-            max_pending=self._max_pending if self.in_background else sys.maxsize,
-            after=match,
-        )
+
+        def task() -> AttributedRun:
+            try:
+                outcome = self._outcome(run, answer, match)
+            except Exception as error:  # there is nobody to raise it to
+                outcome = self._failed(error)
+            return self._finish(run, outcome)
+
+        max_pending = self._max_pending if self.in_background else sys.maxsize
+        return self._queue.submit(task, max_pending=max_pending, after=match)
 
     def _match(self, answer: ObservedAnswer) -> Future[Match | None]:
         """The recorded generation of the answer, which nobody else is given from then on."""
@@ -183,28 +187,18 @@ class AttributionService:
             return None
 
     def _outcome(
-        self,
-        run: AttributedRun,
-        answer: ObservedAnswer,
-        matching: Callable[[], Future[Match | None]],
+        self, run: AttributedRun, answer: ObservedAnswer, match: Future[Match | None]
     ) -> RunOutcome:
-        try:
-            match = matching()
-            wait([match], _MATCH_TIMEOUT)
-            found = match.result() if match.done() else None
-            if found is not None:
-                return self._attributed(answer, found)
-            same = self.store.outcome_of(run)
-            if same is None:
-                name = self.attributor.language_model.name
-                raise NotRecorded(
-                    f"the answer {answer.text[:60]!r} is none that {name!r} was seen to give to "
-                    "this prompt: another model gave it, a cache, or something changed its text; "
-                    "pass the model that answers, and do so before it answers"
-                )
-            return same
-        except Exception as error:  # the user's chain must not be lost to its attribution
-            return self._failed(error)
+        found = match.result() if match.done() else None
+        outcome = self.store.outcome_of(run) if found is None else self._attributed(answer, found)
+        if outcome is None:
+            name = self.attributor.language_model.name
+            raise NotRecorded(
+                f"the answer {answer.text[:60]!r} is none that {name!r} was seen to give to this "
+                "prompt: another model gave it, a cache, or something changed its text; pass the "
+                "model that answers, and do so before it answers"
+            )
+        return outcome
 
     def _attributed(self, answer: ObservedAnswer, match: Match) -> RunOutcome:
         attribution = self.attributor.attribute_generation(
