@@ -2,6 +2,6 @@
 
 from attribot_rag.generation import Generation
 from attribot_rag.recording.answer import generate_answer
-from attribot_rag.recording.recorder import GenerationRecorder
+from attribot_rag.recording.recorder import GenerationRecorder, Match
 
-__all__ = ["Generation", "GenerationRecorder", "generate_answer"]
+__all__ = ["Generation", "GenerationRecorder", "Match", "generate_answer"]

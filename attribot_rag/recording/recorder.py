@@ -6,6 +6,7 @@ import threading
 from collections.abc import Sequence
 from concurrent.futures import Future, wait
 from contextlib import suppress
+from functools import partial
 from types import TracebackType
 from typing import NamedTuple
 from weakref import WeakKeyDictionary
@@ -150,9 +151,9 @@ class GenerationRecorder:
             future.set_result(found)
         searching = threading.Lock()
 
-        def search_again(ended: RunningCall) -> None:
+        def search_again(call: RunningCall, _: Future[None]) -> None:
             with searching:
-                awaited.discard(ended)
+                awaited.discard(call)
                 if future.done():
                     return
                 try:
@@ -164,7 +165,7 @@ class GenerationRecorder:
                         future.set_result(found)
 
         for call in tuple(awaited):
-            call.ended.add_done_callback(lambda _, call=call: search_again(call))
+            call.ended.add_done_callback(partial(search_again, call))
         return future
 
     def _running(self) -> tuple[RunningCall, ...]:

@@ -420,10 +420,10 @@ class TestWaiting:
         other = rendered(model, question="Who closed the harbour?")
         with self.running(model, rendered(model)):
             for asked in ({"prompt": other}, {"contains": ["Who closed the harbour?"]}):
-                match = recorder.match(ANSWER, **asked)  # type: ignore[arg-type]
+                match = recorder.match(ANSWER, **asked)
                 assert match.done()
                 assert match.result() is None
-                assert recorder.find(ANSWER, timeout=scaled(600), **asked) is None  # type: ignore[arg-type]
+                assert recorder.find(ANSWER, timeout=scaled(600), **asked) is None
 
     @pytest.mark.parametrize("row", [0, 1])
     def test_rows_of_a_padded_batch_are_waited_for(

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from agents import SearchesFirst
 from chains import ByName, joined
+from conftest import chat_of
 from langchain.agents import create_agent
 from langchain.agents.middleware import AgentMiddleware
 from langchain_core.documents import Document
@@ -17,6 +18,7 @@ from langchain_core.tools import create_retriever_tool
 from langchain_huggingface import ChatHuggingFace
 from langgraph.checkpoint.memory import InMemorySaver
 
+from attribot_rag import LanguageModel
 from attribot_rag.errors import InvalidInput
 from langchain_attribot import AttributionCallbackHandler, AttributionMiddleware
 
@@ -56,6 +58,18 @@ def test_the_middleware_attributes_the_answer_and_no_tool_call(
     (run,) = middleware.results.values()
     assert str(run.run_id) == summary["run_id"]
     assert summary["run_id"] in str(messages[-1].id)
+
+
+def test_the_model_is_recorded_while_the_agent_asks_it(tiny: LanguageModel) -> None:
+    chat = chat_of(tiny, max_new_tokens=6)
+    for mode in ("inline", "background"):
+        middleware = AttributionMiddleware(chat, mode=mode, **EXACT)
+        chat.invoke("Something else.")
+        answer = ask(agent_of(chat, [middleware]), "one")[-1]
+        run = middleware.results.wait(answer.response_metadata["attribution"]["run_id"], 60)
+        assert run.attribution is not None
+        assert middleware._service(chat).recorder.generations == ()  # type: ignore[union-attr]
+        middleware.close()
 
 
 def test_earlier_turns_retrieved_what_a_later_answer_may_use(tiny_chat: ChatHuggingFace) -> None:

@@ -78,7 +78,9 @@ class SynthesisCallback(BaseCallbackHandler):
     """
 
     def __init__(self) -> None:
-        others = [one for one in CBEventType if one is not CBEventType.SYNTHESIZE]
+        others: list[CBEventType] = [
+            one for one in CBEventType if one is not CBEventType.SYNTHESIZE
+        ]
         super().__init__(event_starts_to_ignore=list(CBEventType), event_ends_to_ignore=others)
 
     def on_event_start(self, *_: Any, event_id: str = "", **__: Any) -> str:
