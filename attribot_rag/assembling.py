@@ -122,7 +122,7 @@ def _budget_note(scorer: Scorer) -> Iterator[str]:
 
 
 def _plain(options: ContextOptions | ScoringOptions | Budget) -> dict[str, Any]:
-    """The options as JSON has them; a function is told by its repr."""
+    """The options as JSON values; a function is given by its repr."""
     return {
         name: value if isinstance(value, str | int | float | None) else repr(value)
         for name, value in vars(options).items()

@@ -18,8 +18,8 @@ MIN_SHARE = 0.5
 class CitedSentence:
     """Characters [start, end) of the response and the ids of the sources it cites, best first.
 
-    `relation` is that of a verdict: with 'either' any one of them carries the sentence. `verdict`
-    is what was judged of it, None for a result without verdicts.
+    `relation` is that of the verdict: with 'either' any of the sources carries the sentence.
+    `verdict` is None for a result without verdicts.
     """
 
     start: int
@@ -79,4 +79,6 @@ def _by_rule(
         return CitedSentence(*span, ())
     ranked = attribution.top(len(attribution.sources), *span)
     least = max(min_score, min_share * ranked[0].score) if ranked else min_score
-    return CitedSentence(*span, tuple(one.source.id for one in ranked if one.score >= least))
+    return CitedSentence(
+        *span, tuple(ranking.source.id for ranking in ranked if ranking.score >= least)
+    )

@@ -43,7 +43,7 @@ def attribution_schema() -> dict[str, Any]:
 
 
 def summary_schema() -> dict[str, Any]:
-    """The schema of what is attached to an answer: a summary, a failure, or a pending one."""
+    """The schema of what is attached to an answer: a summary, a failure, or a pending summary."""
     kinds = (Summary, Failure, Pending, Calls)
     return {
         **_head("summary"),

@@ -22,7 +22,7 @@ CONFIG = ConfigDict(extra="forbid", use_attribute_docstrings=True)
 _MAX_PROBLEMS = 3
 
 # An innermost array without strings. A line feed within a string is written as \n, so that what
-# follows a real one is never part of a text.
+# follows a real line feed is never part of a text.
 _BROKEN_ROW = re.compile(r"\[\n([^\[\]{}\"]*)\]")
 
 

@@ -1,4 +1,4 @@
-"""What of an attribution fits beside the answer: a summary of bounded size."""
+"""A summary of an attribution, of bounded size, to attach to the answer."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ def summarize(
     """Verdicts, cited documents and the best sources, as plain data of at most 16 KB of JSON.
 
     Positions are characters of the text that was shown, in which the response begins at `start`.
-    Sources, documents and sentences that did not fit are counted under `omitted`; of the notes the
-    first ten are kept. Where `max_bytes` are too few even without all those, it is longer. Its
+    Sources, documents and sentences that did not fit are counted under `omitted`; the first
+    ten notes are kept. The summary is longer than `max_bytes` if even its other fields are. Its
     schema is docs/schemas/summary.json.
     """
     citations = cite(attribution)

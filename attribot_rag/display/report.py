@@ -39,7 +39,7 @@ class Mark:
 class CitedPassage:
     """Characters [start, end) of the answer with their marks.
 
-    `remark` tells a verdict that the marks do not show, or is ''. `space` separates the passage
+    `remark` names a verdict that the marks do not show, or is ''. `space` separates the passage
     from the next: line feeds or a space.
     """
 
@@ -163,7 +163,7 @@ def ellipsize(text: str, length: int) -> str:
 
 
 def _mark(sources: Sequence[Source], citations: Citations) -> Mark | None:
-    """The numbers of all documents that hold one of these sources."""
+    """The numbers of all documents that hold any of these sources."""
     documents = {document for source in sources for document in source.documents}
     numbers = sorted(citations.numbers[index] for index in documents if index in citations.numbers)
     return Mark(tuple(numbers)) if numbers else None
@@ -282,7 +282,7 @@ def _described(provenance: Provenance) -> str:
 
 
 def _saved(provenance: Provenance) -> str:
-    """How much less went through a model than in leave-one-out without a cache."""
+    """How many times fewer tokens were scored than in leave-one-out without a cache."""
     tokens = provenance.prefilled_tokens + provenance.scored_tokens + provenance.proxy_tokens
     times = provenance.naive_tokens / tokens if tokens else 0.0
     return f", {times:.0f} times fewer tokens than naive leave-one-out" if times >= 1.5 else ""

@@ -1,4 +1,4 @@
-"""What the scores say of one sentence of the answer, before anything more is scored."""
+"""What the method's scores say about one sentence of the answer."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from attribot_rag.methods.base import TokenScores
 from attribot_rag.verdicts.options import VerdictOptions
 
 _ENOUGH_SCORES = 8
-_ENOUGH_PAIRS = 4
+_ENOUGH_DIFFERENCES = 4
 _TO_DEVIATION = 1.4826  # a normal distribution's standard deviation by its median deviation
 
 
@@ -19,8 +19,8 @@ _TO_DEVIATION = 1.4826  # a normal distribution's standard deviation by its medi
 class Evidence:
     """Effects on one sentence in nats: `effects` of each scored source, `reliance` of the context.
 
-    `own` is what a source is worth to the tokens for which it is worth more than any other source.
-    `noise` is how far scores of what is no cause are from 0.
+    `own` is the part of a source's effect on the tokens for which its score is the highest of all
+    sources. `noise` is the standard deviation of the scores of sources that are no causes.
     """
 
     effects: Mapping[int, float]
@@ -30,7 +30,7 @@ class Evidence:
 
     @classmethod
     def of(cls, scores: Scores, tokens: Sequence[int], reliance: TokenScores) -> Evidence:
-        """The sums over a sentence's tokens."""
+        """The evidence on a sentence, given its response tokens and the reliance of each token."""
         effects = _totals(scores.token_scores, tokens)
         sample = effects if scores.screened is None else _totals(scores.screened, tokens)
         return cls(
@@ -41,19 +41,20 @@ class Evidence:
         )
 
     def floor(self, options: VerdictOptions) -> float:
-        """The nats from which on an effect matters."""
+        """The least effect that matters, in nats."""
         return max(options.min_effect, options.noise_factor * self.noise)
 
     def cited(self, options: VerdictOptions) -> tuple[int, ...]:
-        """The best source, if its effect matters, and others with a part of their own; best first.
+        """The best source, if its effect matters, and sources with enough effect of their own.
 
-        A source that gives the sentence another fact is worth much to the words of that fact, where
-        no other source is. What is only near, or speaks of the same, is worth a little everywhere.
+        Best first. A source that adds a fact to the sentence has a large effect on the words of
+        that fact, where no other source has; a source on the same topic has a small effect on all
+        words.
         """
         floor = self.floor(options)
-        above = [one for one, effect in self.effects.items() if effect >= floor]
-        ranked = sorted(above, key=lambda one: (-self.effects[one], one))
-        others = (one for one in ranked[1:] if self.own[one] >= options.min_own)
+        above = [source for source, effect in self.effects.items() if effect >= floor]
+        ranked = sorted(above, key=lambda source: (-self.effects[source], source))
+        others = (source for source in ranked[1:] if self.own[source] >= options.min_own)
         return (*ranked[:1], *others)
 
 
@@ -72,18 +73,18 @@ def _own(rows: Sequence[TokenScores | None], tokens: Sequence[int]) -> dict[int,
 
 
 def _noise(effects: Mapping[int, float], sample: Mapping[int, float]) -> float:
-    """How far scores of sources that are no causes are from 0, as a standard deviation in nats.
+    """The standard deviation of the scores of sources that are no causes, in nats.
 
-    The larger of two robust estimates, each where there are enough scores for it: the spread of
-    scores of one kind, and the difference between the exact and the masked score of a source,
-    which both take it away. Medians, so that the few causes do not count. 0 if neither is known.
+    The larger of two robust estimates: the spread of the scores in the sample, from 8 scores on,
+    and the difference between a source's exact and masked score, from 4 differences on. Both are
+    medians, so that the few causes do not count. 0 if there are too few scores for either.
     """
     estimates = [0.0]
     if len(sample) >= _ENOUGH_SCORES:
         middle = statistics.median(sample.values())
-        estimates.append(statistics.median(abs(one - middle) for one in sample.values()))
-    known = effects.keys() & sample.keys()
-    pairs = [abs(effects[one] - sample[one]) for one in known if effects[one] != sample[one]]
-    if len(pairs) >= _ENOUGH_PAIRS:
-        estimates.append(statistics.median(pairs))
+        estimates.append(statistics.median(abs(effect - middle) for effect in sample.values()))
+    both = effects.keys() & sample.keys()
+    differences = [abs(effects[i] - sample[i]) for i in both if effects[i] != sample[i]]
+    if len(differences) >= _ENOUGH_DIFFERENCES:
+        estimates.append(statistics.median(differences))
     return _TO_DEVIATION * max(estimates)

@@ -12,24 +12,24 @@ Ids = frozenset[int]
 
 
 class JointEffects:
-    """What taking out several sources at once costs each response token, in nats.
+    """The effects of removing several sources at once on the response tokens, in nats.
 
-    Masked rows find groups, where the architecture allows masking; exact rows confirm them. One
-    row serves every sentence. `known` are exact rows of single sources, by id.
+    Groups are searched by masked ablation, where the architecture allows it, and confirmed by exact
+    ablation. A scored row serves every sentence. `known` are exact rows of single sources, by id.
     """
 
     def __init__(self, scorer: Scorer, known: Mapping[int, TokenScores]) -> None:
         self._scorer = scorer
         self._masked = scorer.masked_refusal is None
         self._exact_rows: dict[Ids, TokenScores] = {
-            frozenset([one]): row for one, row in known.items()
+            frozenset([source]): row for source, row in known.items()
         }
         self._masked_rows: dict[Ids, TokenScores] = {}
 
     def approximate(
         self, groups: Iterable[Collection[int]], tokens: Sequence[int]
     ) -> list[float | None]:
-        """The effect of each group on some tokens, masked where that is available.
+        """The effect of each group on some tokens, by masked ablation where it is available.
 
         None for a group that the budget did not allow. An empty group has no effect.
         """
@@ -48,15 +48,17 @@ class JointEffects:
         *,
         masked: bool,
     ) -> list[float | None]:
-        wanted = [frozenset(one) for one in groups]
-        new = [one for one in dict.fromkeys(wanted) if one and one not in rows]
+        wanted = [frozenset(group) for group in groups]
+        new = [group for group in dict.fromkeys(wanted) if group and group not in rows]
         if new:
-            ablations = [Ablation(one) for one in new]
-            found = self._scorer.score(ablations, recompute="question" if masked else None)
+            ablations = [Ablation(group) for group in new]
+            scored = self._scorer.score(ablations, recompute="question" if masked else None)
             rows.update(
-                (one, row) for one, row in zip(new, found.changes, strict=True) if row is not None
+                (group, row)
+                for group, row in zip(new, scored.changes, strict=True)
+                if row is not None
             )
-        return [_total(rows, one, tokens) for one in wanted]
+        return [_total(rows, group, tokens) for group in wanted]
 
 
 def _total(rows: Mapping[Ids, TokenScores], group: Ids, tokens: Sequence[int]) -> float | None:

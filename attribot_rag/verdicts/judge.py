@@ -88,7 +88,7 @@ def _markers(
 
 
 class _Judge:
-    """Judges the sentences of one answer, each by its evidence and those before it."""
+    """Judges each sentence of an answer by its evidence and by the sentences before it."""
 
     def __init__(
         self,
@@ -117,7 +117,7 @@ class _Judge:
         return Origins(self._scorer, self._sentences)
 
     def verdict(self, index: int) -> Verdict:
-        """The verdict on one sentence, which may follow from those before it."""
+        """The verdict on a sentence, which may follow from an earlier sentence."""
         sentence, options = self._sentences[index], self._options
         unjudged = Verdict(start=sentence.start, end=sentence.end, kind="open", reason="budget")
         if sentence.thinking:
@@ -166,48 +166,49 @@ class _Judge:
         return replace(plain, reason="budget" if exhausted else "scattered")
 
     def _may_have_origins(self, index: int) -> bool:
-        """Whether anything was said before a sentence."""
+        """Whether the answer or the conversation has a sentence before this sentence."""
         return bool(index or self._scorer.context.conversation)
 
     def _group(self, sentence: AnswerSentence, evidence: Evidence) -> Group | None:
-        """Sources that carry a sentence together or each alone, if they can be told."""
+        """The sources that carry a sentence together or each alone, None without such sources."""
         needed = self._options.explained_share * evidence.reliance
-        found = find_group(
+        group = find_group(
             self._joint,
             self._candidates(sentence, evidence),
             sentence.tokens,
             needed=needed,
             options=self._options,
         )
-        return None if found is None or found.effect < evidence.floor(self._options) else found
+        return None if group is None or group.effect < evidence.floor(self._options) else group
 
     def _candidates(self, sentence: AnswerSentence, evidence: Evidence) -> list[int]:
-        """Sources that may carry a sentence, by all that is known without scoring more."""
+        """The sources most likely to carry a sentence, by effect, likeness and attention."""
         context = self._scorer.context
         if len(context.present) <= _FEW:
             return list(context.present)
         effects = evidence.effects
-        effective = sorted(effects, key=lambda one: -effects[one])
+        effective = sorted(effects, key=lambda source: -effects[source])
         weights = self._scores.attention or ()
-        attended = sorted(range(len(weights)), key=lambda one: -weights[one])
+        attended = sorted(range(len(weights)), key=lambda source: -weights[source])
         alike = sorted(
             context.present,
-            key=lambda one: -fuzz.token_set_ratio(context.sources[one].text, sentence.text),
+            key=lambda source: -fuzz.token_set_ratio(context.sources[source].text, sentence.text),
         )
         ranked = (effective[:_NUM_LIKELY], alike[:_NUM_LIKELY], attended[:_NUM_LIKELY])
         return list(dict.fromkeys(chain.from_iterable(ranked)))
 
     def _origin(self, index: int, reliance: float) -> Origin | None:
-        """The earlier sentence, or the conversation, that a sentence comes from, if there is one.
+        """The earlier sentence, or the conversation, that a sentence comes from, None if neither.
 
-        It has to matter as much as the context, and is not asked for where that matters a lot.
+        Its effect must be at least the reliance on the context. Where that is large, the origin is
+        not scored.
         """
         options = self._options
         if not self._may_have_origins(index) or reliance >= 2 * options.min_reliance:
             return None
         enough = []
-        for one in self._origins.find(index):
-            least = options.min_turn if one.sentence is None else options.min_follows
-            if one.effect >= max(least, reliance):
-                enough.append(one)
-        return max(enough, key=lambda one: one.effect, default=None)
+        for origin in self._origins.find(index):
+            least = options.min_turn if origin.sentence is None else options.min_follows
+            if origin.effect >= max(least, reliance):
+                enough.append(origin)
+        return max(enough, key=lambda origin: origin.effect, default=None)

@@ -17,7 +17,7 @@ MARKER = re.compile(
 
 @dataclass(frozen=True)
 class MarkerAudit:
-    """Finds the markers in a response and tells whether the scores support them.
+    """Reads the markers in a response and checks whether the scores support them.
 
     A marker is supported if a source of its document is cited for the marked text, or is worth
     `min_effect` nats to it. Where the sources were not scored, their groups count.

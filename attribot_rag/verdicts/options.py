@@ -9,21 +9,22 @@ from attribot_rag.errors import InvalidInput
 
 @dataclass(frozen=True, kw_only=True)
 class VerdictOptions:
-    """From which effect on a verdict is given; docs/verdicts.md says how these were calibrated.
+    """The thresholds of the verdicts; docs/verdicts.md says how they were calibrated.
 
-    Effects in nats: the best source is cited from `min_effect` on, and from `noise_factor` times
-    the noise of the scores on; a further one if it is also worth `min_own` to the tokens for which
-    it is the best. A sentence of which no source is cited is unsupported below a context reliance
-    of `min_reliance`, unless an earlier turn is worth `min_turn` to it, or an earlier sentence of
-    the answer `min_follows`, and as much as the context.
+    Effects in nats: the best source is cited if its effect is at least `min_effect` and at least
+    `noise_factor` times the noise of the scores; another source also needs an effect of `min_own`
+    on the tokens for which it is the best. A sentence without cited sources is unsupported if its
+    context reliance is below `min_reliance`, unless an earlier turn has an effect of `min_turn` on
+    it, or an earlier sentence of the answer an effect of `min_follows`, and at least that of the
+    context.
 
-    Shares: all cited sources account for at least `cited_share` of the reliance, and explain a
-    sentence if they account for `explained_share` of it. A source suffices if the sentence loses
-    at most `stands_share` of the joint effect with it alone. A group has at most `max_group`
+    Shares: the cited sources account for at least `cited_share` of the reliance, and explain a
+    sentence if they account for `explained_share` of it. A source suffices if the sentence loses at
+    most `stands_share` of the joint effect with this source alone. A group has at most `max_group`
     sources.
 
-    Judging takes at most `token_share` times the tokens that the scores took, but may take
-    `min_tokens`; what is not decided then is open, and the result partial.
+    Judging takes at most `token_share` times the tokens that the scores took, or `min_tokens` if
+    that is more. Sentences that are undecided then are open, and the result is partial.
     """
 
     min_effect: float = 4.0

@@ -1,4 +1,4 @@
-"""Where a sentence comes from that does not need the context: earlier sentences, earlier turns."""
+"""The earlier sentences or turns that a sentence comes from if it does not need the context."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _NUM_LIKELY = 3
 class Origin:
     """The index of the earlier sentence that matters most, or None for the conversation.
 
-    `effect` is what taking out all earlier sentences, or the conversation, costs, in nats.
+    `effect` is what removing all earlier sentences, or the conversation, costs, in nats.
     """
 
     sentence: int | None
@@ -30,11 +30,11 @@ class Origin:
 
 
 class Origins:
-    """Reads the answer's sentences after a prompt that has lost its documents already.
+    """Scores the answer's sentences after a prompt without its documents.
 
-    Without the documents, what an earlier sentence said cannot be read there again. The answer
-    is read once, and once more without the conversation; each sentence is then read alone, and
-    after each of a few earlier ones. So the tokens grow with the answer's length, not its square.
+    With the documents, the model could read there what an earlier sentence repeats. The answer is
+    scored once, and once more without the conversation; then each sentence alone, and after each of
+    a few earlier sentences. So the tokens grow with the answer's length, not with its square.
     """
 
     def __init__(self, scorer: Scorer, sentences: Sequence[AnswerSentence]) -> None:
@@ -47,9 +47,9 @@ class Origins:
             self._without_turns = self._read(self._bare.without(turns))
 
     def find(self, index: int) -> Iterator[Origin]:
-        """The conversation and the earlier sentence that matter most to a sentence.
+        """The origins of a sentence: the conversation, and the earlier sentence that matters most.
 
-        Nothing beyond the budget.
+        None of them beyond the budget.
         """
         tokens = self._sentences[index].tokens
         if self._bare is None or self._after_all is None:
@@ -57,10 +57,10 @@ class Origins:
         after_all = self._sum(self._after_all, tokens)
         if self._without_turns is not None:
             yield Origin(None, after_all - self._sum(self._without_turns, tokens))
-        # A first word after the prompt's end is another than after a sentence: it does not count.
+        # The first word would be another token right after the prompt, so it does not count.
         tokens = tokens[1:] or tokens
         after_all = self._sum(self._after_all, tokens)
-        earlier = [i for i, one in enumerate(self._sentences[:index]) if _says_something(one)]
+        earlier = [i for i in range(index) if _says_something(self._sentences[i])]
         alone = self._after([], index, tokens) if earlier else None
         if alone is not None:
             source = self._source(earlier, index, tokens, alone)
@@ -70,30 +70,30 @@ class Origins:
     def _source(
         self, earlier: Sequence[int], index: int, tokens: Sequence[int], alone: float
     ) -> int | None:
-        """The first earlier sentence after which a sentence is nearly as likely as after any.
+        """The first of the likely earlier sentences with nearly the largest gain for a sentence.
 
-        Of those most like it and the one before it; None beyond the budget.
+        Likely are the most similar earlier sentences and the last. None beyond the budget.
         """
         if len(earlier) == 1:
             return earlier[0]
         text = self._sentences[index].text
         alike = sorted(earlier, key=lambda i: -fuzz.token_set_ratio(self._sentences[i].text, text))
         likely = sorted({*alike[:_NUM_LIKELY], earlier[-1]})
-        found = ((i, self._after([i], index, tokens)) for i in likely)
-        gains = {i: after - alone for i, after in found if after is not None}
+        scored = ((i, self._after([i], index, tokens)) for i in likely)
+        gains = {i: after - alone for i, after in scored if after is not None}
         if len(gains) < len(likely):
             return None
         most = max(gains.values())
         return next((i for i, gain in gains.items() if gain >= _NEARLY * most), earlier[-1])
 
     def _after(self, earlier: Sequence[int], index: int, tokens: Sequence[int]) -> float | None:
-        """The log-likelihood of some tokens of a sentence right after these earlier ones."""
+        """The log-likelihood of some tokens of a sentence right after these earlier sentences."""
         assert self._bare is not None
         response_ids = self._bare.generation.response_ids
-        said = chain.from_iterable(self._span(i) for i in earlier)
+        preceding = chain.from_iterable(self._span(i) for i in earlier)
         own = self._span(index)
         scorer = self._bare.answering(
-            [response_ids[i] for i in own], preceding=[response_ids[i] for i in said]
+            [response_ids[i] for i in own], preceding=[response_ids[i] for i in preceding]
         )
         read = self._read(scorer)
         return None if read is None else self._sum(read, [i - own.start for i in tokens])

@@ -1,4 +1,4 @@
-"""Which sources carry a sentence where no single one explains what the context is worth to it."""
+"""The sources that carry a sentence where no single source explains its context reliance."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from attribot_rag.verdicts.options import VerdictOptions
 
 @dataclass(frozen=True)
 class Group:
-    """Source ids with what taking all of them out costs the sentence, in nats.
+    """Source ids and their joint effect on the sentence, in nats.
 
-    `either`: with any one of them alone the sentence stands; `together`: only with all of them;
-    `each`: the only source that suffices alone.
+    `either`: any of the sources alone suffices; `together`: only all of them do; `each`: the only
+    source that suffices alone.
     """
 
     source_ids: tuple[int, ...]
@@ -31,30 +31,30 @@ def find_group(
     needed: float,
     options: VerdictOptions,
 ) -> Group | None:
-    """The candidates that carry these tokens, if all of them together are worth `needed` nats.
+    """The candidates that carry these tokens, if their joint effect is at least `needed` nats.
 
-    Members are the sources that give most back when they alone are left of the candidates, as few
-    as together are worth `needed`. A member suffices if the sentence stands with it alone, the
-    other members taken out: if it then loses at most `stands_share` of what it loses without any.
-    Several that suffice are `either`; where none does, all are needed `together`. Members are found
-    by masked ablation; what they are worth is scored exactly, and must be half of `needed`, and
-    twice `min_reliance` where all are needed: several that set the tone are no cause.
+    Members are the sources that restore most when they alone are left of the candidates, as few as
+    have a joint effect of `needed`. A member suffices if the sentence loses at most `stands_share`
+    of the joint effect when all other members are removed. Members that suffice are `either`; if no
+    member suffices, all are needed `together`. Members are chosen by masked ablation. Their joint
+    effect is scored exactly and must be half of `needed`, and twice `min_reliance` where all are
+    needed, because sources that only set the tone are no cause.
 
-    None if nothing is found, or if the budget runs out on the way. At most one row for each
-    candidate and a few for each member are scored, however many sources there are.
+    None if no group has this effect, or if the budget runs out. Scores at most one row for each
+    candidate and a few for each member, however many sources there are.
     """
     members = _members(joint, candidates, tokens, needed, options.max_group)
     while members:
         (effect,) = joint.exact([members], tokens)
-        losses = joint.exact([_others(members, [one]) for one in members], tokens)
+        losses = joint.exact([_others(members, [member]) for member in members], tokens)
         if effect is None or None in losses:
             return None
         if len(members) == 1:
             return Group(tuple(members), effect, "each")
         most = options.stands_share * effect
         sufficient = [
-            one
-            for one, loss in zip(members, losses, strict=True)
+            member
+            for member, loss in zip(members, losses, strict=True)
             if loss is not None and loss <= most
         ]
         if len(sufficient) == len(members):
@@ -62,7 +62,7 @@ def find_group(
         if not sufficient:
             least = max(needed / 2, 2 * options.min_reliance)
             return Group(tuple(members), effect, "together") if effect >= least else None
-        # Without the members that do not suffice, those that do may be worth less.
+        # The joint effect may be smaller without the members that do not suffice.
         members = sufficient
     return None
 
@@ -74,13 +74,15 @@ def _members(
     needed: float,
     max_group: int,
 ) -> list[int]:
-    """The fewest of the candidates that are worth so much together, best first; none if unknown."""
+    """The fewest candidates with the needed joint effect, best first; empty beyond the budget."""
     (whole,) = joint.approximate([candidates], tokens)
     if whole is None or whole < needed:
         return []
-    kept = joint.approximate([_others(candidates, [one]) for one in candidates], tokens)
-    lost = {one: loss for one, loss in zip(candidates, kept, strict=True) if loss is not None}
-    order = sorted(lost, key=lambda one: lost[one])
+    losses = joint.approximate([_others(candidates, [kept]) for kept in candidates], tokens)
+    lost = {
+        source: loss for source, loss in zip(candidates, losses, strict=True) if loss is not None
+    }
+    order = sorted(lost, key=lambda source: lost[source])
     for size in range(1, max_group + 1):
         (effect,) = joint.approximate([order[:size]], tokens)
         if effect is None:
@@ -93,13 +95,13 @@ def _members(
 def _pruned(
     joint: JointEffects, members: list[int], tokens: Sequence[int], needed: float
 ) -> list[int]:
-    """Without the members that are not needed to be worth so much."""
-    for one in reversed(members):
-        (effect,) = joint.approximate([_others(members, [one])], tokens)
+    """The members without those that the needed joint effect does not depend on."""
+    for member in reversed(members):
+        (effect,) = joint.approximate([_others(members, [member])], tokens)
         if effect is not None and effect >= needed:
-            members = _others(members, [one])
+            members = _others(members, [member])
     return members
 
 
 def _others(candidates: Sequence[int], kept: Sequence[int]) -> list[int]:
-    return [one for one in candidates if one not in kept]
+    return [source for source in candidates if source not in kept]

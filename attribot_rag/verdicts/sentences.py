@@ -1,4 +1,4 @@
-"""The sentences of an answer that are judged, and those that are not."""
+"""The sentences of an answer, and which of them are judged."""
 
 from __future__ import annotations
 

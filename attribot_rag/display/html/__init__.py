@@ -1,4 +1,4 @@
-"""An attribution as a web page, or as a part of one, that needs nothing else."""
+"""An attribution as a self-contained web page, or as a fragment to embed."""
 
 from attribot_rag.display.html.rendering import digest, page_assets, render_html
 

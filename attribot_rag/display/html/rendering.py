@@ -20,7 +20,7 @@ _FOLDER = files("attribot_rag.display.html")
 def render_html(attribution: Attribution, *, top: int = 8, page: bool = True) -> str:
     """The answer with numbered citations and verdicts, and its sources beside it.
 
-    A page of its own, or with `page` False a fragment to put into one; neither loads anything.
+    A page of its own, or with `page` False a fragment to embed; neither loads anything.
     `top` is how many sources the bars show. Nothing in a document or an answer takes effect; a
     page's Content-Security-Policy lets only its own script and style run.
     """
@@ -49,7 +49,7 @@ def _asset(name: str) -> Markup:
 
 
 def page_assets() -> tuple[str, str]:
-    """The style and the script of a page, for the policy of one that shows it in a frame."""
+    """The style and the script of a page, for the policy of a page that frames it."""
     return _asset("style.css"), _asset("script.js")
 
 

@@ -219,7 +219,7 @@ class _Highlighter:
 
 
 def _metadata(document: Document) -> Iterable[tuple[str, str]]:
-    """Short texts and numbers of the metadata, without those that the title shows."""
+    """Short texts and numbers of the metadata, without what the title and the link show."""
     for key, value in list(document.metadata.items())[:_MAX_METADATA]:
         if isinstance(value, (str, int, float, bool)) and value not in (
             document.title,
