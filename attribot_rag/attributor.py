@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from attribot_rag.assembling import assemble
+from attribot_rag.assembly import assemble
 from attribot_rag.attribution import Attribution, ResponseText
 from attribot_rag.context import (
     ContextOptions,
