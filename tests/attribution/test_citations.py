@@ -1,5 +1,6 @@
 from hypothesis import given
-from support.strategies import attribution, attributions
+from support.attributions import attribution
+from support.strategies import attributions
 
 from attribot_rag.attribution import Attribution, Citations, CitedSentence, Verdict, cite
 from attribot_rag.attribution.verdict import Relation

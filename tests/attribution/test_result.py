@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.strategies import attribution, attributions
+from support.attributions import attribution
+from support.strategies import attributions
 
 from attribot_rag.attribution import Attribution
 from attribot_rag.errors import InvalidInput

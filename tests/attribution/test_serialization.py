@@ -9,9 +9,10 @@ import jsonschema
 import numpy as np
 import pytest
 from hypothesis import given
+from support.attributions import attribution
 from support.schemas import SCHEMA
 from support.scripted_generation import ANSWER, DOCUMENTS, rendered
-from support.strategies import attribution, attributions
+from support.strategies import attributions
 from support.tiny_models import byte_level
 
 from attribot_rag import Attribution, Attributor, Document

@@ -76,6 +76,36 @@ def _source(source_id: int, text: str, documents: Sequence[Document]) -> Source:
     return Source(source_id, text, tuple(places))
 
 
+def source(index: int, *documents: int, text: str = "A fact.") -> Source:
+    spans = tuple(DocumentSpan(document, 0, len(text)) for document in documents)
+    return Source(index, text, (Occurrence(10 * index, 10 * index + len(text), spans),))
+
+
+def attribution(
+    response: str,
+    token_scores: list[list[float] | None],
+    *,
+    documents: int = 3,
+    holders: list[tuple[int, ...]] | None = None,
+    **changed: Any,
+) -> Attribution:
+    """One token per character of the response; source i stands in document i."""
+    holders = holders or [(index,) for index in range(len(token_scores))]
+    values: dict[str, Any] = {
+        "response": response,
+        "token_spans": tuple((index, index + 1) for index in range(len(response))),
+        "token_log_likelihoods": (-1.0,) * len(response),
+        "documents": tuple(Document(f"Document {index}.") for index in range(documents)),
+        "not_located": (),
+        "sources": tuple(source(index, *held) for index, held in enumerate(holders)),
+        "token_scores": tuple(None if row is None else tuple(row) for row in token_scores),
+        "exact": (True,) * len(token_scores),
+        "notes": (),
+        "provenance": PROVENANCE,
+    }
+    return Attribution(**{**values, **changed})
+
+
 FERRY = "The ferry carries 84 passengers."
 ISLAND = handmade(
     "The ferry carries 84 people. A ticket costs 18 crowns. It is a fine trip.",

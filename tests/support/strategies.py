@@ -3,58 +3,13 @@
 import itertools
 from dataclasses import replace
 from functools import cache
-from typing import Any, get_args
+from typing import get_args
 
 from hypothesis import strategies as st
 
 from attribot_rag.attribution import Attribution, Marker, Provenance, SourceGroup, Verdict
 from attribot_rag.attribution.verdict import Kind, Relation
 from attribot_rag.context import Document, DocumentSpan, Occurrence, Source
-
-PROVENANCE = Provenance(
-    method="leave_one_out",
-    model="tiny",
-    dtype="float32",
-    device="cpu",
-    implementation="packed",
-    retokenized=False,
-    prompt_tokens=20,
-    prefilled_tokens=0,
-    scored_tokens=100,
-    forward_passes=2,
-    seconds=0.5,
-)
-
-
-def source(index: int, *documents: int, text: str = "A fact.") -> Source:
-    spans = tuple(DocumentSpan(document, 0, len(text)) for document in documents)
-    return Source(index, text, (Occurrence(10 * index, 10 * index + len(text), spans),))
-
-
-def attribution(
-    response: str,
-    token_scores: list[list[float] | None],
-    *,
-    documents: int = 3,
-    holders: list[tuple[int, ...]] | None = None,
-    **changed: Any,
-) -> Attribution:
-    """One token per character of the response; source i stands in document i."""
-    holders = holders or [(index,) for index in range(len(token_scores))]
-    values: dict[str, Any] = {
-        "response": response,
-        "token_spans": tuple((index, index + 1) for index in range(len(response))),
-        "token_log_likelihoods": (-1.0,) * len(response),
-        "documents": tuple(Document(f"Document {index}.") for index in range(documents)),
-        "not_located": (),
-        "sources": tuple(source(index, *held) for index, held in enumerate(holders)),
-        "token_scores": tuple(None if row is None else tuple(row) for row in token_scores),
-        "exact": (True,) * len(token_scores),
-        "notes": (),
-        "provenance": PROVENANCE,
-    }
-    return Attribution(**{**values, **changed})
-
 
 FINITE = st.floats(allow_nan=False, allow_infinity=False)
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
