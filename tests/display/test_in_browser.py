@@ -167,7 +167,7 @@ def test_a_number_leads_to_its_source(island: Page) -> None:
 def test_it_is_accessible(chromium: Browser, tmp_path: Path, scheme: str, width: int) -> None:
     context = new_context(
         chromium,
-        color_scheme=scheme,  # type: ignore[arg-type]
+        color_scheme=scheme,
         viewport={"width": width, "height": 800},
         reduced_motion="reduce",
         bypass_csp=True,  # axe-core is put into the page
