@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from attribot_rag.methods import Scores
 from attribot_rag.methods.base import TokenScores
+from attribot_rag.verdicts.figures import Figure
 from attribot_rag.verdicts.options import VerdictOptions
 
 _ENOUGH_SCORES = 8
@@ -21,16 +22,27 @@ class Evidence:
 
     `own` is the part of a source's effect on the tokens for which its score is the highest of all
     sources. `noise` is the standard deviation of the scores of sources that are no causes.
+    `figures` are the numbers of the sentence.
     """
 
     effects: Mapping[int, float]
     own: Mapping[int, float]
     reliance: float
     noise: float
+    figures: tuple[Figure, ...] = ()
 
     @classmethod
-    def of(cls, scores: Scores, tokens: Sequence[int], reliance: TokenScores) -> Evidence:
-        """The evidence on a sentence, given its response tokens and the reliance of each token."""
+    def of(
+        cls,
+        scores: Scores,
+        tokens: Sequence[int],
+        reliance: TokenScores,
+        figures: Sequence[tuple[int, ...]] = (),
+    ) -> Evidence:
+        """The evidence on a sentence, given its response tokens and the reliance of each token.
+
+        `figures` are the tokens of each number in it.
+        """
         effects = _totals(scores.token_scores, tokens)
         sample = effects if scores.screened is None else _totals(scores.screened, tokens)
         return cls(
@@ -38,6 +50,11 @@ class Evidence:
             _own(scores.token_scores, tokens),
             sum(reliance[i] for i in tokens),
             _noise(effects, sample),
+            tuple(
+                Figure.of(figure, scores.token_scores, reliance, scores.token_log_likelihoods)
+                for figure in figures
+                if scores.token_log_likelihoods
+            ),
         )
 
     def floor(self, options: VerdictOptions) -> float:
@@ -49,13 +66,33 @@ class Evidence:
 
         Best first. A source that adds a fact to the sentence has a large effect on the words of
         that fact, where no other source has; a source on the same topic has a small effect on all
-        words.
+        words. The source of a number is cited, too, however small its effect on other words.
         """
         floor = self.floor(options)
         above = [source for source, effect in self.effects.items() if effect >= floor]
         ranked = sorted(above, key=lambda source: (-self.effects[source], source))
         others = (source for source in ranked[1:] if self.own[source] >= options.min_own)
-        return (*ranked[:1], *others)
+        numbers = (figure.source(options) for figure in self.figures)
+        cited = {*ranked[:1], *others, *(source for source in numbers if source is not None)}
+        return tuple(sorted(cited, key=lambda source: (-self.effects[source], source)))
+
+    def has_unknown_figures(self, options: VerdictOptions) -> bool:
+        """Whether its numbers are new, and neither the context nor a source matters to any."""
+        new = [figure for figure in self.figures if figure.is_new(options)]
+        return bool(new) and not any(
+            max(figure.reliance, *figure.effects.values(), 0.0) >= options.min_figure
+            for figure in new
+        )
+
+    def is_explained_by(self, cited: Sequence[int], options: VerdictOptions) -> bool:
+        """Whether these sources account for the sentence's reliance, or else each number's."""
+        if sum(self.effects[one] for one in cited) >= options.explained_share * self.reliance:
+            return True
+        retrieved = [figure for figure in self.figures if figure.is_retrieved(options)]
+        return bool(retrieved) and all(
+            sum(figure.effects[one] for one in cited) >= options.explained_share * figure.reliance
+            for figure in retrieved
+        )
 
 
 def _totals(rows: Sequence[TokenScores | None], tokens: Sequence[int]) -> dict[int, float]:

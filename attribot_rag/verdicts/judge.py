@@ -126,7 +126,7 @@ class _Judge:
             return replace(unjudged, kind="trivial", reason=None)
         if self._reliance is None:
             return unjudged
-        evidence = Evidence.of(self._scores, sentence.tokens, self._reliance)
+        evidence = Evidence.of(self._scores, sentence.tokens, self._reliance, sentence.figures)
         plain = replace(unjudged, reliance=evidence.reliance, reason=None)
         cited = evidence.cited(options)
         if not cited:
@@ -140,11 +140,12 @@ class _Judge:
                 )
         carried = sum(evidence.effects[source_id] for source_id in cited)
         grounded = replace(plain, kind="grounded", source_ids=cited, effect=carried)
-        if cited and carried >= options.explained_share * evidence.reliance:
+        if cited and evidence.is_explained_by(cited, options):
             return grounded
         group = None
+        invented = not cited and evidence.has_unknown_figures(options)
         # Several sources that decide on words of their own are no group.
-        if evidence.reliance >= options.min_effect and len(cited) < 2:
+        if evidence.reliance >= options.min_effect and len(cited) < 2 and not invented:
             group = self._group(sentence, evidence)
         weak = carried < options.cited_share * evidence.reliance
         if group is not None and (group.relation != "together" or weak):
@@ -158,7 +159,7 @@ class _Judge:
         if cited and not weak:
             return grounded
         exhausted = self._scorer.session.meter.exhausted
-        if evidence.reliance < options.min_reliance:
+        if evidence.reliance < options.min_reliance or invented:
             if self._scorer.context.not_located:
                 return replace(plain, reason="not_located")
             if not (exhausted and self._may_have_origins(index)):
@@ -176,6 +177,12 @@ class _Judge:
             self._joint,
             self._candidates(sentence, evidence),
             sentence.tokens,
+            [
+                token
+                for figure in evidence.figures
+                if figure.is_retrieved(self._options)
+                for token in figure.tokens
+            ],
             needed=needed,
             options=self._options,
         )

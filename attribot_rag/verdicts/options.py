@@ -16,7 +16,9 @@ class VerdictOptions:
     on the tokens for which it is the best. A sentence without cited sources is unsupported if its
     context reliance is below `min_reliance`, unless an earlier turn has an effect of `min_turn` on
     it, or an earlier sentence of the answer an effect of `min_follows`, and at least that of the
-    context.
+    context. A number cites the source with an effect of `min_figure` on it that is twice that of
+    any other source, if its reliance is at least as much. A sentence without cited sources whose
+    numbers all have a smaller reliance is unsupported, whatever the reliance of its other words.
 
     Shares: the cited sources account for at least `cited_share` of the reliance, and explain a
     sentence if they account for `explained_share` of it. A source suffices if the sentence loses at
@@ -29,6 +31,7 @@ class VerdictOptions:
 
     min_effect: float = 4.0
     min_own: float = 5.5
+    min_figure: float = 2.0
     noise_factor: float = 2.0
     min_reliance: float = 6.0
     min_turn: float = 4.0
@@ -44,7 +47,10 @@ class VerdictOptions:
         for name in ("cited_share", "explained_share", "stands_share"):
             if not 0 < getattr(self, name) < 1:
                 raise InvalidInput(f"{name}={getattr(self, name)!r}; use a value between 0 and 1")
-        nats = ("min_effect", "min_own", "noise_factor", "min_reliance", "min_turn", "min_follows")
+        nats = (
+            *("min_effect", "min_own", "min_figure", "noise_factor"),
+            *("min_reliance", "min_turn", "min_follows"),
+        )
         for name in (*nats, "token_share", "min_tokens"):
             if not getattr(self, name) > 0:
                 raise InvalidInput(f"{name}={getattr(self, name)!r}; use more than 0")

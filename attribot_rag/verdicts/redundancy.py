@@ -27,6 +27,7 @@ def find_group(
     joint: JointEffects,
     candidates: Sequence[int],
     tokens: Sequence[int],
+    figures: Sequence[int] = (),
     *,
     needed: float,
     options: VerdictOptions,
@@ -35,10 +36,11 @@ def find_group(
 
     Members are the sources that restore most when they alone are left of the candidates, as few as
     have a joint effect of `needed`. A member suffices if the sentence loses at most `stands_share`
-    of the joint effect when all other members are removed. Members that suffice are `either`; if no
-    member suffices, all are needed `together`. Members are chosen by masked ablation. Their joint
-    effect is scored exactly and must be half of `needed`, and twice `min_reliance` where all are
-    needed, because sources that only set the tone are no cause.
+    of the joint effect when all other members are removed; and so do its numbers, whose tokens are
+    `figures`, because a unit may stand in sources that say something else. Members that suffice are
+    `either`; if no member suffices, all are needed `together`. Members are chosen by masked
+    ablation. Their joint effect is scored exactly and must be half of `needed`, and twice
+    `min_reliance` where all are needed, because sources that only set the tone are no cause.
 
     None if no group has this effect, or if the budget runs out. Scores at most one row for each
     candidate and a few for each member, however many sources there are.
@@ -46,16 +48,20 @@ def find_group(
     members = _members(joint, candidates, tokens, needed, options.max_group)
     while members:
         (effect,) = joint.exact([members], tokens)
-        losses = joint.exact([_others(members, [member]) for member in members], tokens)
+        others = [_others(members, [member]) for member in members]
+        losses = joint.exact(others, tokens)
         if effect is None or None in losses:
             return None
         if len(members) == 1:
             return Group(tuple(members), effect, "each")
-        most = options.stands_share * effect
+        of_figures = joint.exact([members], figures)[0] or 0.0
+        lost_figures = joint.exact(others, figures)
         sufficient = [
             member
-            for member, loss in zip(members, losses, strict=True)
-            if loss is not None and loss <= most
+            for member, loss, lost in zip(members, losses, lost_figures, strict=True)
+            if loss is not None
+            and loss <= options.stands_share * effect
+            and (lost or 0.0) <= options.stands_share * max(0.0, of_figures)
         ]
         if len(sufficient) == len(members):
             return Group(tuple(members), effect, "either") if effect >= needed / 2 else None

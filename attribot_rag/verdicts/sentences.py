@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import chain, pairwise
 
 from attribot_rag.attribution import ResponseText
 from attribot_rag.context.splitter import sentences, split_spans
+from attribot_rag.verdicts.figures import NUMBER
 from attribot_rag.verdicts.markers import MARKER
 
 # Some templates open the thinking in the prompt, so that an answer may hold its end alone.
@@ -54,13 +56,17 @@ _FIRST_TO_LAST_WORD = re.compile(r"[^\W_](?:.*[^\W_])?")
 
 @dataclass(frozen=True)
 class AnswerSentence:
-    """Characters [start, end) of the response; `tokens` are its columns without its markers."""
+    """Characters [start, end) of the response; `tokens` are its columns without its markers.
+
+    `figures` are the columns of each number in it.
+    """
 
     start: int
     end: int
     text: str
     tokens: tuple[int, ...]
     thinking: bool
+    figures: tuple[tuple[int, ...], ...] = ()
 
     @property
     def trivial(self) -> bool:
@@ -86,8 +92,21 @@ def sentences_of(response: ResponseText) -> list[AnswerSentence]:
             markers = [match.span() for match in MARKER.finditer(text, start, end)]
             marked = {index for span in markers for index in response.tokens_in(*span)}
             tokens = tuple(i for i in response.tokens_in(start, end) if i not in marked)
-            result.append(AnswerSentence(start, end, text[start:end], tokens, part in thinking))
+            figures = tuple(_figures(response, start, end, frozenset(tokens)))
+            result.append(
+                AnswerSentence(start, end, text[start:end], tokens, part in thinking, figures)
+            )
     return result
+
+
+def _figures(
+    response: ResponseText, start: int, end: int, known: frozenset[int]
+) -> Iterator[tuple[int, ...]]:
+    """The tokens of each number in [start, end), of those that are `known`."""
+    for match in NUMBER.finditer(response.text, start, end):
+        tokens = tuple(index for index in response.tokens_in(*match.span()) if index in known)
+        if tokens:
+            yield tokens
 
 
 def _spans(response: str, first: int, last: int) -> list[tuple[int, int]]:

@@ -10,7 +10,8 @@ applicable
   although one of them is kept;
 - if an earlier turn, or the sentence that it follows from, is worth less than 3 nats in the prompt
   without the documents;
-- if it has no cause and the whole context is worth more than 6 nats to it.
+- if it has no cause and the whole context is worth more than 6 nats to it, unless it invents a
+  value where the context has others.
 
 Effects are summed over the sentence's tokens.
 """
@@ -81,7 +82,8 @@ class _Measure:
     def worth(self, expected: ExpectedVerdict) -> Worth:
         if expected.verdict == "unsupported":
             reliance = self._effect(self.scorer, self.scorer.context.whole)
-            return _judged(reliance, reliance > MOST_RELIANCE, "the context matters")
+            too_much = reliance > MOST_RELIANCE and not expected.at_any_reliance
+            return _judged(reliance, too_much, "the context matters")
         if expected.verdict == "conversation":
             said = self._of_conversation()
             return _judged(said, said < LEAST, "the earlier turn does not matter")

@@ -31,13 +31,16 @@ class LabelledSource:
 class ExpectedVerdict:
     """The label of an answer sentence: exactly these `sources` are to be cited.
 
-    `follows` is the index of an earlier sentence. `acceptable` are equally correct labels.
+    `follows` is the index of an earlier sentence. `acceptable` are equally correct labels. With
+    `at_any_reliance` the label holds however much the context matters: it gives the sentence its
+    unit, say, but not its value.
     """
 
     verdict: Kind
     sources: tuple[LabelledSource, ...] = ()
     relation: Relation = "each"
     follows: int | None = None
+    at_any_reliance: bool = False
     acceptable: tuple[ExpectedVerdict, ...] = ()
 
     @property

@@ -20,7 +20,13 @@ from benchmarks.labelled.case_builder import (
 from benchmarks.labelled.cases import ExpectedVerdict, LabelledCase
 from benchmarks.labelled.changed_documents import lowercased, shortened, stripped
 from benchmarks.labelled.facts import Fact, Stock
-from benchmarks.labelled.structured import heading, list_item, table_row
+from benchmarks.labelled.structured import (
+    heading,
+    item_and_sentence,
+    list_item,
+    sibling_items,
+    table_row,
+)
 
 Builder = Callable[[Stock], LabelledCase]
 
@@ -136,6 +142,16 @@ def invented_after(stock: Stock) -> LabelledCase:
     return make_case(stock, fact.question, documents, answer, *expected)
 
 
+def invented_value(stock: Stock) -> LabelledCase:
+    """A value that stands nowhere, of a place of which nothing is said; others have like ones."""
+    attribute = stock.attribute()
+    others = [stock.fact(attribute) for _ in range(stock.turn([2, 3, 4]))]
+    invented = stock.fact(attribute)
+    documents = in_documents(stock, others, len(others))
+    expected = ExpectedVerdict(verdict="unsupported", at_any_reliance=True)
+    return make_case(stock, invented.question, documents, invented.answer, expected)
+
+
 def restated(stock: Stock) -> LabelledCase:
     """A sentence with a source, then one that says the same again."""
     fact = stock.fact(stock.attribute())
@@ -220,4 +236,7 @@ KINDS: dict[str, Builder] = {
     "spanish": in_language,
     "chinese": in_language,
     "restated": restated,
+    "invented_value": invented_value,
+    "sibling_items": sibling_items,
+    "item_and_sentence": item_and_sentence,
 }

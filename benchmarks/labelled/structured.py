@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from benchmarks.labelled.case_builder import grounded, make_case
+from benchmarks.labelled.case_builder import asked, grounded, joined, make_case
 from benchmarks.labelled.cases import LabelledCase
 from benchmarks.labelled.facts import Fact, Stock
 
@@ -34,15 +34,45 @@ def list_item(stock: Stock) -> LabelledCase:
     """A list with several items of like facts."""
     facts = _alike(stock)
     fact = stock.random.choice(facts)
+    items = _items(stock, facts)
+    documents = stock.shuffled([_listed(stock, items), *stock.irrelevant(2)])
+    expected = grounded(documents, items[fact])
+    return make_case(stock, fact.question, documents, fact.answer, expected)
+
+
+def sibling_items(stock: Stock) -> LabelledCase:
+    """The same, and nothing else but the list."""
+    facts = _alike(stock)
+    fact = stock.random.choice(facts)
+    items = _items(stock, facts)
+    documents = [_listed(stock, items)]
+    expected = grounded(documents, items[fact])
+    return make_case(stock, fact.question, documents, fact.answer, expected)
+
+
+def item_and_sentence(stock: Stock) -> LabelledCase:
+    """Two facts in one sentence: an item of a list, and a sentence of another document."""
+    facts = _alike(stock)
+    fact, other = stock.random.choice(facts), stock.fact(stock.attribute(3))
+    items = _items(stock, facts)
+    beside = stock.document(other.statement, other.place, 1)
+    documents = stock.shuffled([_listed(stock, items), beside])
+    expected = grounded(documents, items[fact], other.statement)
+    answer = joined(stock, [fact, other])
+    return make_case(stock, asked(stock, [fact, other]), documents, answer, expected)
+
+
+def _items(stock: Stock, facts: list[Fact]) -> dict[Fact, str]:
+    """The item of each fact, with its bullet or number."""
     bullet = stock.tables["bullet"]
-    items = {
+    return {
         one: bullet.replace("1", str(number)) + one.say(one.attribute.item)
         for number, one in enumerate(facts, start=1)
     }
-    lines = [stock.tables["list_title"], "", *items.values()]
-    documents = stock.shuffled(["\n".join(lines), *stock.irrelevant(2)])
-    expected = grounded(documents, items[fact])
-    return make_case(stock, fact.question, documents, fact.answer, expected)
+
+
+def _listed(stock: Stock, items: dict[Fact, str]) -> str:
+    return "\n".join([stock.tables["list_title"], "", *items.values()])
 
 
 def _alike(stock: Stock) -> list[Fact]:

@@ -119,3 +119,61 @@ def test_nothing_is_unsupported_while_a_document_is_missing(attributor: Attribut
     assert found.not_located == (1,)
     assert (found.verdicts[0].kind, found.verdicts[0].reason) == ("open", "not_located")
     assert "a document was not found in the prompt" in found.to_table(width=200)
+
+
+SPA = """## Spa Tessaline
+
+The spa is on the lower deck, behind the boat hall.
+
+- Sauna: 9:00 to 21:30, 14 talers
+- Salt bath: 10:00 to 19:00, 22 talers
+- Massage by Ilka Drumm: 55 minutes for 71 talers
+- Towels: free, at the counter
+"""
+ROOMS = """| Room | Beds | Price per night |
+|---|---|---|
+| Gullwing | 2 | 148 talers |
+| Lanternfish | 3 | 193 talers |
+| Driftwood | 4 | 211 talers |
+"""
+CAR_PARK = "A place in the car park costs 17 talers a night. There are 62 places."
+SHUTTLE = "The shuttle leaves at 8:25 and 14:10. A seat costs 6 talers."
+PETS = "Dogs are welcome for 11 talers a night."
+
+
+def test_the_unit_that_all_prices_share_does_not_hide_whose_number_it_is(
+    attributor: Attributor,
+) -> None:
+    question, answer = "How much does the salt bath cost?", "The salt bath costs 22 talers."
+    found = attribute(attributor, question, [SPA], answer)
+    assert found.verdicts[0].kind == "grounded"
+    assert cited(found) == ["- salt bath: 10:00 to 19:00, 22 talers"]
+
+
+def test_a_cell_of_a_table_is_the_cause_though_other_rows_give_the_unit(
+    attributor: Attributor,
+) -> None:
+    question = "How much does the Lanternfish room cost per night?"
+    answer = "The Lanternfish room costs 193 talers per night."
+    found = attribute(attributor, question, [ROOMS, CAR_PARK], answer)
+    assert found.verdicts[0].kind == "grounded"
+    assert cited(found) == ["| lanternfish | 3 | 193 talers |"]
+
+
+def test_an_invented_price_is_unsupported_though_the_context_gives_its_unit(
+    attributor: Attributor,
+) -> None:
+    question, answer = "How much is the helicopter tour?", "The helicopter tour costs 530 talers."
+    found = attribute(attributor, question, [SHUTTLE, PETS, CAR_PARK], answer)
+    assert (found.verdicts[0].kind, cited(found)) == ("unsupported", [])
+    assert (found.verdicts[0].reliance or 0) > 10
+
+
+def test_two_prices_cite_both_their_sources(attributor: Attributor) -> None:
+    question = "What do a massage and a place in the car park cost?"
+    answer = "A massage costs 71 talers, and a place in the car park costs 17 talers a night."
+    found = attribute(attributor, question, [SPA, CAR_PARK], answer)
+    assert cited(found) == [
+        "- massage by ilka drumm: 55 minutes for 71 talers",
+        "a place in the car park costs 17 talers a night.",
+    ]

@@ -1,0 +1,65 @@
+"""Numbers in a sentence, and which source each of them comes from."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from attribot_rag.methods.base import TokenScores
+from attribot_rag.verdicts.options import VerdictOptions
+
+NUMBER = re.compile(r"\d+(?:[.,:]\d+)*")
+
+_MARGIN = 2.0
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One number of a sentence, with effects in nats, summed over its `tokens`.
+
+    `surprise` is how unlikely the model finds the number without the context; `reliance` is the
+    effect of the context, `effects` are those of single sources.
+    """
+
+    tokens: tuple[int, ...]
+    effects: Mapping[int, float]
+    reliance: float
+    surprise: float
+
+    @classmethod
+    def of(
+        cls,
+        tokens: tuple[int, ...],
+        token_scores: Sequence[TokenScores | None],
+        reliance: TokenScores,
+        log_likelihoods: TokenScores,
+    ) -> Figure:
+        """The figure with these response tokens; `log_likelihoods` are those with the context."""
+        worth = sum(reliance[i] for i in tokens)
+        return cls(
+            tokens,
+            {
+                index: sum(row[i] for i in tokens)
+                for index, row in enumerate(token_scores)
+                if row is not None
+            },
+            worth,
+            worth - sum(log_likelihoods[i] for i in tokens),
+        )
+
+    def is_new(self, options: VerdictOptions) -> bool:
+        """Whether the question, the answer so far and the model's memory do not foretell it."""
+        return self.surprise >= options.min_figure
+
+    def is_retrieved(self, options: VerdictOptions) -> bool:
+        """Whether the context matters to it."""
+        return self.reliance >= options.min_figure
+
+    def source(self, options: VerdictOptions) -> int | None:
+        """The source that it comes from, None if no source has twice the effect of any other."""
+        best, *others = sorted(self.effects, key=lambda index: -self.effects[index]) or [None]
+        if best is None or min(self.effects[best], self.reliance) < options.min_figure:
+            return None
+        second = self.effects[others[0]] if others else 0.0
+        return best if self.effects[best] >= _MARGIN * second else None
