@@ -58,8 +58,8 @@ class Figure:
 
     def source(self, options: VerdictOptions) -> int | None:
         """The source that it comes from, None if no source has twice the effect of any other."""
-        best, *others = sorted(self.effects, key=lambda index: -self.effects[index]) or [None]
-        if best is None or min(self.effects[best], self.reliance) < options.min_figure:
+        ranked = sorted(self.effects.items(), key=lambda item: -item[1])
+        if not ranked or min(ranked[0][1], self.reliance) < options.min_figure:
             return None
-        second = self.effects[others[0]] if others else 0.0
-        return best if self.effects[best] >= _MARGIN * second else None
+        second = ranked[1][1] if len(ranked) > 1 else 0.0
+        return ranked[0][0] if ranked[0][1] >= _MARGIN * second else None

@@ -176,7 +176,7 @@ def test_a_token_may_hold_any_character(chatty: LanguageModel) -> None:
     client = TestClient(create_app(chatty, token="voilà", **EXACT))
     for sent, status in (("voilà", 422), ("voila", 401), ("voil", 401)):
         headers = {b"Authorization": f"Bearer {sent}".encode()}
-        answer = client.post("/attribute", headers=headers)  # type: ignore[arg-type]
+        answer = client.post("/attribute", headers=headers)
         assert answer.status_code == status
         assert (answer.headers.get("WWW-Authenticate") == "Bearer") == (status == 401)
 
