@@ -22,7 +22,6 @@ _NO_STATE = frozenset(
     }
 )
 _CONTAINERS = (Mapping, list, tuple, set, frozenset)
-_HOOKS = ("_forward_hooks", "_forward_pre_hooks")
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,12 +30,10 @@ class ModelState:
 
     The tensors that they hold, and all that is set on them: active adapters, hooks, replaced
     attributes and methods, the configuration. Two states are equal if none of that changed in
-    between. What a hook or a replaced method reads from elsewhere is not seen: `is_opaque` says
-    that there is one.
+    between. What a hook or a replaced method reads from elsewhere is not seen.
     """
 
     key: tuple[object, ...]
-    is_opaque: bool
     held: tuple[object, ...]  # what is known by its identity, which nothing else may get meanwhile
 
     @classmethod
@@ -44,10 +41,8 @@ class ModelState:
         """The state of a model at this moment; takes about 10 ms for 400 modules."""
         reader = _Reader()
         key: list[object] = []
-        is_opaque = False
         for module in model.modules():
             own = vars(module)
-            is_opaque |= "forward" in own or any(own.get(name) for name in _HOOKS)
             key += (
                 (name, value if type(value) in _PLAIN else reader.describe(value))
                 for name, value in own.items()
@@ -56,7 +51,7 @@ class ModelState:
             key += map(
                 reader.describe, chain(own["_parameters"].values(), own["_buffers"].values())
             )
-        return cls(tuple(key), is_opaque, tuple(reader.held))
+        return cls(tuple(key), tuple(reader.held))
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, ModelState) and self.key == other.key

@@ -89,11 +89,3 @@ def test_generating_and_scoring_change_nothing() -> None:
     model.generate(torch.tensor([GENERATION.prompt_ids]), max_new_tokens=3, do_sample=False)
     ScoringModels(model).select("auto", GENERATION)
     assert ModelState.of(model) == before
-
-
-def test_hooks_and_replaced_methods_may_read_what_is_not_seen() -> None:
-    for change in CHANGES:
-        model = architecture("llama").build()
-        assert not ModelState.of(model).is_opaque
-        change(model)
-        assert ModelState.of(model).is_opaque == (change in (add_hook, replace_method))
