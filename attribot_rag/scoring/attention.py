@@ -209,15 +209,10 @@ def _cached(
     Layers that keep none of their own attend to those of an earlier layer (Gemma 3n, Gemma 4);
     compressed ones (multi-head latent attention) are expanded first.
     """
-    config: Any = module.config
-    modes = getattr(config, "kv_sharing_modes", None)
-    if modes is not None and modes[layer_index] == "reuse":
+    if layer_index >= len(cache):
+        config: Any = module.config
         kinds = config.layer_types
-        layer_index = max(
-            index
-            for index in range(layer_index)
-            if modes[index] == "store" and kinds[index] == kinds[layer_index]
-        )
+        layer_index = max(i for i in range(len(cache)) if kinds[i] == kinds[layer_index])
     layer = cache[layer_index]
     expand: Any = getattr(module, "expand_kv", None)
     if expand is None:

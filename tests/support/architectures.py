@@ -53,6 +53,8 @@ from transformers import (
     Zamba2ForCausalLM,
 )
 
+Expected = Literal["packed", "cropped", "reference"]
+
 VOCABULARY_SIZE = 300
 PROMPT_LENGTH = 60
 
@@ -61,13 +63,13 @@ PROMPT_LENGTH = 60
 class Architecture:
     name: str
     build: Callable[[], PreTrainedModel]
-    expected: Literal["packed", "cropped", "reference"]
+    expected: Expected
     prompt_length: int = PROMPT_LENGTH
 
 
 def _architecture(
     name: str,
-    expected: Literal["packed", "cropped", "reference"],
+    expected: Expected,
     model_class: Any,
     **settings: Any,
 ) -> Architecture:
@@ -129,6 +131,7 @@ _OLDER = (
         **GEMMA,
         attn_logit_softcapping=1.0,
         final_logit_softcapping=2.0,
+        attn_implementation="eager",  # older releases' own choice forgets the soft cap
     ),
     _architecture(
         "gemma3",
