@@ -9,16 +9,15 @@ import numpy as np
 from scipy import stats
 
 from attribot_rag.evaluation.measures import (
-    COSTS,
-    MEASURES,
+    ALL,
     Measure,
     MeasuredCase,
     cases,
     same_timing,
 )
 from attribot_rag.evaluation.metrics import Estimate, estimate
-from attribot_rag.evaluation.noise import ABOVE_NOISE, DIFFERENCE
 from attribot_rag.evaluation.results import ResultStore
+from attribot_rag.evaluation.tables import markdown_table
 
 
 @dataclass(frozen=True)
@@ -56,7 +55,7 @@ def compare(first: ResultStore, second: ResultStore) -> Iterator[Change]:
                 for key in shared
                 if after[key].answered.data_set == data_set
             ]
-            for measure in (*MEASURES, *ABOVE_NOISE, DIFFERENCE, *COSTS):
+            for measure in ALL:
                 change = changed(data_set, method, measure, pairs)
                 if change is not None:
                     yield change
@@ -79,15 +78,22 @@ def comparison(first: ResultStore, second: ResultStore) -> str:
     changes = list(compare(first, second))
     if not changes:
         return "The two have no scores of the same examples and methods; nothing is compared.\n"
-    lines = [*_warnings(first, second), *_chance(changes)]
-    lines += [""] * bool(lines)
-    lines += ["| data | method | measure | answers | second less first | |", "|---" * 6 + "|"]
-    for change in changes:
-        difference = format(change.difference, change.measure.form)
-        count = str(change.difference.count)
-        cells = [change.data_set, change.method, change.measure.name, count, difference]
-        lines.append(f"| {' | '.join([*cells, change.verdict])} |")
-    return "\n".join(lines) + "\n"
+    warnings = [*_warnings(first, second), *_chance(changes)]
+    table = markdown_table(
+        ["data", "method", "measure", "answers", "second less first", ""],
+        [
+            (
+                change.data_set,
+                change.method,
+                change.measure.name,
+                str(change.difference.count),
+                format(change.difference, change.measure.form),
+                change.verdict,
+            )
+            for change in changes
+        ],
+    )
+    return "\n".join([*warnings, *[""] * bool(warnings), table]) + "\n"
 
 
 def _warnings(first: ResultStore, second: ResultStore) -> Iterator[str]:

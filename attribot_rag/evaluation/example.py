@@ -1,4 +1,4 @@
-"""A question with its context, from a data set."""
+"""Questions with their contexts, from a data set."""
 
 from __future__ import annotations
 
@@ -32,3 +32,15 @@ class Example:
             return "sentence"
         sources = {"".join(texts): texts for texts in self.source_texts}
         return sources.__getitem__
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """The examples of a file, and the problem of each line that is no example.
+
+    `ignored` are the fields of a log's lines that are not read.
+    """
+
+    examples: tuple[Example, ...]
+    problems: tuple[str, ...] = ()
+    ignored: tuple[str, ...] = ()

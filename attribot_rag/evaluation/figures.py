@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from attribot_rag.evaluation.grid import BASELINES, DEFAULT, EXACT, NAIVE
-from attribot_rag.evaluation.measures import cases
-from attribot_rag.evaluation.metrics import outlier_recall
+from attribot_rag.evaluation.measures import CasesByMethod, cases_by_method
+from attribot_rag.evaluation.metrics import recall
 from attribot_rag.evaluation.pareto import compared, pareto_front
 from attribot_rag.evaluation.results import ResultStore
 
@@ -37,7 +37,8 @@ def draw(results: ResultStore, folder: Path) -> list[Path]:
     import matplotlib as mpl
     from matplotlib.figure import Figure
 
-    sets = [name for name in results.data_sets() if any(cases(results, EXACT, name))]
+    by_data_set = {name: cases_by_method(results, name) for name in results.data_sets()}
+    sets = {name: scored for name, scored in by_data_set.items() if scored.get(EXACT)}
     paths = []
     for name, panel in (
         ("faithfulness_and_time", _faithfulness),
@@ -49,17 +50,17 @@ def draw(results: ResultStore, folder: Path) -> list[Path]:
             with mpl.rc_context(_STYLE):
                 figure = Figure(figsize=(6.4 * len(sets), 6.2), layout="constrained")
                 panels = figure.subplots(1, len(sets), squeeze=False)[0]
-                for axes, data_set in zip(panels, sets, strict=True):
-                    panel(axes, results, data_set)
+                for axes, (data_set, scored) in zip(panels, sets.items(), strict=True):
+                    panel(axes, scored)
                     axes.set_title(data_set)
                 paths.append(folder / f"{name}.svg")
                 figure.savefig(paths[-1], metadata={"Date": None})
     return paths
 
 
-def _faithfulness(axes: Axes, results: ResultStore, data_set: str) -> None:
+def _faithfulness(axes: Axes, scored: CasesByMethod) -> None:
     """mAP against seconds, with the Pareto front."""
-    points = compared(results, data_set).points
+    points = compared(scored).points
     front = pareto_front(points)
     axes.step(
         [points[name].seconds for name in front],
@@ -79,13 +80,13 @@ def _faithfulness(axes: Axes, results: ResultStore, data_set: str) -> None:
     _legend(axes)
 
 
-def _scatter(axes: Axes, results: ResultStore, data_set: str) -> None:
+def _scatter(axes: Axes, scored: CasesByMethod) -> None:
     """Approximate scores against exact ones, a point for each source."""
-    names = [name for name in ("proxy", "masked", "auto") if any(cases(results, name, data_set))]
+    names = [name for name in ("proxy", "masked", "auto") if scored.get(name)]
     for name, (marker, gray) in zip(names, _marks(), strict=False):
         pairs = [
             (exact, score)
-            for case in cases(results, name, data_set)
+            for case in scored[name]
             for exact, score in zip(case.exact, case.scored.scores, strict=True)
             if exact is not None and score is not None
         ]
@@ -98,16 +99,20 @@ def _scatter(axes: Axes, results: ResultStore, data_set: str) -> None:
     _legend(axes)
 
 
-def _recall(axes: Axes, results: ResultStore, data_set: str) -> None:
+def _recall(axes: Axes, scored: CasesByMethod) -> None:
     """The share of the outliers among the best fraction of the sources."""
-    names = [name for name in told_apart(results.methods()) if name not in (EXACT, NAIVE)]
+    names = [name for name in told_apart(list(scored)) if name not in (EXACT, NAIVE)]
     styles = cycle((gray, dash) for gray in _GRAYS for dash in _DASHES)
     for name, (gray, dash) in zip(names, styles, strict=False):
-        held = [case for case in cases(results, name, data_set) if case.outliers]
-        if held:
-            curves = [
-                outlier_recall(case.scored.scores, case.outliers, _FRACTIONS) for case in held
+        curves = [
+            [
+                recall(case.scored.scores, case.outliers, round(part * len(case.exact))) or 0.0
+                for part in _FRACTIONS
             ]
+            for case in scored[name]
+            if case.outliers
+        ]
+        if curves:
             mean = np.mean(curves, axis=0)
             axes.plot(_FRACTIONS, mean, color=gray, linestyle=dash, label=name)
     axes.set_xlabel("share of the sources that is kept, best first")
@@ -115,10 +120,10 @@ def _recall(axes: Axes, results: ResultStore, data_set: str) -> None:
     _legend(axes)
 
 
-def _cost(axes: Axes, results: ResultStore, data_set: str) -> None:
+def _cost(axes: Axes, scored: CasesByMethod) -> None:
     """Tokens through the model against the length of the context."""
-    for name, (marker, gray) in zip(told_apart(results.methods()), _marks(), strict=False):
-        held = [case for case in cases(results, name, data_set) if case.scored.tokens]
+    for name, (marker, gray) in zip(told_apart(list(scored)), _marks(), strict=False):
+        held = [case for case in scored[name] if case.scored.tokens]
         if held:
             lengths = [case.answered.context_tokens for case in held]
             tokens = [case.scored.tokens for case in held]

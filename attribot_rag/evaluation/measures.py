@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import statistics
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 
@@ -13,29 +14,36 @@ from attribot_rag.evaluation.ablations import (
     group_ablations,
     random_ablations,
 )
-from attribot_rag.evaluation.grid import CEILING, EXACT, NAIVE
+from attribot_rag.evaluation.grid import BASELINES, CEILING, EXACT, NAIVE
 from attribot_rag.evaluation.metrics import (
     Estimate,
     average_precision,
     best,
+    captured,
     estimate,
-    exact_outliers,
     linear_datamodeling_score,
     pearson,
     recall,
+    rms_difference,
     spearman,
 )
+from attribot_rag.evaluation.outliers import outliers
 from attribot_rag.evaluation.results import AnswerRecord, ResultStore, ScoreRecord
 
 TOP = 5
+
+FACTOR = 2.0
+"""Scores above so many times the noise (a root mean square) count as above the noise."""
 
 
 @dataclass(frozen=True, eq=False)
 class MeasuredCase:
     """A method's scores for an answer, with the scores by which they are judged.
 
-    `exact` are those of leave-one-out, `ablations` the exact scores of sources removed together,
-    `second` the scores by the second definition of leave-one-out, None if unknown.
+    `exact` are those of leave-one-out, `ablations` the exact scores of sources removed together.
+    `second` are the scores by the second definition of leave-one-out, None if unknown: removing a
+    source moves later tokens to other positions; hiding it and encoding later tokens again at their
+    positions does not. Both are equally good definitions of a prompt without the source.
     """
 
     answered: AnswerRecord
@@ -47,13 +55,27 @@ class MeasuredCase:
 
     @cached_property
     def outliers(self) -> frozenset[int]:
-        return exact_outliers([score or 0.0 for score in self.exact])
+        return frozenset(outliers([score or 0.0 for score in self.exact]))
+
+    @cached_property
+    def noise(self) -> float | None:
+        """Root mean square difference of the definitions, in nats; None without the second."""
+        return None if self.second is None else rms_difference(self.second, self.exact)
+
+    @cached_property
+    def above_noise(self) -> frozenset[int]:
+        """The sources whose exact scores are above the noise; none if the noise is unknown."""
+        least = math.inf if self.noise is None else FACTOR * self.noise
+        return frozenset(i for i, score in enumerate(self.exact) if (score or 0.0) > least)
 
     @property
     def random(self) -> dict[SourceSet, float]:
         """The random ablations."""
         drawn = random_ablations(self.answered, self.answered.num_random)
         return {removed: self.ablations[removed] for removed in drawn if removed in self.ablations}
+
+
+CasesByMethod = Mapping[str, Sequence[MeasuredCase]]
 
 
 @dataclass(frozen=True)
@@ -81,6 +103,20 @@ def _top_drop(top: int, case: MeasuredCase) -> float | None:
     return case.ablations.get(chosen) if len(chosen) == top else None
 
 
+def _captured(top: int, case: MeasuredCase) -> float | None:
+    """None where no exact score is above the noise."""
+    if not case.above_noise:
+        return None
+    return captured(case.scored.scores, case.exact, top, case.answered.key)
+
+
+def _difference(case: MeasuredCase) -> float | None:
+    """None for a method whose scores are not in nats."""
+    if case.scored.method in BASELINES:
+        return None
+    return rms_difference(case.scored.scores, case.exact)
+
+
 def same_timing(one: ScoreRecord | AnswerRecord, other: ScoreRecord | AnswerRecord) -> bool:
     """Whether the seconds of both can be compared: same clock, same hardware."""
     return (one.clock, one.hardware) == (other.clock, other.hardware)
@@ -90,6 +126,14 @@ def _ratio(longer: ScoreRecord | None, shorter: ScoreRecord | AnswerRecord) -> f
     if longer is None or not shorter.seconds or not same_timing(longer, shorter):
         return None
     return longer.seconds / shorter.seconds
+
+
+def _times_faster(case: MeasuredCase) -> float | None:
+    return _ratio(case.naive, case.scored)
+
+
+def _times_generation(case: MeasuredCase) -> float | None:
+    return _ratio(case.scored, case.answered)
 
 
 MEASURES: tuple[Measure, ...] = (
@@ -104,29 +148,27 @@ MEASURES: tuple[Measure, ...] = (
     *(Measure(f"top-{top} drop, nats", partial(_top_drop, top), form=".2f") for top in TOPS),
 )
 
+ABOVE_NOISE: tuple[Measure, ...] = (
+    Measure(
+        "mAP above noise",
+        lambda case: average_precision(case.scored.scores, case.outliers & case.above_noise),
+    ),
+    *(Measure(f"captured nats, top {top}", partial(_captured, top)) for top in TOPS),
+)
+
+DIFFERENCE = Measure("difference from exact, nats rms", _difference, -1)
+
 COSTS: tuple[Measure, ...] = (
     Measure("tokens", lambda case: case.scored.tokens, -1, ",.0f", cost=True),
     Measure("tokens expected", lambda case: case.scored.expected_tokens, -1, ",.0f", cost=True),
     Measure("GFLOP", lambda case: case.scored.flops / 1e9, -1, ",.0f", cost=True),
     Measure("GFLOP expected", lambda case: case.scored.expected_flops / 1e9, -1, ",.0f", cost=True),
     Measure("seconds", lambda case: case.scored.seconds, -1, ".2f", cost=True, timed=True),
-    Measure(
-        "times faster than no cache",
-        lambda case: _ratio(case.naive, case.scored),
-        1,
-        ".1f",
-        cost=True,
-        timed=True,
-    ),
-    Measure(
-        "attribution / generation time",
-        lambda case: _ratio(case.scored, case.answered),
-        -1,
-        ".2f",
-        cost=True,
-        timed=True,
-    ),
+    Measure("times faster than no cache", _times_faster, 1, ".1f", cost=True, timed=True),
+    Measure("attribution / generation time", _times_generation, -1, ".2f", cost=True, timed=True),
 )
+
+ALL = (*MEASURES, *ABOVE_NOISE, DIFFERENCE, *COSTS)
 
 
 def cases(results: ResultStore, method: str, data_set: str | None = None) -> Iterator[MeasuredCase]:
@@ -140,6 +182,11 @@ def cases(results: ResultStore, method: str, data_set: str | None = None) -> Ite
             ablations = {removed: one.score for removed, one in known.items()}
             truth = exact[key].scores
             yield MeasuredCase(answered, scored, truth, ablations, naive.get(key), second.get(key))
+
+
+def cases_by_method(results: ResultStore, data_set: str) -> CasesByMethod:
+    """The cases of a data set by method, in the order of the results' methods."""
+    return {name: list(cases(results, name, data_set)) for name in results.methods()}
 
 
 def summary(measure: Measure, held: Iterable[MeasuredCase]) -> Estimate | None:

@@ -10,17 +10,10 @@ import numpy as np
 from scipy import stats
 from sklearn.metrics import average_precision_score
 
-from attribot_rag.evaluation.outliers import outliers
-
 MIN_FOR_INTERVAL = 6
 
 SourceScores = Sequence[float | None]
 """[num_sources]; None for a source that the method did not score."""
-
-
-def exact_outliers(exact: Sequence[float]) -> frozenset[int]:
-    """The outliers of exact scores, by the paper's form of the ESD test."""
-    return frozenset(outliers(exact))
 
 
 def average_precision(scores: SourceScores, wanted: Collection[int]) -> float | None:
@@ -31,7 +24,9 @@ def average_precision(scores: SourceScores, wanted: Collection[int]) -> float | 
     if not wanted:
         return None
     labels = [index in wanted for index in range(len(scores))]
-    return float(average_precision_score(labels, _with_last(scores)))
+    last = min((score for score in scores if score is not None), default=0.0) - 1.0
+    filled = [last if score is None else score for score in scores]
+    return float(average_precision_score(labels, filled))
 
 
 def recall(scores: SourceScores, wanted: Collection[int], top: int) -> float | None:
@@ -92,14 +87,6 @@ def spearman(scores: SourceScores, exact: SourceScores) -> float | None:
     return _correlation(stats.spearmanr, scores, exact)
 
 
-def outlier_recall(
-    scores: SourceScores, wanted: Collection[int], fractions: Sequence[float]
-) -> list[float]:
-    """The share of the outliers among the best fraction of all sources, for each fraction."""
-    kept = [round(fraction * len(scores)) for fraction in fractions]
-    return [recall(scores, wanted, count) or 0.0 for count in kept]
-
-
 def linear_datamodeling_score(
     scores: SourceScores, ablations: Mapping[frozenset[int], float]
 ) -> float | None:
@@ -144,11 +131,6 @@ def estimate(values: Collection[float | None]) -> Estimate | None:
         (known,), np.mean, n_resamples=2000, method="percentile", rng=np.random.default_rng(0)
     ).confidence_interval
     return Estimate(mean, float(interval.low), float(interval.high), len(known))
-
-
-def _with_last(scores: SourceScores) -> list[float]:
-    last = min((score for score in scores if score is not None), default=0.0) - 1.0
-    return [last if score is None else score for score in scores]
 
 
 def _correlation(statistic: object, scores: SourceScores, exact: SourceScores) -> float | None:

@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from attribot_rag.evaluation.grid import CEILING, EXACT, NAIVE
-from attribot_rag.evaluation.measures import MEASURES, cases, summary
-from attribot_rag.evaluation.results import ResultStore
+from attribot_rag.evaluation.measures import MEASURES, CasesByMethod, summary
 
 _FAITHFULNESS = MEASURES[0]
 
@@ -41,15 +40,16 @@ class Compared:
     hardware: str = ""
 
 
-def compared(results: ResultStore, data_set: str) -> Compared:
+def compared(scored: CasesByMethod) -> Compared:
     """The methods with at least half as many timed answers as exact leave-one-out.
 
     The hardware is that of most exact scores. The ceiling is left out: it costs as much as exact
     leave-one-out.
     """
-    names = [name for name in results.methods() if name not in (NAIVE, CEILING)]
     by_method = {
-        name: {case.answered.key: case for case in cases(results, name, data_set)} for name in names
+        name: {case.answered.key: case for case in held}
+        for name, held in scored.items()
+        if name not in (NAIVE, CEILING)
     }
     machines = Counter(case.scored.hardware for case in by_method.get(EXACT, {}).values())
     if not machines:
@@ -59,7 +59,7 @@ def compared(results: ResultStore, data_set: str) -> Compared:
         name: {key for key, case in held.items() if case.scored.hardware == hardware}
         for name, held in by_method.items()
     }
-    enough = [name for name in names if 2 * len(timed[name]) >= count]
+    enough = [name for name in by_method if 2 * len(timed[name]) >= count]
     all_scored = set.intersection(*(set(by_method[name]) for name in enough))
     all_timed = set.intersection(*(timed[name] for name in enough))
     points = {}

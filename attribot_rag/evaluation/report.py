@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
-import statistics
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
+from statistics import mean
 
 from attribot_rag.display.escaping import escape_markdown
 from attribot_rag.evaluation.ceiling import ceiling, with_second
 from attribot_rag.evaluation.grid import BASELINES, CEILING, EXACT, NAIVE
 from attribot_rag.evaluation.measures import (
+    ABOVE_NOISE,
     COSTS,
+    FACTOR,
     MEASURES,
+    CasesByMethod,
     Measure,
-    MeasuredCase,
-    cases,
+    cases_by_method,
     group_correlation,
     summary,
 )
 from attribot_rag.evaluation.metrics import MIN_FOR_INTERVAL, Estimate, estimate
-from attribot_rag.evaluation.noise import ABOVE_NOISE, FACTOR
 from attribot_rag.evaluation.pareto import Compared, compared, pareto_front
 from attribot_rag.evaluation.results import AnswerRecord, ResultStore
+from attribot_rag.evaluation.tables import markdown_table
 
 CAPTIONS = {
     "faithfulness_and_time": (
@@ -79,7 +81,8 @@ def _settings(results: ResultStore) -> list[str]:
 
 def _of_data_set(results: ResultStore, data_set: str) -> Iterator[str]:
     answers = [one for one in results.answers.values() if one.data_set == data_set]
-    exact = list(cases(results, EXACT, data_set))
+    by_method = cases_by_method(results, data_set)
+    exact = by_method.get(EXACT)
     yield _statistics(answers)
     if given := sum(one.seconds is None for one in answers):
         yield f"{given} of {_answers(len(answers))} given, not generated here."
@@ -94,19 +97,18 @@ def _of_data_set(results: ResultStore, data_set: str) -> Iterator[str]:
             "Pearson correlation of the summed scores of a document's sources with the exact score "
             f"of the whole document: {correlation:.3f}."
         )
-    names = sorted(results.methods(), key=lambda name: name not in (EXACT, NAIVE, CEILING))
-    by_method = {name: list(cases(results, name, data_set)) for name in names}
-    scored = {name: held for name, held in by_method.items() if held}
+    names = sorted(by_method, key=lambda name: name not in (EXACT, NAIVE, CEILING))
+    scored = {name: by_method[name] for name in names if by_method[name]}
     faithful = {name: held for name, held in scored.items() if name != NAIVE}
     yield _table(faithful, MEASURES)
     if CEILING in scored:
         yield from ceiling(data_set, faithful)
         yield _table(with_second(faithful), ABOVE_NOISE)
     yield from _costs(scored)
-    yield from _plainly(compared(results, data_set), scored)
+    yield from _plainly(compared(by_method), scored)
 
 
-def _costs(scored: Mapping[str, Sequence[MeasuredCase]]) -> Iterator[str]:
+def _costs(scored: CasesByMethod) -> Iterator[str]:
     """A table for each machine, so that no median is over seconds of several."""
     machines = dict.fromkeys(case.scored.hardware for held in scored.values() for case in held)
     for hardware in machines:
@@ -154,25 +156,20 @@ def _plainly(methods: Compared, scored: Collection[str]) -> Iterator[str]:
 
 def _statistics(answers: Sequence[AnswerRecord]) -> str:
     seconds = [one.seconds for one in answers if one.seconds is not None]
-    cells = [
-        str(len(answers)),
-        f"{statistics.mean(len(one.documents) for one in answers):.1f}",
-        f"{statistics.mean(len(set(one.documents)) for one in answers):.1f}",
-        f"{statistics.mean(one.context_tokens for one in answers):,.0f}",
-        f"{statistics.mean(one.prompt_tokens for one in answers):,.0f}",
-        f"{statistics.mean(one.response_tokens for one in answers):.1f}",
-        f"{statistics.mean(seconds):.2f}" if seconds else "–",
-    ]
-    return (
-        "| examples | sources per example | groups | context tokens | prompt tokens "
-        "| response tokens | generation, seconds |\n|---|---|---|---|---|---|---|\n"
-        f"| {' | '.join(cells)} |"
-    )
+    columns = {
+        "examples": str(len(answers)),
+        "sources per example": f"{mean(len(one.documents) for one in answers):.1f}",
+        "groups": f"{mean(len(set(one.documents)) for one in answers):.1f}",
+        "context tokens": f"{mean(one.context_tokens for one in answers):,.0f}",
+        "prompt tokens": f"{mean(one.prompt_tokens for one in answers):,.0f}",
+        "response tokens": f"{mean(one.response_tokens for one in answers):.1f}",
+        "generation, seconds": f"{mean(seconds):.2f}" if seconds else "–",
+    }
+    return markdown_table(list(columns), [list(columns.values())])
 
 
-def _table(scored: Mapping[str, Sequence[MeasuredCase]], measures: Sequence[Measure]) -> str:
-    names = ["method", "answers", *(one.name for one in measures)]
-    lines = [f"| {' | '.join(names)} |", "|---" * len(names) + "|"]
+def _table(scored: CasesByMethod, measures: Sequence[Measure]) -> str:
+    rows = []
     columns = [
         {method: summary(measure, held) for method, held in scored.items()} for measure in measures
     ]
@@ -184,8 +181,8 @@ def _table(scored: Mapping[str, Sequence[MeasuredCase]], measures: Sequence[Meas
         ]
         mark = "*" if any(one.scored.extrapolated for one in held) else ""
         mark += " (the ceiling)" * (method == CEILING)
-        lines.append(f"| {' | '.join([method + mark, str(len(held)), *cells])} |")
-    return "\n".join(lines)
+        rows.append([method + mark, str(len(held)), *cells])
+    return markdown_table(["method", "answers", *(one.name for one in measures)], rows)
 
 
 def _cell(value: Estimate | None, form: str, usual: int) -> str:

@@ -1,18 +1,25 @@
-"""The results as a table for other tools."""
+"""Tables in Markdown, and all results as a table for other tools."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from attribot_rag.evaluation.measures import COSTS, MEASURES, cases
-from attribot_rag.evaluation.noise import ABOVE_NOISE, DIFFERENCE, noise
+from attribot_rag.evaluation.measures import ALL, cases
 from attribot_rag.evaluation.results import ResultStore
+
+
+def markdown_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """The rows of cells under the header."""
+    lines = [
+        f"|{''.join(f' {cell} |' if cell else ' |' for cell in row)}" for row in (header, *rows)
+    ]
+    return "\n".join([lines[0], "|---" * len(header) + "|", *lines[1:]])
 
 
 def rows(results: ResultStore) -> list[dict[str, Any]]:
     """A row for each answer and method, with all measures as columns."""
-    measures = (*MEASURES, *ABOVE_NOISE, DIFFERENCE, *COSTS)
     return [
         {
             "example": case.answered.key,
@@ -21,8 +28,8 @@ def rows(results: ResultStore) -> list[dict[str, Any]]:
             "num_outliers": len(case.outliers),
             "context_tokens": case.answered.context_tokens,
             "agreement": case.scored.agreement,
-            "noise": noise(case),
-            **{measure.name: measure.of(case) for measure in measures},
+            "noise": case.noise,
+            **{measure.name: measure.of(case) for measure in ALL},
         }
         for method in results.methods()
         for case in cases(results, method)

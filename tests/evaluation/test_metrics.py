@@ -14,9 +14,7 @@ from attribot_rag.evaluation.metrics import (
     best,
     captured,
     estimate,
-    exact_outliers,
     linear_datamodeling_score,
-    outlier_recall,
     pearson,
     recall,
     rms_difference,
@@ -59,7 +57,7 @@ def test_recall_and_the_best_by_hand() -> None:
     assert recall([2.0, 1.0, 1.0, 1.0, None], {0, 1}, 2) == pytest.approx((1 + 1 / 3) / 2)
     assert recall([2.0, 0.0, 0.0, None], {2, 3}, 3) == 0.5
     assert recall([None, None], {0}, 1) == 0.0
-    assert outlier_recall(SCORES, {1, 3}, (0, 0.5, 1)) == [0.0, 1.0, 1.0]
+    assert recall(SCORES, {1, 3}, 0) == 0.0
 
 
 def test_equal_scores_are_chosen_by_chance_and_always_alike() -> None:
@@ -145,11 +143,6 @@ def test_few_examples_have_no_interval() -> None:
     assert one is not None
     assert (one.low, f"{one:.1f}") == (None, "0.5")
     assert f"{estimate([0.1, 0.2, 0.3, 0.4, 0.5]):.1f}" == "0.3"
-
-
-def test_outliers_are_those_of_the_papers_form() -> None:
-    assert exact_outliers([0.1, -0.2, 0.0, 0.1, 9.0, 0.2, -0.1]) == {4}
-    assert exact_outliers([1.0, 1.0, 1.0]) == frozenset()
 
 
 def test_the_pareto_front_by_hand() -> None:

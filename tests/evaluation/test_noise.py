@@ -7,14 +7,13 @@ import pytest
 
 from attribot_rag.evaluation.comparison import comparison
 from attribot_rag.evaluation.grid import CEILING, EXACT
-from attribot_rag.evaluation.measures import MeasuredCase, cases
-from attribot_rag.evaluation.noise import (
+from attribot_rag.evaluation.measures import (
     ABOVE_NOISE,
     DIFFERENCE,
     FACTOR,
-    is_clear,
-    noise,
-    outliers_above,
+    MeasuredCase,
+    cases,
+    cases_by_method,
 )
 from attribot_rag.evaluation.pareto import compared
 from attribot_rag.evaluation.report import report
@@ -62,8 +61,8 @@ def case_of(results: ResultStore, method: str) -> MeasuredCase:
 
 def test_the_noise_is_what_the_definitions_differ_by(results: ResultStore) -> None:
     case = case_of(results, "auto")
-    assert noise(case) == pytest.approx((2.44 / 12) ** 0.5)
-    assert DIFFERENCE.of(case_of(results, CEILING)) == noise(case)
+    assert case.noise == pytest.approx((2.44 / 12) ** 0.5)
+    assert DIFFERENCE.of(case_of(results, CEILING)) == case.noise
     assert DIFFERENCE.of(case_of(results, "masked")) == pytest.approx((2 / 12) ** 0.5)
     assert DIFFERENCE.of(case_of(results, EXACT)) == 0.0
     assert DIFFERENCE.of(case_of(results, "similarity")) is None  # no nats
@@ -73,11 +72,11 @@ def test_only_outliers_above_the_noise_are_wanted(results: ResultStore) -> None:
     """Twice 0.451 is less than 1: both are. A little more noise, and one is."""
     case = case_of(results, "masked")
     assert case.outliers == {0, 1}
-    assert outliers_above(case) == {0, 1}
+    assert case.outliers & case.above_noise == {0, 1}
     second: list[float | None] = [6.0, 2.5, *BACKGROUND]
     noisier = replace(case, second=second)
-    assert noise(noisier) == pytest.approx((3.25 / 12) ** 0.5)
-    assert outliers_above(noisier) == {0}
+    assert noisier.noise == pytest.approx((3.25 / 12) ** 0.5)
+    assert noisier.outliers & noisier.above_noise == {0}
     similar = replace(case_of(results, "similarity"), second=second)
     assert MEASURES["mAP above noise"].of(noisier) == 1.0
     assert MEASURES["mAP above noise"].of(similar) == pytest.approx(1 / 12)
@@ -85,15 +84,15 @@ def test_only_outliers_above_the_noise_are_wanted(results: ResultStore) -> None:
 
 def test_an_answer_counts_where_its_best_is_above_the_noise(results: ResultStore) -> None:
     case = case_of(results, "auto")
-    assert is_clear(case)
+    assert case.above_noise
     # Of the two that it scored, worth -0.05 and 5; possible are 5, and 5 + 1 + 0.1.
     assert MEASURES["captured nats, top 1"].of(case) == pytest.approx(EXACT_SCORES[6] / 5)
     assert MEASURES["captured nats, top 3"].of(case) == pytest.approx(4.95 / 6.1)
     wide: list[float | None] = [-7.0, 1.0, *BACKGROUND]
     unclear = replace(case, second=wide)
-    assert noise(unclear) == pytest.approx(12 / 12**0.5)
+    assert unclear.noise == pytest.approx(12 / 12**0.5)
     assert FACTOR * 12 / 12**0.5 > 5.0
-    assert not is_clear(unclear)
+    assert not unclear.above_noise
     for measure in ABOVE_NOISE:
         assert measure.of(unclear) is None
         assert measure.of(replace(case, second=None)) is None
@@ -149,7 +148,7 @@ def test_few_answers_of_the_ceiling_are_said_to_be_few(
 
 
 def test_the_ceiling_is_no_choice_between_methods(results: ResultStore) -> None:
-    assert CEILING not in compared(results, "set").points
+    assert CEILING not in compared(cases_by_method(results, "set")).points
     assert "few of the answers" not in report(results, "command", [])
 
 

@@ -11,7 +11,7 @@ import pytest
 from attribot_rag.evaluation.comparison import Change, compare, comparison
 from attribot_rag.evaluation.figures import draw, told_apart
 from attribot_rag.evaluation.grid import DEFAULT, EXACT, NAIVE, methods
-from attribot_rag.evaluation.measures import MEASURES, cases, summary
+from attribot_rag.evaluation.measures import MEASURES, cases, cases_by_method, summary
 from attribot_rag.evaluation.metrics import Estimate
 from attribot_rag.evaluation.pareto import compared
 from attribot_rag.evaluation.report import report
@@ -148,10 +148,10 @@ def test_that_seconds_are_not_compared_is_said_of_other_answers_too(
 
 
 def test_seconds_of_two_machines_are_not_mixed(results: ResultStore, tmp_path: Path) -> None:
-    before = compared(results, "set").points
+    before = compared(cases_by_method(results, "set")).points
     for one in results.of_method("similarity").values():
         results.add(replace(one, seconds=900.0, hardware="another"))
-    assert compared(results, "set").points == {
+    assert compared(cases_by_method(results, "set")).points == {
         name: point for name, point in before.items() if name != "similarity"
     }
     said = report(results, "command", [])
@@ -175,7 +175,7 @@ def test_scores_count_wherever_they_were_timed(results: ResultStore) -> None:
         sign = -1 if name == "auto" else 1
         scores: list[float | None] = [sign * (score or 0.0) for score in found.scores]
         results.add(replace(found, scores=scores, seconds=900.0, hardware="another"))
-    methods = compared(results, "set")
+    methods = compared(cases_by_method(results, "set"))
     assert (methods.num_scored, methods.num_timed) == (8, 7)
     assert methods.points["auto"].seconds == 2.0
     table = summary(MEASURES[0], cases(results, "auto"))
@@ -217,10 +217,10 @@ def test_an_interval_alone_shows_no_difference() -> None:
 
 
 def test_a_method_with_few_answers_does_not_narrow_the_comparison(results: ResultStore) -> None:
-    before = compared(results, "set").points
+    before = compared(cases_by_method(results, "set")).points
     few = results.of_method("auto")["set/0"]
     results.add(replace(few, method="new", options="new"))
-    assert compared(results, "set").points == before
+    assert compared(cases_by_method(results, "set")).points == before
     said = report(results, "command", [])
     assert "over 8 answers that all have" in said
     assert "on few of the answers: new." in said
@@ -266,7 +266,7 @@ def test_figures_are_well_formed_and_labelled(results: ResultStore, tmp_path: Pa
 
 
 def test_methods_are_compared_over_the_answers_that_all_have(results: ResultStore) -> None:
-    before = compared(results, "set").points
+    before = compared(cases_by_method(results, "set")).points
     exact = results.of_method(EXACT)["set/0"].scores
     key = "set/extra"
     results.add(AnswerRecord(key, "q", "d", 300, 250, 9, [i // 4 for i in range(12)], [0], 2.0))
@@ -274,7 +274,7 @@ def test_methods_are_compared_over_the_answers_that_all_have(results: ResultStor
         worst: list[float | None] = [-(score or 0.0) for score in exact]
         found = exact if name == EXACT else worst
         results.add(ScoreRecord(key, "d", name, name, found, 9, 1e9, 9, 1e9, 500.0))
-    assert compared(results, "set").points == before
+    assert compared(cases_by_method(results, "set")).points == before
 
 
 def test_the_table_has_a_row_for_each_answer_and_method(

@@ -10,30 +10,26 @@ from attribot_rag.errors import InvalidInput
 Row = Mapping[str, Any]
 
 
-def hotpotqa_rows(rows: Iterable[Row]) -> list[dict[str, Any]]:
+def hotpotqa_rows(rows: Iterable[Row]) -> list[Row]:
     """From rows of `hotpotqa/hotpot_qa`, whose lists of pairs are pairs of lists."""
     return [
         {
             "_id": row["id"],
             "question": row["question"],
-            "supporting_facts": _pairs(row["supporting_facts"], "title", "sent_id"),
-            "context": _pairs(row["context"], "title", "sentences"),
+            "supporting_facts": list(zip(facts["title"], facts["sent_id"], strict=True)),
+            "context": list(zip(context["title"], context["sentences"], strict=True)),
         }
         for row in rows
+        for facts, context in [(row["supporting_facts"], row["context"])]
     ]
 
 
-def squad_rows(rows: Iterable[Row]) -> dict[str, Any]:
+def squad_rows(rows: Iterable[Row]) -> Row:
     """From rows of `rajpurkar/squad_v2`: a row for each question, in the order of the articles."""
-    articles: dict[str, dict[str, list[Any]]] = {}
+    articles: dict[str, dict[str, list[Row]]] = {}
     for row in rows:
-        starts = _pairs(row["answers"], "text", "answer_start")
-        question = {
-            "id": row["id"],
-            "question": row["question"],
-            "is_impossible": not starts,
-            "answers": [{"text": text, "answer_start": start} for text, start in starts],
-        }
+        answers = _records(row["answers"])
+        question = {**row, "answers": answers, "is_impossible": not answers}
         articles.setdefault(row["title"], {}).setdefault(row["context"], []).append(question)
     return {
         "data": [
@@ -46,28 +42,25 @@ def squad_rows(rows: Iterable[Row]) -> dict[str, Any]:
     }
 
 
-def qasper_rows(rows: Iterable[Row]) -> dict[str, Any]:
+def qasper_rows(rows: Iterable[Row]) -> Row:
     """From rows of `allenai/qasper`."""
     return {
         row["id"]: {
-            "full_text": [
-                {"section_name": name, "paragraphs": paragraphs}
-                for name, paragraphs in _pairs(row["full_text"], "section_name", "paragraphs")
-            ],
+            "full_text": _records(row["full_text"]),
             "qas": [
-                {
-                    "question_id": name,
-                    "question": question,
-                    "answers": [{"answer": answer} for answer in answers["answer"]],
-                }
-                for name, question, answers in zip(
-                    *(row["qas"][key] for key in ("question_id", "question", "answers")),
-                    strict=True,
-                )
+                {**question, "answers": _records(question["answers"])}
+                for question in _records(row["qas"])
             ],
         }
         for row in rows
     }
+
+
+def _records(columns: Row) -> list[Row]:
+    """A record for each place of the lists, which are of one length."""
+    return [
+        dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)
+    ]
 
 
 class Published(NamedTuple):
@@ -107,7 +100,3 @@ def from_hub(name: str) -> Any:
             "download the file and pass it"
         ) from error
     return published.convert(rows)
-
-
-def _pairs(lists: Row, first: str, second: str) -> list[tuple[Any, Any]]:
-    return list(zip(lists[first], lists[second], strict=True))

@@ -12,7 +12,7 @@ from pydantic_core import PydanticCustomError
 from attribot_rag.context import Document, DocumentSpan
 from attribot_rag.errors import InvalidInput
 from attribot_rag.evaluation.data_sets.validation import Text, parse, validated
-from attribot_rag.evaluation.example import Example
+from attribot_rag.evaluation.example import Example, Loaded
 
 
 def _not_blank(text: str) -> str:
@@ -50,8 +50,8 @@ class _Line(BaseModel):
     id: Annotated[Text, BeforeValidator(_number_as_text)] | None = None
 
 
-def log(text: str, path: Path) -> tuple[list[Example], list[str], list[str]]:
-    """The examples, the problem of each line that is no example, and the fields that are not read.
+def log(text: str, path: Path) -> Loaded:
+    """The examples of a log.
 
     A line has a `question` and `documents` (texts, or objects with `text` and perhaps `id` and
     `metadata`); it may have an `id`, the `answer` that the model gave (otherwise the model is
@@ -73,7 +73,7 @@ def log(text: str, path: Path) -> tuple[list[Example], list[str], list[str]]:
                 ignored.update(set(value).difference(_Line.model_fields))
             except InvalidInput as error:
                 problems.append(str(error))
-    return list(examples.values()), problems, sorted(ignored)
+    return Loaded(tuple(examples.values()), tuple(problems), tuple(sorted(ignored)))
 
 
 def _example(line: _Line, number: int, path: Path) -> Example:
