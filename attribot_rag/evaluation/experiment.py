@@ -9,28 +9,24 @@ from dataclasses import dataclass, field, replace
 
 from attribot_rag.context import Ablation
 from attribot_rag.errors import AttributionError, InvalidInput, UnsupportedModel
-from attribot_rag.evaluation.ablations import (
-    SourceSet,
-    group_ablations,
-    random_ablations,
-    top_ablations,
-)
 from attribot_rag.evaluation.example import Example
-from attribot_rag.evaluation.generation import (
-    GeneratedAnswer,
-    GenerationOptions,
-    Question,
-    answer_question,
-    prepare,
-)
+from attribot_rag.evaluation.generation import TEMPLATES, answer_question, prepare
 from attribot_rag.evaluation.grid import method_description
 from attribot_rag.evaluation.measurement import Measurement
-from attribot_rag.evaluation.results import AblationRecord, AnswerRecord, ResultStore, ScoreRecord
+from attribot_rag.evaluation.measures import TOPS
+from attribot_rag.evaluation.metrics import best
+from attribot_rag.evaluation.results import (
+    AblationRecord,
+    AnswerRecord,
+    ResultStore,
+    ScoreRecord,
+    SourceSet,
+)
 from attribot_rag.evaluation.setting import check_clock, setting
 from attribot_rag.language_model import LanguageModel
 from attribot_rag.methods import Auto, Method
 from attribot_rag.methods.baselines import Similarity
-from attribot_rag.scoring import Progress, ScoringModels
+from attribot_rag.scoring import Progress, Scorer, ScoringModels
 from attribot_rag.scoring.memory import naming_out_of_memory
 
 _DECIMALS = 4
@@ -40,17 +36,25 @@ _DECIMALS = 4
 class ExperimentOptions:
     """How answers are generated, and what is measured.
 
-    `num_random` is the number of random ablations for the linear datamodeling score. After
+    `template` is the name of the prompt's template, `max_new_tokens` the maximal length of an
+    answer, `num_random` the number of random ablations for the linear datamodeling score. After
     `minutes` nothing new is begun, unless the run has no result yet (a run shorter than one answer
-    would never make progress). `clock` is one of CLOCKS. Raises InvalidInput for negative numbers.
+    would never make progress). `clock` is one of CLOCKS. Raises InvalidInput for an unknown
+    template and for numbers that are too small.
     """
 
-    generation: GenerationOptions = field(default_factory=GenerationOptions)
+    template: str = "attribot"
+    max_new_tokens: int = 64
     num_random: int = 16
     minutes: float | None = None
     clock: str = "wall"
 
     def __post_init__(self) -> None:
+        if self.template not in TEMPLATES:
+            known = ", ".join(TEMPLATES)
+            raise InvalidInput(f"unknown prompt template {self.template!r}; choose one of {known}")
+        if self.max_new_tokens < 1:
+            raise InvalidInput(f"max_new_tokens={self.max_new_tokens!r}; use at least 1")
         if self.minutes is not None and not self.minutes > 0:
             raise InvalidInput(f"minutes={self.minutes!r}; use more than 0")
         if self.num_random < 0:
@@ -113,20 +117,11 @@ class Experiment:
 
     def _steps(self, example: Example) -> Iterator[None]:
         """A step for each method, and a step for the ablations by which methods are judged."""
-        answered = None
+        measurement = None
         try:
-            question = prepare(example, self._language_model, self._options.generation)
-            if self._is_complete(question):
-                self._outcome.keys.append(example.key)
-                self._update_record(question)
-            else:
-                with naming_out_of_memory(len(question.prompt_ids)):
-                    answered = answer_question(question, self._language_model, self._options.clock)
-                if answered is None:
-                    self._outcome.problems[example.key] = "the model answered with nothing"
+            measurement = self._measurement(example)
         except AttributionError as error:
             self._outcome.problems[example.key] = str(error)
-        measurement = None if answered is None else self._measurement(answered)
         for name in self._methods:
             if measurement is not None:
                 self._score(measurement, name)
@@ -135,36 +130,37 @@ class Experiment:
             self._ablate(measurement)
         yield
 
-    def _is_complete(self, question: Question) -> bool:
-        """Whether all results of the question are known."""
-        known = self._results.answers.get(question.example.key)
-        if known is None or known.question != question.digest(self._language_model):
-            return False
-        names = (name for name in self._methods if name not in self._outcome.unsupported)
-        return all(self._known_scores(known, name) for name in names) and not self._missing(known)
-
-    def _update_record(self, question: Question) -> None:
-        """Evidence and number of ablations may have changed since the answer was stored."""
-        known = self._results.answers[question.example.key]
-        num_random = self._options.num_random
-        record = replace(known, evidence=_evidence(question), num_random=num_random)
-        if record != known:
-            self._results.add(record)
-
-    def _measurement(self, answered: GeneratedAnswer) -> Measurement:
-        record = replace(
-            _record(answered, self._language_model),
-            hardware=self._setting.hardware,
-            num_random=self._options.num_random,
-        )
-        self._outcome.keys.append(record.key)
-        known = self._results.answers.get(record.key)
+    def _measurement(self, example: Example) -> Measurement | None:
+        """The example's answer, to be measured; None if all is known, or there is no answer."""
+        options = self._options
+        question = prepare(example, self._language_model, options.template, options.max_new_tokens)
+        known = self._results.answers.get(example.key)
+        if known is not None and known.question == question.digest:
+            # Evidence and number of ablations may have changed since the answer was stored.
+            known = replace(known, evidence=question.evidence, num_random=options.num_random)
+            if self._is_complete(known):
+                self._keep(known)
+                return None
+        with naming_out_of_memory(len(question.prompt_ids)):
+            answered = answer_question(question, options.clock)
+        if answered is None:
+            self._outcome.problems[example.key] = "the model answered with nothing"
+            return None
+        record = answered.record(self._setting, options.num_random)
         if known is not None and (known.question, known.digest) == (record.question, record.digest):
-            record = replace(known, evidence=record.evidence, num_random=record.num_random)
-        if record != known:
+            record = known
+        self._keep(record)
+        return Measurement(answered, record, self._models, self._setting)
+
+    def _is_complete(self, record: AnswerRecord) -> bool:
+        """Whether all results of the answer are known."""
+        names = (name for name in self._methods if name not in self._outcome.unsupported)
+        return all(self._known_scores(record, name) for name in names) and not self._missing(record)
+
+    def _keep(self, record: AnswerRecord) -> None:
+        self._outcome.keys.append(record.key)
+        if record != self._results.answers.get(record.key):
             self._results.add(record)
-        clock = self._options.clock
-        return Measurement(answered, record, self._language_model, self._models, clock)
 
     def _known_scores(self, record: AnswerRecord, name: str) -> ScoreRecord | None:
         return self._results.scored(record.key, record.digest, name, self._described[name])
@@ -182,7 +178,7 @@ class Experiment:
         except AttributionError as error:  # another example may fit
             self._outcome.problems[f"{record.key}, {name}"] = str(error)
         else:
-            self._results.add(replace(scores, hardware=self._setting.hardware))
+            self._results.add(scores)
             self._has_progress = True
 
     def _warm_up(self, measurement: Measurement) -> None:
@@ -195,7 +191,7 @@ class Experiment:
             )
             for method in methods:
                 with suppress(AttributionError), _naming_out_of_memory(measurement.record):
-                    method.run(measurement.scorer())
+                    method.run(measurement.answered.scorer(self._models, Scorer))
 
     def _ablate(self, measurement: Measurement) -> None:
         record = measurement.record
@@ -204,7 +200,9 @@ class Experiment:
             ablations = [Ablation.of(*sorted(removed)) for removed in missing]
             try:
                 with _naming_out_of_memory(record):
-                    log_likelihoods = measurement.scorer().score(ablations)
+                    log_likelihoods = measurement.answered.scorer(self._models, Scorer).score(
+                        ablations
+                    )
             except AttributionError as error:
                 self._outcome.problems[f"{record.key}, ablations"] = str(error)
                 return
@@ -222,44 +220,17 @@ class Experiment:
     def _missing(self, record: AnswerRecord) -> list[SourceSet]:
         """The ablations that are not known yet."""
         known = self._results.ablated(record.key, record.digest)
-        records = (self._known_scores(record, name) for name in self._methods)
-        ablations = [
-            *group_ablations(record),
-            *random_ablations(record, self._options.num_random),
-            *top_ablations(record, (scored.scores for scored in records if scored)),
-        ]
+        ablations = [*record.groups, *record.random_ablations]
+        for name in self._methods:
+            if scored := self._known_scores(record, name):
+                ranked = [best(scored.scores, top, record.key) for top in TOPS]
+                ablations += (
+                    frozenset(chosen)
+                    for top, chosen in zip(TOPS, ranked, strict=True)
+                    if len(chosen) == top
+                )
         return [removed for removed in dict.fromkeys(ablations) if removed not in known]
-
-
-def _record(answered: GeneratedAnswer, language_model: LanguageModel) -> AnswerRecord:
-    generation, context = answered.generation, answered.context
-    return AnswerRecord(
-        key=answered.question.example.key,
-        question=answered.question.digest(language_model),
-        digest=answered.digest(language_model),
-        prompt_tokens=len(generation.prompt_ids),
-        context_tokens=sum(len(context.prompt.tokens_in(region)) for region in context.regions),
-        response_tokens=len(generation.response_ids),
-        documents=[source.documents[0] for source in context.sources],
-        evidence=_evidence(answered.question),
-        seconds=None if answered.seconds is None else round(answered.seconds, 3),
-        clock=answered.clock,
-    )
 
 
 def _naming_out_of_memory(record: AnswerRecord) -> AbstractContextManager[None]:
     return naming_out_of_memory(record.prompt_tokens + record.response_tokens)
-
-
-def _evidence(question: Question) -> list[int]:
-    """The sources that overlap the annotators' marks."""
-    return [
-        source.id
-        for source in question.prompt_input.context.sources
-        if any(
-            span.document == mark.document and span.start < mark.end and mark.start < span.end
-            for place in source.occurrences
-            for span in place.spans
-            for mark in question.example.evidence
-        )
-    ]

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
+from typing import TypeVar
 
-from attribot_rag.context import Context, ContextOptions, PromptInput, TokenizedText, locate_context
-from attribot_rag.errors import InvalidInput
+from attribot_rag.context import ContextOptions, PromptInput, TokenizedText, locate_context
 from attribot_rag.evaluation.example import Example
+from attribot_rag.evaluation.results import AnswerRecord, Setting
 from attribot_rag.evaluation.setting import CLOCKS
 from attribot_rag.generation import Generation
 from attribot_rag.language_model import LanguageModel, Prompt
 from attribot_rag.prompting import TEMPLATE
 from attribot_rag.recording import generate_answer
 from attribot_rag.scoring import Scorer, ScoringModels, ScoringOptions
+
+AnyScorer = TypeVar("AnyScorer", bound=Scorer)
 
 TEMPLATES: dict[str, str] = {
     "attribot": (
@@ -27,100 +31,105 @@ TEMPLATES: dict[str, str] = {
 """Prompts by name: of AttriBoT's published scripts, of ContextCite, and of `Attributor.ask`."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class GenerationOptions:
-    """The name of the prompt's template, and the maximal number of tokens of an answer.
-
-    Raises InvalidInput for an unknown template or less than one token.
-    """
-
-    template: str = "attribot"
-    max_new_tokens: int = 64
-
-    def __post_init__(self) -> None:
-        if self.template not in TEMPLATES:
-            known = ", ".join(TEMPLATES)
-            raise InvalidInput(f"unknown prompt template {self.template!r}; choose one of {known}")
-        if self.max_new_tokens < 1:
-            raise InvalidInput(f"max_new_tokens={self.max_new_tokens!r}; use at least 1")
-
-
 @dataclass(frozen=True, eq=False)
 class Question:
-    """An example with its prompt and its located documents.
+    """An example with its prompt and its located documents, for a model.
 
     `max_new_tokens` is None for an example with a recorded answer.
     """
 
     example: Example
+    language_model: LanguageModel
     prompt_ids: tuple[int, ...]
     prompt_input: PromptInput
     max_new_tokens: int | None
 
-    def digest(self, language_model: LanguageModel) -> str:
+    @cached_property
+    def digest(self) -> str:
         """A digest of the model, its whole input, and the sources' spans."""
-        model = (Path(language_model.name).name, language_model.num_parameters)
+        model = self.language_model
         sources = [
             [occurrence.spans for occurrence in source.occurrences]
             for source in self.prompt_input.context.sources
         ]
         example = (self.example.documents, sources, self.example.response)
-        return _digest(self.prompt_ids, self.max_new_tokens, example, *model, language_model.dtype)
+        checkpoint = (Path(model.name).name, model.num_parameters, model.dtype)
+        return _digest(self.prompt_ids, self.max_new_tokens, example, *checkpoint)
+
+    @property
+    def evidence(self) -> list[int]:
+        """The sources that overlap the annotators' marks."""
+        return [
+            source.id
+            for source in self.prompt_input.context.sources
+            if any(
+                span.document == mark.document and span.start < mark.end and mark.start < span.end
+                for place in source.occurrences
+                for span in place.spans
+                for mark in self.example.evidence
+            )
+        ]
 
 
 @dataclass(frozen=True, eq=False)
 class GeneratedAnswer:
-    """The generation that answers a question.
-
-    `seconds` is the time of generation by the `clock`, None for a recorded answer.
-    """
+    """The generation that answers a question; `seconds` is None for a recorded answer."""
 
     question: Question
     generation: Generation
     seconds: float | None
-    clock: str = "wall"
 
-    @property
-    def context(self) -> Context:
-        return self.question.prompt_input.context
-
-    def digest(self, language_model: LanguageModel) -> str:
-        """A digest of the question, the model and the response."""
-        return _digest(self.question.digest(language_model), self.generation.response_ids)
+    def record(self, setting: Setting, num_random: int) -> AnswerRecord:
+        """What is kept of the answer, timed in this setting."""
+        question, generation = self.question, self.generation
+        context = question.prompt_input.context
+        return AnswerRecord(
+            key=question.example.key,
+            question=question.digest,
+            digest=_digest(question.digest, generation.response_ids),
+            prompt_tokens=len(generation.prompt_ids),
+            context_tokens=sum(len(context.prompt.tokens_in(region)) for region in context.regions),
+            response_tokens=len(generation.response_ids),
+            documents=[source.documents[0] for source in context.sources],
+            evidence=question.evidence,
+            seconds=None if self.seconds is None else round(self.seconds, 3),
+            clock=setting.clock,
+            hardware=setting.hardware,
+            num_random=num_random,
+        )
 
     def scorer(
-        self,
-        language_model: LanguageModel,
-        models: ScoringModels,
-        implementation: str = "auto",
-        of: type[Scorer] = Scorer,
-    ) -> Scorer:
+        self, models: ScoringModels, of: type[AnyScorer], implementation: str = "auto"
+    ) -> AnyScorer:
         """A new scorer of class `of`, with nothing read or counted yet."""
-        options = ScoringOptions(implementation=implementation)
         return of(
-            language_model,
+            self.question.language_model,
             self.generation,
-            self.context,
+            self.question.prompt_input.context,
             models,
-            options=options,
+            options=ScoringOptions(implementation=implementation),
             prompt_input=self.question.prompt_input,
         )
 
 
 def prepare(
-    example: Example, language_model: LanguageModel, options: GenerationOptions
+    example: Example, language_model: LanguageModel, template: str, max_new_tokens: int
 ) -> Question:
     """The example as a prompt; raises ContextTooLong if it exceeds the model's positions."""
-    prompt = prompt_of(example, options.template, language_model)
+    prompt = prompt_of(example, template, language_model)
     prompt_ids = language_model.encode_prompt(prompt)
-    max_new_tokens = None
     if example.response is None:
-        max_new_tokens = options.max_new_tokens
         language_model.check_length(len(prompt_ids), max_new_tokens)
     located = ContextOptions(source_unit=example.source_unit)
     tokens = TokenizedText.of(prompt_ids, language_model)
     context = locate_context(tokens, example.documents, located)
-    return Question(example, prompt_ids, PromptInput(prompt, context, located), max_new_tokens)
+    return Question(
+        example,
+        language_model,
+        prompt_ids,
+        PromptInput(prompt, context, located),
+        max_new_tokens if example.response is None else None,
+    )
 
 
 def prompt_of(example: Example, template: str, language_model: LanguageModel) -> Prompt:
@@ -136,22 +145,20 @@ def prompt_of(example: Example, template: str, language_model: LanguageModel) ->
     return f"{text}\nAnswer:"
 
 
-def answer_question(
-    question: Question, language_model: LanguageModel, clock: str = "wall"
-) -> GeneratedAnswer | None:
+def answer_question(question: Question, clock: str = "wall") -> GeneratedAnswer | None:
     """The recorded answer, or the model's own, greedily; None if that has no tokens."""
-    example, prompt_ids = question.example, question.prompt_ids
-    if example.response is not None:
-        response_ids = language_model.encode(example.response)
+    language_model, prompt_ids = question.language_model, question.prompt_ids
+    if question.example.response is not None:
+        response_ids = language_model.encode(question.example.response)
         language_model.check_length(len(prompt_ids), len(response_ids))
         recorded = Generation(prompt_ids, response_ids, retokenized=True)
-        return GeneratedAnswer(question, recorded, None, clock)
+        return GeneratedAnswer(question, recorded, None)
     assert question.max_new_tokens is not None
     now = CLOCKS[clock]
     started = now()
     generation = generate_answer(language_model, prompt_ids, max_new_tokens=question.max_new_tokens)
     seconds = now() - started
-    return None if generation is None else GeneratedAnswer(question, generation, seconds, clock)
+    return None if generation is None else GeneratedAnswer(question, generation, seconds)
 
 
 def _digest(*values: object) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import fields, is_dataclass
 from pathlib import Path
 
@@ -23,7 +23,13 @@ NAIVE = "leave-one-out, no cache"
 CEILING = "masked, rest"
 KEPT_GROUPS = (1, 3, 5)
 KEPT_SOURCES = (3, 5, 10)
-NUM_ABLATIONS = (32, 64, 128, 256)
+
+BASELINES: dict[str, Method] = {
+    **{f"ContextCite, {count} ablations": ContextCite(count) for count in (32, 64, 128, 256)},
+    "attention weights": AttentionWeights(),
+    "gradient norm": GradientNorm(),
+    "similarity": Similarity(),
+}
 
 
 def methods(proxy: LanguageModel | None = None) -> dict[str, Method]:
@@ -50,21 +56,7 @@ def methods(proxy: LanguageModel | None = None) -> dict[str, Method]:
             grid[f"proxy, hierarchical, keep {keep}"] = Proxy(proxy, Hierarchical(keep))
         for keep in KEPT_SOURCES:
             grid[f"proxy pruning, keep {keep}"] = Pruned(Proxy(proxy), keep=keep)
-    for count in NUM_ABLATIONS:
-        grid[f"ContextCite, {count} ablations"] = ContextCite(count)
-    return grid | {
-        "attention weights": AttentionWeights(),
-        "gradient norm": GradientNorm(),
-        "similarity": Similarity(),
-    }
-
-
-BASELINES = (
-    *(f"ContextCite, {count} ablations" for count in NUM_ABLATIONS),
-    "attention weights",
-    "gradient norm",
-    "similarity",
-)
+    return grid | BASELINES
 
 
 def select_methods(wanted: Sequence[str], known: Collection[str]) -> list[str]:
@@ -124,6 +116,4 @@ def method_description(value: object) -> str:
             if option.repr
         )
         return f"{type(value).__name__}({options})"
-    if isinstance(value, Mapping):
-        return str({key: method_description(held) for key, held in value.items()})
     return repr(value)

@@ -2,42 +2,67 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
 
 from attribot_rag.context import Ablation
 from attribot_rag.errors import ScoringOutOfMemory
-from attribot_rag.evaluation.cached_scorer import CachedScorer
 from attribot_rag.evaluation.generation import GeneratedAnswer
 from attribot_rag.evaluation.grid import NAIVE, method_description
-from attribot_rag.evaluation.results import AnswerRecord, ScoreRecord
+from attribot_rag.evaluation.results import AnswerRecord, ScoreRecord, Setting
 from attribot_rag.evaluation.setting import CLOCKS
-from attribot_rag.language_model import LanguageModel
 from attribot_rag.methods import Method
 from attribot_rag.methods.baselines import ContextCite
-from attribot_rag.methods.cost import Workload
-from attribot_rag.scoring import Scorer, ScoringModels
+from attribot_rag.methods.cost import Cost, Workload
+from attribot_rag.scoring import LogLikelihoods, Reencoded, Scorer, ScoringModels
+from attribot_rag.scoring.log_likelihoods import Matrix
 
 _NUM_NAIVE_ROWS = 3
 _DECIMALS = 4
 
 
-class Measurement:
-    """Measures methods on an answer by the `clock`; ContextCite's samplings share ablations."""
+@dataclass(eq=False)
+class CachedScorer(Scorer):
+    """A scorer that computes no exact ablation twice.
 
-    def __init__(
-        self,
-        answered: GeneratedAnswer,
-        record: AnswerRecord,
-        language_model: LanguageModel,
-        models: ScoringModels,
-        clock: str = "wall",
-    ) -> None:
-        self._answered = answered
-        self.record = record
-        self._language_model = language_model
-        self._models = models
-        self._clock = clock
-        self._samples: dict[ContextCite, _Sample] = {}
+    `num_ablations` and `seconds` are those of the samplings that it was measured on so far.
+    """
+
+    num_ablations: int = field(init=False, default=0)
+    seconds: float = field(init=False, default=0.0)
+    _known: dict[Ablation, tuple[Matrix, bool]] = field(
+        init=False, default_factory=dict, repr=False
+    )
+
+    def score(
+        self, ablations: Sequence[Ablation], *, recompute: Reencoded | None = None
+    ) -> LogLikelihoods:
+        if recompute is not None:
+            return super().score(ablations, recompute=recompute)
+        new = [ablation for ablation in dict.fromkeys(ablations) if ablation not in self._known]
+        added = super().score(new)
+        for ablation, row, in_step, scored in zip(
+            new, added.ablated, added.in_step, added.scored, strict=True
+        ):
+            if scored:
+                self._known[ablation] = (row, in_step)
+        unscored = (np.full_like(added.full, np.nan), False)
+        known = [self._known.get(ablation, unscored) for ablation in ablations]
+        rows = np.array([row for row, _ in known]).reshape(len(known), len(added.full))
+        return LogLikelihoods(added.full, rows, tuple(in_step for _, in_step in known))
+
+
+@dataclass(eq=False)
+class Measurement:
+    """Measures methods on an answer in a setting; ContextCite's samplings share ablations."""
+
+    answered: GeneratedAnswer
+    record: AnswerRecord
+    models: ScoringModels
+    setting: Setting
+    _samples: dict[ContextCite, CachedScorer] = field(init=False, default_factory=dict)
 
     def run(self, name: str, method: Method) -> ScoreRecord:
         """Score the answer by the method; raises ScoringOutOfMemory if it does not fit."""
@@ -45,46 +70,28 @@ class Measurement:
             return self._naive(method)
         if isinstance(method, ContextCite):
             return self._sampled(name, method)
-        return self._measured(name, method, self.scorer())
-
-    def scorer(self, implementation: str = "auto") -> Scorer:
-        """A new scorer of the answer, with nothing read yet."""
-        return self._answered.scorer(self._language_model, self._models, implementation)
+        return self._measured(name, method, self.answered.scorer(self.models, Scorer))
 
     def _measured(
         self, name: str, method: Method, scorer: Scorer, already: float = 0.0
     ) -> ScoreRecord:
-        now = CLOCKS[self._clock]
+        now = CLOCKS[self.setting.clock]
         started = now()
         scores = method.run(scorer)
         seconds = already + now() - started
         if scorer.session.meter.exhausted and not any(row is not None for row in scores.totals):
             raise ScoringOutOfMemory(f"{name}: it does not fit into memory")
-        expected = method.cost(Workload.of(scorer))
-        usages = [usage for _, usage in scorer.session.usages]
-        return ScoreRecord(
-            key=self.record.key,
-            digest=self.record.digest,
-            method=name,
-            options=method_description(method),
-            scores=[None if one is None else round(one, _DECIMALS) for one in scores.totals],
-            tokens=sum(usage.tokens for usage in usages),
-            flops=sum(usage.flops for usage in usages),
-            expected_tokens=expected.target_tokens + expected.proxy_tokens,
-            expected_flops=expected.flops,
-            seconds=round(seconds, 3),
-            clock=self._clock,
-            agreement=scores.agreement,
-        )
+        totals = [None if one is None else round(one, _DECIMALS) for one in scores.totals]
+        record = self._record(name, method, scorer, method.cost(Workload.of(scorer)), seconds)
+        return replace(record, scores=totals, agreement=scores.agreement)
 
     def _sampled(self, name: str, method: ContextCite) -> ScoreRecord:
         """ContextCite: a larger sample begins with a smaller sample, and includes its cost."""
         sampling = replace(method, num_ablations=ContextCite.num_ablations)
         sample = self._samples.get(sampling)
         if sample is None or sample.num_ablations > method.num_ablations:
-            scorer = self._answered.scorer(self._language_model, self._models, of=CachedScorer)
-            sample = self._samples[sampling] = _Sample(scorer)
-        record = self._measured(name, method, sample.scorer, sample.seconds)
+            sample = self._samples[sampling] = self.answered.scorer(self.models, CachedScorer)
+        record = self._measured(name, method, sample, sample.seconds)
         sample.num_ablations, sample.seconds = method.num_ablations, record.seconds
         return record
 
@@ -93,35 +100,40 @@ class Measurement:
 
         Logits are computed for the response only. There are no scores: they are the exact ones.
         """
-        scorer = self.scorer("reference")
+        scorer = self.answered.scorer(self.models, Scorer, "reference")
         count = len(scorer.units)
         places = sorted({int((i + 0.5) * count / _NUM_NAIVE_ROWS) for i in range(_NUM_NAIVE_ROWS)})
-        now = CLOCKS[self._clock]
+        now = CLOCKS[self.setting.clock]
         started = now()
         scorer.score([Ablation.of(*scorer.units[place]) for place in places])
         seconds = now() - started
         share = (count + 1) / (len(places) + 1)
         expected = Workload.of(scorer).cost_without_cache()
+        record = self._record(NAIVE, method, scorer, expected, seconds, share)
+        return replace(record, extrapolated=True)
+
+    def _record(
+        self,
+        name: str,
+        method: Method,
+        scorer: Scorer,
+        expected: Cost,
+        seconds: float,
+        share: float = 1.0,
+    ) -> ScoreRecord:
+        """The cost of what was scored, `share` times."""
+        usages = [usage for _, usage in scorer.session.usages]
         return ScoreRecord(
             key=self.record.key,
             digest=self.record.digest,
-            method=NAIVE,
+            method=name,
             options=method_description(method),
             scores=[],
-            tokens=round(scorer.usage.tokens * share),
-            flops=scorer.usage.flops * share,
-            expected_tokens=expected.target_tokens,
+            tokens=round(sum(usage.tokens for usage in usages) * share),
+            flops=sum(usage.flops for usage in usages) * share,
+            expected_tokens=expected.target_tokens + expected.proxy_tokens,
             expected_flops=expected.flops,
             seconds=round(seconds * share, 3),
-            clock=self._clock,
-            extrapolated=True,
+            clock=self.setting.clock,
+            hardware=self.setting.hardware,
         )
-
-
-class _Sample:
-    """A scorer with the ablations of a sampling, and their cost so far."""
-
-    def __init__(self, scorer: Scorer) -> None:
-        self.scorer = scorer
-        self.num_ablations = 0
-        self.seconds = 0.0

@@ -8,12 +8,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 
-from attribot_rag.evaluation.ablations import (
-    TOPS,
-    SourceSet,
-    group_ablations,
-    random_ablations,
-)
 from attribot_rag.evaluation.grid import BASELINES, CEILING, EXACT, NAIVE
 from attribot_rag.evaluation.metrics import (
     Estimate,
@@ -28,9 +22,12 @@ from attribot_rag.evaluation.metrics import (
     spearman,
 )
 from attribot_rag.evaluation.outliers import outliers
-from attribot_rag.evaluation.results import AnswerRecord, ResultStore, ScoreRecord
+from attribot_rag.evaluation.results import AnswerRecord, ResultStore, ScoreRecord, SourceSet
 
 TOP = 5
+
+TOPS = (1, 3, 5)
+"""The numbers of a method's best sources that are removed together."""
 
 FACTOR = 2.0
 """Scores above so many times the noise (a root mean square) count as above the noise."""
@@ -71,7 +68,7 @@ class MeasuredCase:
     @property
     def random(self) -> dict[SourceSet, float]:
         """The random ablations."""
-        drawn = random_ablations(self.answered, self.answered.num_random)
+        drawn = self.answered.random_ablations
         return {removed: self.ablations[removed] for removed in drawn if removed in self.ablations}
 
 
@@ -178,8 +175,7 @@ def cases(results: ResultStore, method: str, data_set: str | None = None) -> Ite
     for key, scored in results.of_method(method).items():
         answered = results.answers[key]
         if key in exact and data_set in (None, answered.data_set):
-            known = results.ablated(key, answered.digest)
-            ablations = {removed: one.score for removed, one in known.items()}
+            ablations = results.ablated(key, answered.digest)
             truth = exact[key].scores
             yield MeasuredCase(answered, scored, truth, ablations, naive.get(key), second.get(key))
 
@@ -199,6 +195,6 @@ def summary(measure: Measure, held: Iterable[MeasuredCase]) -> Estimate | None:
 
 def group_correlation(case: MeasuredCase) -> float | None:
     """Pearson correlation of summed scores of a document's sources with the document's score."""
-    groups = [one for one in group_ablations(case.answered) if one in case.ablations]
+    groups = [one for one in case.answered.groups if one in case.ablations]
     sums = [sum(case.exact[index] or 0.0 for index in group) for group in groups]
     return pearson(sums, [case.ablations[group] for group in groups]) if len(groups) > 2 else None

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import json
 import os
+import random
+from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping
+from copy import copy
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, ClassVar
 
 from attribot_rag.errors import InvalidInput
+
+SourceSet = frozenset[int]
 
 
 @dataclass(frozen=True)
@@ -40,6 +45,23 @@ class AnswerRecord:
     @property
     def data_set(self) -> str:
         return self.key.split("/", 1)[0]
+
+    @property
+    def groups(self) -> list[SourceSet]:
+        """The sources of each document."""
+        groups: dict[int, set[int]] = defaultdict(set)
+        for source_id, document in enumerate(self.documents):
+            groups[document].add(source_id)
+        return list(map(frozenset, groups.values()))
+
+    @property
+    def random_ablations(self) -> list[SourceSet]:
+        """Random halves of the sources, seeded by the example's key; more begin with fewer."""
+        generator = random.Random(self.key)
+        return [
+            frozenset(i for i in range(len(self.documents)) if generator.random() < 0.5)
+            for _ in range(self.num_random)
+        ]
 
 
 @dataclass(frozen=True)
@@ -120,7 +142,7 @@ class ResultStore:
         self.path = path
         self.answers: dict[str, AnswerRecord] = {}
         self.scores: dict[tuple[str, str, str], ScoreRecord] = {}
-        self.ablations: dict[tuple[str, str], dict[frozenset[int], AblationRecord]] = {}
+        self.ablations: dict[tuple[str, str], dict[SourceSet, float]] = {}
         self.settings: list[Setting] = []
         for record in self._read():
             self._keep(record)
@@ -157,22 +179,19 @@ class ResultStore:
         record = self.scores.get((key, digest, method))
         return record if record is not None and record.options == options else None
 
-    def ablated(self, key: str, digest: str) -> dict[frozenset[int], AblationRecord]:
-        """The known ablations of the answer, by the removed sources."""
+    def ablated(self, key: str, digest: str) -> dict[SourceSet, float]:
+        """The exact scores of the answer's known ablations, by the removed sources."""
         return self.ablations.get((key, digest), {})
 
     def only(self, keys: Collection[str], methods: Mapping[str, str]) -> ResultStore:
         """A read-only view of these examples and of these methods (options by name), in order."""
-        view = ResultStore.__new__(ResultStore)
-        view.path = self.path
+        view = copy(self)
         view.answers = {key: one for key, one in self.answers.items() if key in keys}
         order = {method: place for place, method in enumerate(methods)}
         wanted = (
             one for one in self.scores.items() if methods.get(one[1].method) == one[1].options
         )
         view.scores = dict(sorted(wanted, key=lambda one: order[one[1].method]))
-        view.ablations = self.ablations
-        view.settings = self.settings
         return view
 
     def data_sets(self) -> list[str]:
@@ -200,7 +219,7 @@ class ResultStore:
             self.settings.append(record)
         else:
             known = self.ablations.setdefault((record.key, record.digest), {})
-            known[frozenset(record.removed)] = record
+            known[frozenset(record.removed)] = record.score
 
     def _read(self) -> Iterator[Record]:
         try:

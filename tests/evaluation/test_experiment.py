@@ -18,10 +18,8 @@ from support.tiny_models import byte_level
 
 from attribot_rag.context import Document, DocumentSpan
 from attribot_rag.errors import ContextTooLong, UnsupportedModel
-from attribot_rag.evaluation.ablations import random_ablations
 from attribot_rag.evaluation.example import Example
 from attribot_rag.evaluation.experiment import Experiment, ExperimentOptions, ExperimentOutcome
-from attribot_rag.evaluation.generation import GenerationOptions
 from attribot_rag.evaluation.grid import EXACT, NAIVE
 from attribot_rag.evaluation.measures import cases, group_correlation
 from attribot_rag.evaluation.results import AblationRecord, ResultStore
@@ -32,7 +30,7 @@ from attribot_rag.methods.baselines import ContextCite
 from attribot_rag.methods.baselines.whole_response import whole_response
 from attribot_rag.scoring import Scorer
 
-OPTIONS = ExperimentOptions(generation=GenerationOptions(max_new_tokens=6), num_random=6)
+OPTIONS = ExperimentOptions(max_new_tokens=6, num_random=6)
 EXAMPLES = [
     Example(
         key=f"tiny/{number}",
@@ -117,7 +115,8 @@ def test_what_was_drawn_at_random_does_not_depend_on_what_else_is_known(
     before = {case.answered.key: case.random for case in cases(results, EXACT)}
     for case in cases(results, EXACT):
         key, digest = case.answered.key, case.answered.digest
-        more = [one for one in random_ablations(case.answered, 60) if one not in case.ablations]
+        drawn = replace(case.answered, num_random=60).random_ablations
+        more = [one for one in drawn if one not in case.ablations]
         assert more
         results.add(*(AblationRecord(key, digest, sorted(one), 0.0) for one in more))
     assert {case.answered.key: case.random for case in cases(results, EXACT)} == before
@@ -128,10 +127,10 @@ def test_more_random_ablations_are_added(path: Path, tmp_path: Path) -> None:
     copied.write_bytes(path.read_bytes())
     evaluate(copied, replace(OPTIONS, num_random=20))
     for case in cases(ResultStore(copied), EXACT):
-        assert case.random.keys() == set(random_ablations(case.answered, 20))
+        assert case.random.keys() == set(replace(case.answered, num_random=20).random_ablations)
     evaluate(copied)
     for case in cases(ResultStore(copied), EXACT):
-        assert case.random.keys() == set(random_ablations(case.answered, OPTIONS.num_random))
+        assert case.random.keys() == set(case.answered.random_ablations)
 
 
 def test_a_second_run_computes_nothing(path: Path) -> None:
@@ -164,7 +163,7 @@ def test_a_given_answer_is_scored_as_it_is(tmp_path: Path) -> None:
     assert answered.seconds is None
     assert answered.response_tokens == len(byte_level().encode("The queen did."))
     before = results.path.read_bytes()
-    longer = replace(OPTIONS, generation=GenerationOptions(max_new_tokens=60))
+    longer = replace(OPTIONS, max_new_tokens=60)
     Experiment(byte_level(), METHODS, results, longer).run([given])
     assert results.path.read_bytes() == before  # how long an answer may be says nothing of it
 

@@ -9,15 +9,13 @@ from support.tiny_models import byte_level
 
 from attribot_rag.context import Ablation
 from attribot_rag.errors import InvalidInput
-from attribot_rag.evaluation.cached_scorer import CachedScorer
-from attribot_rag.evaluation.experiment import _record
 from attribot_rag.evaluation.generation import GeneratedAnswer, answer_question, prepare
-from attribot_rag.evaluation.measurement import Measurement
-from attribot_rag.evaluation.setting import check_clock
+from attribot_rag.evaluation.measurement import CachedScorer, Measurement
+from attribot_rag.evaluation.setting import check_clock, setting
 from attribot_rag.language_model import LanguageModel
 from attribot_rag.methods import LeaveOneOut, Masked
 from attribot_rag.methods.baselines import ContextCite
-from attribot_rag.scoring import ScoringModels
+from attribot_rag.scoring import Scorer, ScoringModels
 
 
 @pytest.fixture(scope="module")
@@ -27,9 +25,8 @@ def language_model() -> LanguageModel:
 
 @pytest.fixture(scope="module")
 def answered(language_model: LanguageModel) -> GeneratedAnswer:
-    found = answer_question(
-        prepare(EXAMPLES[2], language_model, OPTIONS.generation), language_model
-    )
+    options = (OPTIONS.template, OPTIONS.max_new_tokens)
+    found = answer_question(prepare(EXAMPLES[2], language_model, *options))
     assert found is not None
     return found
 
@@ -37,9 +34,9 @@ def answered(language_model: LanguageModel) -> GeneratedAnswer:
 def measuring(
     answered: GeneratedAnswer, language_model: LanguageModel, clock: str = "wall"
 ) -> Measurement:
-    record = _record(answered, language_model)
+    here = setting(language_model, clock)
     models = ScoringModels(language_model.model)
-    return Measurement(answered, record, language_model, models, clock)
+    return Measurement(answered, answered.record(here, OPTIONS.num_random), models, here)
 
 
 def test_shared_ablations_give_what_separate_ones_do(
@@ -60,11 +57,11 @@ def test_what_is_remembered_is_of_one_prompt_only(
     answered: GeneratedAnswer, language_model: LanguageModel
 ) -> None:
     models = ScoringModels(language_model.model)
-    remembering = answered.scorer(language_model, models, of=CachedScorer)
+    remembering = answered.scorer(models, CachedScorer)
     one = Ablation.of(0)
     remembering.score([one])
     rebased = remembering.rebased([0, 1])
-    plain = answered.scorer(language_model, models).rebased([0, 1])
+    plain = answered.scorer(models, Scorer).rebased([0, 1])
     assert rebased is not None
     assert plain is not None
     np.testing.assert_allclose(rebased.score([one]).ablated, plain.score([one]).ablated, atol=1e-3)
@@ -92,8 +89,8 @@ def test_a_remembered_ablation_costs_nothing_and_stays_the_same(
     answered: GeneratedAnswer, language_model: LanguageModel
 ) -> None:
     models = ScoringModels(language_model.model)
-    scorer = answered.scorer(language_model, models, of=CachedScorer)
-    plain = answered.scorer(language_model, models)
+    scorer = answered.scorer(models, CachedScorer)
+    plain = answered.scorer(models, Scorer)
     ablations = [Ablation.of(0), Ablation.of(1, 2), Ablation.of(0)]
     first = scorer.score(ablations)
     tokens = scorer.usage.scored_tokens
@@ -108,7 +105,7 @@ def test_a_remembered_ablation_costs_nothing_and_stays_the_same(
 def test_masked_ablations_are_never_taken_for_exact_ones(
     answered: GeneratedAnswer, language_model: LanguageModel
 ) -> None:
-    scorer = answered.scorer(language_model, ScoringModels(language_model.model), of=CachedScorer)
+    scorer = answered.scorer(ScoringModels(language_model.model), CachedScorer)
     exact = scorer.score([Ablation.of(0)])
     masked = scorer.score([Ablation.of(0)], recompute="question")
     assert np.abs(exact.ablated - masked.ablated).max() > 1e-6
@@ -142,7 +139,6 @@ def test_a_clock_that_cannot_see_the_device_is_refused() -> None:
 def test_a_clock_is_kept_with_every_figure(
     answered: GeneratedAnswer, language_model: LanguageModel
 ) -> None:
-    on_processor = answer_question(answered.question, language_model, "cpu")
-    assert on_processor is not None
-    assert _record(on_processor, language_model).clock == "cpu"
-    assert measuring(answered, language_model, "cpu").run("masked", Masked()).clock == "cpu"
+    on_processor = measuring(answered, language_model, "cpu")
+    assert on_processor.record.clock == "cpu"
+    assert on_processor.run("masked", Masked()).clock == "cpu"

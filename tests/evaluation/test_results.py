@@ -20,7 +20,7 @@ def test_what_was_added_is_read_again(tmp_path: Path) -> None:
     again = ResultStore(path)
     assert again.answers == {"set/1": ANSWERED}
     assert again.scored("set/1", "d", "auto", "Auto()") == SCORED
-    assert again.ablated("set/1", "d") == {frozenset({0, 2}): ABLATED}
+    assert again.ablated("set/1", "d") == {frozenset({0, 2}): ABLATED.score}
     assert again.methods() == ["auto"]
     assert again.of_method("auto") == {"set/1": SCORED}
 
@@ -55,7 +55,7 @@ def test_a_line_that_was_cut_short_is_left_out(tmp_path: Path, length: int) -> N
     results.add(SCORED, ABLATED)
     again = ResultStore(path)
     assert again.methods() == ["auto"]
-    assert again.ablated("set/1", "d") == {frozenset({0, 2}): ABLATED}
+    assert again.ablated("set/1", "d") == {frozenset({0, 2}): ABLATED.score}
 
 
 @pytest.mark.parametrize(
