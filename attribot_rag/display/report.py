@@ -80,9 +80,7 @@ class ListedSource:
 
     @property
     def score_text(self) -> str:
-        """Two decimals, with a ~ before a score that is not exact."""
-        rounded = round(self.score, 2) or 0.0
-        return f"{'' if self.exact else '~'}{rounded:.2f}"
+        return score_text(self.score, exact=self.exact)
 
     def bar(self, width: int) -> str:
         """The share as a bar of at most `width` characters; a negative share is hatched.
@@ -150,6 +148,11 @@ def label_of(document: Document, index: int) -> str:
     if named and identifier:
         return f"{name} ({identifier})"
     return name or f"document {index + 1}"
+
+
+def score_text(score: float, *, exact: bool) -> str:
+    """Two decimals, with a ~ before a score that is not exact."""
+    return f"{'' if exact else '~'}{round(score, 2) or 0.0:.2f}"
 
 
 def source_label(attribution: Attribution, source: Source) -> str:

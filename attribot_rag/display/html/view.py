@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from attribot_rag.attribution import Attribution, Verdict
@@ -13,11 +13,11 @@ from attribot_rag.context import Document
 from attribot_rag.display.escaping import on_one_line, visible
 from attribot_rag.display.report import (
     CitedPassage,
-    Mark,
     Report,
     ellipsize,
     label_of,
     report_on,
+    score_text,
     source_label,
 )
 
@@ -43,22 +43,6 @@ _PLAIN = ("grounded", "redundant", "together")
 
 
 @dataclass(frozen=True)
-class SentenceView:
-    """A sentence of the answer; `verdict` is '' if it was not judged or is trivial.
-
-    A verdict is shown in words if it is `remarkable`, and by its symbol and marks if not.
-    """
-
-    text: str
-    marks: tuple[Mark, ...]
-    kind: str
-    symbol: str
-    verdict: str
-    remarkable: bool
-    breaks: int
-
-
-@dataclass(frozen=True)
 class TextRun:
     """A part of a document's text; `source` is None between sources.
 
@@ -72,61 +56,26 @@ class TextRun:
     listed: bool = False
 
 
-@dataclass(frozen=True)
-class Card:
-    """A document with its text; `number` is None if it is not cited. Links go to `place`."""
-
-    place: str
-    number: int | None
-    label: str
-    url: str
-    metadata: tuple[tuple[str, str], ...]
-    located: bool
-    runs: tuple[TextRun, ...]
-
-
-@dataclass(frozen=True)
-class View:
-    """Everything that the templates need. `id` is the same for the same attribution."""
-
-    id: str
-    report: Report
-    sentences: tuple[SentenceView, ...]
-    cards: tuple[Card, ...]
-    verdicts: tuple[tuple[str, str, str], ...]
-    certainty: str
-    data: Mapping[str, Any]
-
-
-def view_of(attribution: Attribution, *, top: int) -> View:
+def view_of(attribution: Attribution, *, top: int) -> dict[str, Any]:
+    """Everything that the templates need, by name. `id` is the same for the same attribution."""
     report = report_on(attribution, top=top)
-    sentences = tuple(_sentence(passage) for passage in report.passages)
-    kinds = {sentence.kind for sentence in sentences}
-    places = _places(attribution, report)
-    return View(
-        id=_id(attribution),
-        report=report,
-        sentences=sentences,
-        cards=tuple(_cards(attribution, report, places)),
-        verdicts=tuple(about for kind, about in _VERDICTS.items() if kind in kinds),
-        certainty=_certainty(attribution),
-        data=_data(attribution, report, top, places),
-    )
-
-
-def _id(attribution: Attribution) -> str:
-    text = repr((attribution.response, attribution.token_scores, attribution.documents))
-    return f"attribot-{hashlib.sha256(text.encode('utf-8', 'replace')).hexdigest()[:12]}"
-
-
-def _places(attribution: Attribution, report: Report) -> list[str]:
-    """The id of each document's card: by its number if it is cited."""
-    numbers = {document.index: str(document.number) for document in report.documents}
-    page = _id(attribution)
-    return [
+    content = repr((attribution.response, attribution.token_scores, attribution.documents))
+    page = f"attribot-{hashlib.sha256(content.encode('utf-8', 'replace')).hexdigest()[:12]}"
+    numbers = {document.index: document.number for document in report.documents}
+    places = [
         f"{page}-{numbers.get(index, f'uncited-{index + 1}')}"
         for index in range(len(attribution.documents))
     ]
+    kinds = {_kind(passage.verdict) for passage in report.passages}
+    return {
+        "id": page,
+        "report": report,
+        "sentences": [_sentence(passage) for passage in report.passages],
+        "cards": list(_cards(attribution, report, places)),
+        "verdicts": [about for kind, about in _VERDICTS.items() if kind in kinds],
+        "certainty": _certainty(attribution),
+        "data": _data(attribution, report, top, places),
+    }
 
 
 def _kind(verdict: Verdict | None) -> str:
@@ -135,27 +84,34 @@ def _kind(verdict: Verdict | None) -> str:
     return "together" if verdict.relation == "together" else verdict.kind
 
 
-def _sentence(passage: CitedPassage) -> SentenceView:
+def _sentence(passage: CitedPassage) -> dict[str, Any]:
+    """A sentence of the answer; `verdict` is '' if it was not judged or is trivial.
+
+    A verdict is shown in words if it is `remarkable`, and by its symbol and marks if not.
+    """
     kind = _kind(passage.verdict)
     symbol, name, _ = _VERDICTS.get(kind, ("", "", ""))
-    return SentenceView(
-        text=passage.text,
-        marks=passage.marks,
-        kind=kind,
-        symbol=symbol,
-        verdict=passage.remark or name,
-        remarkable=bool(symbol) and kind not in _PLAIN,
-        breaks=passage.space.count("\n"),
-    )
+    return {
+        "text": passage.text,
+        "marks": passage.marks,
+        "kind": kind,
+        "symbol": symbol,
+        "verdict": passage.remark or name,
+        "remarkable": bool(symbol) and kind not in _PLAIN,
+        "breaks": passage.space.count("\n"),
+    }
 
 
-def _cards(attribution: Attribution, report: Report, places: list[str]) -> Iterable[Card]:
-    """The cited documents by number, then the others by their best source."""
-    scores = [attribution.score(source.id) for source in attribution.sources]
+def _cards(attribution: Attribution, report: Report, places: list[str]) -> Iterable[dict[str, Any]]:
+    """The cited documents by number, then the others by their best source.
+
+    `number` is None for a document that is not cited. Links go to `place`.
+    """
     numbers = {document.index: document.number for document in report.documents}
     best: dict[int, float] = {}
     spans: dict[int, list[tuple[int, int, int]]] = {}
-    for source, score in zip(attribution.sources, scores, strict=True):
+    for source in attribution.sources:
+        score = attribution.score(source.id)
         for span in (span for place in source.occurrences for span in place.spans):
             spans.setdefault(span.document, []).append((span.start, span.end, source.id))
             known = -math.inf if score is None else score
@@ -164,58 +120,57 @@ def _cards(attribution: Attribution, report: Report, places: list[str]) -> Itera
     def order(index: int) -> tuple[float, float, int]:
         return numbers.get(index, math.inf), -best.get(index, -math.inf), index
 
-    highlighter = _Highlighter(attribution, report, scores)
+    looks = _looks(attribution, report)
     for index in sorted(range(len(attribution.documents)), key=order):
         document = attribution.documents[index]
-        yield Card(
-            place=places[index],
-            number=numbers.get(index),
-            label=ellipsize(on_one_line(label_of(document, index)), _LABEL_LENGTH),
-            url=document.url,
-            metadata=tuple(_metadata(document)),
-            located=index not in attribution.not_located,
-            runs=tuple(highlighter.runs(document.text, sorted(set(spans.get(index, ()))))),
-        )
+        yield {
+            "place": places[index],
+            "number": numbers.get(index),
+            "label": ellipsize(on_one_line(label_of(document, index)), _LABEL_LENGTH),
+            "url": document.url,
+            "metadata": list(_metadata(document)),
+            "located": index not in attribution.not_located,
+            "runs": list(_runs(document.text, sorted(set(spans.get(index, ()))), looks)),
+        }
 
 
-class _Highlighter:
-    """How the sources of an attribution look in their documents."""
+def _looks(attribution: Attribution, report: Report) -> list[TextRun]:
+    """How each source is shown in its documents, without text."""
+    scores = [attribution.score(source.id) for source in attribution.sources]
+    largest = max((abs(score) for score in scores if score is not None), default=0.0)
+    verdicts = (passage.verdict for passage in report.passages if passage.verdict)
+    listed = {source_id for verdict in verdicts for source_id in verdict.source_ids}
+    listed |= {source.id for source in report.sources}
 
-    def __init__(
-        self, attribution: Attribution, report: Report, scores: list[float | None]
-    ) -> None:
-        self._scores = scores
-        self._exact = attribution.exact
-        self._unit = attribution.unit
-        self._largest = max((abs(score) for score in scores if score is not None), default=0.0)
-        verdicts = (passage.verdict for passage in report.passages if passage.verdict)
-        cited = {source_id for verdict in verdicts for source_id in verdict.source_ids}
-        self._listed = cited | {source.id for source in report.sources}
-
-    def runs(self, text: str, spans: list[tuple[int, int, int]]) -> Iterable[TextRun]:
-        if not spans:
-            yield TextRun(ellipsize(text, _UNSCORED_LENGTH))
-            return
-        end = 0
-        for start, stop, source in spans:
-            start = max(start, end)
-            if start >= stop:
-                continue
-            if start > end:
-                yield TextRun(text[end:start])
-            yield self._run(text[start:stop], source)
-            end = stop
-        if end < len(text):
-            yield TextRun(text[end:])
-
-    def _run(self, text: str, source: int) -> TextRun:
-        score = self._scores[source]
+    def look(source: int, score: float | None) -> TextRun:
         if score is None:
-            return TextRun(text, source, title="not scored")
-        share = score / self._largest if self._largest else 0.0
+            return TextRun("", source, title="not scored")
+        share = score / largest if largest else 0.0
         strength = math.ceil(_STRENGTHS * math.sqrt(share)) if share > _LEAST_SHARE else 0
-        title = f"{'' if self._exact[source] else '~'}{round(score, 2) or 0.0:.2f} {self._unit}"
-        return TextRun(text, source, strength, title, listed=source in self._listed)
+        title = f"{score_text(score, exact=attribution.exact[source])} {attribution.unit}"
+        return TextRun("", source, strength, title, listed=source in listed)
+
+    return [look(source, score) for source, score in enumerate(scores)]
+
+
+def _runs(
+    text: str, spans: list[tuple[int, int, int]], looks: Sequence[TextRun]
+) -> Iterable[TextRun]:
+    """The text in runs; `spans` are (start, end, source), in order."""
+    if not spans:
+        yield TextRun(ellipsize(text, _UNSCORED_LENGTH))
+        return
+    end = 0
+    for start, stop, source in spans:
+        start = max(start, end)
+        if start >= stop:
+            continue
+        if start > end:
+            yield TextRun(text[end:start])
+        yield replace(looks[source], text=text[start:stop])
+        end = stop
+    if end < len(text):
+        yield TextRun(text[end:])
 
 
 def _metadata(document: Document) -> Iterable[tuple[str, str]]:
