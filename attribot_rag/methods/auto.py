@@ -7,19 +7,75 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from attribot_rag.context import Ablation
-from attribot_rag.context.groups import Level
+from attribot_rag.context.groups import Level, group
 from attribot_rag.errors import InvalidInput
 from attribot_rag.language_model import LanguageModel
 from attribot_rag.methods.base import WORTHWHILE, Method, Scores, TokenScores, best, num_kept
 from attribot_rag.methods.cost import Cost, Workload
-from attribot_rag.methods.hierarchical import best_of_each_sentence
+from attribot_rag.methods.hierarchical import Hierarchical, best_of_each_sentence, expanded
 from attribot_rag.methods.leave_one_out import LeaveOneOut, scores_of
+from attribot_rag.methods.masked import Masked
 from attribot_rag.methods.proxy import Proxy
-from attribot_rag.methods.screening import Screening
 from attribot_rag.scoring import Scorer
 
 _SHARE = 0.05
 _AT_STAKE = 1.0
+
+
+@dataclass(frozen=True)
+class Screening:
+    """Scores of the units that may matter, in the full context.
+
+    Masked ablation of the `candidates` units that the question and the answer attend to most.
+    Where attention weights are not observed: of groups, then of the units in the `keep` best
+    groups; by exact ablation where the architecture does not allow masking. If there are few units,
+    all are scored.
+    """
+
+    candidates: int = 16
+    keep: int | float = 3
+    level: Level = "passage"
+
+    name = "screening"
+
+    def run(self, scorer: Scorer) -> Scores:
+        masked = scorer.masked_refusal is None
+        method: Method = Masked() if masked else LeaveOneOut()
+        if masked and len(scorer.units) > self.candidates:
+            weights = scorer.attention()
+            if weights is not None:
+                chosen = best(weights, self.candidates)
+                finer = scorer.narrowed([scorer.units[index] for index in chosen])
+                scores = expanded(method.run(finer), chosen, scorer, finer)
+                return replace(scores, attention=tuple(weights))
+        if self.num_ablations(scorer) >= len(scorer.units):
+            return method.run(scorer)
+        hierarchical = Hierarchical(
+            keep=self.keep,
+            levels=(self.level,),
+            coarse=method,
+            fine=method,
+            shorten=False,
+            each_sentence=True,
+        )
+        return hierarchical.run(scorer)
+
+    def num_ablations(self, scorer: Scorer) -> int:
+        """The approximate number of ablations of a run."""
+        num_units = len(scorer.units)
+        if scorer.sees_attention:
+            return min(num_units, self.candidates + 1)
+        num_groups = len(group(scorer.context, scorer.units, self.level))
+        return num_groups + num_units * num_kept(self.keep, num_groups) // num_groups
+
+    def cost(self, workload: Workload) -> Cost:
+        """One row of |Q| + |R| tokens for attention, then masked ablation of the candidates."""
+        masked = Masked()
+        if workload.num_sources <= self.candidates:
+            return masked.cost(workload)
+        attention = workload.cost(workload.unread_tokens + workload.tail_tokens)
+        candidates = workload.after(attention).narrowed(self.candidates / workload.num_sources)
+        return attention + masked.cost(candidates)
 
 
 @dataclass(frozen=True)
@@ -60,27 +116,27 @@ class Auto:
     def run(self, scorer: Scorer) -> Scores:
         whole = scorer.score([scorer.context.whole])
         screening = self._screening(scorer)
-        scores = screening.run(scorer)
+        screened = screening.run(scorer)
         exact = isinstance(screening, LeaveOneOut)
         exact |= screening is self._on_target and scorer.masked_refusal is not None
-        chosen = [] if exact else self._chosen(scorer, scores)
-        rescored = _RescoredSources(scorer, scores)
-        agreement = rescored.score(chosen) if chosen else None
-        at_stake = rescored.best >= _AT_STAKE
+        chosen = [] if exact else self._chosen(scorer, screened)
+        scores = rescored(scorer, screened, chosen)
+        pairs = scored_twice(screened, scores)
+        agreement = agreement_of(pairs)
+        at_stake = any(sum(row) >= _AT_STAKE for _, row in pairs)
         if at_stake and agreement is not None and agreement < self.min_agreement:
-            order = best(scores.totals, len(scorer.units))
-            candidates = [index for index in order if scores.token_scores[index] is not None]
-            agreement = rescored.score([index for index in candidates if index not in chosen])
+            order = best(screened.totals, len(scorer.units))
+            candidates = [index for index in order if screened.token_scores[index] is not None]
+            others = [index for index in candidates if index not in chosen]
+            scores = rescored(scorer, scores, others)
+            agreement = agreement_of(scored_twice(screened, scores))
         return replace(
             scores,
             token_log_likelihoods=scores_of(whole).token_log_likelihoods,
-            token_scores=tuple(rescored.rows),
-            exact=tuple(rescored.exact),
             context_reliance=whole.changes[0],
             agreement=agreement,
-            screened=scores.token_scores,
-            num_dropped=rescored.num_dropped,
-            notes=tuple(self._notes(scores, agreement if at_stake else None)),
+            screened=screened.token_scores,
+            notes=tuple(self._notes(screened, agreement if at_stake else None)),
         )
 
     def _chosen(self, scorer: Scorer, scores: Scores) -> list[int]:
@@ -144,30 +200,23 @@ class Auto:
             )
 
 
-class _RescoredSources:
-    """Scores of which some are replaced by exact scores."""
+def rescored(scorer: Scorer, scores: Scores, chosen: Sequence[int]) -> Scores:
+    """The same with exact scores of the chosen units, as far as the budget allows."""
+    if not chosen:
+        return scores
+    exact = scorer.score([Ablation.of(*scorer.units[index]) for index in chosen])
+    rows, flags, num_dropped = list(scores.token_scores), list(scores.exact), scores.num_dropped
+    for index, row, in_step in zip(chosen, exact.changes, exact.in_step, strict=True):
+        if row is not None:
+            rows[index], flags[index] = row, in_step
+            num_dropped += not in_step
+    return replace(scores, token_scores=tuple(rows), exact=tuple(flags), num_dropped=num_dropped)
 
-    def __init__(self, scorer: Scorer, scores: Scores) -> None:
-        self._scorer = scorer
-        self._scores = scores
-        self._pairs: list[tuple[TokenScores, TokenScores]] = []
-        self.rows = list(scores.token_scores)
-        self.exact = list(scores.exact)
-        self.num_dropped = scores.num_dropped
-        self.best = 0.0
 
-    def score(self, chosen: Sequence[int]) -> float | None:
-        """Score the chosen units exactly; the agreement over all units scored twice so far."""
-        units = self._scorer.units
-        exact = self._scorer.score([Ablation.of(*units[index]) for index in chosen])
-        for index, row, in_step in zip(chosen, exact.changes, exact.in_step, strict=True):
-            before = self._scores.token_scores[index]
-            if row is not None and before is not None:
-                self.rows[index], self.exact[index] = row, in_step
-                self.num_dropped += not in_step
-                self._pairs.append((before, row))
-                self.best = max(self.best, sum(row))
-        return agreement_of(self._pairs)
+def scored_twice(screened: Scores, scores: Scores) -> list[tuple[TokenScores, TokenScores]]:
+    """(approximate, exact) scores of the units that were rescored."""
+    pairs = zip(screened.token_scores, scores.token_scores, strict=True)
+    return [(before, row) for before, row in pairs if before and row and row is not before]
 
 
 def agreement_of(pairs: Sequence[tuple[TokenScores, TokenScores]]) -> float | None:

@@ -109,3 +109,17 @@ def best(totals: Sequence[float | None], count: int) -> list[int]:
         key=lambda index: (totals[index] is None, -(totals[index] or 0.0), index),
     )
     return order[:count]
+
+
+def whole_response(
+    scorer: Scorer,
+    totals: Sequence[float] | None,
+    unit: str,
+    token_log_likelihoods: TokenScores | None = None,
+) -> Scores:
+    """Each unit's total, spread evenly over the response's tokens; no scores without `totals`."""
+    num_tokens, num_units = len(scorer.generation.response_ids), len(scorer.units)
+    rows: tuple[TokenScores | None, ...] = (None,) * num_units
+    if totals is not None:
+        rows = tuple((float(total) / num_tokens,) * num_tokens for total in totals)
+    return Scores(token_log_likelihoods, rows, (False,) * num_units, unit=unit)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.util import find_spec
@@ -12,8 +11,7 @@ from typing import Any, Protocol, cast
 import numpy as np
 
 from attribot_rag.errors import InvalidInput
-from attribot_rag.methods.base import Scores
-from attribot_rag.methods.baselines.whole_response import whole_response
+from attribot_rag.methods.base import Scores, whole_response
 from attribot_rag.methods.cost import Cost, Workload
 from attribot_rag.scoring import Scorer
 
@@ -30,8 +28,8 @@ class Embedder(Protocol):
 class Similarity:
     """Cosine similarity of the sentence embeddings of the response and of a source.
 
-    The similarity baseline of AttriBoT, section 4. The default `embedder` is all-MiniLM-L6-v2; it
-    needs sentence-transformers.
+    The similarity baseline of AttriBoT, section 4; 0 for a vector of zeros. The default `embedder`
+    is all-MiniLM-L6-v2; it needs sentence-transformers.
     """
 
     embedder: Embedder | None = field(default=None, repr=False)
@@ -45,18 +43,13 @@ class Similarity:
         texts = [" ".join(sources[i].text for i in unit) for unit in scorer.units]
         embedder = self.embedder or default_embedder()
         vectors = np.asarray(embedder.encode([response, *texts]), dtype=np.float64)
-        similarities = [cosine(vectors[0], vector) for vector in vectors[1:]]
-        return whole_response(scorer, similarities, "cosine similarity")
+        products, norms = vectors @ vectors[0], np.linalg.norm(vectors, axis=1)
+        similarities = products / np.maximum(norms * norms[0], np.finfo(np.float64).tiny)
+        return whole_response(scorer, similarities[1:].tolist(), "cosine similarity")
 
     def cost(self, workload: Workload) -> Cost:
         """No token of the model that answered; the embedder is small."""
         return workload.cost(0)
-
-
-def cosine(left: Sequence[float], right: Sequence[float]) -> float:
-    """Cosine of the angle between two vectors; 0 if either vector is 0."""
-    norms = float(np.linalg.norm(left) * np.linalg.norm(right))
-    return float(np.dot(left, right)) / norms if norms else 0.0
 
 
 @cache
