@@ -17,7 +17,6 @@ from attribot_rag.context import (
     TokenizedText,
     locate_context,
 )
-from attribot_rag.context.alignment import align
 from attribot_rag.errors import InvalidInput
 from attribot_rag.generation import Generation
 from attribot_rag.language_model import LanguageModel, Message, Prompt, is_chat, plain_ids
@@ -160,7 +159,7 @@ class Attributor:
                 prompt_input=PromptInput(given, context, self.context_options),
             )
             scores = self.method.run(scorer)
-            shown = ResponseText(*align(scorer.response, response))
+            shown = ResponseText(*scorer.response.aligned(response))
             judgement = Judgement(context_reliance=scores.context_reliance)
             if self.verdicts is not None and scores.unit == "nats":
                 judgement = judge(scorer, scores, shown, self.verdicts)

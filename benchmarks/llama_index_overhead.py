@@ -16,7 +16,7 @@ from llama_index.core import Settings, VectorStoreIndex
 from llama_index.core.embeddings import MockEmbedding
 from llama_index.core.llms import MockLLM
 from llama_index.core.schema import TextNode
-from llama_index.postprocessor.attribot.instrumentation import installed
+from llama_index.postprocessor.attribot.query_tracker import installed
 from llama_index_instrumentation import get_dispatcher
 
 from attribot_rag.evaluation.setting import hardware

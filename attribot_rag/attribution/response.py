@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from attribot_rag.context.intervals import Interval
-from attribot_rag.context.tokens import tokens_in
+from attribot_rag.context.tokens import token_anchors
 from attribot_rag.errors import InvalidInput
 
 
@@ -26,4 +26,7 @@ class ResponseText:
             raise InvalidInput(
                 f"characters {start} to {end} are not in the response of {len(self.text)}"
             )
-        return tokens_in(self.token_spans, self.text, start, end)
+        last = len(self.text) - 1
+        anchors = token_anchors(self.token_spans, self.text)
+        chosen = [index for index, anchor in enumerate(anchors) if start <= min(anchor, last) < end]
+        return range(chosen[0], chosen[-1] + 1) if chosen else range(0)

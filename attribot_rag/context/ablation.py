@@ -1,10 +1,16 @@
-"""Ablations: what is removed from a prompt."""
+"""Ablations: what is removed from a prompt, and the prompt without it."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from attribot_rag.context.intervals import Interval
+from attribot_rag.context.intervals import Interval, subtract
+from attribot_rag.context.tokens import TokenizedText
+from attribot_rag.language_model import LanguageModel
+
+_WINDOWS = (8, 32, 128)
+_FEW_TOKENS = 4
 
 
 @dataclass(frozen=True)
@@ -26,3 +32,188 @@ class Ablation:
         parts = [f"sources {sorted(self.source_ids)}"] if self.source_ids else []
         parts += [f"characters {start} to {end} of the prompt" for start, end in self.characters]
         return " and ".join(parts) or "nothing"
+
+
+@dataclass(frozen=True, eq=False)
+class AblatedPrompt:
+    """Token ids of a prompt with text removed.
+
+    The first `num_shared` ids are the same as in the full prompt. `in_step` says that
+    re-tokenizing around every cut arrived at the full prompt's own tokens again on both sides;
+    otherwise whole tokens were dropped instead. Near the prompt's ends and boundary tokens, where
+    fewer than four tokens are available for that comparison, equal text is sufficient.
+    """
+
+    ids: tuple[int, ...]
+    num_shared: int
+    in_step: bool
+
+
+def ablate(
+    prompt: TokenizedText, removed: Sequence[Interval], language_model: LanguageModel
+) -> AblatedPrompt:
+    """Remove these characters (disjoint, ascending) from the prompt."""
+    removed = [interval for interval in removed if interval[0] < interval[1]]
+    for window in _WINDOWS:
+        ids = _retokenized(prompt, removed, window, language_model)
+        if ids is not None:
+            return AblatedPrompt(ids, _num_shared(prompt.ids, ids), in_step=True)
+    dropped = {index for interval in removed for index in prompt.tokens_in(interval)}
+    ids = tuple(token_id for index, token_id in enumerate(prompt.ids) if index not in dropped)
+    return AblatedPrompt(ids, _num_shared(prompt.ids, ids), in_step=False)
+
+
+def _num_shared(full: tuple[int, ...], ablated: tuple[int, ...]) -> int:
+    """The length of the common beginning; compares chunks first, which is faster."""
+    shared, end = 0, min(len(full), len(ablated))
+    for chunk in (4096, 64, 1):
+        while shared + chunk <= end:
+            if full[shared : shared + chunk] != ablated[shared : shared + chunk]:
+                break
+            shared += chunk
+    return shared
+
+
+@dataclass(frozen=True)
+class _Cut:
+    """Neighbouring removals: they touch the tokens [first, last) of the window [left, right)."""
+
+    removed: tuple[Interval, ...]
+    left: int
+    first: int
+    last: int
+    right: int
+
+
+def _retokenized(
+    prompt: TokenizedText,
+    removed: Sequence[Interval],
+    window: int,
+    language_model: LanguageModel,
+) -> tuple[int, ...] | None:
+    """Ids of the ablated prompt, or None if a cut does not fall in step within this window."""
+    ids: list[int] = []
+    done = 0
+    for cut in _find_cuts(prompt, removed, window, language_model.boundary_ids):
+        replacement = _replacement(prompt, cut, language_model)
+        if replacement is None:
+            return None
+        ids += prompt.ids[done : cut.left]
+        ids += replacement
+        done = cut.right
+    return (*ids, *prompt.ids[done:])
+
+
+def _find_cuts(
+    prompt: TokenizedText,
+    removed: Sequence[Interval],
+    window: int,
+    boundary_ids: frozenset[int],
+) -> list[_Cut]:
+    """The removals (disjoint, ascending), joined where their windows meet.
+
+    A window extends `window` tokens to either side: fewer at a boundary token, more where its end
+    would split the tokens of one character.
+    """
+    cuts: list[_Cut] = []
+    for interval in removed:
+        touched = prompt.tokens_touching(interval)
+        first, last = touched.start, max(touched.start, touched.stop)
+        left, right = first, last
+        while left > 0 and prompt.ids[left - 1] not in boundary_ids:
+            if first - left >= window and prompt.spans[left - 1] != prompt.spans[left]:
+                break
+            left -= 1
+        while right < len(prompt.ids) and prompt.ids[right] not in boundary_ids:
+            if right - last >= window and prompt.spans[right] != prompt.spans[right - 1]:
+                break
+            right += 1
+        if cuts and left <= cuts[-1].right:
+            joined = cuts.pop()
+            held = (*joined.removed, interval)
+            cuts.append(_Cut(held, joined.left, joined.first, last, right))
+        else:
+            cuts.append(_Cut((interval,), left, first, last, right))
+    return cuts
+
+
+def _replacement(
+    prompt: TokenizedText, cut: _Cut, language_model: LanguageModel
+) -> list[int] | None:
+    """Ids for the window's tokens without the removed text, in step on both sides, or None."""
+    boundary_ids = language_model.boundary_ids
+    context = prompt.ids[max(0, cut.left - 4) : cut.left]
+    before = prompt.ids[cut.left : cut.first]
+    after = prompt.ids[cut.last : cut.right]
+    pieces = list(_kept_pieces(prompt, cut, boundary_ids))
+    encoded: list[int] = []
+    for piece in pieces:
+        if isinstance(piece, int):
+            encoded.append(piece)
+        else:
+            encoded += _encoded_after([*context, *encoded][-4:], piece, language_model)
+    right_border = cut.right == len(prompt.ids) or prompt.ids[cut.right] in boundary_ids
+    if encoded[-1:] != list(after[-1:]) and not (right_border and len(after) < _FEW_TOKENS):
+        return None
+    left_border = cut.left == 0 or prompt.ids[cut.left - 1] in boundary_ids
+    candidates = list(_in_step_after(before, encoded))
+    if left_border and len(before) < _FEW_TOKENS:
+        candidates.append(encoded)
+    expected = "".join(
+        piece if isinstance(piece, str) else language_model.decode([piece]) for piece in pieces
+    )
+    for candidate in candidates:
+        if _text_after(context, candidate, language_model) == expected:
+            return candidate
+    return None
+
+
+def _kept_pieces(
+    prompt: TokenizedText, cut: _Cut, boundary_ids: frozenset[int]
+) -> Iterator[str | int]:
+    """What is left of the window: runs of text, and boundary tokens by their ids."""
+    run = ""
+    done = 0
+    for index in range(cut.left, cut.right):
+        start, end = prompt.spans[index]
+        kept = subtract((max(start, done), end), cut.removed)
+        text = "".join(prompt.text[a:b] for a, b in kept)
+        done = max(done, end)
+        if prompt.ids[index] in boundary_ids and text == prompt.text[start:end]:
+            if run:
+                yield run
+            run = ""
+            yield prompt.ids[index]
+        else:
+            run += text
+    if run:
+        yield run
+
+
+def _in_step_after(before: Sequence[int], encoded: list[int]) -> Iterator[list[int]]:
+    """The encoded window with its first tokens replaced by the prompt's own.
+
+    A tokenizer may treat the beginning of a text differently (a dummy space before it), so the
+    first token or two of a window may differ before it falls in step.
+    """
+    for num_own in range(min(2, len(before))):
+        expected = list(before[num_own : num_own + 2])
+        for num_new in range(min(3, len(encoded))):
+            if expected == encoded[num_new : num_new + len(expected)]:
+                yield [*before[:num_own], *encoded[num_new:]]
+
+
+def _encoded_after(
+    context: Sequence[int], text: str, language_model: LanguageModel
+) -> tuple[int, ...]:
+    """Ids of a text after these tokens, without the dummy space that a tokenizer may add to it."""
+    ids = language_model.encode(text)
+    if text.startswith(" ") and _text_after(context, ids, language_model) != text:
+        return language_model.encode(text[1:])
+    return ids
+
+
+def _text_after(context: Sequence[int], ids: Sequence[int], language_model: LanguageModel) -> str:
+    """The text of these ids when they follow the context."""
+    before = language_model.decode(context)
+    return language_model.decode([*context, *ids])[len(before) :]

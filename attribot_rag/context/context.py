@@ -7,19 +7,19 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from attribot_rag.context.ablated_prompt import AblatedPrompt, ablate
-from attribot_rag.context.ablation import Ablation
+from attribot_rag.context.ablation import AblatedPrompt, Ablation, ablate
 from attribot_rag.context.document import Document, Source
-from attribot_rag.context.duplicates import group_duplicates
 from attribot_rag.context.intervals import Interval, merge
 from attribot_rag.context.location import Location
 from attribot_rag.context.locator import locate_documents
-from attribot_rag.context.places import Places
-from attribot_rag.context.regions import find_turns, whole_context
-from attribot_rag.context.splitter import Splitter, make_splitter, split_spans
+from attribot_rag.context.sources import divide
+from attribot_rag.context.splitter import Splitter, make_splitter
 from attribot_rag.context.tokens import TokenizedText
 from attribot_rag.errors import DocumentsNotLocated, InvalidInput
-from attribot_rag.language_model import LanguageModel
+from attribot_rag.language_model import LanguageModel, Prompt
+
+# Documents of the same retrieval are separated by titles and separators, not by a conversation.
+_MAX_GAP = 300
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -130,6 +130,19 @@ class Context:
         return interval
 
 
+@dataclass(frozen=True, eq=False)
+class PromptInput:
+    """A prompt as text, chat messages or token ids, and its context with the options of locating.
+
+    A proxy encodes `prompt` for its own model and locates the documents of `context` in it with
+    the same `context_options`.
+    """
+
+    prompt: Prompt
+    context: Context
+    context_options: ContextOptions
+
+
 def locate_context(
     prompt: TokenizedText,
     documents: Sequence[str | Document | Mapping[str, Any]],
@@ -150,61 +163,66 @@ def locate_context(
         prompt.text, texts, threshold=options.fuzzy_threshold, taken=conversation
     )
     locations = whole | parts
-    located = [(index, location) for index, places in locations.items() for location in places]
-    if not located:
+    if not locations:
         raise DocumentsNotLocated(
             f"none of the {len(known)} documents stands in the prompt; the first begins "
             f"{known[0].text[:60]!r}, the prompt {prompt.text[:60]!r}; pass the chunks whose text "
             "was put into this prompt"
         )
     splitter = make_splitter(options.source_unit, options.language)
-    cuts = {index: split_spans(texts[index], splitter) for index in locations}
-    places = Places(prompt.text)
-    for index, location in sorted(
-        located,
-        key=lambda item: (item[1].start - item[1].end, item[1].start, texts[item[0]], item[0]),
-    ):
-        places.add_document(index, location, cuts[index])
+    threshold = options.duplicate_threshold
     return Context(
         documents=known,
         prompt=prompt,
-        sources=tuple(_sources(prompt.text, places, options.duplicate_threshold)),
-        regions=tuple(merge((location.start, location.end) for _, location in located)),
+        sources=divide(prompt.text, texts, locations, splitter, duplicate_threshold=threshold),
+        regions=tuple(merge((x.start, x.end) for places in locations.values() for x in places)),
         not_located=tuple(index for index in range(len(known)) if index not in locations),
         conversation=conversation,
-        partly_located=_shares(known, parts),
+        partly_located=_shares(texts, parts),
     )
 
 
-def _shares(
-    documents: Sequence[Document], parts: Mapping[int, Sequence[Location]]
-) -> dict[int, float]:
-    """The share of each document that its parts cover, without documents that are covered fully."""
-    shares = {index: _share(documents[index].text, parts[index]) for index in sorted(parts)}
+def _shares(texts: Sequence[str], parts: Mapping[int, Sequence[Location]]) -> dict[int, float]:
+    """The share of each text's characters, white space aside, that its parts cover, if not all."""
+    shares = {}
+    for index in sorted(parts):
+        spans = merge(part.document_span for part in parts[index] if part.document_span)
+        held = sum(len("".join(texts[index][slice(*span)].split())) for span in spans)
+        shares[index] = held / len("".join(texts[index].split()))
     return {index: share for index, share in shares.items() if share < 1}
 
 
-def _share(document: str, parts: Sequence[Location]) -> float:
-    """The share of a document's characters, white space aside, that its parts cover."""
-    spans = merge(part.document_span for part in parts if part.document_span)
-    held = sum(len("".join(document[slice(*span)].split())) for span in spans)
-    return held / len("".join(document.split()))
+def whole_context(prompt: str, regions: Sequence[Interval]) -> tuple[Interval, ...]:
+    """The documents' regions with the text between them, such as titles and metadata lines.
+
+    A label on the line before each document ("Title: ...") also belongs to the first document.
+    """
+    joined: list[Interval] = []
+    labels: set[str] = set()
+    for start, end in regions:
+        if joined and start - joined[-1][1] <= _MAX_GAP:
+            labels.add(_label(prompt[joined[-1][1] : start]))
+            joined[-1] = joined[-1][0], end
+        else:
+            joined.append((start, end))
+    if "" in labels or not labels:
+        return tuple(joined)
+    return tuple((start - len(_label(prompt[:start])), end) for start, end in joined)
 
 
-def _sources(prompt: str, places: Places, duplicate_threshold: float) -> list[Source]:
-    """Sources from equal and near-equal pieces, with their copies outside of the documents."""
-    occurrences = places.occurrences()
-    texts = [prompt[occurrence.start : occurrence.end].strip() for occurrence in occurrences]
-    groups = group_duplicates(texts, threshold=duplicate_threshold)
-    places_of = [[occurrences[member] for member in members] for members in groups]
-    variants = {texts[member]: index for index, group in enumerate(groups) for member in group}
-    for text in sorted(variants, key=lambda text: (-len(text), text)):
-        places_of[variants[text]] += places.add_copies(text)
-    ordered = sorted(
-        (
-            (texts[group[0]], sorted(held, key=lambda occurrence: occurrence.start))
-            for group, held in zip(groups, places_of, strict=True)
-        ),
-        key=lambda source: source[1][0].start,
-    )
-    return [Source(index, text, tuple(held)) for index, (text, held) in enumerate(ordered)]
+def _label(before: str) -> str:
+    """The text on the same line before a document."""
+    return before[before.rfind("\n") + 1 :]
+
+
+def find_turns(prompt: str, turns: Sequence[str]) -> tuple[Interval, ...]:
+    """The characters of these texts in the prompt, in their order, without absent texts."""
+    places = []
+    done = 0
+    for turn in turns:
+        text = turn.strip()
+        start = prompt.find(text, done) if text else -1
+        if start >= 0:
+            done = start + len(text)
+            places.append((start, done))
+    return tuple(places)

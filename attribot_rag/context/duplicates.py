@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import Sequence
 from itertools import zip_longest
@@ -10,24 +9,12 @@ from itertools import zip_longest
 from rapidfuzz.distance import OSA, Indel
 from scipy.cluster.hierarchy import DisjointSet
 
-# Scripts without spaces between words (Thai to Khmer, Japanese, Chinese): each character is a word.
-_UNSPACED = r"\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff"
-_WORD = re.compile(rf"[{_UNSPACED}]|[^\W{_UNSPACED}]+")
-_UNSPACED_LETTER = re.compile(f"[{_UNSPACED}]")
+from attribot_rag.context.words import words
+
 _SHINGLE_WORDS = 3
 _COMMON_SHINGLE = 32
 _LONG_WORD = 6
 _SAME_SOUND = ({"s", "z"}, {"c", "s"}, {"i", "y"})  # organise, defence, tyre
-
-
-def words(text: str) -> list[str]:
-    """Words of a text; single characters in scripts without spaces."""
-    return _WORD.findall(text)
-
-
-def num_unspaced(text: str) -> int:
-    """The number of characters that belong to scripts without spaces."""
-    return len(_UNSPACED_LETTER.findall(text))
 
 
 def group_duplicates(texts: Sequence[str], *, threshold: float) -> list[list[int]]:

@@ -7,7 +7,6 @@ from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Literal
 
 from rapidfuzz.distance import Levenshtein
 
@@ -16,8 +15,6 @@ from attribot_rag.context.normalised import Normalised, folded, unified
 
 # The text between two words up to the opening mark-up or quotation mark of the second.
 _CLOSING = re.compile(r"\A.*[\s.,;:!?…。、，！？]", re.DOTALL)
-
-Method = Literal["exact", "whitespace", "normalised", "fuzzy", "part"]
 
 
 @dataclass(frozen=True)
@@ -31,8 +28,7 @@ class Location:
 
     start: int
     end: int
-    offsets: range | tuple[int, ...]
-    method: Method
+    offsets: tuple[int, ...]
     document_span: Interval | None = None
 
     def document_offset(self, prompt_offset: int) -> int:
@@ -41,31 +37,25 @@ class Location:
         return min(max(bisect_left(self.offsets, prompt_offset), first), last)
 
 
-def located(
-    document: Normalised,
-    prompt: Normalised,
-    run: tuple[int, int, int],
-    method: Literal["normalised", "part"],
-) -> Location:
-    """The location of a run (first in the document, first in the prompt, length) of equal text.
+def located(document: Normalised, prompt: Normalised, run: tuple[int, int, int]) -> Location:
+    """A part: the location of a run (first in the document, first in the prompt, length).
 
     The run is in characters of the normalised texts; the location includes punctuation around it
     that both texts have.
     """
     first, start, length = run
-    lead = document.source[_end_before(document, first) : document.origins[first]]
+    ours, theirs = document.interval(first, first + length), prompt.interval(start, start + length)
+    lead = document.source[_end_before(document, first) : ours[0]]
     before = _claimed(
         (_CLOSING.sub("", lead) if first else lead)[::-1],
-        prompt.source[_end_before(prompt, start) : prompt.origins[start]][::-1],
+        prompt.source[_end_before(prompt, start) : theirs[0]][::-1],
     )
-    last = document.origins[first + length - 1] + 1
-    end = prompt.origins[start + length - 1] + 1
     after = _claimed(
-        document.source[last : _start_after(document, first + length)],
-        prompt.source[end : _start_after(prompt, start + length)],
+        document.source[ours[1] : _start_after(document, first + length)],
+        prompt.source[theirs[1] : _start_after(prompt, start + length)],
     )
-    document_span = document.origins[first] - before[0], last + after[0]
-    span = prompt.origins[start] - before[1], end + after[1]
+    document_span = ours[0] - before[0], ours[1] + after[0]
+    span = theirs[0] - before[1], theirs[1] + after[1]
     anchors = [
         (document_span[0], span[0]),
         *_anchors(document, prompt, run),
@@ -77,8 +67,7 @@ def located(
             offsets += _between(document.source[at:next_at], prompt.source[place:next_place], place)
             offsets[at] = place
     offsets += [span[1]] * (len(document.source) + 1 - len(offsets))
-    whole = method == "normalised"
-    return Location(*span, tuple(offsets), method, None if whole else document_span)
+    return Location(*span, tuple(offsets), document_span)
 
 
 def character_map(text: str, other: str) -> list[int]:

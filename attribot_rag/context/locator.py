@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import itertools
 import re
-from bisect import bisect_left
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 from functools import cached_property
 
 from rapidfuzz import fuzz
 from rapidfuzz.distance import Levenshtein
 
-from attribot_rag.context.borders import stands_alone, within_word
-from attribot_rag.context.duplicates import words
 from attribot_rag.context.intervals import Interval
 from attribot_rag.context.location import Location, character_map, located
-from attribot_rag.context.normalised import Collapsed, Normalised, folded
+from attribot_rag.context.normalised import Normalised, folded
 from attribot_rag.context.parts import find_parts
-from attribot_rag.context.runs import find_all
+from attribot_rag.context.words import find_all, stands_alone, within_word, words
 
+_PIECE = re.compile(r"\S+")
+_WHOLE = re.compile(r"\S(?:.*\S)?", re.DOTALL)
 _NUMBER = re.compile(r"\d+")
 _RELATION = re.compile(r"[<>≤≥](?=\s*[-.\d])")
 _MAX_SLACK = 200
@@ -80,16 +80,10 @@ class Locator:
         Places inside a longer word count only if there are no others. A fuzzy place must not hold
         a number that the document lacks, and every place must hold the same relations (< 5).
         """
-        lead = len(document) - len(document.lstrip())
-        stripped = document.strip()
-        if not stripped:
+        if not document.strip():
             return []
-        places = [
-            self._exact(start, lead, stripped, document)
-            for start in find_all(self._prompt, stripped)
-        ]
-        places = places or self._ignoring_space(document) or self._ignoring_form(document)
-        places = places or self._fuzzy(document)
+        places = self._exact(document) or self._ignoring_space(document)
+        places = places or self._ignoring_form(document) or self._fuzzy(document)
         relations = _RELATION.findall(document)
         places = [
             place
@@ -99,35 +93,41 @@ class Locator:
         alone = [place for place in places if stands_alone(self._prompt, place.start, place.end)]
         return alone or places
 
-    def _exact(self, start: int, lead: int, stripped: str, document: str) -> Location:
-        tail = len(document) - lead - len(stripped)
-        end = start + len(stripped)
-        if not lead and not tail:
-            return Location(start, end, range(start, end + 1), "exact")
-        offsets = (start,) * lead + tuple(range(start, end)) + (end,) * (tail + 1)
-        return Location(start, end, offsets, "exact")
-
-    @cached_property
-    def _collapsed(self) -> Collapsed:
-        return Collapsed.of(self._prompt)
+    def _exact(self, document: str) -> list[Location]:
+        needle = document.strip()
+        return [
+            self._aligned(document, start, start + len(needle), _WHOLE)
+            for start in find_all(self._prompt, needle)
+        ]
 
     def _ignoring_space(self, document: str) -> list[Location]:
-        collapsed = Collapsed.of(document)
-        lead = len(collapsed.text) - len(collapsed.text.lstrip())
-        needle = collapsed.text.strip()
-        locations = []
-        for start in find_all(self._collapsed.text, needle):
-            places = [
-                self._collapsed.origins[start + min(max(index - lead, 0), len(needle))]
-                for index in range(len(collapsed.text) + 1)
-            ]
-            last = self._collapsed.origins[start + len(needle) - 1] + 1
-            places = [min(place, last) for place in places]
-            offsets = tuple(
-                places[bisect_left(collapsed.origins, index)] for index in range(len(document) + 1)
-            )
-            locations.append(Location(places[0], last, offsets, "whitespace"))
-        return locations
+        collapsed, starts = self._collapsed
+
+        def origin(index: int) -> int:
+            """The prompt's character that a collapsed character stands for."""
+            within = index - (collapsed.rfind(" ", 0, index) + 1)
+            return starts[collapsed.count(" ", 0, index)] + within
+
+        needle = _plain(document)
+        return [
+            self._aligned(document, origin(start), origin(start + len(needle) - 1) + 1, _PIECE)
+            for start in find_all(collapsed, needle)
+        ]
+
+    @cached_property
+    def _collapsed(self) -> tuple[str, list[int]]:
+        """The prompt with single spaces, and where its words begin."""
+        return _plain(self._prompt), [word.start() for word in _PIECE.finditer(self._prompt)]
+
+    def _aligned(self, document: str, start: int, end: int, pattern: re.Pattern[str]) -> Location:
+        """The location of a passage in which the same pieces match the pattern."""
+        pieces = pattern.finditer(document), pattern.finditer(self._prompt, start, end)
+        offsets: list[int] = []
+        for piece, place in zip(*pieces, strict=True):
+            offsets += [place.start()] * (piece.start() - len(offsets))
+            offsets += range(place.start(), place.end() + 1)
+        offsets += [end] * (len(document) + 1 - len(offsets))
+        return Location(start, end, tuple(offsets))
 
     @cached_property
     def normalised(self) -> Normalised:
@@ -140,7 +140,7 @@ class Locator:
         if length < _MIN_LETTERS or not _has_form(document):
             return []
         return [
-            located(needle, self.normalised, (0, start, length), "normalised")
+            replace(located(needle, self.normalised, (0, start, length)), document_span=None)
             for start in find_all(self.normalised.text, needle.text)
             if self.normalised.whole_characters(start, start + length)
         ]
@@ -164,9 +164,7 @@ class Locator:
             return []
         offsets = _from_word_starts(document, passage, character_map(document, passage))
         return [
-            Location(
-                start, start + len(passage), tuple(start + offset for offset in offsets), "fuzzy"
-            )
+            Location(start, start + len(passage), tuple(start + offset for offset in offsets))
             for start in find_all(self._prompt, passage)
         ]
 

@@ -1,7 +1,7 @@
-"""Normal forms of a text: white space collapsed; letters and digits only; characters unified.
+"""Normal forms of a text: its letters and digits only, or with its characters unified.
 
-`Collapsed` ignores white space, `Normalised` also case, mark-up, punctuation and typography;
-`folded` keeps the text's length.
+`Normalised` ignores white space, case, mark-up, punctuation and typography; `folded` keeps the
+text's length.
 """
 
 from __future__ import annotations
@@ -10,7 +10,8 @@ import re
 import unicodedata
 from dataclasses import dataclass
 
-_SPACE = re.compile(r"\s+")
+from attribot_rag.context.intervals import Interval
+
 # Without meaning: link targets, rules and separator rows of tables, marks before a line.
 _SILENT = re.compile(
     r"(?<=\])\([^()\s]*(?:\([^()\s]*\)[^()\s]*)*(?:\s+[\"'][^\"'\n]*[\"'])?\)"
@@ -22,30 +23,6 @@ _MARKUP = frozenset("*_`~\\>[](){}\"'«»‹›„‚“”‘’´")
 _DASHES = frozenset("-‐‑‒–—―−﹘﹣－")
 _RAISED = ("<super>", "<sub>", "<fraction>")  # 10² is not 102
 _LIKE_LETTERS = frozenset("%‰°#")
-
-
-@dataclass(frozen=True)
-class Collapsed:
-    """A text with each run of white space collapsed to a space.
-
-    `origins[i]` is the index in the original text of character `i`, with one more for the end.
-    """
-
-    text: str
-    origins: tuple[int, ...]
-
-    @classmethod
-    def of(cls, text: str) -> Collapsed:
-        pieces: list[str] = []
-        origins: list[int] = []
-        end = 0
-        for space in _SPACE.finditer(text):
-            pieces += (text[end : space.start()], " ")
-            origins += range(end, space.start() + 1)
-            end = space.end()
-        pieces.append(text[end:])
-        origins += range(end, len(text) + 1)
-        return cls("".join(pieces), tuple(origins))
 
 
 @dataclass(frozen=True)
@@ -81,6 +58,10 @@ class Normalised:
                 kept.append(letter)
                 origins.append(index)
         return cls(source, "".join(kept), tuple(origins))
+
+    def interval(self, start: int, end: int) -> Interval:
+        """The characters of `source` for which [start, end) of `text`, not empty, stands."""
+        return self.origins[start], self.origins[end - 1] + 1
 
     def whole_characters(self, start: int, end: int) -> bool:
         """Whether [start, end) of `text` cuts through no character of `source`."""

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
 
-from attribot_rag.context.borders import at_words, is_border
-from attribot_rag.context.duplicates import num_unspaced, words
 from attribot_rag.context.intervals import Interval, merge, subtract
 from attribot_rag.context.location import Location, located
 from attribot_rag.context.normalised import Normalised
-from attribot_rag.context.runs import CommonRuns, Run, find_all
+from attribot_rag.context.runs import CommonRuns, Run, at_words, is_border
 from attribot_rag.context.splitter import sentences, split_spans
+from attribot_rag.context.words import find_all, num_unspaced, words
 
 _MIN_LENGTH, _MIN_WORDS, _MIN_UNSPACED = 40, 5, 12
 _MIN_SENTENCE_WORDS, _MIN_SENTENCE_UNSPACED = 4, 8
@@ -41,30 +39,20 @@ def find_parts(
     taken = merge(covered)
     best = {key: document.stretch(taken) for key, document in searched.items()}
     parts: dict[int, list[Location]] = {}
-    while best := {key: stretch for key, stretch in best.items() if stretch.size}:
-        longest = max(stretch.size for stretch in best.values())
-        chosen = [key for key, stretch in best.items() if stretch.size == longest]
-        for key in chosen:
-            text = searched[key].document
-            parts[key] = [located(text, prompt, run, "part") for run in best.pop(key).runs]
+    while best := {key: (size, runs) for key, (size, runs) in best.items() if size}:
+        longest = max(size for size, _ in best.values())
+        chosen = {key: runs for key, (size, runs) in best.items() if size == longest}
+        for key, runs in chosen.items():
+            parts[key] = [located(searched[key].document, prompt, run) for run in runs]
         taken = merge([*taken, *((x.start, x.end) for key in chosen for x in parts[key])])
         best = {
-            key: searched[key].stretch(taken) if stretch.meets(taken) else stretch
-            for key, stretch in best.items()
+            key: (size, runs)
+            if searched[key].are_free(runs, taken)
+            else searched[key].stretch(taken)
+            for key, (size, runs) in best.items()
+            if key not in chosen
         }
     return parts
-
-
-@dataclass(frozen=True)
-class _Stretch:
-    """Neighbouring runs, their places in the prompt, and how many of their characters are free."""
-
-    runs: tuple[Run, ...]
-    places: tuple[Interval, ...]
-    size: int
-
-    def meets(self, taken: Sequence[Interval]) -> bool:
-        return any(subtract(place, taken) != [place] for place in self.places)
 
 
 class _Parts:
@@ -75,7 +63,10 @@ class _Parts:
         self._prompt = prompt
         self._common = common
 
-    def stretch(self, taken: Sequence[Interval]) -> _Stretch:
+    def are_free(self, runs: Sequence[Run], taken: Sequence[Interval]) -> bool:
+        return all(subtract(self._place(run), taken) == [self._place(run)] for run in runs)
+
+    def stretch(self, taken: Sequence[Interval]) -> tuple[int, tuple[Run, ...]]:
         """The runs in the document's order with the most characters that are not taken."""
         own = {run: self._own(run, taken) for run in self._runs}
         own = {run: size for run, size in own.items() if size}
@@ -90,8 +81,7 @@ class _Parts:
             before = (best[i] for i in range(index) if self._fit(runs[i], run))
             size, chain = max(before, key=lambda item: item[0], default=(0, ()))
             best.append((size + own[run], (*chain, run)))
-        size, chain = max(best, key=lambda item: item[0], default=(0, ()))
-        return _Stretch(chain, tuple(self._place(run) for run in chain), size)
+        return max(best, key=lambda item: item[0], default=(0, ()))
 
     @cached_property
     def _runs(self) -> list[Run]:
@@ -119,7 +109,7 @@ class _Parts:
         whole = set()
         for first, last in self._sentences:
             needle = self.document.text[first:last]
-            if not _is_sentence(self.document.source[slice(*self._characters(first, last))]):
+            if not _is_sentence(self.document.source[slice(*self.document.interval(first, last))]):
                 continue
             for start in islice(find_all(self._prompt.text, needle), _MAX_COPIES):
                 run = Run(first, start, last - first)
@@ -161,9 +151,7 @@ class _Parts:
         if other.first < end or other.start < start:
             return False
         gap = self._place(other)[0] - self._place(run)[1]
-        left_out = (
-            self._characters(other.first, other.first + 1)[0] - self._characters(end - 1, end)[1]
-        )
+        left_out = self.document.origins[other.first] - self.document.origins[end - 1] - 1
         return gap <= max(_MAX_GAP, left_out)
 
     def _is_question(self, run: Run) -> bool:
@@ -178,11 +166,7 @@ class _Parts:
         return self._prompt.source[slice(*self._place(run))] if run.length else ""
 
     def _place(self, run: Run) -> Interval:
-        origins = self._prompt.origins
-        return origins[run.start], origins[run.start + run.length - 1] + 1
-
-    def _characters(self, first: int, last: int) -> Interval:
-        return self.document.origins[first], self.document.origins[last - 1] + 1
+        return self._prompt.interval(run.start, run.start + run.length)
 
 
 def _is_long(text: str) -> bool:

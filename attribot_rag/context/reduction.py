@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import accumulate
 
 from rapidfuzz.distance import Indel
 
 from attribot_rag.context.ablation import Ablation
 from attribot_rag.context.context import Context
 from attribot_rag.context.document import Occurrence
-from attribot_rag.context.intervals import Interval
+from attribot_rag.context.intervals import Interval, subtract
 from attribot_rag.context.tokens import TokenizedText
 from attribot_rag.language_model import LanguageModel
 
@@ -27,10 +26,15 @@ def reduced(context: Context, removed: Ablation, language_model: LanguageModel) 
         return context
     ids = context.ablate(removed, language_model).ids
     prompt = TokenizedText.of(ids, language_model)
-    places = _Places(context.prompt.text, prompt.text, cut)
+    old = context.prompt.text
+    kept = [index for start, end in subtract((0, len(old)), cut) for index in range(start, end)]
+    if "".join(map(old.__getitem__, kept)) != prompt.text:
+        # Whole tokens were dropped, whose ends are not the ends of the removed text.
+        steps = [step for step in Indel.opcodes(old, prompt.text) if step.tag == "equal"]
+        kept = [index for step in steps for index in range(step.src_start, step.src_end)]
 
     def moved(intervals: Sequence[Interval]) -> tuple[Interval, ...]:
-        shifted = ((places[start], places[end]) for start, end in intervals)
+        shifted = ((bisect_left(kept, start), bisect_left(kept, end)) for start, end in intervals)
         return tuple((start, end) for start, end in shifted if start < end)
 
     sources = tuple(
@@ -52,30 +56,3 @@ def reduced(context: Context, removed: Ablation, language_model: LanguageModel) 
         regions=moved(context.regions),
         conversation=moved(context.conversation),
     )
-
-
-class _Places:
-    """Maps characters of the old text to their places in the new text."""
-
-    def __init__(self, old: str, new: str, removed: Sequence[Interval]) -> None:
-        self._moves = [(start, end) for start, end in removed]
-        if "".join(_kept(old, removed)) != new:
-            # Whole tokens were dropped, whose ends are not the ends of the removed text.
-            steps = Indel.opcodes(old, new)
-            self._moves = [(step.src_start, step.src_end) for step in steps if step.tag == "delete"]
-        self._starts = [start for start, _ in self._moves]
-        self._removed = [0, *accumulate(end - start for start, end in self._moves)]
-        self._length = len(new)
-
-    def __getitem__(self, index: int) -> int:
-        count = bisect_right(self._starts, index)
-        if not count:
-            return index
-        inside = max(0, self._moves[count - 1][1] - index)
-        return min(index - self._removed[count] + inside, self._length)
-
-
-def _kept(text: str, removed: Sequence[Interval]) -> list[str]:
-    ends = [0, *(end for _, end in removed)]
-    starts = [*(start for start, _ in removed), len(text)]
-    return [text[end:start] for end, start in zip(ends, starts, strict=True)]

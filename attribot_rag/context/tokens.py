@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 
+from rapidfuzz.distance import Indel
+
 from attribot_rag.context.intervals import Interval
 from attribot_rag.language_model import LanguageModel
 
@@ -68,6 +70,24 @@ class TokenizedText:
         start, end = interval
         return range(bisect_right(self._ends, start), bisect_left(self._starts, end))
 
+    def aligned(self, shown: str | None) -> tuple[str, tuple[Interval, ...]]:
+        """The text as it was `shown`, and each token's characters [start, end) in it.
+
+        The shown text may differ a little from the decoded one; None stands for the decoded text
+        without the white space around it.
+        """
+        text = self.text.strip() if shown is None else shown
+        start = self.text.find(text.strip())
+        if start >= 0:
+            start -= len(text) - len(text.lstrip())
+            places = [min(max(index - start, 0), len(text)) for index in range(len(self.text) + 1)]
+        else:
+            places = [len(text)] * (len(self.text) + 1)
+            for step in Indel.opcodes(self.text, text):
+                for index in range(step.src_start, step.src_end):
+                    places[index] = min(step.dest_start + index - step.src_start, step.dest_end)
+        return text, tuple((places[first], places[last]) for first, last in self.spans)
+
 
 def token_anchors(spans: Sequence[Interval], text: str) -> tuple[int, ...]:
     """For each token its first character that is not white space, or its start if all are.
@@ -79,19 +99,6 @@ def token_anchors(spans: Sequence[Interval], text: str) -> tuple[int, ...]:
         for start, end in spans
         for piece in (text[start:end],)
     )
-
-
-def tokens_in(spans: Sequence[Interval], text: str, start: int, end: int) -> range:
-    """Indices of the tokens whose anchor is one of the characters [start, end) of the text.
-
-    Tokens without any characters at the end of the text belong to its last character.
-    """
-    chosen = [
-        index
-        for index, anchor in enumerate(token_anchors(spans, text))
-        if start <= min(anchor, len(text) - 1) < end
-    ]
-    return range(chosen[0], chosen[-1] + 1) if chosen else range(0)
 
 
 def _decoded(

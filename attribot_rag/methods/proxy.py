@@ -15,7 +15,6 @@ from attribot_rag.context import (
     TokenizedText,
     locate_context,
 )
-from attribot_rag.context.alignment import align
 from attribot_rag.context.context import Context
 from attribot_rag.context.reduction import reduced
 from attribot_rag.context.tokens import token_anchors
@@ -188,7 +187,7 @@ def _columns(
     if proxy.generation.response_ids == target.generation.response_ids:
         return list(rows)
     ours = target.response
-    aligned_text, spans = align(proxy.response, ours.text)
+    aligned_text, spans = proxy.response.aligned(ours.text)
     owners = [_owner(ours, anchor) for anchor in token_anchors(spans, aligned_text)]
     mapped: list[TokenScores | None] = []
     for row in rows:

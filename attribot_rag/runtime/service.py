@@ -1,10 +1,11 @@
-"""The answers of one model, matched to its recorded generations and attributed."""
+"""The answers of models, matched to their recorded generations and attributed."""
 
 from __future__ import annotations
 
 import logging
 import sys
 import threading
+from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, wait
 from contextlib import contextmanager
@@ -12,13 +13,15 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal, get_args
 
+from transformers import PreTrainedModel
+
 from attribot_rag.attributor import Attributor, Documents
 from attribot_rag.errors import AttributionError, InvalidInput, NotRecorded
 from attribot_rag.language_model import LanguageModel, Prompt
+from attribot_rag.methods import make_method
 from attribot_rag.model_queue import ModelQueue
 from attribot_rag.recording import GenerationRecorder, Match
-from attribot_rag.runtime.outcome import RunOutcome
-from attribot_rag.runtime.run_store import AttributedRun, RunStore
+from attribot_rag.runtime.run_store import AttributedRun, RunOutcome, RunStore
 
 Mode = Literal["inline", "background"]
 
@@ -224,3 +227,42 @@ class AttributionService:
             except Exception:
                 logger.exception("on_result failed for the run %s", run.run_id)
         return run
+
+
+class ServiceRegistry:
+    """One service for each model, made when it is first asked for; all share one `store`.
+
+    The services of the `max_models` models that were asked for last are kept, each with what was
+    prepared for scoring. They record on demand only. `options` are those of AttributionService.
+    """
+
+    def __init__(self, store: RunStore, *, max_models: int = 4, **options: Any) -> None:
+        if max_models < 1:
+            raise InvalidInput(f"max_models={max_models!r}; use at least 1")
+        self.store = store
+        make_method(options.get("method", "auto"), options.get("proxy"), options.get("keep"))
+        self._max_models = max_models
+        self._options = options
+        self._services: OrderedDict[PreTrainedModel, AttributionService] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def __len__(self) -> int:
+        return len(self._services)
+
+    def service_for(self, language_model: LanguageModel) -> AttributionService:
+        model = language_model.model
+        with self._lock:
+            if model not in self._services:
+                self._services[model] = AttributionService(
+                    language_model, store=self.store, record_always=False, **self._options
+                )
+            self._services.move_to_end(model)
+            if len(self._services) > self._max_models:
+                self._services.popitem(last=False)
+            return self._services[model]
+
+    def close(self) -> None:
+        """Stop recording all models, and let go of what was prepared for them."""
+        with self._lock:
+            while self._services:
+                self._services.popitem()[1].close()

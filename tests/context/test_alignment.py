@@ -4,7 +4,6 @@ from support.text_strategies import texts
 from support.tiny_models import byte_level
 
 from attribot_rag.context import TokenizedText
-from attribot_rag.context.alignment import align
 
 ANSWER = "In the old town hall."
 
@@ -15,20 +14,20 @@ def decoded(text: str) -> TokenizedText:
 
 def test_without_a_shown_text_white_space_around_is_left_out() -> None:
     tokens = decoded(f"\n{ANSWER} \n")
-    text, spans = align(tokens, None)
+    text, spans = tokens.aligned(None)
     assert text == ANSWER
     assert "".join(text[start:end] for start, end in spans) == ANSWER
 
 
 def test_what_was_shown_with_other_space_around_it() -> None:
-    text, spans = align(decoded(f" {ANSWER}"), f"\n\n{ANSWER}\n")
+    text, spans = decoded(f" {ANSWER}").aligned(f"\n\n{ANSWER}\n")
     assert text == f"\n\n{ANSWER}\n"
     assert "".join(text[start:end] for start, end in spans).strip() == ANSWER
 
 
 def test_text_that_differs_within() -> None:
     tokens = decoded("in the old town hall.")
-    text, spans = align(tokens, "In  the OLD town hall.")
+    text, spans = tokens.aligned("In  the OLD town hall.")
     hall = tokens.text.index("hall")
     touching = tokens.tokens_touching((hall, hall + 4))
     assert text[spans[touching.start][0] : spans[touching.stop - 1][1]].strip(" .") == "hall"
@@ -37,7 +36,7 @@ def test_text_that_differs_within() -> None:
 @given(texts(min_fragments=1), st.none() | texts())
 def test_spans_are_in_order_and_within_the_text(response: str, shown: str | None) -> None:
     tokens = decoded(response)
-    text, spans = align(tokens, shown)
+    text, spans = tokens.aligned(shown)
     assert len(spans) == len(tokens.ids)
     assert shown is None or text == shown
     assert all(0 <= start <= end <= len(text) for start, end in spans)

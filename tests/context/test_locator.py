@@ -40,7 +40,6 @@ def test_a_document_is_found_character_by_character(document: str, before: str, 
     places = locate(document, prompt)
     assert bool(places) == bool(document.strip())
     for place in places:
-        assert place.method == "exact"
         assert prompt[place.start : place.end] == document.strip()
         assert_maps(place, document, prompt)
 
@@ -62,7 +61,6 @@ def test_white_space_may_differ(
     places = locate(document, prompt)
     assert places
     for place in places:
-        assert place.method in ("exact", "whitespace")
         assert unspaced(prompt[place.start : place.end]) == unspaced(document)
         assert_maps(place, document, prompt)
 
@@ -97,7 +95,6 @@ def test_a_few_changed_characters_are_bridged(changed: str) -> None:
         f"Answer from the context.\n\n[7] {changed}\n\n[8] Nothing else.\n\nQuestion: who signed?"
     )
     (place,) = locate(DOCUMENT, prompt)
-    assert place.method == "fuzzy"
     assert prompt[place.start : place.end] == changed
     assert len(place.offsets) == len(DOCUMENT) + 1
     assert list(place.offsets) == sorted(place.offsets)
@@ -265,7 +262,6 @@ STRAIGHTENED = {
 def test_what_applications_do_to_the_form_of_a_text(seen: str) -> None:
     prompt = f"Context:\n\n{seen}\n\nQuestion: who signed?"
     (place,) = locate(FORMATTED, prompt)
-    assert place.method in ("normalised", "whitespace")
     assert place.offsets[0] == place.start and place.offsets[-1] == place.end
     assert list(place.offsets) == sorted(place.offsets)
     assert seen.strip("#|\n ") == prompt[place.start : place.end].strip("#|\n ")
@@ -336,4 +332,4 @@ def test_another_relation_or_power_is_another_text(document: str, shown: str) ->
     said = {"p < 0.05": "p > 0.05", "102": "10\u00b2", "11.2": "1\u00bd", "C": "C#"}[shown]
     prompt = f"Read this. {document.replace(said, shown)} Then answer."
     found = Locator(prompt, threshold=0.99).locate(document)
-    assert [one.method for one in found] == []
+    assert found == []

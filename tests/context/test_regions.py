@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attribot_rag.context.regions import find_turns, whole_context
+from attribot_rag.context.context import find_turns, whole_context
 
 A, B, C = "The treaty was signed.", "It rained all day.", "Ships came."
 

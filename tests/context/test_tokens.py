@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 from support.text_strategies import texts
 from support.tiny_models import CORPUS, TOKENIZERS, byt5, byte_level, metaspace
 
+from attribot_rag.attribution import ResponseText
 from attribot_rag.context import TokenizedText
-from attribot_rag.context.tokens import decoded_in_windows, token_anchors, tokens_in
+from attribot_rag.context.tokens import decoded_in_windows, token_anchors
 from attribot_rag.language_model import LanguageModel
 
 each_tokenizer = pytest.mark.parametrize("build", TOKENIZERS)
@@ -172,8 +173,9 @@ def test_no_tokens_are_no_text() -> None:
 def test_tokens_of_any_text_are_chosen_by_their_anchors() -> None:
     spans, text = ((0, 2), (2, 5), (5, 6), (6, 6)), "ab cd "
     assert token_anchors(spans, text) == (0, 3, 5, 6)
-    assert tokens_in(spans, text, 0, 3) == range(1)
-    assert tokens_in(spans, text, 2, 5) == range(1, 2)
-    assert tokens_in(spans, text, 5, 6) == range(2, 4)
-    assert tokens_in(spans, text, 1, 3) == range(0)
-    assert tokens_in((), "", 0, 0) == range(0)
+    response = ResponseText(text, spans)
+    assert response.tokens_in(0, 3) == range(1)
+    assert response.tokens_in(2, 5) == range(1, 2)
+    assert response.tokens_in(5, 6) == range(2, 4)
+    assert response.tokens_in(1, 3) == range(0)
+    assert ResponseText("", ()).tokens_in(0, 0) == range(0)

@@ -11,8 +11,7 @@ from support.scorers import ATOL, TREATY, chat, other_chat, scorer
 from attribot_rag import VerdictOptions
 from attribot_rag.attribution import ResponseText, Verdict
 from attribot_rag.context import Ablation
-from attribot_rag.context.alignment import align
-from attribot_rag.context.regions import find_turns
+from attribot_rag.context.context import find_turns
 from attribot_rag.methods import Scores
 from attribot_rag.scoring import LogLikelihoods, Scorer
 from attribot_rag.scoring.scorer import Reencoded
@@ -60,7 +59,7 @@ def judged(
 
 
 def shown(one: Scorer) -> ResponseText:
-    return ResponseText(*align(one.response, None))
+    return ResponseText(*one.response.aligned(None))
 
 
 def one_token(total: float, width: int, place: int = 0) -> tuple[float, ...]:

@@ -34,8 +34,7 @@ from langchain_attribot.messages import (
     template_messages,
 )
 from langchain_attribot.models import language_model_of
-from langchain_attribot.run_tracker import RunTracker
-from langchain_attribot.run_tree import Run
+from langchain_attribot.run_tracker import Run, RunTracker
 
 logger = logging.getLogger(__name__)
 
@@ -181,7 +180,7 @@ class AttributionCallbackHandler(RunTracker):
     def _begin_call(
         self, run_id: UUID, parent_run_id: UUID | None, documents: Sequence[Document]
     ) -> Run:
-        run = self._tree.begin(run_id, parent_run_id, "model", tuple(documents))
+        run = self._begin(run_id, parent_run_id, "model", tuple(documents))
         if run.orphan and not documents and not self._warned:
             self._warned = True
             warnings.warn(
@@ -218,7 +217,7 @@ class AttributionCallbackHandler(RunTracker):
                 summary = self._attribute(call, generations[0].text)
                 attach(generations[0], summary, citations=self._citations)
         finally:
-            self._tree.end(run_id)
+            self._end(run_id)
 
     def on_llm_error(self, error: BaseException, *, run_id: UUID, **_: Any) -> None:
         call = self._calls.pop(run_id, None)
@@ -227,14 +226,14 @@ class AttributionCallbackHandler(RunTracker):
             if call is not None and stopped and self._service.in_background:
                 self._attribute(call, "".join(call.streamed))
         finally:
-            self._tree.end(run_id)
+            self._end(run_id)
 
     def _attribute(self, call: _ModelCall, text: str) -> dict[str, Any] | None:
         """The summary of the answer's attribution, None if nothing was retrieved."""
         if call.attributed:
             return call.summary
         call.attributed = True
-        documents = self._tree.documents_for(call.run, "\n".join(call.prompt_texts))
+        documents = self._documents_for(call.run, "\n".join(call.prompt_texts))
         if not documents or not text.strip():
             return None
         answer = ObservedAnswer(text, tuple(documents), tuple(call.prompt_texts), call.prompt)
@@ -242,7 +241,7 @@ class AttributionCallbackHandler(RunTracker):
         if run.attribution is not None:
             gone = frozenset(run.attribution.not_located)
             used = [one for index, one in enumerate(documents) if index not in gone]
-            self._tree.use(call.run, used)
+            self._use(call.run, used)
         if not self._service.in_background:
             _announce(run.summary)
         call.summary = run.summary

@@ -13,7 +13,7 @@ from llama_index.core.embeddings import MockEmbedding
 from llama_index.core.llms import MockLLM
 from llama_index.core.schema import NodeWithScore, TextNode
 from llama_index.llms.huggingface import HuggingFaceLLM
-from llama_index.postprocessor.attribot.instrumentation import installed
+from llama_index.postprocessor.attribot.query_tracker import installed
 from support.tiny_models import endless
 
 from attribot_rag import LanguageModel, load_model

@@ -142,7 +142,7 @@ def test_the_handler_sees_through_an_agent_too(tiny_chat: ChatHuggingFace) -> No
     check(messages[-1], "one")
     assert not any("attribution" in one.response_metadata for one in messages[:-1])
     assert handler.last is not None
-    assert len(handler._tree) == 0
+    assert handler.num_open == 0
 
 
 def test_a_model_that_passes_another_s_answer_on_has_its_attribution(

@@ -124,7 +124,7 @@ def test_a_stopped_answer_is_attributed_as_far_as_it_was_shown(tiny: LanguageMod
     assert found.response == shown
     assert len(found.token_spans) < 100
     assert not handler._calls
-    assert len(handler._tree) == 0
+    assert handler.num_open == 0
 
 
 def test_a_full_queue_is_told_and_breaks_nothing(

@@ -60,7 +60,7 @@ def test_a_batch_of_fifty_mixes_nothing(tiny: LanguageModel, same_answer: bool) 
         assert run.attribution is not None
         assert run.attribution.response == message.content
     assert not handler._calls
-    assert len(handler._tree) == 0
+    assert handler.num_open == 0
 
 
 def test_a_batch_through_one_padded_generate_scores_what_single_calls_do(
@@ -166,7 +166,7 @@ def test_two_hundred_runs_leave_nothing_behind(tiny: LanguageModel) -> None:
     gc.collect()
     after = psutil.Process().memory_info().rss
     assert after / before < 1.02
-    assert len(handler._tree) == 0
+    assert handler.num_open == 0
     assert not handler._calls
     assert handler.results.num_pending == 0
     assert len(handler.results) <= 16
@@ -178,4 +178,4 @@ def test_a_root_that_never_ends_is_forgotten(tiny: LanguageModel) -> None:
     handler = AttributionCallbackHandler(chat_of(tiny), **EXACT)
     for index in range(3000):
         handler.on_chain_start({}, {}, run_id=UUID(int=index))
-    assert len(handler._tree) <= 3 * 1024
+    assert handler.num_open <= 3 * 1024

@@ -552,7 +552,7 @@ def test_a_graph_that_keeps_documents_in_its_state(
     assert [one.id for one in run.documents] == ["document A"]
     assert run.attribution is not None
     assert run.attribution.response == found["answer"]
-    assert len(handler._tree) == 0
+    assert handler.num_open == 0
 
 
 def test_an_answer_without_documents_in_sight_is_told_of_once(

@@ -19,8 +19,8 @@ from llama_index.core.response_synthesizers import ResponseMode
 from llama_index.core.schema import MetadataMode, TextNode
 from llama_index.llms.huggingface import HuggingFaceLLM
 from llama_index.postprocessor.attribot import AttributionPostprocessor
-from llama_index.postprocessor.attribot.instrumentation import installed
 from llama_index.postprocessor.attribot.models import language_model_of
+from llama_index.postprocessor.attribot.query_tracker import installed
 
 from attribot_rag import Attributor, LanguageModel, LeaveOneOut
 from attribot_rag.attribution.schema import summary_schema

@@ -18,7 +18,7 @@ from llama_index.core.schema import ImageNode, NodeWithScore, TextNode
 from llama_index.core.workflow import Event, StartEvent, StopEvent, Workflow, step
 from llama_index.llms.huggingface import HuggingFaceLLM
 from llama_index.postprocessor.attribot import AttributedQueryEngine, AttributionPostprocessor
-from llama_index.postprocessor.attribot.instrumentation import installed
+from llama_index.postprocessor.attribot.query_tracker import installed
 
 from attribot_rag import LanguageModel, LeaveOneOut
 from attribot_rag.errors import InvalidInput, UnsupportedModel

@@ -10,7 +10,7 @@ from conftest import QUESTION, index_of
 from llama_index.core.llms import MockLLM
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.postprocessor.attribot import AttributionPostprocessor
-from llama_index.postprocessor.attribot.instrumentation import SpanHandler, installed
+from llama_index.postprocessor.attribot.query_tracker import QueryTracker, installed
 
 
 @pytest.mark.parametrize(
@@ -49,13 +49,13 @@ def test_it_is_a_postprocessor_as_others_are() -> None:
 
 def test_nothing_is_kept_of_engines_without_it(monkeypatch: pytest.MonkeyPatch) -> None:
     kept: list[int] = []
-    end = SpanHandler.prepare_to_exit_span
+    end = QueryTracker.prepare_to_exit_span
 
-    def seen(spans: SpanHandler, id_: str, *args: object, **kwargs: object) -> None:
+    def seen(spans: QueryTracker, id_: str, *args: object, **kwargs: object) -> None:
         kept.append(spans.num_open)
         end(spans, id_, *args, **kwargs)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(SpanHandler, "prepare_to_exit_span", seen)
+    monkeypatch.setattr(QueryTracker, "prepare_to_exit_span", seen)
     installed()
     response = index_of().as_query_engine(llm=MockLLM(max_tokens=5)).query(QUESTION)
     assert "attribution" not in response.metadata

@@ -11,11 +11,10 @@ from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.schema import NodeWithScore, QueryBundle
 from llama_index.postprocessor.attribot.citing import cited_message
 from llama_index.postprocessor.attribot.completion import Completion
-from llama_index.postprocessor.attribot.instrumentation import installed
 from llama_index.postprocessor.attribot.models import language_model_of
 from llama_index.postprocessor.attribot.nodes import without_duplicates
-from llama_index.postprocessor.attribot.query_tracker import Observed
-from llama_index.postprocessor.attribot.tracked_query import TrackedQuery
+from llama_index.postprocessor.attribot.query_tracker import installed
+from llama_index.postprocessor.attribot.tracked_query import Observed, TrackedQuery
 from pydantic import ConfigDict, Field, PrivateAttr
 
 from attribot_rag import Attribution, Budget, LanguageModel

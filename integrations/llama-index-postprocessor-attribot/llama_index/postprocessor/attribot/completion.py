@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Callable, Generator
+from collections.abc import AsyncGenerator, Callable, Generator, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from llama_index.core.base.response.schema import AsyncStreamingResponse, StreamingResponse
 from llama_index.core.schema import MetadataMode, NodeWithScore
 from llama_index.postprocessor.attribot.multi_call import MultiCallAnswer
 from llama_index.postprocessor.attribot.nodes import document_of, has_visible_metadata
-from llama_index.postprocessor.attribot.query_tracker import streaming
-from llama_index.postprocessor.attribot.tracked_query import ModelCall, TrackedQuery
+from llama_index.postprocessor.attribot.tracked_query import ModelCall, TrackedQuery, streaming
 
 from attribot_rag import Document
 from attribot_rag.errors import DocumentsNotLocated, UnsupportedModel
@@ -72,38 +72,42 @@ class Completion:
         self._query.done()
 
     def _observed(self, stream: Generator[str, None, None]) -> Generator[str, None, None]:
-        shown: list[str] = []
-        try:
-            while True:
-                with streaming(self._query):
-                    piece = next(stream, None)
-                if piece is None:
-                    break
-                shown.append(piece)
-                yield piece
-        except GeneratorExit:  # stopped, and whoever stopped it is not kept waiting
-            stream.close()
-            self._background = True
-            self._streamed("".join(shown))
-            raise
-        except BaseException as error:
-            self.fail(error, "".join(shown))
-            raise
-        self._streamed("".join(shown))
+        with self._watched() as shown:
+            try:
+                while True:
+                    with streaming(self._query):
+                        piece = next(stream, None)
+                    if piece is None:
+                        break
+                    shown.append(piece)
+                    yield piece
+            except GeneratorExit:  # stopped, and whoever stopped it is not kept waiting
+                stream.close()
+                self._background = True
+                raise
 
     async def _aobserved(self, stream: AsyncGenerator[str, None]) -> AsyncGenerator[str, None]:
+        try:
+            with self._watched() as shown:
+                while True:
+                    with streaming(self._query):
+                        piece = await anext(stream, None)
+                    if piece is None:
+                        break
+                    shown.append(piece)
+                    yield piece
+        except (GeneratorExit, asyncio.CancelledError):
+            await stream.aclose()
+            raise
+
+    @contextmanager
+    def _watched(self) -> Iterator[list[str]]:
+        """Attribute the pieces that were shown, once a stream has ended or was stopped."""
         shown: list[str] = []
         try:
-            while True:
-                with streaming(self._query):
-                    piece = await anext(stream, None)
-                if piece is None:
-                    break
-                shown.append(piece)
-                yield piece
+            yield shown
         except (GeneratorExit, asyncio.CancelledError):
             self._streamed("".join(shown))
-            await stream.aclose()
             raise
         except BaseException as error:
             self.fail(error, "".join(shown))

@@ -10,7 +10,7 @@ from llama_index.core.prompts.mixin import PromptMixinType
 from llama_index.core.schema import NodeWithScore, QueryBundle
 from llama_index.postprocessor.attribot.base import AttributionPostprocessor
 from llama_index.postprocessor.attribot.citing import SourceNodes, used_nodes
-from llama_index.postprocessor.attribot.query_tracker import ObservedWithin
+from llama_index.postprocessor.attribot.tracked_query import ObservedWithin
 
 from attribot_rag.errors import InvalidInput
 from attribot_rag.runtime import AttributedRun

@@ -5,68 +5,59 @@ from __future__ import annotations
 import inspect
 import threading
 from collections import OrderedDict
-from collections.abc import AsyncGenerator, Generator, Iterator, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import AsyncGenerator, Generator, Sequence
 from typing import Any
 from weakref import ReferenceType, ref
 
+from llama_index.core.callbacks import CallbackManager, CBEventType, EventPayload
+from llama_index.core.callbacks.base_handler import BaseCallbackHandler
+from llama_index.core.instrumentation.span import BaseSpan
+from llama_index.core.instrumentation.span_handlers import BaseSpanHandler
 from llama_index.core.llms import LLM
 from llama_index.core.schema import NodeWithScore
 from llama_index.postprocessor.attribot.models import describe, find_language_model
 from llama_index.postprocessor.attribot.tracked_query import (
     ModelCall,
+    Observed,
+    ObservedWithin,
     QueryObserver,
     TrackedQuery,
+    streamed_query,
 )
+from llama_index_instrumentation import get_dispatcher
+from llama_index_instrumentation.span import active_span_id
+from pydantic import PrivateAttr
 
 _SYNTHESES = ("synthesize", "asynthesize")
 _POSTPROCESSING = ("_postprocess_nodes", "_apostprocess_nodes")
 _COMPLETIONS = ("complete", "stream_complete", "acomplete", "astream_complete")
 _MAX_PASSED = 1024
 
-_streaming: ContextVar[TrackedQuery | None] = ContextVar("attribot_streaming", default=None)
+
+_installing = threading.Lock()
 
 
-@contextmanager
-def streaming(query: TrackedQuery) -> Iterator[None]:
-    """Models that are called within the block answer this query, whose spans have ended already."""
-    token = _streaming.set(query)
-    try:
-        yield
-    finally:
-        _streaming.reset(token)
+class QueryTracker(BaseSpanHandler[BaseSpan]):
+    """Sees every span of the process, and keeps those of observed queries until they end."""
 
+    _observers: dict[str, QueryObserver] = PrivateAttr(default_factory=dict)
+    _queries: dict[str, TrackedQuery] = PrivateAttr(default_factory=dict)
+    _finished: dict[str, TrackedQuery] = PrivateAttr(default_factory=dict)
+    _calls: dict[str, ModelCall] = PrivateAttr(default_factory=dict)
+    _parents: dict[str, str] = PrivateAttr(default_factory=dict)
+    _passed: OrderedDict[int, tuple[ReferenceType[NodeWithScore], QueryObserver]] = PrivateAttr(
+        default_factory=OrderedDict
+    )
+    _passing: threading.Lock = PrivateAttr(default_factory=threading.Lock)
 
-class Observed:
-    """Has queries observed: a postprocessor those that run it, an engine those within it."""
-
-    @property
-    def attribot_observer(self) -> QueryObserver:
-        raise NotImplementedError
-
-
-class ObservedWithin(Observed):
-    """Has its own queries observed, with everything within them."""
-
-
-class QueryTracker:
-    """The spans of observed queries, each of which is forgotten when it ends."""
-
-    def __init__(self) -> None:
-        self._observers: dict[str, QueryObserver] = {}
-        self._queries: dict[str, TrackedQuery] = {}
-        self._finished: dict[str, TrackedQuery] = {}
-        self._calls: dict[str, ModelCall] = {}
-        self._parents: dict[str, str] = {}
-        self._passed: OrderedDict[int, tuple[ReferenceType[NodeWithScore], QueryObserver]] = (
-            OrderedDict()
-        )
-        self._passing = threading.Lock()
+    @classmethod
+    def class_name(cls) -> str:
+        return "AttributionSpanHandler"
 
     @property
     def num_open(self) -> int:
-        return sum(len(one) for one in self._entries)
+        """How many entries are kept of spans that have not ended."""
+        return sum(map(len, self._entries))
 
     @property
     def _entries(self) -> tuple[dict[str, Any], ...]:
@@ -77,10 +68,17 @@ class QueryTracker:
         query = self._queries.get(id_)
         return query if query is not None and query.run_id == id_ else None
 
-    def begin(
-        self, id_: str, bound_args: inspect.BoundArguments, instance: Any, parent: str
+    def new_span(
+        self,
+        id_: str,
+        bound_args: inspect.BoundArguments,
+        instance: Any = None,
+        parent_span_id: str | None = None,
+        *_: Any,
+        **__: Any,
     ) -> None:
-        query = self._queries.get(parent) or _streaming.get()
+        parent = parent_span_id or ""
+        query = self._queries.get(parent) or streamed_query.get()
         if query is not None:
             self._queries[id_] = query
             if isinstance(instance, LLM):
@@ -102,6 +100,7 @@ class QueryTracker:
         if synthesizes:
             self._queries[id_] = _tracked_query(id_, observer, bound_args)
             self._parents[id_] = parent
+            _listen_to(getattr(instance, "callback_manager", None))
 
     def _observer_of(self, nodes: Sequence[NodeWithScore]) -> QueryObserver | None:
         """Who saw one of these nodes, where retrieval and synthesis are steps of their own."""
@@ -141,7 +140,14 @@ class QueryTracker:
         if _method(id_) in _COMPLETIONS:
             call.prompt = str(_argument(bound_args, "prompt") or "")
 
-    def end(self, id_: str, result: Any) -> None:
+    def prepare_to_exit_span(
+        self,
+        id_: str,
+        bound_args: inspect.BoundArguments,
+        instance: Any = None,
+        result: Any = None,
+        **_: Any,
+    ) -> None:
         if id_ not in self._queries and id_ not in self._observers:
             return
         observer = self._observers.get(id_)
@@ -155,7 +161,7 @@ class QueryTracker:
         query = self.synthesized_by(id_)
         parent = self._parents.get(id_)
         finished = self._finished.get(id_)
-        self.forget(id_)
+        self._forget(id_)
         if query is not None:
             if parent in self._observers:
                 self._finished[parent] = query
@@ -170,14 +176,13 @@ class QueryTracker:
             while len(self._passed) > _MAX_PASSED:
                 self._passed.popitem(last=False)
 
-    def drop(self, id_: str) -> None:
-        """The span ended in an error."""
+    def prepare_to_drop_span(self, id_: str, *_: Any, **__: Any) -> None:
         query = self.synthesized_by(id_)
-        self.forget(id_)
+        self._forget(id_)
         if query is not None:
             query.done()
 
-    def forget(self, id_: str) -> None:
+    def _forget(self, id_: str) -> None:
         for entries in self._entries:
             entries.pop(id_, None)
 
@@ -206,3 +211,57 @@ def _tracked_query(
     text = str(getattr(query, "query_str", query))
     nodes = tuple(bound_args.arguments["nodes"])
     return TrackedQuery(id_, observer, text, nodes, asynchronous=_method(id_).startswith("a"))
+
+
+class SynthesisCallback(BaseCallbackHandler):
+    """Has a response attributed while its synthesis still runs.
+
+    LlamaIndex swallows everything that is raised while a span ends, KeyboardInterrupt too; an
+    inline attribution there could not be stopped with Ctrl-C. From a callback it can.
+    """
+
+    def __init__(self) -> None:
+        others: list[CBEventType] = [
+            one for one in CBEventType if one is not CBEventType.SYNTHESIZE
+        ]
+        super().__init__(event_starts_to_ignore=list(CBEventType), event_ends_to_ignore=others)
+
+    def on_event_start(self, *_: Any, event_id: str = "", **__: Any) -> str:
+        return event_id
+
+    def on_event_end(
+        self,
+        event_type: CBEventType,
+        payload: dict[str, Any] | None = None,
+        event_id: str = "",
+        **_: Any,
+    ) -> None:
+        query = installed().synthesized_by(active_span_id.get() or "")
+        if query is not None and payload is not None and EventPayload.RESPONSE in payload:
+            query.finish(payload[EventPayload.RESPONSE])
+
+    def start_trace(self, trace_id: str | None = None) -> None:
+        """Traces are nothing to it."""
+
+    def end_trace(self, *_: Any, **__: Any) -> None:
+        """Traces are nothing to it."""
+
+
+def installed() -> QueryTracker:
+    """The one handler of this process, at the root of LlamaIndex's dispatchers."""
+    root = get_dispatcher()
+    with _installing:
+        found = next((one for one in root.span_handlers if isinstance(one, QueryTracker)), None)
+        if found is None:
+            found = QueryTracker()
+            root.add_span_handler(found)
+        return found
+
+
+def _listen_to(callbacks: CallbackManager | None) -> None:
+    """Add the callback to a synthesizer's others, for good: it ignores all other queries."""
+    with _installing:
+        if callbacks is not None and not any(
+            isinstance(one, SynthesisCallback) for one in callbacks.handlers
+        ):
+            callbacks.add_handler(SynthesisCallback())

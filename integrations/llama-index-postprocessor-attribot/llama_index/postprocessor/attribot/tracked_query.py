@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -20,6 +22,18 @@ class QueryObserver(Protocol):
 
     def answered(self, query: TrackedQuery, response: Any) -> None:
         """A response was put together, or is going to be streamed."""
+
+
+class Observed:
+    """Has queries observed: a postprocessor those that run it, an engine those within it."""
+
+    @property
+    def attribot_observer(self) -> QueryObserver:
+        raise NotImplementedError
+
+
+class ObservedWithin(Observed):
+    """Has its own queries observed, with everything within them."""
 
 
 @dataclass(eq=False)
@@ -81,6 +95,19 @@ class TrackedQuery:
     def done(self) -> None:
         while self.when_done:
             self.when_done.pop()()
+
+
+streamed_query: ContextVar[TrackedQuery | None] = ContextVar("attribot_streaming", default=None)
+
+
+@contextmanager
+def streaming(query: TrackedQuery) -> Iterator[None]:
+    """Models that are called within the block answer this query, whose spans have ended already."""
+    token = streamed_query.set(query)
+    try:
+        yield
+    finally:
+        streamed_query.reset(token)
 
 
 def _attach(response: Any, summary: dict[str, Any] | None) -> None:

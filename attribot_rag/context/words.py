@@ -1,0 +1,39 @@
+"""Words of a text, and where they begin and end."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+# Scripts without spaces between words (Thai to Khmer, Japanese, Chinese): each character is a word.
+_UNSPACED = r"\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff"
+_WORD = re.compile(rf"[{_UNSPACED}]|[^\W{_UNSPACED}]+")
+_UNSPACED_LETTER = re.compile(f"[{_UNSPACED}]")
+
+
+def words(text: str) -> list[str]:
+    """Words of a text; single characters in scripts without spaces."""
+    return _WORD.findall(text)
+
+
+def num_unspaced(text: str) -> int:
+    """The number of characters that belong to scripts without spaces."""
+    return len(_UNSPACED_LETTER.findall(text))
+
+
+def stands_alone(text: str, start: int, end: int) -> bool:
+    """Whether the characters [start, end) are not part of a longer word."""
+    return not within_word(text, start) and not within_word(text, end)
+
+
+def within_word(text: str, index: int) -> bool:
+    """Whether the characters on both sides of this place are letters or digits."""
+    return text[index - 1 : index].isalnum() and text[index : index + 1].isalnum()
+
+
+def find_all(text: str, needle: str) -> Iterator[int]:
+    """Start positions of all places of the needle that do not overlap; none for an empty needle."""
+    start = text.find(needle) if needle else -1
+    while start >= 0:
+        yield start
+        start = text.find(needle, start + len(needle))
