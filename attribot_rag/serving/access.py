@@ -3,27 +3,25 @@
 from __future__ import annotations
 
 import hmac
-from collections.abc import Awaitable, Callable, MutableMapping
-from typing import Any
+from contextlib import suppress
 
 from fastapi import Request
 from fastapi.responses import JSONResponse
 from fastapi.security import HTTPBearer
+from starlette.datastructures import MutableHeaders
+from starlette.requests import ClientDisconnect
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-Scope = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
-Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
-App = Callable[[Scope, Receive, Send], Awaitable[None]]
-
-_HEADERS = (
-    (b"x-content-type-options", b"nosniff"),
-    (b"referrer-policy", b"no-referrer"),
-    (b"x-frame-options", b"DENY"),
-    (b"cross-origin-resource-policy", b"same-origin"),
-    (b"cache-control", b"no-store"),
-)
-_POLICY = b"content-security-policy"
-_NO_CONTENT = b"default-src 'none'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
+_HEADERS = {
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+    "x-frame-options": "DENY",
+    "cross-origin-resource-policy": "same-origin",
+    "cache-control": "no-store",
+    "content-security-policy": (
+        "default-src 'none'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
+    ),
+}
 
 
 class AccessControl:
@@ -35,7 +33,7 @@ class AccessControl:
     """
 
     def __init__(
-        self, app: App, *, token: str | None, max_bytes: int, open_paths: frozenset[str]
+        self, app: ASGIApp, *, token: str | None, max_bytes: int, open_paths: frozenset[str]
     ) -> None:
         self._app = app
         # Header values are bytes, which Starlette decodes as Latin-1.
@@ -49,14 +47,14 @@ class AccessControl:
             await self._app(scope, receive, send)
             return
         send = _with_headers(send)
-        request = Request(scope)
+        request = Request(scope, receive)
         if not await self._is_allowed(request):
             refusal = _problem(
                 401, "a valid bearer token is needed", {"WWW-Authenticate": "Bearer"}
             )
             await refusal(scope, receive, send)
             return
-        body = await self._read(request.headers.get("content-length", ""), receive)
+        body = await self._read(request)
         if body is None:
             detail = f"the body is larger than {self._max_bytes:,} bytes"
             await _problem(413, detail, {"Connection": "close"})(scope, receive, send)
@@ -69,20 +67,18 @@ class AccessControl:
         sent = await self._bearer(request)
         return sent is not None and hmac.compare_digest(_comparable(sent.credentials), self._token)
 
-    async def _read(self, length: str, receive: Receive) -> bytes | None:
+    async def _read(self, request: Request) -> bytes | None:
         """The whole body, None as soon as it is too large."""
+        length = request.headers.get("content-length", "")
         if length.isdecimal() and int(length) > self._max_bytes:
             return None
         body = bytearray()
-        while True:
-            message = await receive()
-            if message["type"] != "http.request":
-                return bytes(body)
-            body += message.get("body", b"")
-            if len(body) > self._max_bytes:
-                return None
-            if not message.get("more_body", False):
-                return bytes(body)
+        with suppress(ClientDisconnect):
+            async for chunk in request.stream():
+                body += chunk
+                if len(body) > self._max_bytes:
+                    return None
+        return bytes(body)
 
 
 def _comparable(token: str) -> bytes:
@@ -91,24 +87,20 @@ def _comparable(token: str) -> bytes:
 
 def _replayed(body: bytes, receive: Receive) -> Receive:
     """A channel that gives the body again, and then further messages."""
-    is_replayed = False
+    messages: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
-    async def replay() -> MutableMapping[str, Any]:
-        nonlocal is_replayed
-        if is_replayed:
-            return await receive()
-        is_replayed = True
-        return {"type": "http.request", "body": body, "more_body": False}
+    async def replay() -> Message:
+        return messages.pop() if messages else await receive()
 
     return replay
 
 
 def _with_headers(send: Send) -> Send:
-    async def sending(message: MutableMapping[str, Any]) -> None:
+    async def sending(message: Message) -> None:
         if message["type"] == "http.response.start":
-            known = {name.lower() for name, _ in message["headers"]}
-            policy = () if _POLICY in known else ((_POLICY, _NO_CONTENT),)
-            message["headers"] = [*message["headers"], *_HEADERS, *policy]
+            headers = MutableHeaders(scope=message)
+            for name, value in _HEADERS.items():
+                headers.setdefault(name, value)
         await send(message)
 
     return sending

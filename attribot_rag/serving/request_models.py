@@ -32,16 +32,14 @@ class GivenDocument(_Body):
     id: str | None = None
     metadata: dict[str, JsonValue] = Field(default_factory=dict)
 
-    def read(self) -> Document:
-        return Document(self.text, self.id, self.metadata)
-
 
 Documents = Annotated[list[Text | GivenDocument], Field(min_length=1, max_length=MAX_DOCUMENTS)]
 
 
 def read_documents(given: list[str | GivenDocument]) -> list[Document]:
     return [
-        Document(document) if isinstance(document, str) else document.read() for document in given
+        Document(one) if isinstance(one, str) else Document(one.text, one.id, one.metadata)
+        for one in given
     ]
 
 
