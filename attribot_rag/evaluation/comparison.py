@@ -8,13 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import stats
 
-from attribot_rag.evaluation.measures import (
-    ALL,
-    Measure,
-    MeasuredCase,
-    cases,
-    same_timing,
-)
+from attribot_rag.evaluation.measures import ALL, Measure, MeasuredCase, cases, same_timing
 from attribot_rag.evaluation.metrics import Estimate, estimate
 from attribot_rag.evaluation.results import ResultStore
 from attribot_rag.evaluation.tables import markdown_table
@@ -47,18 +41,12 @@ def compare(first: ResultStore, second: ResultStore) -> Iterator[Change]:
     """The changes by method, data set and measure, over the examples in both results."""
     for method in second.methods():
         before = {case.answered.key: case for case in cases(first, method)}
-        after = {case.answered.key: case for case in cases(second, method)}
-        shared = [key for key in after if key in before]
-        for data_set in dict.fromkeys(after[key].answered.data_set for key in shared):
-            pairs = [
-                (before[key], after[key])
-                for key in shared
-                if after[key].answered.data_set == data_set
-            ]
-            for measure in ALL:
-                change = changed(data_set, method, measure, pairs)
-                if change is not None:
-                    yield change
+        for data_set in second.data_sets():
+            after = cases(second, method, data_set)
+            shared = ((before.get(case.answered.key), case) for case in after)
+            pairs = [(old, new) for old, new in shared if old is not None]
+            changes = (changed(data_set, method, measure, pairs) for measure in ALL)
+            yield from filter(None, changes)
 
 
 def changed(
@@ -79,21 +67,14 @@ def comparison(first: ResultStore, second: ResultStore) -> str:
     if not changes:
         return "The two have no scores of the same examples and methods; nothing is compared.\n"
     warnings = [*_warnings(first, second), *_chance(changes)]
-    table = markdown_table(
-        ["data", "method", "measure", "answers", "second less first", ""],
-        [
-            (
-                change.data_set,
-                change.method,
-                change.measure.name,
-                str(change.difference.count),
-                format(change.difference, change.measure.form),
-                change.verdict,
-            )
-            for change in changes
-        ],
-    )
-    return "\n".join([*warnings, *[""] * bool(warnings), table]) + "\n"
+    rows = []
+    for change in changes:
+        difference = format(change.difference, change.measure.form)
+        count = str(change.difference.count)
+        compared = [change.data_set, change.method, change.measure.name]
+        rows.append([*compared, count, difference, change.verdict])
+    header = ["data", "method", "measure", "answers", "second less first", ""]
+    return "\n".join([*warnings, *[""] * bool(warnings), markdown_table(header, rows)]) + "\n"
 
 
 def _warnings(first: ResultStore, second: ResultStore) -> Iterator[str]:

@@ -92,7 +92,7 @@ class Experiment:
         self._options = options
         self._progress = progress or Progress()
         self._models = ScoringModels(language_model.model)
-        self._warm = self._got_on = False
+        self._warm = self._has_progress = False
         check_clock(options.clock, language_model.device.type)
         self._setting = setting(language_model, options.clock)
         results.begin(self._setting)
@@ -147,7 +147,7 @@ class Experiment:
             self._outcome.problems[example.key] = "the model answered with nothing"
             return None
         record = answered.record(self._setting, options.num_random)
-        if known is not None and (known.question, known.digest) == (record.question, record.digest):
+        if known is not None and known.digest == record.digest:
             record = known
         self._keep(record)
         return Measurement(answered, record, self._models, self._setting)
@@ -163,7 +163,7 @@ class Experiment:
             self._results.add(record)
 
     def _known_scores(self, record: AnswerRecord, name: str) -> ScoreRecord | None:
-        return self._results.scored(record.key, record.digest, name, self._described[name])
+        return self._results.scored(record, name, self._described[name])
 
     def _score(self, measurement: Measurement, name: str) -> None:
         record = measurement.record
@@ -195,40 +195,33 @@ class Experiment:
 
     def _ablate(self, measurement: Measurement) -> None:
         record = measurement.record
-        missing = self._missing(record)
-        if missing:
-            ablations = [Ablation.of(*sorted(removed)) for removed in missing]
-            try:
-                with _naming_out_of_memory(record):
-                    log_likelihoods = measurement.answered.scorer(self._models, Scorer).score(
-                        ablations
-                    )
-            except AttributionError as error:
-                self._outcome.problems[f"{record.key}, ablations"] = str(error)
-                return
-            scores = (log_likelihoods.full - log_likelihoods.ablated).sum(1).tolist()
-            self._results.add(
-                *(
-                    AblationRecord(
-                        record.key, record.digest, sorted(removed), round(score, _DECIMALS)
-                    )
-                    for removed, score in zip(missing, scores, strict=True)
-                )
+        missing = [sorted(removed) for removed in self._missing(record)]
+        if not missing:
+            return
+        scorer = measurement.answered.scorer(self._models, Scorer)
+        try:
+            with _naming_out_of_memory(record):
+                found = scorer.score([Ablation.of(*removed) for removed in missing])
+        except AttributionError as error:
+            self._outcome.problems[f"{record.key}, ablations"] = str(error)
+            return
+        scores = (found.full - found.ablated).sum(1).tolist()
+        self._results.add(
+            *(
+                AblationRecord(record.key, record.digest, removed, round(score, _DECIMALS))
+                for removed, score in zip(missing, scores, strict=True)
             )
-            self._has_progress = True
+        )
+        self._has_progress = True
 
     def _missing(self, record: AnswerRecord) -> list[SourceSet]:
         """The ablations that are not known yet."""
-        known = self._results.ablated(record.key, record.digest)
+        known = self._results.ablated(record)
         ablations = [*record.groups, *record.random_ablations]
         for name in self._methods:
             if scored := self._known_scores(record, name):
-                ranked = [best(scored.scores, top, record.key) for top in TOPS]
-                ablations += (
-                    frozenset(chosen)
-                    for top, chosen in zip(TOPS, ranked, strict=True)
-                    if len(chosen) == top
-                )
+                ranked = best(scored.scores, max(TOPS), record.key)
+                ablations += (frozenset(ranked[:top]) for top in TOPS if len(ranked) >= top)
         return [removed for removed in dict.fromkeys(ablations) if removed not in known]
 
 

@@ -175,7 +175,7 @@ def cases(results: ResultStore, method: str, data_set: str | None = None) -> Ite
     for key, scored in results.of_method(method).items():
         answered = results.answers[key]
         if key in exact and data_set in (None, answered.data_set):
-            ablations = results.ablated(key, answered.digest)
+            ablations = results.ablated(answered)
             truth = exact[key].scores
             yield MeasuredCase(answered, scored, truth, ablations, naive.get(key), second.get(key))
 

@@ -50,15 +50,10 @@ def outliers(values: Sequence[float]) -> tuple[int, ...]:
 
 def studentised(scores: npt.NDArray[np.float64]) -> npt.NDArray[np.float64] | None:
     """Deviations from the mean in sample standard deviations; None if equal up to rounding."""
-    size = float(np.abs(scores).max())
-    if size == 0:
+    deviation = float(scores.std(ddof=1))
+    if deviation <= _ROUNDING * float(np.abs(scores).max()):
         return None
-    # Squares of huge or tiny scores would overflow or vanish.
-    scaled = scores / size
-    deviation = float(scaled.std(ddof=1))
-    if deviation <= _ROUNDING:
-        return None
-    return (scaled - float(scaled.mean())) / deviation
+    return (scores - float(scores.mean())) / deviation
 
 
 def critical_value(num_values: int) -> float:

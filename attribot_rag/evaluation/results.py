@@ -174,14 +174,14 @@ class ResultStore:
         if setting not in self.settings:
             self.add(setting)
 
-    def scored(self, key: str, digest: str, method: str, options: str) -> ScoreRecord | None:
+    def scored(self, answered: AnswerRecord, method: str, options: str) -> ScoreRecord | None:
         """The scores of the method with exactly these options for the answer, None if unknown."""
-        record = self.scores.get((key, digest, method))
+        record = self.scores.get((answered.key, answered.digest, method))
         return record if record is not None and record.options == options else None
 
-    def ablated(self, key: str, digest: str) -> dict[SourceSet, float]:
+    def ablated(self, answered: AnswerRecord) -> dict[SourceSet, float]:
         """The exact scores of the answer's known ablations, by the removed sources."""
-        return self.ablations.get((key, digest), {})
+        return self.ablations.get((answered.key, answered.digest), {})
 
     def only(self, keys: Collection[str], methods: Mapping[str, str]) -> ResultStore:
         """A read-only view of these examples and of these methods (options by name), in order."""

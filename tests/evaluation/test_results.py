@@ -19,8 +19,8 @@ def test_what_was_added_is_read_again(tmp_path: Path) -> None:
     ResultStore(path).add(ANSWERED, SCORED, ABLATED)
     again = ResultStore(path)
     assert again.answers == {"set/1": ANSWERED}
-    assert again.scored("set/1", "d", "auto", "Auto()") == SCORED
-    assert again.ablated("set/1", "d") == {frozenset({0, 2}): ABLATED.score}
+    assert again.scored(ANSWERED, "auto", "Auto()") == SCORED
+    assert again.ablated(ANSWERED) == {frozenset({0, 2}): ABLATED.score}
     assert again.methods() == ["auto"]
     assert again.of_method("auto") == {"set/1": SCORED}
 
@@ -37,7 +37,7 @@ def test_what_is_wanted_is_in_the_order_in_which_it_is_named(tmp_path: Path) -> 
 def test_other_options_or_another_answer_are_not_taken_for_the_same(tmp_path: Path) -> None:
     results = ResultStore(tmp_path / "results.jsonl")
     results.add(ANSWERED, SCORED)
-    assert results.scored("set/1", "d", "auto", "Auto(rescore=3)") is None
+    assert results.scored(ANSWERED, "auto", "Auto(rescore=3)") is None
     results.add(AnswerRecord("set/1", "q", "other", 50, 40, 6, [0, 0, 1], [2], 0.5))
     assert results.of_method("auto") == {}
 
@@ -55,7 +55,7 @@ def test_a_line_that_was_cut_short_is_left_out(tmp_path: Path, length: int) -> N
     results.add(SCORED, ABLATED)
     again = ResultStore(path)
     assert again.methods() == ["auto"]
-    assert again.ablated("set/1", "d") == {frozenset({0, 2}): ABLATED.score}
+    assert again.ablated(ANSWERED) == {frozenset({0, 2}): ABLATED.score}
 
 
 @pytest.mark.parametrize(
