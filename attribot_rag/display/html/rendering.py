@@ -7,14 +7,12 @@ import hashlib
 from functools import cache
 from importlib.resources import files
 
-from jinja2 import Environment, Template, select_autoescape
+from jinja2 import Environment, PackageLoader
 from markupsafe import Markup
 
 from attribot_rag.attribution import Attribution
 from attribot_rag.display.escaping import visible
 from attribot_rag.display.html.view import view_of
-
-_FOLDER = files("attribot_rag.display.html")
 
 
 def render_html(attribution: Attribution, *, top: int = 8, page: bool = True) -> str:
@@ -24,33 +22,27 @@ def render_html(attribution: Attribution, *, top: int = 8, page: bool = True) ->
     `top` is how many sources the bars show. Nothing in a document or an answer takes effect; a
     page's Content-Security-Policy lets only its own script and style run.
     """
-    view = view_of(attribution, top=top)
-    template = _template("page.html" if page else "fragment.html")
-    return template.render(view=view, style=_asset("style.css"), script=_asset("script.js"))
+    template = _environment().get_template("page.html" if page else "fragment.html")
+    style, script = page_assets()
+    return template.render(view=view_of(attribution, top=top), style=style, script=script)
 
 
 @cache
-def _template(name: str) -> Template:
-    environment = Environment(
-        autoescape=select_autoescape(default=True), trim_blocks=True, lstrip_blocks=True
-    )
-    environment.filters["visible"] = visible
-    environment.filters["digest"] = digest
-    fragment = environment.from_string(_FOLDER.joinpath("fragment.html").read_text("utf-8"))
-    if name == "fragment.html":
-        return fragment
-    environment.globals["fragment"] = lambda **names: Markup(fragment.render(**names))
-    return environment.from_string(_FOLDER.joinpath(name).read_text("utf-8"))
+def _environment() -> Environment:
+    loader = PackageLoader("attribot_rag.display", "html")
+    environment = Environment(loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True)
+    environment.filters.update(visible=visible, digest=digest)
+    return environment
 
 
 @cache
-def _asset(name: str) -> Markup:
-    return Markup(_FOLDER.joinpath(name).read_text("utf-8"))
-
-
-def page_assets() -> tuple[str, str]:
+def page_assets() -> tuple[Markup, Markup]:
     """The style and the script of a page, for the policy of a page that frames it."""
-    return _asset("style.css"), _asset("script.js")
+    folder = files("attribot_rag.display.html")
+    style, script = (
+        folder.joinpath(name).read_text("utf-8") for name in ("style.css", "script.js")
+    )
+    return Markup(style), Markup(script)
 
 
 def digest(text: str) -> str:
