@@ -1,48 +1,39 @@
-"""The report of an evaluation, in Markdown."""
+"""The report of an evaluation, in Markdown: its numbers, which `report.md.jinja` explains."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from statistics import mean
+from typing import Any
+
+import numpy as np
+from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from attribot_rag.display.escaping import escape_markdown
-from attribot_rag.evaluation.ceiling import ceiling, with_second
+from attribot_rag.evaluation.comparison import changed
 from attribot_rag.evaluation.grid import BASELINES, CEILING, EXACT, NAIVE
 from attribot_rag.evaluation.measures import (
     ABOVE_NOISE,
     COSTS,
+    DIFFERENCE,
     FACTOR,
     MEASURES,
     CasesByMethod,
     Measure,
+    MeasuredCase,
     cases_by_method,
     group_correlation,
     summary,
 )
 from attribot_rag.evaluation.metrics import MIN_FOR_INTERVAL, Estimate, estimate
-from attribot_rag.evaluation.pareto import Compared, compared, pareto_front
+from attribot_rag.evaluation.pareto import Point, compared, pareto_front
 from attribot_rag.evaluation.results import AnswerRecord, ResultStore
 from attribot_rag.evaluation.tables import markdown_table
 
-CAPTIONS = {
-    "faithfulness_and_time": (
-        "mAP against the outliers of exact leave-one-out, and median seconds. Filled: our methods; "
-        "hollow: baselines."
-    ),
-    "scatter": (
-        "Scores against exact ones, a point for each source that the method scored. On the line: "
-        "equal, as those that `auto` scores exactly are."
-    ),
-    "outlier_recall": (
-        "Which share of the outliers is among the best part of the sources; the rest of a curve "
-        "that ends below 1 was not scored. Where there are many methods, one or two of each kind."
-    ),
-    "cost_and_context": (
-        "Tokens that went through the model, an answer each. Similarity, which needs none, is not "
-        "here."
-    ),
-}
+_FAITHFULNESS = MEASURES[0]
+_SUMMARISED = ("mAP", "Pearson", "Spearman", "LDS")
 
 
 def report(
@@ -55,89 +46,70 @@ def report(
 
     `left_out` are the reasons for missing measurements.
     """
-    lines = [
-        "# Evaluation",
-        *_settings(results),
-        f"    {command}",
-        *_explanation(results),
-    ]
-    for data_set in results.data_sets():
-        lines += [f"## {data_set}", *_of_data_set(results, data_set)]
-    if left_out:
-        lines += ["## Left out", "\n".join(f"- {escape_markdown(one)}" for one in left_out)]
-    for path in figures:
-        lines += [f"![{path.stem.replace('_', ' ')}]({path.name})", CAPTIONS.get(path.stem, "")]
-    return "\n\n".join(lines) + "\n"
-
-
-def _settings(results: ResultStore) -> list[str]:
-    """The model, the distinct machines and the versions."""
+    environment = Environment(
+        loader=PackageLoader("attribot_rag", "evaluation"),
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=StrictUndefined,
+    )
+    environment.filters.update(answers=_answers, markdown=escape_markdown)
+    environment.globals.update(EXACT=EXACT, NAIVE=NAIVE, CEILING=CEILING)
     settings = results.settings
-    if not settings:
-        return []
-    machines = dict.fromkeys(f"{setting.hardware}, {setting.versions}" for setting in settings)
-    return [f"Model {settings[-1].model}. {'; '.join(machines)}"]
+    text = environment.get_template("report.md.jinja").render(
+        model=settings[-1].model if settings else "",
+        machines=dict.fromkeys(f"{setting.hardware}, {setting.versions}" for setting in settings),
+        command=command,
+        methods=results.methods(),
+        clock=_clocks(results),
+        factor=f"{FACTOR:g}",
+        few=MIN_FOR_INTERVAL,
+        data_sets=[_data_set(results, name) for name in results.data_sets()],
+        left_out=left_out,
+        figures=figures,
+    )
+    return re.sub(r"\n{3,}", "\n\n", text).strip() + "\n"
 
 
-def _of_data_set(results: ResultStore, data_set: str) -> Iterator[str]:
-    answers = [one for one in results.answers.values() if one.data_set == data_set]
-    by_method = cases_by_method(results, data_set)
-    exact = by_method.get(EXACT)
-    yield _statistics(answers)
-    if given := sum(one.seconds is None for one in answers):
-        yield f"{given} of {_answers(len(answers))} given, not generated here."
-    if not exact:
-        yield f"Without '{EXACT}' there is nothing to compare with."
-        return
-    with_outliers = sum(bool(one.outliers) for one in exact)
-    yield f"{_answers(len(exact))} with exact scores, {with_outliers} of them with outliers."
-    correlation = estimate([group_correlation(one) for one in exact])
-    if correlation is not None:
-        yield (
-            "Pearson correlation of the summed scores of a document's sources with the exact score "
-            f"of the whole document: {correlation:.3f}."
-        )
-    names = sorted(by_method, key=lambda name: name not in (EXACT, NAIVE, CEILING))
-    scored = {name: by_method[name] for name in names if by_method[name]}
-    faithful = {name: held for name, held in scored.items() if name != NAIVE}
-    yield _table(faithful, MEASURES)
-    if CEILING in scored:
-        yield from ceiling(data_set, faithful)
-        yield _table(with_second(faithful), ABOVE_NOISE)
-    yield from _costs(scored)
-    yield from _plainly(compared(by_method), scored)
+def _data_set(results: ResultStore, name: str) -> dict[str, Any]:
+    """What is said of a data set."""
+    answers = [one for one in results.answers.values() if one.data_set == name]
+    by_method = cases_by_method(results, name)
+    exact = by_method.get(EXACT, ())
+    order = sorted(by_method, key=lambda method: method not in (EXACT, NAIVE, CEILING))
+    scored = {method: by_method[method] for method in order if by_method[method]}
+    faithful = {method: held for method, held in scored.items() if method != NAIVE}
+    methods = compared(by_method)
+    return {
+        "name": name,
+        "statistics": _statistics(answers),
+        "num_answers": len(answers),
+        "num_given": sum(one.seconds is None for one in answers),
+        "num_exact": len(exact),
+        "num_with_outliers": sum(bool(one.outliers) for one in exact),
+        "correlation": estimate([group_correlation(one) for one in exact]),
+        "faithfulness": _table(faithful, MEASURES),
+        "ceiling": _ceiling(name, faithful) if CEILING in scored else None,
+        "costs": _costs(scored),
+        "compared": methods,
+        "front": pareto_front(methods.points),
+        "not_compared": [one for one in scored if one not in (*methods.points, NAIVE, CEILING)],
+        "with_baselines": any(one in methods.points for one in BASELINES),
+        "beaten": _beaten(methods.points),
+    }
 
 
-def _costs(scored: CasesByMethod) -> Iterator[str]:
+def _costs(scored: CasesByMethod) -> dict[str, str]:
     """A table for each machine, so that no median is over seconds of several."""
-    machines = dict.fromkeys(case.scored.hardware for held in scored.values() for case in held)
-    for hardware in machines:
-        if len(machines) > 1:
-            yield f"Measured on {hardware or 'hardware that was not noted'}:"
-        there = {
-            name: [case for case in held if case.scored.hardware == hardware]
-            for name, held in scored.items()
-        }
-        yield _table({name: held for name, held in there.items() if held}, COSTS)
+    by_machine: dict[str, dict[str, list[MeasuredCase]]] = {}
+    for name, held in scored.items():
+        for case in held:
+            by_machine.setdefault(case.scored.hardware, {}).setdefault(name, []).append(case)
+    return {hardware: _table(there, COSTS) for hardware, there in by_machine.items()}
 
 
-def _plainly(methods: Compared, scored: Collection[str]) -> Iterator[str]:
-    """The Pareto front, and the baselines that beat methods of ours."""
-    points = methods.points
-    if not points:
-        return
-    over = f"over {_answers(methods.num_scored)} that all have"
-    if methods.num_timed < methods.num_scored:
-        over += f" (seconds over the {methods.num_timed} on {methods.hardware})"
-    yield f"On the Pareto front of mAP and seconds, {over}: {'; '.join(pareto_front(points))}."
-    if left_out := [name for name in scored if name not in (*points, NAIVE, CEILING)]:
-        yield (
-            f"Not compared, being measured on other hardware or on few of the answers: "
-            f"{'; '.join(left_out)}."
-        )
-    if not any(baseline in points for baseline in BASELINES):
-        return
-    beaten = [
+def _beaten(points: Mapping[str, Point]) -> list[str]:
+    """The baselines that beat methods of ours."""
+    return [
         f"{baseline} beats {ours} (mAP {points[baseline].faithfulness:.3f} to "
         f"{points[ours].faithfulness:.3f}, {points[baseline].seconds:.2f} s to "
         f"{points[ours].seconds:.2f} s)"
@@ -146,12 +118,54 @@ def _plainly(methods: Compared, scored: Collection[str]) -> Iterator[str]:
         if baseline in points and ours not in (EXACT, *BASELINES)
         if points[baseline].beats(points[ours])
     ]
-    yield (
-        "Where a baseline is at least as good as a method of ours in both, and better in one: "
-        f"{'; '.join(beaten) or 'nowhere'}."
-    )
-    if methods.num_scored < MIN_FOR_INTERVAL:
-        yield "These are few answers: others may say otherwise."
+
+
+def _ceiling(data_set: str, scored: CasesByMethod) -> dict[str, Any]:
+    """What is said of leave-one-out by its second definition against the first."""
+    held = scored[CEILING]
+    second = {case.answered.key: case for case in held}
+    apart: dict[str, list[str]] = {"better": [], "no difference seen": [], "worse": []}
+    for name, cases in _only(scored, lambda case: case.answered.key in second).items():
+        pairs = [(second[case.answered.key], case) for case in cases]
+        change = changed(data_set, name, _FAITHFULNESS, pairs)
+        if change is not None and name not in (EXACT, CEILING):
+            apart[change.verdict].append(f"{name} ({change.difference.mean:+.3f})")
+    both = _only(scored, lambda case: case.second is not None)
+    above = [case.second[i] for case in held if case.second for i in case.above_noise]
+    return {
+        "num_answers": len(held),
+        "summary": ", ".join(
+            f"{measure.name} {value:{measure.form}}"
+            for measure in MEASURES
+            if measure.name in _SUMMARISED and (value := summary(measure, held))
+        ),
+        "apart": apart if len(held) >= MIN_FOR_INTERVAL else None,
+        "differences": _differences(both),
+        "num_outliers": sum(len(case.outliers) for case in held),
+        "outliers_above": [len(case.outliers & case.above_noise) for case in held],
+        "num_clear": sum(bool(case.above_noise) for case in held),
+        "second_above": [score for score in above if score is not None],
+        "above_noise": _table(both, ABOVE_NOISE),
+    }
+
+
+def _differences(scored: CasesByMethod) -> str:
+    """A table of quartiles for the ceiling and the methods that score all sources in nats."""
+    rows = []
+    for name, held in scored.items():
+        whole = [DIFFERENCE.of(case) for case in held if None not in case.scored.scores]
+        values = [value for value in whole if value is not None]
+        if len(values) == len(held) and name != EXACT:
+            quartiles = (f"{value:.2f}" for value in np.quantile(values, (0.25, 0.5, 0.75)))
+            rows.append([name, str(len(values)), *quartiles])
+    header = [DIFFERENCE.name, "answers", "lower quartile", "median", "upper quartile"]
+    return markdown_table(header, rows)
+
+
+def _only(scored: CasesByMethod, wanted: Callable[[MeasuredCase], bool]) -> CasesByMethod:
+    """The wanted cases by method, without methods that have none."""
+    chosen = {name: [case for case in held if wanted(case)] for name, held in scored.items()}
+    return {name: held for name, held in chosen.items() if held}
 
 
 def _statistics(answers: Sequence[AnswerRecord]) -> str:
@@ -192,41 +206,7 @@ def _cell(value: Estimate | None, form: str, usual: int) -> str:
     return format(value, form) + (f" ({value.count})" if value.count < usual else "")
 
 
-def _explanation(results: ResultStore) -> Iterator[str]:
-    yield (
-        "mAP and recall are against the outliers of exact leave-one-out (the paper's form of the "
-        "ESD test, one-sided), over the answers that have any. Pearson and Spearman are against "
-        "all its scores, a source without a score counting as 0. Evidence mAP is against what "
-        "people marked. LDS is the linear datamodeling score over random ablations, top-k drop "
-        "what the answer loses without a method's k best sources, where it scored as many. Means "
-        "over answers with 95 % bootstrap intervals; costs are medians. In parentheses: over how "
-        "many answers, where these are fewer than another method's or the row's, and so not to be "
-        "compared with the rest of the column."
-    )
-    if CEILING in results.methods():
-        yield _noise_explained()
-    yield (
-        f"Seconds {clocks(results)} are those of a method from its scorer to its scores; "
-        "generation's cache is taken over, unless the answer was given: then every method reads "
-        "the prompt first. ContextCite's with few ablations are a part of those with more. Ratios "
-        f"are medians of each answer's. '{NAIVE}'* is reckoned from three rows per answer, and "
-        f"its scores are those of '{EXACT}'."
-    )
-
-
-def _noise_explained() -> str:
-    return (
-        f"'{CEILING}' is leave-one-out by a second definition: the source is hidden and all that "
-        "follows it is encoded again at its old positions, where removing it moves all that "
-        "follows to others. An answer's noise is the root mean square difference of the two over "
-        f"its sources, in nats. mAP above noise is over the outliers with an exact score of more "
-        f"than {FACTOR:g} times the noise. Captured nats are the exact scores of a method's k best "
-        "sources over the largest sum that k can have, over the answers whose largest exact score "
-        "is above the noise by as much."
-    )
-
-
-def clocks(results: ResultStore) -> str:
+def _clocks(results: ResultStore) -> str:
     """The clock of the seconds, in words."""
     used = {one.clock for one in results.scores.values()}
     if used == {"cpu"}:
