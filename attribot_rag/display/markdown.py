@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from functools import cache
+
+from jinja2 import Environment, PackageLoader, Template
 
 from attribot_rag.attribution import Attribution
 from attribot_rag.display.escaping import escape_markdown, on_one_line
-from attribot_rag.display.report import Mark, Report, ellipsize, report_on
+from attribot_rag.display.report import ellipsize, report_on
 
-_BAR_WIDTH = 10
 _SOURCE_LENGTH = 200
 
 
@@ -17,13 +19,8 @@ def render_markdown(attribution: Attribution, *, top: int = 5) -> str:
 
     Nothing in a document or an answer takes effect as Markdown or HTML.
     """
-    report = report_on(attribution, top=top)
-    blocks = [_answer(report), escape_markdown(report.verdict), *_citations(report)]
-    if report.sources:
-        blocks += [f"**{report.heading}**", _sources(report), escape_markdown(report.legend)]
-    blocks.append("\n".join(f"- {_inline(remark)}" for remark in report.remarks))
-    blocks.append(f"*{_inline(report.provenance)}*")
-    return "\n\n".join(filter(None, blocks)) + "\n"
+    text = _template().render(report=report_on(attribution, top=top))
+    return re.sub(r"\n{3,}", "\n\n", text).strip() + "\n"
 
 
 def render_cited(attribution: Attribution) -> str:
@@ -38,36 +35,13 @@ def render_cited(attribution: Attribution) -> str:
     return answer.strip()
 
 
-def _answer(report: Report) -> str:
-    answer = ""
-    for passage in report.passages:
-        marks = "".join(f" {_marked(mark)}" for mark in passage.marks)
-        remark = f" *({passage.remark})*" if passage.remark else ""
-        answer += escape_markdown(passage.text) + marks + remark + passage.space
-    return answer.strip().replace("\n", "  \n")
-
-
-def _citations(report: Report) -> Iterable[str]:
-    for document in report.documents:
-        quotes = "\n>\n".join(f"> {_inline(quote)}" for quote in document.quotes)
-        yield f"{_marked(document.number)} **{_inline(document.label)}**\n{quotes}"
-
-
-def _sources(report: Report) -> str:
-    rows = ["| Score | | Source | Document |", "|---:|:---|:---|:---|"]
-    for source in report.sources:
-        text = _inline(ellipsize(on_one_line(source.text), _SOURCE_LENGTH))
-        where = f"{_marked(source.mark)} {_inline(source.label)}" if source.mark else ""
-        rows.append(
-            f"| {_inline(source.score_text)} | {source.bar(_BAR_WIDTH)} | {text} "
-            f"| {where or _inline(source.label)} |"
-        )
-    return "\n".join(rows)
-
-
-def _marked(numbers: Mark | int) -> str:
-    return f"\\[{numbers}\\]"
-
-
-def _inline(text: str) -> str:
-    return escape_markdown(on_one_line(text))
+@cache
+def _template() -> Template:
+    loader = PackageLoader("attribot_rag", "display")
+    environment = Environment(loader=loader, trim_blocks=True, lstrip_blocks=True)
+    environment.filters.update(
+        markdown=escape_markdown,
+        inline=lambda text: escape_markdown(on_one_line(text)),
+        shortened=lambda text: ellipsize(on_one_line(text), _SOURCE_LENGTH),
+    )
+    return environment.get_template("attribution.md.jinja")

@@ -30,6 +30,12 @@ _STYLE: dict[Any, Any] = {
     "svg.hashsalt": "attribot",
     "svg.fonttype": "path",
 }
+_LEGEND: dict[str, Any] = {
+    "fontsize": 7,
+    "ncols": 3,
+    "loc": "upper center",
+    "bbox_to_anchor": (0.5, -0.12),
+}
 
 
 def draw(results: ResultStore, folder: Path) -> list[Path]:
@@ -53,6 +59,8 @@ def draw(results: ResultStore, folder: Path) -> list[Path]:
                 for axes, (data_set, scored) in zip(panels, sets.items(), strict=True):
                     panel(axes, scored)
                     axes.set_title(data_set)
+                    if axes.get_legend_handles_labels()[0]:
+                        axes.legend(**_LEGEND)
                 paths.append(folder / f"{name}.svg")
                 figure.savefig(paths[-1], metadata={"Date": None})
     return paths
@@ -73,11 +81,9 @@ def _faithfulness(axes: Axes, scored: CasesByMethod) -> None:
     for (name, point), (marker, gray) in zip(points.items(), _marks(), strict=False):
         ours = name not in BASELINES
         axes.plot(*point, marker, color=gray, fillstyle="full" if ours else "none", label=name)
-    axes.set_xscale("log")
-    axes.xaxis.set_major_formatter("{x:g}")
-    axes.set_xlabel("seconds per answer (median, log scale)")
+    axes.set(xscale="log", xlabel="seconds per answer (median, log scale)")
     axes.set_ylabel("mAP against outliers of exact leave-one-out")
-    _legend(axes)
+    axes.xaxis.set_major_formatter("{x:g}")
 
 
 def _scatter(axes: Axes, scored: CasesByMethod) -> None:
@@ -96,7 +102,6 @@ def _scatter(axes: Axes, scored: CasesByMethod) -> None:
     axes.set_yscale("symlog", linthresh=1)
     axes.set_xlabel("exact leave-one-out score, nats (symmetric log scale)")
     axes.set_ylabel("approximate score, nats")
-    _legend(axes)
 
 
 def _recall(axes: Axes, scored: CasesByMethod) -> None:
@@ -117,7 +122,6 @@ def _recall(axes: Axes, scored: CasesByMethod) -> None:
             axes.plot(_FRACTIONS, mean, color=gray, linestyle=dash, label=name)
     axes.set_xlabel("share of the sources that is kept, best first")
     axes.set_ylabel("share of the outliers among them")
-    _legend(axes)
 
 
 def _cost(axes: Axes, scored: CasesByMethod) -> None:
@@ -128,11 +132,8 @@ def _cost(axes: Axes, scored: CasesByMethod) -> None:
             lengths = [case.answered.context_tokens for case in held]
             tokens = [case.scored.tokens for case in held]
             axes.plot(lengths, tokens, marker, color=gray, ms=5, fillstyle="none", label=name)
-    axes.set_yscale("log")
+    axes.set(yscale="log", xlabel="context, tokens", ylabel="tokens through the model (log scale)")
     axes.yaxis.set_major_formatter("{x:,.0f}")
-    axes.set_xlabel("context, tokens")
-    axes.set_ylabel("tokens through the model (log scale)")
-    _legend(axes)
 
 
 def told_apart(names: Sequence[str]) -> list[str]:
@@ -140,11 +141,6 @@ def told_apart(names: Sequence[str]) -> list[str]:
     if len(names) <= len(_GRAYS) * len(_DASHES):
         return list(names)
     return [name for name in names if name in DEFAULT]
-
-
-def _legend(axes: Axes) -> None:
-    if axes.get_legend_handles_labels()[0]:
-        axes.legend(fontsize=7, ncols=3, loc="upper center", bbox_to_anchor=(0.5, -0.12))
 
 
 def _marks() -> Iterator[tuple[str, str]]:

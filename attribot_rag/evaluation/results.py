@@ -117,12 +117,6 @@ class Setting:
     hardware: str
     versions: str
 
-    def differences(self, other: Setting) -> list[str]:
-        """The differences with which measurements cannot be compared."""
-        names = ("model", "weights", "device", "clock")
-        pairs = ((name, getattr(self, name), getattr(other, name)) for name in names)
-        return [f"{name} {mine!r}, not {its!r}" for name, mine, its in pairs if mine != its]
-
 
 Record = AnswerRecord | ScoreRecord | AblationRecord | Setting
 _BEGINNING = '{"kind": "'
@@ -167,7 +161,12 @@ class ResultStore:
         Raises InvalidInput if earlier records were measured with another model, device or clock.
         """
         for known in self.settings:
-            if differences := known.differences(setting):
+            differences = [
+                f"{name} {getattr(known, name)!r}, not {getattr(setting, name)!r}"
+                for name in ("model", "weights", "device", "clock")
+                if getattr(known, name) != getattr(setting, name)
+            ]
+            if differences:
                 raise InvalidInput(
                     f"{self.path} was measured with {', '.join(differences)}; pass another --output"
                 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import cast
 
 from attribot_rag.context import (
@@ -61,10 +61,7 @@ class Proxy:
             unscored = (None,) * len(scorer.units)
             return Scores(None, unscored, (False,) * len(scorer.units))
         scores = self.method.run(other)
-
-        def columns(rows: Sequence[TokenScores | None]) -> tuple[TokenScores | None, ...]:
-            return tuple(_columns(scorer, other, rows))
-
+        columns = partial(_columns, scorer, other)
         full, reliance = columns((scores.token_log_likelihoods, scores.context_reliance))
         of_groups = columns([one.token_scores for one in scores.groups])
         note = f"Scores that are not exact are those of the proxy {self.language_model.name}."
@@ -182,10 +179,10 @@ def _spans(source: Source) -> list[DocumentSpan]:
 
 def _columns(
     target: Scorer, proxy: Scorer, rows: Sequence[TokenScores | None]
-) -> list[TokenScores | None]:
+) -> tuple[TokenScores | None, ...]:
     """Rows over the proxy's response tokens as rows over the target's; sums are preserved."""
     if proxy.generation.response_ids == target.generation.response_ids:
-        return list(rows)
+        return tuple(rows)
     ours = target.response
     aligned_text, spans = proxy.response.aligned(ours.text)
     owners = [_owner(ours, anchor) for anchor in token_anchors(spans, aligned_text)]
@@ -195,7 +192,7 @@ def _columns(
         for owner, score in zip(owners, row or (), strict=False):
             columns[owner] += score
         mapped.append(None if row is None else tuple(columns))
-    return mapped
+    return tuple(mapped)
 
 
 def _owner(response: TokenizedText, character: int) -> int:

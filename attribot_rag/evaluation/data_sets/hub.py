@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from attribot_rag.errors import InvalidInput
 
@@ -58,25 +58,22 @@ def qasper_rows(rows: Iterable[Row]) -> Row:
 
 def _records(columns: Row) -> list[Row]:
     """A record for each place of the lists, which are of one length."""
-    return [
-        dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)
-    ]
+    rows = zip(*columns.values(), strict=True)
+    return [dict(zip(columns, values, strict=True)) for values in rows]
 
 
-class Published(NamedTuple):
-    """A split on the hub, and the conversion of its rows to the public format."""
+_Conversion = Callable[[Iterable[Row]], Any]
 
-    path: tuple[str, ...]
-    split: str
-    convert: Callable[[Iterable[Row]], Any]
-    revision: str | None = None
-
-
-HUB = {
-    "hotpotqa": Published(("hotpotqa/hotpot_qa", "distractor"), "validation", hotpotqa_rows),
-    "squad": Published(("rajpurkar/squad_v2",), "validation", squad_rows),
-    # its main revision is a script, which `datasets` no longer runs
-    "qasper": Published(("allenai/qasper",), "train", qasper_rows, "refs/convert/parquet"),
+# Where a data set is, which part of it, and what its rows become.
+_HUB: dict[str, tuple[tuple[str, ...], dict[str, str], _Conversion]] = {
+    "hotpotqa": (("hotpotqa/hotpot_qa", "distractor"), {"split": "validation"}, hotpotqa_rows),
+    "squad": (("rajpurkar/squad_v2",), {"split": "validation"}, squad_rows),
+    "qasper": (
+        ("allenai/qasper",),
+        # its main revision is a script, which `datasets` no longer runs
+        {"split": "train", "revision": "refs/convert/parquet"},
+        qasper_rows,
+    ),
 }
 
 
@@ -89,14 +86,12 @@ def from_hub(name: str) -> Any:
         import datasets
     except ImportError as error:
         raise InvalidInput(f"--{name} hub needs the package: pip install datasets") from error
-    published = HUB[name]
+    path, part, convert = _HUB[name]
     try:
-        rows = datasets.load_dataset(
-            *published.path, split=published.split, revision=published.revision
-        )
+        rows = datasets.load_dataset(*path, **part)
     except (OSError, RuntimeError, ValueError) as error:
         raise InvalidInput(
-            f"{'/'.join(published.path)} cannot be downloaded from the hub ({error}); "
+            f"{'/'.join(path)} cannot be downloaded from the hub ({error}); "
             "download the file and pass it"
         ) from error
-    return published.convert(rows)
+    return convert(rows)
