@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Sequence
+from itertools import accumulate
 
 from attribot_rag.context.context import Context
+from attribot_rag.context.splitter import paragraphs
 from attribot_rag.errors import InvalidInput
 
 Unit = tuple[int, ...]
@@ -15,7 +16,6 @@ Level = str | Callable[[Context], Sequence[Hashable]]
 
 _ABSENT = -1
 _RUN = 10
-_BLANK_LINE = re.compile(r"\n[ \t\r]*\n")
 
 
 def group(context: Context, units: Sequence[Unit], level: Level) -> list[list[int]]:
@@ -46,15 +46,12 @@ def _documents(context: Context) -> list[int]:
 
 
 def _paragraphs(context: Context) -> list[Hashable]:
-    breaks = [
-        [match.start() for match in _BLANK_LINE.finditer(document.text)]
-        for document in context.documents
-    ]
+    ends = [list(accumulate(map(len, paragraphs(one.text)))) for one in context.documents]
     keys: list[Hashable] = []
     for source, document in zip(context.sources, _documents(context), strict=True):
         spans = (span for place in source.occurrences for span in place.spans)
         start = min((span.start for span in spans if span.document == document), default=0)
-        keys.append((document, bisect_right(breaks[document], start)))
+        keys.append((document, bisect_right(ends[document], start)))
     return keys
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from dataclasses import dataclass
+from functools import cache
 
 from attribot_rag.context.intervals import Interval
 
@@ -23,6 +24,7 @@ _MARKUP = frozenset("*_`~\\>[](){}\"'«»‹›„‚“”‘’´")
 _DASHES = frozenset("-‐‑‒–—―−﹘﹣－")
 _RAISED = ("<super>", "<sub>", "<fraction>")  # 10² is not 102
 _LIKE_LETTERS = frozenset("%‰°#")
+_DROPPED = frozenset(" -.,:;/")
 
 
 @dataclass(frozen=True)
@@ -45,7 +47,7 @@ class Normalised:
         origins: list[int] = []
         between = ""
         for index, character in _meaningful(source):
-            for letter in _LETTERS[character]:
+            for letter in _letters(character):
                 if letter in _DROPPED:
                     between += letter
                     continue
@@ -85,18 +87,15 @@ def unified(character: str) -> str:
     return unicodedata.normalize("NFKC", character).casefold()
 
 
-class _Unified(dict[str, str]):
-    """Maps each character to its unified character; a text keeps its length."""
-
-    def __missing__(self, character: str) -> str:
-        alike = unified(character)
-        self[character] = alike if len(alike) == 1 else character
-        return self[character]
-
-
 def folded(text: str) -> str:
     """The text with every character unified for which a single character stands."""
-    return "".join(map(_UNIFIED.__getitem__, text))
+    return "".join(map(_folded, text))
+
+
+@cache
+def _folded(character: str) -> str:
+    alike = unified(character)
+    return alike if len(alike) == 1 else character
 
 
 def _meaningful(source: str) -> list[tuple[int, str]]:
@@ -127,32 +126,22 @@ def _keeps(character: str) -> bool:
     )
 
 
-class _Letters(dict[str, str]):
-    """Maps each character to its folded letters, or to a separator ("" for mark-up)."""
-
-    def __missing__(self, character: str) -> str:
-        self[character] = letters = self._letters(character)
-        return letters
-
-    def _letters(self, character: str) -> str:
-        if character.isspace() or character == "|":
-            return " "
-        if character in _DASHES:
-            return "-"
-        if character in _MARKUP or unicodedata.category(character) in ("Cf", "Cs"):
-            return ""
-        once = unicodedata.normalize("NFKD", character.casefold()).casefold()
-        letters = unicodedata.normalize("NFKD", once)
-        kept = "".join(letter if _keeps(letter) else _separator(letter) for letter in letters)
-        return f"^{kept}" if unicodedata.decomposition(character).startswith(_RAISED) else kept
+@cache
+def _letters(character: str) -> str:
+    """A character's folded letters, or a separator ("" for mark-up)."""
+    if character.isspace() or character == "|":
+        return " "
+    if character in _DASHES:
+        return "-"
+    if character in _MARKUP or unicodedata.category(character) in ("Cf", "Cs"):
+        return ""
+    once = unicodedata.normalize("NFKD", character.casefold()).casefold()
+    letters = unicodedata.normalize("NFKD", once)
+    kept = "".join(letter if _keeps(letter) else _separator(letter) for letter in letters)
+    return f"^{kept}" if unicodedata.decomposition(character).startswith(_RAISED) else kept
 
 
 def _separator(character: str) -> str:
     if character.isspace():
         return " "
     return character if character in _DROPPED else "."
-
-
-_DROPPED = frozenset(" -.,:;/")
-_LETTERS = _Letters()
-_UNIFIED = _Unified()

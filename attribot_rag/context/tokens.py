@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
+from operator import itemgetter
 
 from rapidfuzz.distance import Indel
 
@@ -48,14 +49,6 @@ class TokenizedText:
         return cls(tuple(ids), text, tuple(spans))
 
     @cached_property
-    def _starts(self) -> list[int]:
-        return [start for start, _ in self.spans]
-
-    @cached_property
-    def _ends(self) -> list[int]:
-        return [end for _, end in self.spans]
-
-    @cached_property
     def anchors(self) -> tuple[int, ...]:
         """For each token the character that decides where it belongs."""
         return token_anchors(self.spans, self.text)
@@ -68,7 +61,8 @@ class TokenizedText:
     def tokens_touching(self, interval: Interval) -> range:
         """Indices of the tokens with at least one character in the interval."""
         start, end = interval
-        return range(bisect_right(self._ends, start), bisect_left(self._starts, end))
+        first = bisect_right(self.spans, start, key=itemgetter(1))
+        return range(first, bisect_left(self.spans, end, key=itemgetter(0)))
 
     def aligned(self, shown: str | None) -> tuple[str, tuple[Interval, ...]]:
         """The text as it was `shown`, and each token's characters [start, end) in it.

@@ -6,6 +6,7 @@ import asyncio
 import logging
 import warnings
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
@@ -243,14 +244,7 @@ class AttributionCallbackHandler(RunTracker):
             used = [one for index, one in enumerate(documents) if index not in gone]
             self._use(call.run, used)
         if not self._service.in_background:
-            _announce(run.summary)
+            with suppress(RuntimeError):  # a model called on its own, with nobody to tell
+                dispatch_custom_event(KEY, run.summary)  # for `astream_events`
         call.summary = run.summary
         return call.summary
-
-
-def _announce(summary: dict[str, Any]) -> None:
-    """Tell `astream_events` of it; only within a chain is there anyone to tell."""
-    try:
-        dispatch_custom_event(KEY, summary)
-    except RuntimeError:  # a model called on its own
-        return

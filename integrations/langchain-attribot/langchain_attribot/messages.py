@@ -118,25 +118,20 @@ def citations_of(message: AIMessage) -> list[Citation]:
     texts = {source["id"]: source["text"] for source in summary.get("sources", ())}
     documents = {one["index"]: one for one in summary.get("documents", ())}
     return [
-        _citation(
-            sentence, documents[index], [texts[one] for one in sentence["sources"] if one in texts]
+        create_citation(
+            url=documents[index]["url"] or None,
+            title=documents[index]["title"] or None,
+            start_index=sentence["start"],
+            end_index=sentence["end"],
+            cited_text=" … ".join(texts[one] for one in sentence["sources"] if one in texts)
+            or None,
+            document_id=documents[index]["id"],
+            number=documents[index]["number"],
         )
         for sentence in summary.get("sentences", ())
         for index in sentence["documents"]
         if index in documents
     ]
-
-
-def _citation(sentence: dict[str, Any], document: dict[str, Any], cited: Sequence[str]) -> Citation:
-    return create_citation(
-        url=document["url"] or None,
-        title=document["title"] or None,
-        start_index=sentence["start"],
-        end_index=sentence["end"],
-        cited_text=" … ".join(cited) or None,
-        document_id=document["id"],
-        number=document["number"],
-    )
 
 
 def _with_citations(message: AIMessage) -> list[ContentBlock]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 from langchain_core.runnables import Runnable
@@ -47,14 +46,8 @@ def find_language_model(llm: Any) -> LanguageModel | None:
 def language_models_in(chain: Runnable[Any, Any]) -> list[LanguageModel]:
     """All different local models that the chain's graph shows."""
     found: dict[int, LanguageModel] = {}
-    for llm in _leaves(chain):
+    for llm in (chain, *(node.data for node in chain.get_graph().nodes.values())):
         language_model = find_language_model(llm)
         if language_model is not None:
             found.setdefault(id(language_model.model), language_model)
     return list(found.values())
-
-
-def _leaves(chain: Runnable[Any, Any]) -> Iterator[Any]:
-    yield chain
-    for node in chain.get_graph().nodes.values():
-        yield node.data

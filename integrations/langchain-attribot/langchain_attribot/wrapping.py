@@ -67,31 +67,18 @@ class AttributedChain(Runnable[Any, Any]):
         self.chain = chain
         self.handler = handler
 
-    def invoke(
-        self,
-        input: Any,  # noqa: A002
-        config: RunnableConfig | None = None,
-        **kwargs: Any,
-    ) -> Any:
+    def invoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
         run_id, inner = self._configured(config)
         answer = self.chain.invoke(input, inner, **kwargs)
         return {"answer": answer, **self._found(run_id)}
 
-    async def ainvoke(
-        self,
-        input: Any,  # noqa: A002
-        config: RunnableConfig | None = None,
-        **kwargs: Any,
-    ) -> Any:
+    async def ainvoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
         run_id, inner = self._configured(config)
         answer = await self.chain.ainvoke(input, inner, **kwargs)
         return {"answer": answer, **self._found(run_id)}
 
     def stream(
-        self,
-        input: Any,  # noqa: A002
-        config: RunnableConfig | None = None,
-        **kwargs: Any,
+        self, input: Any, config: RunnableConfig | None = None, **kwargs: Any
     ) -> Iterator[Any]:
         run_id, inner = self._configured(config)
         for piece in self.chain.stream(input, inner, **kwargs):
@@ -99,10 +86,7 @@ class AttributedChain(Runnable[Any, Any]):
         yield AddableDict(self._found(run_id))
 
     async def astream(
-        self,
-        input: Any,  # noqa: A002
-        config: RunnableConfig | None = None,
-        **kwargs: Any,
+        self, input: Any, config: RunnableConfig | None = None, **kwargs: Any
     ) -> AsyncIterator[Any]:
         run_id, inner = self._configured(config)
         async for piece in self.chain.astream(input, inner, **kwargs):
