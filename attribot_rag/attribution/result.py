@@ -14,6 +14,13 @@ import numpy as np
 
 from attribot_rag.attribution.provenance import Provenance
 from attribot_rag.attribution.response import ResponseText
+from attribot_rag.attribution.serialization import (
+    SCHEMA_VERSION,
+    from_plain,
+    parsed,
+    plain,
+    to_json,
+)
 from attribot_rag.attribution.verdict import Marker, Verdict
 from attribot_rag.context import Document, Source
 from attribot_rag.context.intervals import Interval
@@ -192,33 +199,26 @@ class Attribution:
         return tuple(ranked[:k])
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data after the schema (docs/schemas/attribution.json).
+        """Dicts, lists, strings, finite numbers, booleans and None (docs/schemas/attribution.json).
 
         Metadata that JSON does not know is written as text.
         """
-        from attribot_rag.attribution.serialization import to_dict
-
-        return to_dict(self)
+        return {"schema_version": SCHEMA_VERSION, **plain(self)}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Attribution:
         """The attribution that `to_dict` wrote; raises SchemaError for anything else."""
-        from attribot_rag.attribution.serialization import from_dict
-
-        return from_dict(data)
+        attribution: Attribution = from_plain(cls, data)
+        return attribution
 
     def to_json(self, *, indent: int | None = None) -> str:
         """JSON text of `to_dict`; with `indent` on many lines, but each row of numbers on one."""
-        from attribot_rag.attribution.serialization import to_json
-
-        return to_json(self, indent)
+        return to_json(self.to_dict(), indent)
 
     @classmethod
     def from_json(cls, text: str) -> Attribution:
         """The attribution that `to_json` wrote; raises SchemaError for anything else."""
-        from attribot_rag.attribution.serialization import from_json
-
-        return from_json(text)
+        return cls.from_dict(parsed(text))
 
     def to_table(self, *, top: int = 5, width: int | None = None, color: bool = False) -> str:
         """The answer with citations and its `top` sources, for a terminal of `width` columns."""

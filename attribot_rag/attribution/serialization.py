@@ -1,4 +1,4 @@
-"""Attributions as plain data, after a versioned schema, and back."""
+"""Dataclasses as plain data, after a versioned schema, and back."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from typing import Any
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
 
-from attribot_rag.attribution.result import Attribution
 from attribot_rag.errors import SchemaError
 
 SCHEMA_VERSION = "1.3"
@@ -26,30 +25,22 @@ _MAX_PROBLEMS = 3
 _BROKEN_ROW = re.compile(r"\[\n([^\[\]{}\"]*)\]")
 
 
-def to_dict(attribution: Attribution) -> dict[str, Any]:
-    """Dicts, lists, strings, finite numbers, booleans and None; nothing shared with the input."""
-    data: dict[str, Any] = _plain(attribution)
-    return {"schema_version": SCHEMA_VERSION, **data}
-
-
-def to_json(attribution: Attribution, indent: int | None) -> str:
-    """JSON text of `to_dict`, on one line without `indent`."""
-    data = to_dict(attribution)
+def to_json(data: dict[str, Any], indent: int | None) -> str:
+    """JSON text: on one line, or with `indent` on many, but each row of numbers on one."""
     text = json.dumps(data, ensure_ascii=False, indent=indent, allow_nan=False)
     return _BROKEN_ROW.sub(lambda row: f"[{' '.join(row[1].split())}]", text)
 
 
-def from_json(text: str) -> Attribution:
-    """Parse JSON text; raises SchemaError if it is not JSON or does not follow the schema."""
+def parsed(text: str) -> Any:
+    """Raises SchemaError for what is not JSON."""
     try:
-        data = json.loads(text)
+        return json.loads(text)
     except json.JSONDecodeError as error:
         raise SchemaError(f"this is no JSON: {error}") from error
-    return from_dict(data)
 
 
-def from_dict(data: Mapping[str, Any]) -> Attribution:
-    """Rebuild an attribution; raises SchemaError naming the fields that do not follow the schema.
+def from_plain(kind: Any, data: Mapping[str, Any]) -> Any:
+    """The attribution; raises SchemaError naming the fields that do not follow the schema.
 
     Unknown fields of the attribution are left out: a later minor version may have added them.
     """
@@ -60,19 +51,19 @@ def from_dict(data: Mapping[str, Any]) -> Attribution:
         raise SchemaError(
             f"schema_version is {version!r}; this release reads {SCHEMA_VERSION.split('.')[0]}.x"
         )
-    known = {field.name: data[field.name] for field in fields(Attribution) if field.name in data}
+    known = {field.name: data[field.name] for field in fields(kind) if field.name in data}
     try:
-        (attribution,) = _adapter().validate_python([known])
+        (result,) = _adapter(kind).validate_python([known])
     except ValidationError as error:
         problems = "; ".join(map(_described, error.errors(include_url=False)[:_MAX_PROBLEMS]))
         raise SchemaError(f"this is no attribution: {problems}") from error
-    return attribution
+    return result
 
 
 @cache
-def _adapter() -> TypeAdapter[list[Attribution]]:
+def _adapter(kind: Any) -> TypeAdapter[list[Any]]:
     """Of a list, because pydantic takes no configuration for a dataclass alone."""
-    return TypeAdapter(list[Attribution], config=CONFIG)
+    return TypeAdapter(list[kind], config=CONFIG)
 
 
 def _described(problem: ErrorDetails) -> str:
@@ -84,8 +75,8 @@ def _described(problem: ErrorDetails) -> str:
     return f"the field {path!r}: {reason}" if path else reason
 
 
-def _plain(value: Any) -> Any:
-    """What JSON knows: dataclasses as objects, any other unknown value as text."""
+def plain(value: Any) -> Any:
+    """What JSON knows, nothing shared: dataclasses as objects, other unknown values as text."""
     if value is None or isinstance(value, bool | str):
         return value
     if isinstance(value, Integral):
@@ -93,9 +84,9 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Real) and math.isfinite(value):
         return float(value)
     if is_dataclass(value) and not isinstance(value, type):
-        return {field.name: _plain(getattr(value, field.name)) for field in fields(value)}
+        return {field.name: plain(getattr(value, field.name)) for field in fields(value)}
     if isinstance(value, Mapping):
-        return {str(key): _plain(item) for key, item in value.items()}
+        return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
+        return [plain(item) for item in value]
     return str(value)

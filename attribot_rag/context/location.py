@@ -13,7 +13,8 @@ from rapidfuzz.distance import Levenshtein
 from attribot_rag.context.intervals import Interval
 from attribot_rag.context.normalised import Normalised, folded, unified
 
-# The text between two words up to the opening mark-up or quotation mark of the second.
+# Of the text between two words, the mark-up right before the second, and all that is before it.
+_OPENING = re.compile(r"(?<=\s)\S+\Z")
 _CLOSING = re.compile(r"\A.*[\s.,;:!?…。、，！？]", re.DOTALL)
 
 
@@ -99,16 +100,9 @@ def _anchors(
             continue
         done = at
         if step and document.source[at - 1 : at].isspace():
-            gap = prompt.source[prompt.origins[start + step - 1] + 1 : place]
-            place -= len(gap) - _end_of_space(gap)
+            opening = _OPENING.search(prompt.source[prompt.origins[start + step - 1] + 1 : place])
+            place -= len(opening[0]) if opening else 0
         yield at, place
-
-
-def _end_of_space(gap: str) -> int:
-    """Where the last white space of a text ends."""
-    return max(
-        (index + 1 for index, character in enumerate(gap) if character.isspace()), default=len(gap)
-    )
 
 
 def _between(text: str, other: str, place: int) -> list[int]:

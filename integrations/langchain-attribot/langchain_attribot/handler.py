@@ -161,9 +161,8 @@ class AttributionCallbackHandler(RunTracker):
     ) -> None:
         documents = [*retrieved_documents(messages[0]), *named_documents(metadata)]
         run = self._begin_call(run_id, parent_run_id, documents)
-        self._calls[run_id] = _ModelCall(
-            run, prompt_texts_of(messages[0]), template_messages(messages[0])
-        )
+        prompt = template_messages(messages[0])
+        self._calls[run_id] = _ModelCall(run, prompt_texts_of(messages[0]), prompt)
 
     def on_llm_start(
         self,

@@ -53,8 +53,8 @@ class AttributionMiddleware(AgentMiddleware[Any, Any, Any]):
         self._citations = citations
         if options.get("proxy") is not None:
             options["proxy"] = language_model_of(options["proxy"])
-        self._results = RunStore(options.pop("max_results", 128))
-        self._services = ServiceRegistry(self._results, **options)
+        store = RunStore(options.pop("max_results", 128))
+        self._services = ServiceRegistry(store, **options)
         if llm is not None:
             self._services.service_for(language_model_of(llm))
         if citations:
@@ -63,7 +63,7 @@ class AttributionMiddleware(AgentMiddleware[Any, Any, Any]):
     @property
     def results(self) -> RunStore:
         """The last answers, by the id of the model's run, which their summaries name."""
-        return self._results
+        return self._services.store
 
     def close(self) -> None:
         """Let go of what was prepared for the models."""
@@ -128,7 +128,7 @@ class AttributionMiddleware(AgentMiddleware[Any, Any, Any]):
             "score needs; pass the one that answers: AttributionMiddleware(llm)"
         )
         run = AttributedRun(run_id, run_id, answer.documents, answer.text, RunOutcome(error=error))
-        self._results.add(run)
+        self.results.add(run)
         return run
 
 

@@ -14,7 +14,7 @@ from llama_index.postprocessor.attribot.completion import Completion
 from llama_index.postprocessor.attribot.models import language_model_of
 from llama_index.postprocessor.attribot.nodes import without_duplicates
 from llama_index.postprocessor.attribot.query_tracker import installed
-from llama_index.postprocessor.attribot.tracked_query import Observed, TrackedQuery
+from llama_index.postprocessor.attribot.tracked_query import QueryObserver, TrackedQuery
 from pydantic import ConfigDict, Field, PrivateAttr
 
 from attribot_rag import Attribution, Budget, LanguageModel
@@ -26,7 +26,7 @@ logger = logging.getLogger(__name__)
 _OPTIONS = ("verdicts", "context", "scoring")
 
 
-class AttributionPostprocessor(BaseNodePostprocessor, Observed):
+class AttributionPostprocessor(BaseNodePostprocessor, QueryObserver):
     """Attaches to every response which retrieved text caused it.
 
         engine = index.as_query_engine(node_postprocessors=[AttributionPostprocessor()])
@@ -81,10 +81,6 @@ class AttributionPostprocessor(BaseNodePostprocessor, Observed):
     @classmethod
     def class_name(cls) -> str:
         return "AttributionPostprocessor"
-
-    @property
-    def attribot_observer(self) -> AttributionPostprocessor:
-        return self
 
     @property
     def results(self) -> RunStore:

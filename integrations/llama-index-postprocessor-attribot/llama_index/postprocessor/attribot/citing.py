@@ -45,13 +45,11 @@ def used_nodes(
 ) -> list[NodeWithScore]:
     """Copies of the nodes: those with the best sources first, or only those that are cited."""
     numbers = cite(attribution).numbers
+    order = {str(attribution.documents[index].id): number for index, number in numbers.items()}
     best: dict[str, float] = {}
-    order: dict[str, int] = {}
     for ranked in reversed(attribution.top(len(attribution.sources))):
         for index in ranked.source.documents:
             best[str(attribution.documents[index].id)] = ranked.score
-    for index, number in numbers.items():
-        order[str(attribution.documents[index].id)] = number
     copies = [one.model_copy(update={"node": one.node.model_copy()}) for one in nodes]
     if which == "used":
         cited = [one for one in copies if one.node_id in order]

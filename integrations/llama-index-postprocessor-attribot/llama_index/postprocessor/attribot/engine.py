@@ -26,6 +26,8 @@ class AttributedQueryEngine(BaseQueryEngine, ObservedWithin):
     later. `aquery` awaits the attribution without blocking the event loop.
     """
 
+    postprocessor: AttributionPostprocessor
+
     def __init__(
         self, engine: BaseQueryEngine, *, source_nodes: SourceNodes = "all", **options: Any
     ) -> None:
@@ -36,10 +38,6 @@ class AttributedQueryEngine(BaseQueryEngine, ObservedWithin):
         self._engine = engine
         self._source_nodes = source_nodes
         self.postprocessor = AttributionPostprocessor(deduplicate=False, **options)
-
-    @property
-    def attribot_observer(self) -> AttributionPostprocessor:
-        return self.postprocessor
 
     def result(self, response: Any, timeout: float | None = None) -> AttributedRun:
         """The finished run of a response; see AttributionPostprocessor.result."""

@@ -18,7 +18,6 @@ from llama_index.core.schema import NodeWithScore
 from llama_index.postprocessor.attribot.models import describe, find_language_model
 from llama_index.postprocessor.attribot.tracked_query import (
     ModelCall,
-    Observed,
     ObservedWithin,
     QueryObserver,
     TrackedQuery,
@@ -86,11 +85,9 @@ class QueryTracker(BaseSpanHandler[BaseSpan]):
             return
         observer = self._observers.get(parent)
         if isinstance(instance, ObservedWithin):
-            observer = instance.attribot_observer
-        elif isinstance(instance, Observed):
-            observer = instance.attribot_observer
-            if parent:
-                observer = self._observers.setdefault(parent, observer)
+            observer = instance.postprocessor
+        elif isinstance(instance, QueryObserver):
+            observer = self._observers.setdefault(parent, instance) if parent else instance
         synthesizes = _method(id_) in _SYNTHESES and "nodes" in bound_args.arguments
         if synthesizes and observer is None:
             observer = self._observer_of(bound_args.arguments["nodes"])

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 from llama_index.core.base.llms.types import ChatMessage
 from llama_index.core.schema import NodeWithScore
@@ -14,26 +14,22 @@ from llama_index.core.schema import NodeWithScore
 from attribot_rag import LanguageModel
 
 
-class QueryObserver(Protocol):
-    """Who is told what becomes of a query: the postprocessor."""
+class QueryObserver:
+    """Who is told what becomes of a query: the postprocessor, of those that run it."""
 
     def model_called(self, query: TrackedQuery, language_model: LanguageModel) -> None:
         """A local model is about to answer."""
+        raise NotImplementedError
 
     def answered(self, query: TrackedQuery, response: Any) -> None:
         """A response was put together, or is going to be streamed."""
-
-
-class Observed:
-    """Has queries observed: a postprocessor those that run it, an engine those within it."""
-
-    @property
-    def attribot_observer(self) -> QueryObserver:
         raise NotImplementedError
 
 
-class ObservedWithin(Observed):
-    """Has its own queries observed, with everything within them."""
+class ObservedWithin:
+    """Has its own queries observed, with everything within them: an engine."""
+
+    postprocessor: QueryObserver
 
 
 @dataclass(eq=False)
