@@ -12,7 +12,7 @@ from markupsafe import Markup
 
 from attribot_rag.attribution import Attribution
 from attribot_rag.display.escaping import visible
-from attribot_rag.display.html.view import view_of
+from attribot_rag.display.html.view import kind_of, view_of
 
 
 def render_html(attribution: Attribution, *, top: int = 8, page: bool = True) -> str:
@@ -31,7 +31,7 @@ def render_html(attribution: Attribution, *, top: int = 8, page: bool = True) ->
 def _environment() -> Environment:
     loader = PackageLoader("attribot_rag.display", "html")
     environment = Environment(loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True)
-    environment.filters.update(visible=visible, digest=digest)
+    environment.filters.update(visible=visible, digest=digest, kind=kind_of)
     return environment
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -29,18 +30,6 @@ _UNSCORED_LENGTH = 2_000
 _QUOTE_LENGTH = 200
 _LABEL_LENGTH = 100
 
-# How a verdict is marked, named and explained to readers.
-_VERDICTS: Mapping[str, tuple[str, str, str]] = {
-    "grounded": ("✓", "from its sources", "Without a cited source the model would hardly say it."),
-    "redundant": ("✓", "from either source", "Several sources say it; any one of them is enough."),
-    "together": ("✓", "from its sources together", "Only together do its sources carry it."),
-    "follows": ("↳", "follows from the answer", "It rests on an earlier sentence of the answer."),
-    "conversation": ("↺", "from the conversation", "It rests on what was said before."),
-    "unsupported": ("✕", "not from the context", "The model says it without the sources, too."),
-    "open": ("?", "not decided", "The sources may matter, but which of them is not known."),
-}
-_PLAIN = ("grounded", "redundant", "together")
-
 
 @dataclass(frozen=True)
 class TextRun:
@@ -57,7 +46,10 @@ class TextRun:
 
 
 def view_of(attribution: Attribution, *, top: int) -> dict[str, Any]:
-    """Everything that the templates need, by name. `id` is the same for the same attribution."""
+    """Everything that the templates need, by name. `id` is the same for the same attribution.
+
+    `scored` counts the scores that are exact (True) and approximate (False).
+    """
     report = report_on(attribution, top=top)
     content = repr((attribution.response, attribution.token_scores, attribution.documents))
     page = f"attribot-{hashlib.sha256(content.encode('utf-8', 'replace')).hexdigest()[:12]}"
@@ -66,40 +58,22 @@ def view_of(attribution: Attribution, *, top: int) -> dict[str, Any]:
         f"{page}-{numbers.get(index, f'uncited-{index + 1}')}"
         for index in range(len(attribution.documents))
     ]
-    kinds = {_kind(passage.verdict) for passage in report.passages}
+    rows = zip(attribution.exact, attribution.token_scores, strict=True)
     return {
         "id": page,
+        "attribution": attribution,
         "report": report,
-        "sentences": [_sentence(passage) for passage in report.passages],
+        "scored": Counter(exact for exact, row in rows if row is not None),
         "cards": list(_cards(attribution, report, places)),
-        "verdicts": [about for kind, about in _VERDICTS.items() if kind in kinds],
-        "certainty": _certainty(attribution),
         "data": _data(attribution, report, top, places),
     }
 
 
-def _kind(verdict: Verdict | None) -> str:
+def kind_of(verdict: Verdict | None) -> str:
+    """How a verdict is shown: its kind, 'together', or '' without a verdict."""
     if verdict is None:
         return ""
     return "together" if verdict.relation == "together" else verdict.kind
-
-
-def _sentence(passage: CitedPassage) -> dict[str, Any]:
-    """A sentence of the answer; `verdict` is '' if it was not judged or is trivial.
-
-    A verdict is shown in words if it is `remarkable`, and by its symbol and marks if not.
-    """
-    kind = _kind(passage.verdict)
-    symbol, name, _ = _VERDICTS.get(kind, ("", "", ""))
-    return {
-        "text": passage.text,
-        "marks": passage.marks,
-        "kind": kind,
-        "symbol": symbol,
-        "verdict": passage.remark or name,
-        "remarkable": bool(symbol) and kind not in _PLAIN,
-        "breaks": passage.space.count("\n"),
-    }
 
 
 def _cards(attribution: Attribution, report: Report, places: list[str]) -> Iterable[dict[str, Any]]:
@@ -184,24 +158,6 @@ def _metadata(document: Document) -> Iterable[tuple[str, str]]:
                 ellipsize(on_one_line(str(key)), _LABEL_LENGTH),
                 ellipsize(on_one_line(str(value)), _METADATA_LENGTH),
             )
-
-
-def _certainty(attribution: Attribution) -> str:
-    """How far the scores can be trusted, in words."""
-    scored = [
-        exact
-        for exact, row in zip(attribution.exact, attribution.token_scores, strict=True)
-        if row is not None
-    ]
-    words = []
-    if attribution.unit == "nats" and scored:
-        most = f"{sum(scored)} of {len(scored)} scores are exact, the others approximate."
-        words.append("All scores are exact." if all(scored) else most)
-    if attribution.partial:
-        words.append("Partial: the budget ended before everything was scored.")
-    if attribution.provenance.retokenized:
-        words.append("Re-tokenized: made from text, so the tokens need not be the model's own.")
-    return " ".join(words)
 
 
 def _data(attribution: Attribution, report: Report, top: int, places: list[str]) -> dict[str, Any]:
