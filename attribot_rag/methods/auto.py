@@ -13,8 +13,7 @@ from attribot_rag.language_model import LanguageModel
 from attribot_rag.methods.base import WORTHWHILE, Method, Scores, TokenScores, best, num_kept
 from attribot_rag.methods.cost import Cost, Workload
 from attribot_rag.methods.hierarchical import Hierarchical, best_of_each_sentence, expanded
-from attribot_rag.methods.leave_one_out import LeaveOneOut, scores_of
-from attribot_rag.methods.masked import Masked
+from attribot_rag.methods.leave_one_out import LeaveOneOut, Masked, scores_of
 from attribot_rag.methods.proxy import Proxy
 from attribot_rag.scoring import Scorer
 

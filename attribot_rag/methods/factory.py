@@ -16,8 +16,7 @@ from attribot_rag.methods.baselines import (
     Similarity,
 )
 from attribot_rag.methods.hierarchical import Hierarchical
-from attribot_rag.methods.leave_one_out import LeaveOneOut
-from attribot_rag.methods.masked import Masked
+from attribot_rag.methods.leave_one_out import LeaveOneOut, Masked
 from attribot_rag.methods.proxy import Proxy
 from attribot_rag.methods.pruning import Pruned
 

@@ -79,7 +79,10 @@ def create_app(
         raise InvalidInput(f"{limits}: all limits must be above 0")
     if token is not None and not token.strip():
         raise InvalidInput("the token is empty; leave it out to let everybody in")
-    service = _Service(language_model, tuple(chunks), limits, options)
+    options = {"progress": False, "budget": Budget(seconds=limits.seconds), **options}
+    attributor = Attributor(language_model.model, language_model.tokenizer, **options)
+    queue = ModelQueue.of(language_model.model)
+    service = _Service(attributor, queue, tuple(chunks), limits)
     app = FastAPI(
         title="attribot-rag",
         summary="Which retrieved text caused the answer",
@@ -103,19 +106,12 @@ def create_app(
     return app
 
 
+@dataclass
 class _Service:
-    def __init__(
-        self,
-        language_model: LanguageModel,
-        chunks: tuple[Document, ...],
-        limits: Limits,
-        options: dict[str, Any],
-    ) -> None:
-        self._chunks = chunks
-        self._limits = limits
-        given = {"progress": False, "budget": Budget(seconds=limits.seconds), **options}
-        self._attributor = Attributor(language_model.model, language_model.tokenizer, **given)
-        self._queue = ModelQueue.of(language_model.model)
+    _attributor: Attributor
+    _queue: ModelQueue
+    _chunks: Sequence[Document]
+    _limits: Limits
 
     async def health(self) -> Health:
         return Health(
