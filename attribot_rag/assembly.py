@@ -100,6 +100,11 @@ def _notes(scorer: Scorer, scores: Scores) -> Iterator[str]:
         yield (
             "Prompt or response was tokenized again; the ids need not be those of the generation."
         )
+    if scorer.models.changed_since(scorer.generation):
+        yield (
+            "The model was changed after it gave this answer (another adapter, a hook, other "
+            "weights); the scores are those of the model as it is now."
+        )
     if scores.unit != "nats":
         yield (
             f"Scores are not in nats but in units of {scores.unit}, and for the whole answer: no "

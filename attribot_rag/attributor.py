@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, cast
 
+import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from attribot_rag.assembly import assemble
@@ -19,7 +20,14 @@ from attribot_rag.context import (
 )
 from attribot_rag.errors import InvalidInput
 from attribot_rag.generation import Generation
-from attribot_rag.language_model import LanguageModel, Message, Prompt, is_chat, plain_ids
+from attribot_rag.language_model import (
+    LanguageModel,
+    Message,
+    Prompt,
+    decoder_start_ids,
+    is_chat,
+    plain_ids,
+)
 from attribot_rag.methods import Method, make_method
 from attribot_rag.model_queue import ModelQueue
 from attribot_rag.progress import progress_bar
@@ -88,8 +96,8 @@ class Attributor:
         self.budget = budget
         self.verdicts = verdicts
         self.progress = progress
-        self._scoring_models = ScoringModels(model)
-        self._queue = ModelQueue.of(model)
+        self._scoring_models = ScoringModels(self.language_model.model)
+        self._queue = ModelQueue.of(self.language_model.model)
 
     def attribute(
         self,
@@ -127,7 +135,12 @@ class Attributor:
         that was shown, if it differs from the generation's by white space around it.
         """
         num_tokens = len(generation.prompt_ids) + len(generation.response_ids)
-        with self._queue.turn(), naming_out_of_memory(num_tokens):
+        if not self.language_model.decode(
+            generation.response_ids, skip_special_tokens=True
+        ).strip():
+            raise InvalidInput("the response is blank, nothing can be attributed")
+        full_precision = torch.autocast(self.language_model.device.type, enabled=False)
+        with self._queue.turn(), naming_out_of_memory(num_tokens), full_precision:
             return self._attribute(generation, documents, prompt, response)
 
     def _attribute(
@@ -140,6 +153,8 @@ class Attributor:
         language_model = self.language_model
         language_model.check_length(len(generation.prompt_ids), len(generation.response_ids))
         self._scoring_models.make_ready(self.scoring_options.implementation, generation)
+        if self._scoring_models.changed_since(generation):
+            generation = generation.without_cache()
         meter = Meter(self.budget)
         tokens = TokenizedText.of(language_model.check_ids(generation.prompt_ids), language_model)
         language_model.check_ids(generation.response_ids)
@@ -237,8 +252,8 @@ class Attributor:
         if response_ids[: len(prompt_ids)] == prompt_ids:
             response_ids = response_ids[len(prompt_ids) :]
         if language_model.is_encoder_decoder:
-            start = language_model.model.config.decoder_start_token_id
-            response_ids = response_ids[response_ids[:1] == (start,) :]
+            starts_so = response_ids[:1] == decoder_start_ids(language_model.model)
+            response_ids = response_ids[1:] if starts_so else response_ids
         ends = (i for i, one in enumerate(response_ids) if one in language_model.eos_ids)
         return response_ids[: next(ends, None)]
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import chain
+from typing import Any, NamedTuple
 
 import torch
 
@@ -24,23 +26,76 @@ class LayerCache(NamedTuple):
 PromptCache = tuple[LayerCache, ...]
 
 
+class TokenInput(NamedTuple):
+    """An input with a value for each token that depends on the token's id alone."""
+
+    by_id: Mapping[int, int]
+    default: int
+    """The value of ids that the prompt does not have."""
+
+    def of(self, token_ids: Sequence[int]) -> torch.Tensor:
+        """The values of other ids: [1, num_tokens]."""
+        return torch.tensor([[self.by_id.get(i, self.default) for i in token_ids]])
+
+
+@dataclass(frozen=True, eq=False)
+class Conditioning:
+    """What the model was given besides token ids and their mask, by its name in a forward pass.
+
+    `whole` is passed on as it is: images, their sizes. `per_token` follows the ids. What is
+    `unknown` had an influence that cannot be given to other prompts, such as embeddings.
+    """
+
+    whole: Mapping[str, Any] = field(default_factory=dict)
+    per_token: Mapping[str, TokenInput] = field(default_factory=dict)
+    unknown: tuple[str, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.names)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return (*self.whole, *self.per_token, *self.unknown)
+
+    def forgotten(self) -> Conditioning:
+        """The same without its tensors, by name only."""
+        return Conditioning(unknown=self.names)
+
+    def inputs(self, token_ids: Sequence[int], device: torch.device) -> dict[str, Any]:
+        """What a forward pass over these ids is given besides them."""
+        inputs: dict[str, Any] = {
+            **self.whole,
+            **{name: values.of(token_ids) for name, values in self.per_token.items()},
+        }
+        return {
+            name: value.to(device) if isinstance(value, torch.Tensor) else value
+            for name, value in inputs.items()
+        }
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Generation:
     """A prompt and the response that a model gave to it, in token ids.
 
     `response_ids` hold neither the end-of-sequence token nor tokens after it. `cache`, if not
     None, covers at least all tokens of the prompt but the last. `retokenized` says that the ids
-    were made from text afterwards and may differ from the ids that the model saw or gave. Raises
-    InvalidInput for an empty prompt or response.
+    were made from text afterwards and may differ from the ids that the model saw or gave. The
+    decoder of an encoder-decoder began with `decoder_ids`; empty, with its start token.
+    `model_version` is that of the model when it answered (`model_state.model_version`), None if
+    that is not known. Raises InvalidInput for an empty response, and for an empty prompt that
+    nothing else conditioned.
     """
 
     prompt_ids: tuple[int, ...]
     response_ids: tuple[int, ...]
     cache: PromptCache | None = None
     retokenized: bool = False
+    conditioning: Conditioning = Conditioning()
+    decoder_ids: tuple[int, ...] = ()
+    model_version: int | None = None
 
     def __post_init__(self) -> None:
-        if not self.prompt_ids:
+        if not (self.prompt_ids or self.conditioning):
             raise InvalidInput("the prompt has no tokens; pass what the model was given")
         if not self.response_ids:
             raise InvalidInput("the response has no tokens, so there is nothing to attribute")
@@ -55,12 +110,18 @@ class Generation:
     def without_cache(self) -> Generation:
         return replace(self, cache=None)
 
+    def without_tensors(self) -> Generation:
+        """The same generation as text: its cache and what else conditioned it are not kept."""
+        return replace(self, cache=None, conditioning=self.conditioning.forgotten())
+
     def truncated(self, num_response_tokens: int) -> Generation:
         """The same generation with only the first tokens of its response."""
         return replace(self, response_ids=self.response_ids[:num_response_tokens])
 
     @property
-    def cache_bytes(self) -> int:
-        """Bytes of memory that the cache keeps alive."""
-        layers = self.cache or ()
-        return sum(tensor.untyped_storage().nbytes() for layer in layers for tensor in layer)
+    def num_bytes(self) -> int:
+        """Bytes of memory that the cache and the other inputs keep alive."""
+        layers = chain.from_iterable(self.cache or ())
+        inputs = self.conditioning.whole.values()
+        tensors = (one for one in chain(layers, inputs) if isinstance(one, torch.Tensor))
+        return sum(tensor.untyped_storage().nbytes() for tensor in tensors)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import operator
 import os
+import re
 import threading
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,10 +18,11 @@ import torch
 from tokenizers.decoders import DecodeStream
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from attribot_rag.errors import ContextTooLong, InvalidInput, TokenizerMismatch
+from attribot_rag.errors import ContextTooLong, InvalidInput, TokenizerMismatch, UnsupportedModel
 
 # Tokens whose text is incomplete before streaming gives up: a character has at most four bytes.
 _MAX_INCOMPLETE = 16
+_PLACEHOLDER = re.compile(r"(image|video|vision|audio|speech|bo[iav]|eo[iav])\w*_token_(id|index)$")
 
 Message = Mapping[str, Any]
 Prompt = str | Sequence[Message] | Sequence[int]
@@ -67,8 +69,10 @@ if hasattr(os, "register_at_fork"):
 class LanguageModel:
     """A loaded Hugging Face model with the tokenizer it was trained with.
 
-    Raises InvalidInput if either is not loaded, TokenizerMismatch if the tokenizer has ids for
-    which the model has no embedding, or covers less than half of its vocabulary.
+    A compiled model, and a model with PEFT's adapters, may be given as it is wrapped; `model` is
+    what is wrapped. Raises InvalidInput if either is not loaded, TokenizerMismatch if the tokenizer
+    has ids for which the model has no embedding, or covers less than half of its vocabulary,
+    UnsupportedModel for PEFT's prompt learning.
     """
 
     model: PreTrainedModel
@@ -76,6 +80,7 @@ class LanguageModel:
     _private: _PrivateTokenizer = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "model", _plain_model(self.model))
         _check_loaded("model", self.model, torch.nn.Module)
         _check_loaded("tokenizer", self.tokenizer, PreTrainedTokenizerBase)
         object.__setattr__(self, "_private", _PrivateTokenizer(self.tokenizer))
@@ -133,6 +138,11 @@ class LanguageModel:
     def boundary_ids(self) -> frozenset[int]:
         """Ids of added and special tokens, across which tokenizers never merge."""
         return frozenset(self.tokenizer.added_tokens_decoder)
+
+    @cached_property
+    def placeholder_ids(self) -> frozenset[int]:
+        """Ids that stand for something else than text in a prompt: images, video, audio."""
+        return placeholder_ids(self.model)
 
     @property
     def eos_ids(self) -> frozenset[int]:
@@ -237,6 +247,55 @@ class LanguageModel:
             and not prompt.endswith(str(self.tokenizer.eos_token))
         )
         return ids[:-1] if ends_with_added_eos else ids
+
+
+def placeholder_ids(model: PreTrainedModel) -> frozenset[int]:
+    """Ids that stand for something else than text, by the model's configuration."""
+    return frozenset(
+        value
+        for name, value in vars(model.config).items()
+        if isinstance(value, int) and _PLACEHOLDER.match(name)
+    )
+
+
+def decoder_start_ids(model: PreTrainedModel) -> tuple[int, ...]:
+    """What the decoder of an encoder-decoder begins with, by its generation configuration."""
+    generation_config = getattr(model, "generation_config", None)
+    configured = (
+        getattr(generation_config, "decoder_start_token_id", None),
+        getattr(model.config, "decoder_start_token_id", None),
+        getattr(generation_config, "bos_token_id", None),
+    )
+    known = next((token_id for token_id in configured if token_id is not None), None)
+    if known is None:
+        raise UnsupportedModel(
+            f"{type(model).__name__} has no decoder_start_token_id; set it in "
+            "model.generation_config"
+        )
+    return (int(known),)
+
+
+def _plain_model(model: object) -> object:
+    """The model that transformers made, inside of what `torch.compile` and PEFT wrap around it.
+
+    Raises UnsupportedModel where PEFT puts virtual tokens before the prompt.
+    """
+    while True:
+        compiled = getattr(model, "_orig_mod", None)
+        adapted = getattr(model, "get_base_model", None)
+        if isinstance(compiled, torch.nn.Module):
+            model = compiled
+        elif callable(adapted) and not isinstance(model, PreTrainedModel):
+            kind = getattr(model, "active_peft_config", None)
+            if getattr(kind, "is_prompt_learning", False):
+                raise UnsupportedModel(
+                    f"the adapter is of PEFT's type {getattr(kind, 'peft_type', '?')}, whose "
+                    "virtual tokens stand before the prompt and have no ids; adapters of weights, "
+                    "as LoRA, can be scored"
+                )
+            model = adapted()
+        else:
+            return model
 
 
 def _check_loaded(field: str, value: object, kind: type) -> None:

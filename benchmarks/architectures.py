@@ -57,8 +57,8 @@ def describe(architecture: Architecture) -> tuple[str, ...]:
     for kind in IMPLEMENTATIONS:
         if kind.name == implementation.name:
             break
-        reasons.append(f"{kind.name}: {models.refusal(kind, count)}")
-    refusal = models.masked_refusal(type(implementation))
+        reasons.append(f"{kind.name}: {models.refusal(kind, generation)}")
+    refusal = models.masked_refusal(type(implementation), generation)
     masked = "yes" if refusal is None else f"no: {refusal}"
     difference = f"{float((truth - found).abs().max()):.0e}"
     return architecture.name, implementation.name, "; ".join(reasons), masked, difference

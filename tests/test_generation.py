@@ -33,11 +33,11 @@ def test_truncating_keeps_the_rest() -> None:
     assert generation.response_ids == (7, 8, 9)
 
 
-def test_cache_bytes_count_the_storage_that_is_kept_alive() -> None:
+def test_num_bytes_count_the_storage_that_is_kept_alive() -> None:
     whole = layer(10)
     view = LayerCache(whole.keys[:, :, :3], whole.values[:, :, :3])
     assert view.num_positions == 3
     generation = Generation((5,), (7,), (view, layer(1)))
-    assert generation.cache_bytes == 2 * 2 * 4 * 4 * (10 + 1)
-    assert generation.without_cache().cache_bytes == 0
+    assert generation.num_bytes == 2 * 2 * 4 * 4 * (10 + 1)
+    assert generation.without_cache().num_bytes == 0
     assert generation.without_cache().response_ids == (7,)

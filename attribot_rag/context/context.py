@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 from attribot_rag.context.ablation import AblatedPrompt, Ablation, ablate
 from attribot_rag.context.document import Document, Source
-from attribot_rag.context.intervals import Interval, merge
+from attribot_rag.context.intervals import Interval, merge, subtract
 from attribot_rag.context.location import Location
 from attribot_rag.context.locator import locate_documents
 from attribot_rag.context.sources import divide
@@ -98,11 +98,11 @@ class Context:
         """The characters that the ablation removes from the prompt, disjoint and ascending."""
         intervals = merge(self._places(ablation))
         removed = merge(self._with_space_before(interval) for interval in intervals)
-        return tuple(merge([*removed, *ablation.characters]))
+        return tuple(self._text_in([*removed, *ablation.characters]))
 
     def hidden_tokens(self, ablation: Ablation) -> list[int]:
         """Positions of the tokens of the ablated sources and characters."""
-        places = merge([*self._places(ablation), *ablation.characters])
+        places = self._text_in([*self._places(ablation), *ablation.characters])
         return [position for place in places for position in self.prompt.tokens_in(place)]
 
     def following_tokens(self, ablation: Ablation) -> list[int]:
@@ -119,6 +119,11 @@ class Context:
         for source_id in sorted(ablation.source_ids):
             for occurrence in self.sources[source_id].occurrences:
                 yield occurrence.start, occurrence.end
+
+    def _text_in(self, intervals: Iterable[Interval]) -> list[Interval]:
+        """The characters of these intervals, without placeholders of images and the like."""
+        placeholders = self.prompt.placeholders
+        return [text for interval in merge(intervals) for text in subtract(interval, placeholders)]
 
     def _with_space_before(self, interval: Interval) -> Interval:
         """At the end of a document, the interval with the white space before it."""

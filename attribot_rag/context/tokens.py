@@ -11,7 +11,7 @@ from operator import itemgetter
 
 from rapidfuzz.distance import Indel
 
-from attribot_rag.context.intervals import Interval
+from attribot_rag.context.intervals import Interval, merge
 from attribot_rag.language_model import LanguageModel
 
 # Enough tokens for a character of four bytes, in each alignment of its bytes.
@@ -23,12 +23,14 @@ class TokenizedText:
     """Token ids, their decoded text, and the characters [start, end) of each token.
 
     Spans are in order and cover the text; tokens that make a character only together (the bytes
-    of an emoji, for example) share a span.
+    of an emoji, for example) share a span. `placeholders` are the characters of tokens that stand
+    for something else than text, such as an image.
     """
 
     ids: tuple[int, ...]
     text: str
     spans: tuple[Interval, ...]
+    placeholders: tuple[Interval, ...] = ()
 
     @classmethod
     def of(
@@ -46,7 +48,11 @@ class TokenizedText:
         ):
             spans += [(len(text), len(text) + len(piece))] * num_tokens
             text += piece
-        return cls(tuple(ids), text, tuple(spans))
+        placeholder_ids = language_model.placeholder_ids
+        placeholders = (
+            span for span, token_id in zip(spans, ids, strict=True) if token_id in placeholder_ids
+        )
+        return cls(tuple(ids), text, tuple(spans), tuple(merge(placeholders)))
 
     @cached_property
     def anchors(self) -> tuple[int, ...]:

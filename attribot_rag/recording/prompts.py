@@ -30,7 +30,12 @@ class RecordedPrompt:
         return without_bos(prompt, self._language_model) in self._bare
 
     def fits(self, prompt: str | None, contains: Sequence[str]) -> bool:
-        """Whether it equals `prompt`, unless that is None, and contains all these texts."""
+        """Whether it equals `prompt`, unless that is None, and contains all these texts.
+
+        A prompt of embeddings may have been any prompt.
+        """
+        if not self._prompt_ids:
+            return True
         if prompt is not None and not self.equals(prompt):
             return False
         return all(text.strip() in self.texts[0] for text in contains)

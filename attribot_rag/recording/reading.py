@@ -11,6 +11,8 @@ from transformers.cache_utils import DynamicLayer
 from transformers.generation.utils import GenerateDecoderOnlyOutput
 
 from attribot_rag.generation import Generation, LayerCache, PromptCache
+from attribot_rag.model_state import model_version
+from attribot_rag.recording.conditioning import read_conditioning
 
 
 def read_generations(
@@ -19,14 +21,15 @@ def read_generations(
     """One Generation per row of a finished `generate` call; none where the prompt had no ids."""
     if isinstance(output, torch.Tensor):
         output = {"sequences": output}
-    prompts = _prompt_tensor(arguments)
+    prompts = _prompt_tensor(model, arguments)
     if prompts is None:
         return []
     sequences: torch.Tensor = output["sequences"]
     mask = _attention_mask(model, arguments, prompts).bool()
     eos_ids = _eos_ids(model, arguments)
     rows_per_prompt = sequences.shape[0] // prompts.shape[0]
-    response_start = 1 if model.config.is_encoder_decoder else prompts.shape[1]
+    response_start = _response_start(model, arguments, prompts, sequences)
+    version = model_version(model)
     pad_id = _pad_id(model, arguments) if len(sequences) > 1 else None
     cached = _plain_cache(model, arguments, output)
     generations = []
@@ -36,34 +39,72 @@ def read_generations(
         prompt_ids = tuple(prompt[visible].tolist())  # a tuple of its own is the row's identity
         response_ids = _until_eos(sequence[response_start:].tolist(), eos_ids, pad_id)
         follows = sequence[:response_start].tolist() == prompt.tolist()
-        if not (prompt_ids and response_ids and (follows or model.config.is_encoder_decoder)):
+        if not (response_ids and (follows or model.config.is_encoder_decoder)):
+            continue
+        conditioning = read_conditioning(model, arguments, prompts, mask, index)
+        if not (prompt_ids or conditioning):
             continue
         cache = None
         padding = int(visible.numel() - visible.sum())
-        if cached is not None and bool(visible[padding:].all()):
+        if cached is not None and prompt_ids and bool(visible[padding:].all()):
             cache = _cache_row(cached, row, padding, prompts.shape[1])
-        generations.append(Generation(prompt_ids, response_ids, cache))
+        begun = sequence[:response_start].tolist() if model.config.is_encoder_decoder else ()
+        generations.append(
+            Generation(
+                prompt_ids,
+                response_ids,
+                cache,
+                conditioning=conditioning,
+                decoder_ids=tuple(begun),
+                model_version=version,
+            )
+        )
     return generations
+
+
+def _response_start(
+    model: PreTrainedModel,
+    arguments: dict[str, Any],
+    prompts: torch.Tensor,
+    sequences: torch.Tensor,
+) -> int:
+    """Where responses begin in the sequences: after the prompt, or what the decoder began with.
+
+    A decoder begins with its start token, and with ids that it was given.
+    """
+    if not model.config.is_encoder_decoder:
+        return prompts.shape[1]
+    given = arguments.get("decoder_input_ids")
+    if given is None:
+        return 1
+    num_given = int(given.shape[1])
+    starts_so = torch.equal(sequences[: len(given), :num_given].to(given.device), given)
+    return num_given if starts_so else num_given + 1
 
 
 def read_prompts(model: PreTrainedModel, arguments: dict[str, Any]) -> list[tuple[int, ...]]:
     """The ids of each prompt of a `generate` call, without padding; none where it had no ids."""
-    prompts = _prompt_tensor(arguments)
+    prompts = _prompt_tensor(model, arguments)
     if prompts is None:
         return []
     mask = _attention_mask(model, arguments, prompts).bool()
     return [tuple(row[seen].tolist()) for row, seen in zip(prompts, mask, strict=True)]
 
 
-def _prompt_tensor(arguments: dict[str, Any]) -> torch.Tensor | None:
-    """The prompts' ids, [num_prompts, positions]; None where the model was given something else."""
+def _prompt_tensor(model: PreTrainedModel, arguments: dict[str, Any]) -> torch.Tensor | None:
+    """The prompts' ids, [num_prompts, positions]; None where the model was given something else.
+
+    Prompts that were given as embeddings alone have no positions.
+    """
     prompts = arguments.get("inputs")
     if prompts is None:
         prompts = arguments.get("input_ids")
+    embeddings = arguments.get("inputs_embeds")
+    if prompts is None and embeddings is not None and not model.config.is_encoder_decoder:
+        return torch.empty(len(embeddings), 0, dtype=torch.long)
     if prompts is None or prompts.dtype.is_floating_point:
         return None
-    embedded = arguments.get("inputs_embeds") is not None
-    return None if embedded else cast(torch.Tensor, prompts)
+    return cast(torch.Tensor, prompts)
 
 
 def _attention_mask(
@@ -72,7 +113,7 @@ def _attention_mask(
     """The mask that was given, or the one that `generate` infers from padding."""
     mask = arguments.get("attention_mask")
     if mask is not None:
-        return torch.as_tensor(mask)
+        return torch.as_tensor(mask) if prompts.shape[1] else torch.ones_like(prompts)
     pad_id = _pad_id(model, arguments)
     if pad_id is None or pad_id in _eos_ids(model, arguments):
         return torch.ones_like(prompts)

@@ -39,6 +39,9 @@ class _Kept:
     def drop_cache(self) -> None:
         self.generation = self.generation.without_cache()
 
+    def drop_tensors(self) -> None:
+        self.generation = self.generation.without_tensors()
+
 
 class GenerationRecorder:
     """Keeps the last generations of a model, so that an answer can be attributed as it was made.
@@ -211,31 +214,32 @@ class GenerationRecorder:
         new = [_Kept(generation, self._language_model) for generation in generations]
         with self._lock:
             self._kept = (self._kept + new)[-self._max_generations :]
-            cache_bytes = 0
+            num_bytes = 0
             for kept in reversed(self._kept):
-                cache_bytes += kept.generation.cache_bytes
-                if cache_bytes > self._max_cache_bytes:
-                    kept.drop_cache()
+                num_bytes += kept.generation.num_bytes
+                if num_bytes > self._max_cache_bytes:
+                    kept.drop_tensors()
 
     def _search(
         self, shown: str, prompt: str | None, contains: Sequence[str], like: str | None
     ) -> Match | None:
-        best: tuple[bool, bool] = (False, False)
+        best: tuple[bool, ...] = (False, False, False)
         found: list[Match] = []
         with self._lock:
-            known = tuple(reversed(self._kept))
-        for kept in known:
+            latest = tuple(reversed(self._kept))
+        for kept in latest:
             match = self._shown_part(kept, shown) if kept.prompt.fits(prompt, contains) else None
             if match is None:
                 continue
             whole = match.generation.response_ids == kept.generation.response_ids
-            rank = (like is not None and kept.prompt.equals(like), whole)
+            known = bool(kept.generation.prompt_ids)
+            rank = (known, like is not None and kept.prompt.equals(like), whole)
             if not found or rank > best:
                 best, found = rank, [match]
             elif rank == best:
                 found.append(match)
         different = {match.generation.prompt_ids for match in found}
-        ambiguous = like is not None and not best[0] and len(different) > 1
+        ambiguous = like is not None and not best[1] and len(different) > 1
         return found[0] if found and not ambiguous else None
 
     def _shown_part(self, kept: _Kept, shown: str) -> Match | None:

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 import torch
 
+from attribot_rag.language_model import decoder_start_ids
 from attribot_rag.scoring.base import Implementation
 from attribot_rag.scoring.prefill import length_dependent_rope
 from attribot_rag.scoring.row import Row
@@ -15,7 +16,8 @@ from attribot_rag.scoring.row import Row
 class Reference(Implementation):
     """A plain forward pass over each row without a cache; any causal or encoder-decoder model.
 
-    For an encoder-decoder the prompt is the encoder's input and the response the decoder's.
+    For an encoder-decoder the prompt is the encoder's input and the response the decoder's. What
+    else the model was given for its answer, images say, it is given for each row.
     """
 
     name: ClassVar[str] = "reference"
@@ -35,7 +37,8 @@ class Reference(Implementation):
         last = ids.shape[1]
         scored = torch.arange(last - len(self._targets), last, device=self.device)
         masking = {} if row.is_exact else self._masking(row)
-        logits = self._logits(scored, input_ids=ids, use_cache=False, **masking)
+        given = self.generation.conditioning.inputs(ids[0].tolist(), self.device)
+        logits = self._logits(scored, input_ids=ids, use_cache=False, **masking, **given)
         return self._target_log_probabilities(logits)
 
     def _masking(self, row: Row) -> dict[str, Any]:
@@ -54,11 +57,12 @@ class Reference(Implementation):
         response = self.generation.response_ids
         ids = row.full_ids(self.generation)
         prompt_ids = ids[: len(ids) - len(response) + 1]
-        start = self.twin.config.decoder_start_token_id
+        begun = self.generation.decoder_ids or decoder_start_ids(self.twin)
         logits = self._logits(
-            torch.arange(len(response), device=self.device),
+            torch.arange(len(response), device=self.device) + len(begun) - 1,
             input_ids=torch.tensor([prompt_ids], device=self.device),
-            decoder_input_ids=torch.tensor([(start, *response[:-1])], device=self.device),
+            decoder_input_ids=torch.tensor([(*begun, *response[:-1])], device=self.device),
             use_cache=False,
+            **self.generation.conditioning.inputs(prompt_ids, self.device),
         )
         return self._target_log_probabilities(logits)

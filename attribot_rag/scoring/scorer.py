@@ -17,15 +17,16 @@ from attribot_rag.context.groups import Unit
 from attribot_rag.context.reduction import reduced
 from attribot_rag.errors import InvalidInput, ScoringFailed, UnsupportedModel
 from attribot_rag.generation import Generation
-from attribot_rag.language_model import LanguageModel
-from attribot_rag.scoring.base import Implementation, Reduction
+from attribot_rag.language_model import LanguageModel, decoder_start_ids
+from attribot_rag.scoring.base import Reduction
 from attribot_rag.scoring.engine import Engine
 from attribot_rag.scoring.gradient import embedding_gradients
 from attribot_rag.scoring.log_likelihoods import LogLikelihoods, Matrix
 from attribot_rag.scoring.options import ScoringOptions
+from attribot_rag.scoring.probes import tolerance
 from attribot_rag.scoring.reference import Reference
 from attribot_rag.scoring.row import Row
-from attribot_rag.scoring.selection import ScoringModels, tolerance
+from attribot_rag.scoring.selection import ScoringModels
 from attribot_rag.scoring.session import Session, Usage
 
 Reencoded = Literal["response", "question", "document", "rest"]
@@ -85,7 +86,7 @@ class Scorer:
     @property
     def masked_refusal(self) -> str | None:
         """Why masked ablation is not available here, or None if it is."""
-        return self.models.masked_refusal(self._engine.kind)
+        return self.models.masked_refusal(self._engine.kind, self.generation)
 
     def narrowed(self, units: Sequence[Unit]) -> Scorer:
         """The same prompt, with these units to score."""
@@ -112,11 +113,7 @@ class Scorer:
         units = (tuple(i for i in unit if i in present) for unit in self.units)
         return replace(
             self,
-            generation=Generation(
-                context.prompt.ids,
-                self.generation.response_ids,
-                retokenized=self.generation.retokenized,
-            ),
+            generation=replace(self.generation, prompt_ids=context.prompt.ids, cache=None),
             context=context,
             units=tuple(filter(None, units)),
         )
@@ -128,16 +125,17 @@ class Scorer:
 
         None beyond the budget.
         """
-        prompt_ids = (*self.generation.prompt_ids, *preceding)
-        if not self.session.meter.allows(len(prompt_ids)):
+        generation = replace(self.generation, response_ids=tuple(response_ids), cache=None)
+        if self.language_model.is_encoder_decoder:
+            begun = generation.decoder_ids or decoder_start_ids(self.language_model.model)
+            generation = replace(generation, decoder_ids=(*begun, *preceding))
+        else:
+            generation = replace(generation, prompt_ids=(*generation.prompt_ids, *preceding))
+        if not self.session.meter.allows(len(generation.prompt_ids)):
             self.session.meter.exhausted = True
             return None
-        prompt = TokenizedText.of(prompt_ids, self.language_model)
-        return replace(
-            self,
-            generation=Generation(prompt_ids, tuple(response_ids)),
-            context=replace(self.context, prompt=prompt),
-        )
+        prompt = TokenizedText.of(generation.prompt_ids, self.language_model)
+        return replace(self, generation=generation, context=replace(self.context, prompt=prompt))
 
     def score(
         self, ablations: Sequence[Ablation], *, recompute: Reencoded | None = None
@@ -212,6 +210,11 @@ class Scorer:
             return None
         self.session.before_batch()
         started = time.perf_counter()
+        if self.models.is_conditioned(generation):
+            raise UnsupportedModel(
+                "gradients are not implemented for an answer that was also conditioned on "
+                f"{', '.join(generation.conditioning.names)}"
+            )
         squares = embedding_gradients(self.models.plain_twin, generation).square().sum(-1)
         seconds = time.perf_counter() - started
         self.session.meter.spend(num_tokens, seconds)
@@ -272,11 +275,11 @@ class Scorer:
             )
 
     def _check_against_reference(self, rows: Sequence[Row], scored: Matrix) -> None:
-        """Compare the ablation that changes the log-likelihoods most."""
+        """Compare the ablation that changes the log-likelihoods most, on the user's own model."""
         changes = np.abs(scored - scored[0]).sum(axis=1)
         index = int(changes.argmax())
-        reference: Implementation = self.models.make(Reference, self.generation)
         with torch.inference_mode():
+            reference = Reference(self.models.original, self.generation)
             truth = reference.log_likelihoods([rows[index]]).double().numpy()[0]
         difference = float(np.abs(truth - scored[index]).max())
         self.session.self_check = max(difference, self.session.self_check or 0.0)

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
+import inspect
 import logging
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import torch
 from transformers import PreTrainedModel
 
 from attribot_rag.errors import InvalidInput, UnsupportedModel
 from attribot_rag.generation import Generation
+from attribot_rag.model_state import model_version, reads_elsewhere
 from attribot_rag.scoring.base import Implementation, Unsupported
 from attribot_rag.scoring.cropped import Cropped
 from attribot_rag.scoring.memory import is_out_of_memory
-from attribot_rag.scoring.model_state import ModelState
 from attribot_rag.scoring.packed import Packed
+from attribot_rag.scoring.probes import FAILURES, Probes, tolerance
 from attribot_rag.scoring.reference import Reference
-from attribot_rag.scoring.row import Row
 from attribot_rag.scoring.twin import make_twin
 
 IMPLEMENTATIONS: tuple[type[Implementation], ...] = (Packed, Cropped, Reference)
@@ -25,30 +26,30 @@ IMPLEMENTATIONS: tuple[type[Implementation], ...] = (Packed, Cropped, Reference)
 
 logger = logging.getLogger(__name__)
 
-_PROBE_PROMPT_TOKENS = 24
-_PROBE_RESPONSE_TOKENS = 4
-
-
-def tolerance(dtype: torch.dtype) -> float:
-    """Nats per response token by which implementations may differ because of rounding."""
-    return 1e-3 if dtype in (torch.float32, torch.float64) else 0.25
-
 
 class ScoringModels:
     """The twins of a model, and the implementations that are right for it.
 
     An implementation is right if the configuration does not rule it out and a small probe gives
     the numbers of `Reference`; a probe that fails is logged once. Thread-safe; twins and probes
-    are renewed when the model's weights are replaced.
+    are renewed when the model is changed: moved, adapted, patched.
     """
 
     def __init__(self, model: PreTrainedModel) -> None:
         self._model = model
+        self._probes = Probes(model, self.make, self._twin)
         self._lock = threading.RLock()
-        self._state: ModelState | None = None
+        self._version = 0
+        self._unscorable: str | None = None
+        self._ignored: dict[tuple[str, ...], bool] = {}
         self._twins: dict[str | None, PreTrainedModel] = {}
         self._probed: dict[tuple[type[Implementation], bool], str | None] = {}
         self._logged: set[type[Implementation]] = set()
+
+    @property
+    def original(self) -> PreTrainedModel:
+        """The user's own model; in training mode, where it draws at random, the plain twin."""
+        return self.plain_twin if self._model.training else self._model
 
     @property
     def plain_twin(self) -> PreTrainedModel:
@@ -77,18 +78,67 @@ class ScoringModels:
 
     def fallback(self, used: type[Implementation], generation: Generation) -> str | None:
         """Why the fastest implementation is not right here, None if it is `used`."""
-        num_tokens = len(generation.prompt_ids) + len(generation.response_ids)
         for kind in IMPLEMENTATIONS:
             if issubclass(used, kind):
                 return None
-            reason = self.refusal(kind, num_tokens)
+            reason = self.refusal(kind, generation)
             if reason is not None:
                 return f"{kind.name}: {reason}"
         return None
 
     def make_ready(self, requested: str, generation: Generation) -> None:
-        """Make the twin and run the probes, unless they are ready; reads no prompt."""
-        self.masked_refusal(self.first(requested, generation))
+        """Make the twin and run the probes, unless they are ready; reads no prompt.
+
+        Raises UnsupportedModel for a model, or another input than ids, that cannot be scored.
+        """
+        self._check_inputs(generation)
+        self._check_twin()
+        self.masked_refusal(self.first(requested, generation), generation)
+
+    def changed_since(self, generation: Generation) -> bool:
+        """Whether the model was changed after it answered, as far as that is known."""
+        return generation.model_version not in (None, model_version(self._model))
+
+    def is_conditioned(self, generation: Generation) -> bool:
+        """Whether something else than ids had an influence on the answer.
+
+        Tokenizers give zeros as types of tokens; whether the model heeds them is tried.
+        """
+        given = generation.conditioning
+        values = [value for one in given.per_token.values() for value in one.by_id.values()]
+        if not given or given.whole or given.unknown or any(values):
+            return bool(given)
+        with self._lock:
+            self._refresh()
+            if given.names not in self._ignored:
+                self._ignored[given.names] = self._probes.ignores(given)
+            return not self._ignored[given.names]
+
+    def _check_inputs(self, generation: Generation) -> None:
+        given = generation.conditioning
+        known = inspect.signature(self._model.forward).parameters
+        lost = [*given.unknown, *(name for name in given.names if name not in known)]
+        if lost:
+            raise UnsupportedModel(
+                f"the answer was also conditioned on {', '.join(dict.fromkeys(lost))}, which "
+                "cannot be given to a prompt without one of its sources; generate from token ids, "
+                "and prompts with images one by one"
+            )
+
+    def _check_twin(self) -> None:
+        """See that a twin does what the model does, where no state shows all of that."""
+        if self._model.training or not reads_elsewhere(self._model):
+            return
+        with self._lock:
+            if self._probes.stale() <= tolerance(self._model.dtype):
+                return
+            self._forget()
+            difference = self._probes.stale()
+        if difference > tolerance(self._model.dtype):
+            raise UnsupportedModel(
+                f"a copy of the model differs from it by {difference:.2g} nats, because of a hook "
+                "or a replaced method; remove that, or merge the adapter"
+            )
 
     def first(self, requested: str, generation: Generation) -> type[Implementation]:
         """The implementation that `select` tries first; reads no prompt."""
@@ -101,11 +151,11 @@ class ScoringModels:
             raise InvalidInput(
                 f"unknown implementation {requested!r}; choose one of auto, {', '.join(names)}"
             )
-        num_tokens = len(generation.prompt_ids) + len(generation.response_ids)
+        self._check_scorable()
         for kind in IMPLEMENTATIONS:
             if requested not in ("auto", kind.name):
                 continue
-            reason = self.refusal(kind, num_tokens)
+            reason = self.refusal(kind, generation)
             if reason is None:
                 yield kind
             else:
@@ -117,16 +167,32 @@ class ScoringModels:
                 f"{kind.name!r} is not right for this model: {reason}; use 'auto'"
             )
 
-    def refusal(self, kind: type[Implementation], num_tokens: int) -> str | None:
-        """Why this implementation is not right for rows of this length, or None if it is."""
+    def refusal(self, kind: type[Implementation], generation: Generation) -> str | None:
+        """Why this implementation is not right for a generation, or None if it is."""
+        num_tokens = len(generation.prompt_ids) + len(generation.response_ids)
         reason = kind.refusal(self._model, num_tokens)
         if reason is not None or kind is Reference:
             return reason
-        return self._probe(kind, masked=False)
+        return self._other_inputs(generation) or self._probe(kind, masked=False)
 
-    def masked_refusal(self, kind: type[Implementation]) -> str | None:
+    def masked_refusal(self, kind: type[Implementation], generation: Generation) -> str | None:
         """Why this implementation cannot hide a part of the prompt, or None if it can."""
-        return kind.masked_refusal(self._model) or self._probe(kind, masked=True)
+        reason = kind.masked_refusal(self._model) or self._other_inputs(generation)
+        return reason or self._probe(kind, masked=True)
+
+    def _other_inputs(self, generation: Generation) -> str | None:
+        if not self.is_conditioned(generation):
+            return None
+        return f"the answer was also conditioned on {', '.join(generation.conditioning.names)}"
+
+    def _check_scorable(self) -> None:
+        with self._lock:
+            self._refresh()
+            if self._unscorable is None:
+                self._unscorable = self._probes.unscorable() or ""
+        if self._unscorable:
+            name = self._model.name_or_path or type(self._model).__name__
+            raise UnsupportedModel(f"the model {name!r} cannot be scored: {self._unscorable}")
 
     def _probe(self, kind: type[Implementation], *, masked: bool) -> str | None:
         with self._lock:
@@ -137,10 +203,10 @@ class ScoringModels:
 
     def _run_probe(self, kind: type[Implementation], *, masked: bool) -> str | None:
         try:
-            difference = self._probe_masked(kind) if masked else self._probe_exact(kind)
+            difference = self._probes.masked(kind) if masked else self._probes.exact(kind)
         except Unsupported as error:
             return str(error)
-        except (RuntimeError, ValueError, TypeError, IndexError, AttributeError) as error:
+        except FAILURES as error:
             if is_out_of_memory(error):
                 raise
             if masked:
@@ -160,51 +226,6 @@ class ScoringModels:
             name = self._model.name_or_path or type(self._model).__name__
             logger.warning("%s is not used for the model %s: %s", kind.name, name, reason)
 
-    def _probe_exact(self, kind: type[Implementation]) -> float:
-        prompt, response = _probe_ids(self._model)
-        generation = Generation(prompt, response)
-        rows = [
-            Row.exact(prompt, len(prompt), generation),
-            Row.exact((*prompt[:10], *prompt[15:]), 10, generation),
-            Row.exact(prompt[1:], 0, generation),
-        ]
-        truth = self._score(Reference, generation, rows)
-        return float((self._score(kind, generation, rows) - truth).abs().max())
-
-    def _probe_masked(self, kind: type[Implementation]) -> float:
-        """Rows that hide nothing must equal the full prompt, other rows the reference.
-
-        Recomputed tokens with gaps between them reveal an architecture that uses their place in
-        the input instead of their position.
-        """
-        prompt, response = _probe_ids(self._model)
-        generation = Generation(prompt, response)
-        tail = range(18, len(prompt))
-        rows = [
-            Row.masked(generation, (), tail),
-            Row.masked(generation, (), (*range(9, 12), *tail)),
-            Row.masked(generation, range(5, 9), tail),
-            Row.masked(generation, range(5, 9), (*range(9, 12), *tail)),
-        ]
-        reference = Reference(self._twin(self._with_masks), generation)
-        with torch.inference_mode():
-            full = reference.log_likelihoods([Row.exact(prompt, len(prompt), generation)])
-            truth = torch.cat([full, full, reference.log_likelihoods(rows[2:])])
-        return float((self._score(kind, generation, rows) - truth).abs().max())
-
-    def _score(
-        self, kind: type[Implementation], generation: Generation, rows: Sequence[Row]
-    ) -> torch.Tensor:
-        implementation = self.make(kind, generation)
-        with torch.inference_mode():
-            return implementation.log_likelihoods(rows)
-
-    @property
-    def _with_masks(self) -> str | None:
-        """An attention function that takes any mask; None if the model's own does."""
-        own = getattr(self._model.config, "_attn_implementation", None)
-        return None if own in ("eager", "sdpa", None) else "sdpa"
-
     def _twin(self, attention: str | None) -> PreTrainedModel:
         with self._lock:
             self._refresh()
@@ -213,18 +234,14 @@ class ScoringModels:
             return self._twins[attention]
 
     def _refresh(self) -> None:
-        """Forget the twins of a model that was changed: moved, adapted, patched."""
-        current = ModelState.of(self._model)
-        if current != self._state:
-            self._state = current
-            self._twins.clear()
-            self._probed.clear()
+        """Forget what was made for a model that was changed since."""
+        version = model_version(self._model)
+        if version != self._version:
+            self._version = version
+            self._forget()
 
-
-def _probe_ids(model: PreTrainedModel) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Random token ids, the same for every run."""
-    vocabulary = int(model.config.get_text_config(decoder=True).vocab_size)
-    generator = torch.Generator().manual_seed(0)
-    count = _PROBE_PROMPT_TOKENS + _PROBE_RESPONSE_TOKENS
-    ids = tuple(torch.randint(vocabulary, (count,), generator=generator).tolist())
-    return ids[:_PROBE_PROMPT_TOKENS], ids[_PROBE_PROMPT_TOKENS:]
+    def _forget(self) -> None:
+        self._twins.clear()
+        self._probed.clear()
+        self._ignored.clear()
+        self._unscorable = None

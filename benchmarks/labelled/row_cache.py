@@ -87,12 +87,12 @@ class CachingModels(ScoringModels):
         twin = self._twin(Packed.attention)
         return _CachedPacked(twin, generation, self.plain_twin, self._store, self._name)
 
-    def masked_refusal(self, kind: type[Implementation]) -> str | None:
-        return super().masked_refusal(Packed if kind is _CachedPacked else kind)
+    def masked_refusal(self, kind: type[Implementation], generation: Generation) -> str | None:
+        return super().masked_refusal(Packed if kind is _CachedPacked else kind, generation)
 
     def _refresh(self) -> None:
         # Reading all weights takes longer than everything else; here they never change.
-        if self._state is None:
+        if not self._version:
             super()._refresh()
 
 

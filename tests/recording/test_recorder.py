@@ -54,18 +54,18 @@ class TestBounds:
     def test_the_oldest_lose_their_caches_first(self, model: LanguageModel) -> None:
         with GenerationRecorder(model) as recorder:
             answer(model)
-        size = recorder.generations[0].cache_bytes
+        size = recorder.generations[0].num_bytes
         assert size >= 2 * 2 * 40 * 16 * 4  # layers, keys and values, positions, width, float32
         with GenerationRecorder(model, max_cache_bytes=2 * size) as recorder:
             for seed in range(4):
                 answer(model, seed)
         assert [one.cache is not None for one in recorder.generations] == [0, 0, 1, 1]
-        assert sum(one.cache_bytes for one in recorder.generations) == 2 * size
+        assert sum(one.num_bytes for one in recorder.generations) == 2 * size
 
     def test_rows_of_a_batch_do_not_keep_each_other_alive(self, model: LanguageModel) -> None:
         with GenerationRecorder(model) as recorder:
             generate(model, PROMPT_IDS.repeat(4, 1), max_new_tokens=3, do_sample=False)
-        sizes = [one.cache_bytes for one in recorder.generations]
+        sizes = [one.num_bytes for one in recorder.generations]
         assert sizes == [2 * 2 * 40 * 16 * 4] * 4
 
     def test_releasing_drops_one_cache_and_keeps_the_ids(self, model: LanguageModel) -> None:
@@ -76,7 +76,7 @@ class TestBounds:
         assert [one.cache is None for one in recorder.generations] == [True, False]
         assert recorder.generations[0].response_ids == first.response_ids
         recorder.release(second)
-        assert all(one.cache_bytes == 0 for one in recorder.generations)
+        assert all(one.num_bytes == 0 for one in recorder.generations)
 
     def test_two_hundred_generations_leave_bounded_memory(self, model: LanguageModel) -> None:
         alive: list[weakref.ref[torch.Tensor]] = []

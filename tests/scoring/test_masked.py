@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 from support.architectures import ARCHITECTURES, VOCABULARY_SIZE, WITH_STATES, Architecture
-from support.implementations import NATS, RESPONSE_LENGTH, generation_for, model_of, score
+from support.implementations import NATS, generation_for, model_of, score
 from support.tiny_models import architecture, byte_tokenizer
 from transformers import (
     DynamicCache,
@@ -70,8 +70,7 @@ def test_cached_implementations_equal_the_reference(
 ) -> None:
     models = ScoringModels(model_of(architecture))
     generation = generation_for(architecture)
-    num_tokens = architecture.prompt_length + RESPONSE_LENGTH
-    if models.refusal(kind, num_tokens) or models.masked_refusal(kind):
+    if models.refusal(kind, generation) or models.masked_refusal(kind, generation):
         assert architecture.expected != kind.name or architecture.name in REFUSALS
         return
     rows = masked_rows(generation)
@@ -83,11 +82,12 @@ def test_cached_implementations_equal_the_reference(
 @pytest.mark.parametrize("architecture", ARCHITECTURES, ids=lambda one: one.name)
 def test_what_cannot_be_masked_is_refused_with_a_reason(architecture: Architecture) -> None:
     models = ScoringModels(model_of(architecture))
+    generation = generation_for(architecture)
     for kind in (Packed, Cropped, Reference):
         if architecture.name in REFUSALS:
-            assert models.masked_refusal(kind) == REFUSALS[architecture.name]
-        elif models.refusal(kind, architecture.prompt_length) is None:
-            assert models.masked_refusal(kind) is None
+            assert models.masked_refusal(kind, generation) == REFUSALS[architecture.name]
+        elif models.refusal(kind, generation) is None:
+            assert models.masked_refusal(kind, generation) is None
 
 
 @pytest.mark.parametrize(
@@ -226,8 +226,9 @@ def test_other_architectures_that_cannot_be_masked(
     sizes = {"num_hidden_layers": 2, "num_attention_heads": 4, "hidden_size": 32}
     config = model_class.config_class(**SMALL, **{**sizes, **settings})
     models = ScoringModels(model_class(config).eval())
-    assert models.masked_refusal(Cropped) == reason
-    assert models.masked_refusal(Reference) == reason
+    generation = Generation(tuple(range(20)), (1, 2))
+    assert models.masked_refusal(Cropped, generation) == reason
+    assert models.masked_refusal(Reference, generation) == reason
 
 
 DOCUMENT = "The treaty was signed. It rained all day. Ships came. The hall burned down."

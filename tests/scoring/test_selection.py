@@ -51,10 +51,12 @@ def test_longrope_depends_on_the_length_of_the_row() -> None:
     model = build("phi3_longrope")
     boundary = model.config.original_max_position_embeddings
     models = ScoringModels(model)
-    assert models.refusal(Packed, boundary) is None
-    assert "rotary" in str(models.refusal(Packed, boundary + 1))
-    assert "rotary" in str(models.refusal(Cropped, boundary + 1))
-    assert models.refusal(Reference, boundary + 1) is None
+    short = Generation(tuple(range(3, boundary)), (40, 41, 42))
+    longer = Generation(tuple(range(2, boundary)), (40, 41, 42))
+    assert models.refusal(Packed, short) is None
+    assert "rotary" in str(models.refusal(Packed, longer))
+    assert "rotary" in str(models.refusal(Cropped, longer))
+    assert models.refusal(Reference, longer) is None
 
 
 def test_the_reference_forgets_a_longer_row_where_frequencies_adapt() -> None:
@@ -90,7 +92,8 @@ class TwistedAttention(LlamaAttention):
 
     def forward(self, hidden_states: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
         output, weights = super().forward(hidden_states, *args, **kwargs)
-        return output + hidden_states.mean(dim=1, keepdim=True), weights
+        counts = torch.arange(1, hidden_states.shape[1] + 1)[:, None]
+        return output + hidden_states.cumsum(dim=1) / counts, weights
 
 
 def test_a_probe_notices_what_the_configuration_does_not_tell() -> None:
@@ -99,7 +102,7 @@ def test_a_probe_notices_what_the_configuration_does_not_tell() -> None:
         if type(module) is LlamaAttention:
             module.__class__ = TwistedAttention
     models = ScoringModels(model)
-    assert "probe" in str(models.refusal(Packed, 30))
+    assert "probe" in str(models.refusal(Packed, GENERATION))
     assert models.select("auto", GENERATION).name == "reference"
     assert "differs from the reference" in str(models.fallback(Reference, GENERATION))
 
@@ -164,7 +167,7 @@ def test_a_layer_that_attends_on_its_own_is_noticed() -> None:
     last = [module for module in model.modules() if type(module) is LlamaAttention][-1]
     last.__class__ = OwnAttention
     models = ScoringModels(model)
-    assert "2 of its 3 layers" in str(models.refusal(Packed, 30))
+    assert "2 of its 3 layers" in str(models.refusal(Packed, GENERATION))
 
 
 def test_twins_are_made_anew_when_the_weights_were_replaced() -> None:

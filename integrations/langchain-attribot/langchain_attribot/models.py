@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+<<<<<<< HEAD
 from typing import Any
+=======
+from collections.abc import Iterator
+from typing import Any, cast
+>>>>>>> 1f47aff (What answered is what is scored: adapters and hooks that changed, images and other inputs, the decoder's own start, no autocast; a model that predicts from later tokens is refused)
 
 from langchain_core.runnables import Runnable
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
@@ -37,8 +42,8 @@ def find_language_model(llm: Any) -> LanguageModel | None:
         if isinstance(llm, LanguageModel):
             return llm
         model, tokenizer = getattr(llm, "model", None), getattr(llm, "tokenizer", None)
-        if isinstance(model, PreTrainedModel) and isinstance(tokenizer, PreTrainedTokenizerBase):
-            return LanguageModel(model, tokenizer)
+        if hasattr(model, "generate") and isinstance(tokenizer, PreTrainedTokenizerBase):
+            return LanguageModel(cast(PreTrainedModel, model), tokenizer)
         llm = next((held for name in _HOLDERS if (held := getattr(llm, name, None))), None)
     return None
 

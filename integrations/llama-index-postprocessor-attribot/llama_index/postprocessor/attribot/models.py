@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 from torch.nn import Module
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
@@ -16,8 +16,8 @@ def find_language_model(llm: Any) -> LanguageModel | None:
     if isinstance(llm, LanguageModel):
         return llm
     model, tokenizer = getattr(llm, "_model", None), getattr(llm, "_tokenizer", None)
-    if isinstance(model, PreTrainedModel) and isinstance(tokenizer, PreTrainedTokenizerBase):
-        return LanguageModel(model, tokenizer)
+    if hasattr(model, "generate") and isinstance(tokenizer, PreTrainedTokenizerBase):
+        return LanguageModel(cast(PreTrainedModel, model), tokenizer)
     return None
 
 

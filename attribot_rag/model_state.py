@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
@@ -16,6 +17,7 @@ _NO_STATE = frozenset(
     {
         *("_parameters", "_buffers", "_modules", "_non_persistent_buffers_set"),
         *("training", "generate", "generation_config", "_compiled_call_impl"),
+        "_attribot_rag_versions",
         *("_is_hf_initialized", "_backward_hooks", "_backward_pre_hooks", "_is_full_backward_hook"),
         *("_state_dict_hooks", "_state_dict_pre_hooks"),
         *("_load_state_dict_pre_hooks", "_load_state_dict_post_hooks"),
@@ -30,7 +32,7 @@ class ModelState:
 
     The tensors that they hold, and all that is set on them: active adapters, hooks, replaced
     attributes and methods, the configuration. Two states are equal if none of that changed in
-    between. What a hook or a replaced method reads from elsewhere is not seen.
+    between. What a hook or a replaced method reads from elsewhere is not seen (`reads_elsewhere`).
     """
 
     key: tuple[object, ...]
@@ -60,6 +62,43 @@ class ModelState:
 
 
 _PLAIN = frozenset({type(None), bool, int, float, str})
+
+
+class _Versions:
+    """The last known state of a model, which the model itself keeps: it lives as long."""
+
+    NAME = "_attribot_rag_versions"
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.state: ModelState | None = None
+        self.version = 0
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """A copied or unpickled model begins anew."""
+        return _Versions, ()
+
+
+def model_version(model: torch.nn.Module) -> int:
+    """A number that becomes larger with every change of the model's state that is noticed here.
+
+    Takes what `ModelState.of` takes.
+    """
+    versions: _Versions = vars(model).setdefault(_Versions.NAME, _Versions())
+    current = ModelState.of(model)
+    with versions.lock:
+        if current != versions.state:
+            versions.version += 1
+            versions.state = current
+        return versions.version
+
+
+def reads_elsewhere(model: torch.nn.Module) -> bool:
+    """Whether its forward pass may go by what no state shows: it has hooks or replaced methods."""
+    return any(
+        own["_forward_hooks"] or own["_forward_pre_hooks"] or "forward" in own
+        for own in map(vars, model.modules())
+    )
 
 
 class _Reader:

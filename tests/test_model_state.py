@@ -10,7 +10,7 @@ from support.tiny_models import architecture
 from transformers import PreTrainedModel
 
 from attribot_rag.generation import Generation
-from attribot_rag.scoring.model_state import ModelState
+from attribot_rag.model_state import ModelState
 from attribot_rag.scoring.row import Row
 from attribot_rag.scoring.selection import ScoringModels
 

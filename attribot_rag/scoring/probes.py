@@ -1,0 +1,141 @@
+"""Short forward passes that show what a model does, where its configuration does not tell."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import torch
+from transformers import PreTrainedModel
+
+from attribot_rag.generation import Conditioning, Generation
+from attribot_rag.scoring.base import Implementation
+from attribot_rag.scoring.memory import is_out_of_memory
+from attribot_rag.scoring.reference import Reference
+from attribot_rag.scoring.row import Row
+
+FAILURES = (RuntimeError, ValueError, TypeError, LookupError, AttributeError)
+"""What models raise for inputs that they do not take."""
+
+_PROMPT_TOKENS = 24
+_RESPONSE_TOKENS = 4
+
+
+def tolerance(dtype: torch.dtype) -> float:
+    """Nats per response token by which implementations may differ because of rounding."""
+    return 1e-3 if dtype in (torch.float32, torch.float64) else 0.25
+
+
+class Probes:
+    """Differences in nats over 24 prompt and 4 response tokens, which are the same for every run.
+
+    `make` gives the prepared implementation for a generation, `twin` the twin with an attention
+    function.
+    """
+
+    def __init__(
+        self,
+        model: PreTrainedModel,
+        make: Callable[[type[Implementation], Generation], Implementation],
+        twin: Callable[[str | None], PreTrainedModel],
+    ) -> None:
+        self._model = model
+        self._make = make
+        self._twin = twin
+        self._num_ids = int(model.config.get_text_config(decoder=True).vocab_size)
+        generator = torch.Generator().manual_seed(0)
+        count = _PROMPT_TOKENS + _RESPONSE_TOKENS
+        ids = tuple(torch.randint(self._num_ids, (count,), generator=generator).tolist())
+        self._generation = Generation(ids[:_PROMPT_TOKENS], ids[_PROMPT_TOKENS:])
+
+    def exact(self, kind: type[Implementation]) -> float:
+        """Between an implementation and the reference."""
+        generation = self._generation
+        prompt = generation.prompt_ids
+        rows = [
+            _full(generation),
+            Row.exact((*prompt[:10], *prompt[15:]), 10, generation),
+            Row.exact(prompt[1:], 0, generation),
+        ]
+        return _largest(
+            self._score(kind, generation, rows), self._score(Reference, generation, rows)
+        )
+
+    def masked(self, kind: type[Implementation]) -> float:
+        """Rows that hide nothing must equal the full prompt, other rows the reference.
+
+        Recomputed tokens with gaps between them reveal an architecture that uses their place in
+        the input instead of their position.
+        """
+        generation = self._generation
+        tail = range(18, len(generation.prompt_ids))
+        rows = [
+            Row.masked(generation, (), tail),
+            Row.masked(generation, (), (*range(9, 12), *tail)),
+            Row.masked(generation, range(5, 9), tail),
+            Row.masked(generation, range(5, 9), (*range(9, 12), *tail)),
+        ]
+        reference = Reference(self._twin(self._with_masks), generation)
+        with torch.inference_mode():
+            full = reference.log_likelihoods([_full(generation)])
+            truth = torch.cat([full, full, reference.log_likelihoods(rows[2:])])
+        return _largest(self._score(kind, generation, rows), truth)
+
+    def stale(self) -> float:
+        """Between the plain twin and the model itself."""
+        rows = [_full(self._generation)]
+        with torch.inference_mode():
+            truth = Reference(self._model, self._generation).log_likelihoods(rows)
+        return _largest(self._score(Reference, self._generation, rows), truth)
+
+    def ignores(self, conditioning: Conditioning) -> bool:
+        """Whether the model gives the same numbers without these inputs."""
+        given = replace(self._generation, conditioning=conditioning)
+        rows = [_full(self._generation)]
+        plain = self._score(Reference, self._generation, rows)
+        return torch.equal(plain, self._score(Reference, given, rows))
+
+    def unscorable(self) -> str | None:
+        """Why the model does not predict tokens from earlier tokens alone, or None if it does."""
+        *before, late, last = self._generation.response_ids
+        changed = (*before, (late + 1) % self._num_ids, last)
+        other = replace(self._generation, response_ids=changed)
+        try:
+            scores = [
+                self._score(Reference, one, [_full(one)])[:, : len(before)]
+                for one in (self._generation, other)
+            ]
+        except FAILURES as error:
+            if is_out_of_memory(error):
+                raise
+            return (
+                f"a plain forward pass over token ids fails ({type(error).__name__}: {error}); "
+                "load it with AutoModelForCausalLM or AutoModelForSeq2SeqLM"
+            )
+        if _largest(*scores) <= tolerance(self._model.dtype):
+            return None
+        return (
+            "its predictions depend on later tokens, so it is no causal language model; a model "
+            "that can be both needs config.is_decoder=True"
+        )
+
+    def _score(
+        self, kind: type[Implementation], generation: Generation, rows: Sequence[Row]
+    ) -> torch.Tensor:
+        implementation = self._make(kind, generation)
+        with torch.inference_mode():
+            return implementation.log_likelihoods(rows)
+
+    @property
+    def _with_masks(self) -> str | None:
+        """An attention function that takes any mask; None if the model's own does."""
+        own = getattr(self._model.config, "_attn_implementation", None)
+        return None if own in ("eager", "sdpa", None) else "sdpa"
+
+
+def _full(generation: Generation) -> Row:
+    return Row.exact(generation.prompt_ids, len(generation.prompt_ids), generation)
+
+
+def _largest(scores: torch.Tensor, truth: torch.Tensor) -> float:
+    return float((scores - truth).abs().max())

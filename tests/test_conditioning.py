@@ -1,0 +1,254 @@
+"""What conditions an answer besides token ids is given to every row, or refused by its name."""
+
+from collections.abc import Sequence
+from functools import cache
+from typing import Any
+
+import pytest
+import torch
+from support.tiny_models import build as build_tiny
+from support.tiny_models import byte_tokenizer
+from transformers import (
+    CLIPVisionConfig,
+    LlamaConfig,
+    LlavaConfig,
+    LlavaForConditionalGeneration,
+    PreTrainedModel,
+    PreTrainedTokenizerBase,
+    Qwen2_5_VLConfig,
+    Qwen2_5_VLForConditionalGeneration,
+)
+
+from attribot_rag import Attributor, LanguageModel
+from attribot_rag.attribution import Attribution
+from attribot_rag.errors import UnsupportedModel
+from attribot_rag.recording import GenerationRecorder
+
+IMAGE = 259  # the id of an image's tokens
+SENTENCES = ("The ferry takes 84 people. ", "The tower is 38 metres high. ")
+QUESTION = "How high is it?"
+NATS = 1e-3
+
+Segment = str | None  # None is an image
+
+
+@cache
+def tokenizer() -> PreTrainedTokenizerBase:
+    bytes_and_image = byte_tokenizer()
+    bytes_and_image.add_special_tokens({"additional_special_tokens": ["<image>"]})
+    return bytes_and_image
+
+
+def ids_of(segments: Sequence[Segment]) -> list[int]:
+    text = "".join("<image>" * 4 if segment is None else segment for segment in segments)
+    return list(tokenizer()(text, add_special_tokens=False).input_ids)
+
+
+TEXT: dict[str, Any] = {
+    "vocab_size": 300,
+    "hidden_size": 64,
+    "intermediate_size": 128,
+    "num_hidden_layers": 3,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "initializer_range": 0.2,
+    "bos_token_id": 1,
+    "eos_token_id": None,
+}
+
+
+@cache
+def llava() -> PreTrainedModel:
+    torch.manual_seed(0)
+    vision = CLIPVisionConfig(
+        hidden_size=32,
+        intermediate_size=64,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        image_size=30,
+        patch_size=15,
+        initializer_range=0.2,
+    )
+    config = LlavaConfig(
+        vision_config=vision, text_config=LlamaConfig(**TEXT), image_token_index=IMAGE
+    )
+    return LlavaForConditionalGeneration(config).eval()
+
+
+@cache
+def qwen2_5_vl() -> PreTrainedModel:
+    torch.manual_seed(0)
+    vision = {
+        "depth": 2,
+        "hidden_size": 32,
+        "intermediate_size": 64,
+        "num_heads": 2,
+        "out_hidden_size": 64,
+        "patch_size": 4,
+        "window_size": 16,
+        "fullatt_block_indexes": [1],
+    }
+    rope = {"rope_type": "default", "mrope_section": [2, 3, 3], "rope_theta": 10000.0}
+    config = Qwen2_5_VLConfig(
+        vision_config=vision, text_config={**TEXT, "rope_parameters": rope}, image_token_id=IMAGE
+    )
+    return Qwen2_5_VLForConditionalGeneration(config).eval()
+
+
+def inputs_for(model: PreTrainedModel, ids: Sequence[int]) -> dict[str, torch.Tensor]:
+    """What a processor makes of an image, beside the ids."""
+    generator = torch.Generator().manual_seed(1)
+    if isinstance(model, LlavaForConditionalGeneration):
+        return {"pixel_values": torch.randn(1, 3, 30, 30, generator=generator)}
+    return {
+        "pixel_values": torch.randn(16, 3 * 2 * 4 * 4, generator=generator),
+        "image_grid_thw": torch.tensor([[1, 4, 4]]),
+        "mm_token_type_ids": (torch.tensor([ids]) == IMAGE).int(),
+    }
+
+
+def log_likelihood(model: PreTrainedModel, prompt: Sequence[int], response: Sequence[int]) -> float:
+    """By a plain forward pass over the whole sequence, none of our code in between."""
+    ids = [*prompt, *response]
+    with torch.no_grad():
+        logits = model(input_ids=torch.tensor([ids]), **inputs_for(model, ids)).logits[0]
+    log_probabilities = logits[-len(response) - 1 : -1].log_softmax(-1)
+    return float(log_probabilities.gather(-1, torch.tensor(response)[:, None]).sum())
+
+
+def answered(
+    model: PreTrainedModel, segments: Sequence[Segment], **options: Any
+) -> tuple[Attribution, list[int]]:
+    ids = ids_of(segments)
+    attributor = Attributor(model, tokenizer(), progress=False, verdicts=None, **options)
+    with attributor.recorder:
+        output = generate(model, ids, **inputs_for(model, ids))
+    response = output[0, len(ids) :].tolist()
+    return attributor.attribute(ids, response, SENTENCES), response
+
+
+def generate(model: Any, ids: Sequence[int], **inputs: Any) -> torch.Tensor:
+    return torch.as_tensor(
+        model.generate(input_ids=torch.tensor([ids]), max_new_tokens=6, do_sample=False, **inputs)
+    )
+
+
+PLACES = {
+    "first": (None, *SENTENCES, QUESTION),
+    "between": (SENTENCES[0], None, SENTENCES[1], QUESTION),
+    "last": (*SENTENCES, QUESTION, None),
+}
+
+
+@pytest.mark.parametrize("method", ["leave_one_out", "auto"])
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("build", [llava, qwen2_5_vl])
+def test_scores_are_those_of_the_model_that_sees_the_image(
+    build: Any, place: str, method: str
+) -> None:
+    model = build()
+    segments = PLACES[place]
+    attribution, response = answered(model, segments, method=method)
+    full = log_likelihood(model, ids_of(segments), response)
+    scores = [attribution.score(source.id) for source in attribution.sources]
+    for source, score in zip(attribution.sources, scores, strict=True):
+        rest = [one and one.replace(source.text, "") for one in segments]
+        expected = full - log_likelihood(model, ids_of(rest), response)
+        assert score == pytest.approx(expected, abs=NATS)
+    assert attribution.provenance.implementation == "reference"
+    assert "pixel_values" in str(attribution.provenance.fallback)
+    assert max(abs(score or 0.0) for score in scores) > 10 * NATS
+
+
+@pytest.mark.parametrize("build", [llava, qwen2_5_vl])
+def test_text_after_an_image_s_answer_is_scored_as_if_that_had_not_been(build: Any) -> None:
+    model = build()
+    ids = ids_of((*SENTENCES, QUESTION))
+    with torch.no_grad():
+        generate(model, ids_of(PLACES["first"]), **inputs_for(model, ids_of(PLACES["first"])))
+    attributor = Attributor(model, tokenizer(), progress=False, verdicts=None)
+    response = list(b"38 me")
+    attribution = attributor.attribute(ids, response, SENTENCES)
+    assert attribution.provenance.implementation == "packed"
+    for source in attribution.sources:
+        rest = ids_of([one.replace(source.text, "") for one in (*SENTENCES, QUESTION)])
+        with torch.no_grad():
+            full, without = (
+                model(input_ids=torch.tensor([[*prompt, *response]])).logits[0]
+                for prompt in (ids, rest)
+            )
+        targets = torch.tensor(response)[:, None]
+        expected, other = (
+            float(logits[-len(response) - 1 : -1].log_softmax(-1).gather(-1, targets).sum())
+            for logits in (full, without)
+        )
+        assert attribution.score(source.id) == pytest.approx(expected - other, abs=NATS)
+
+
+@pytest.mark.parametrize("method", ["gradient_norm", "masked"])
+def test_a_method_that_cannot_see_the_image_is_refused(method: str) -> None:
+    with pytest.raises(UnsupportedModel, match="pixel_values"):
+        answered(llava(), PLACES["first"], method=method)
+
+
+def test_images_that_were_dropped_for_their_memory_are_missed() -> None:
+    model = llava()
+    ids = ids_of(PLACES["first"])
+    recorder = GenerationRecorder(LanguageModel(model, tokenizer()), max_cache_bytes=1)
+    attributor = Attributor(model, tokenizer(), progress=False, recorder=recorder)
+    with recorder:
+        output = generate(model, ids, **inputs_for(model, ids))
+    with pytest.raises(UnsupportedModel, match="pixel_values"):
+        attributor.attribute(ids, output[0, len(ids) :].tolist(), SENTENCES)
+
+
+def test_what_cannot_be_given_to_another_prompt_is_refused_by_its_name() -> None:
+    model: Any = build_tiny("gpt2").model
+    ids = ids_of((*SENTENCES, QUESTION))
+    types = [int(index >= 10) for index in range(len(ids))]
+    embeddings = model.get_input_embeddings()(torch.tensor([ids])).detach()
+    for name, inputs in {
+        "token_type_ids": {"token_type_ids": torch.tensor([types])},
+        "position_ids": {"position_ids": torch.arange(3, 3 + len(ids))[None]},
+        "inputs_embeds": {"inputs_embeds": embeddings},
+    }.items():
+        attributor = Attributor(model, byte_tokenizer(), progress=False)
+        with attributor.recorder:
+            output = generate(model, ids, **inputs)
+        with pytest.raises(UnsupportedModel, match=name):
+            attributor.attribute(ids, output[0, len(ids) :].tolist(), SENTENCES)
+
+
+def test_an_answer_to_embeddings_alone_is_no_answer_to_a_text() -> None:
+    language_model = build_tiny("llama")
+    model: Any = language_model.model
+    ids = ids_of((*SENTENCES, QUESTION))
+    attributor = Attributor(model, byte_tokenizer(), progress=False)
+    with attributor.recorder:
+        embeddings = model.get_input_embeddings()(torch.tensor([ids])).detach() * 1.5
+        output = model.generate(inputs_embeds=embeddings, max_new_tokens=6, do_sample=False)
+    answer = language_model.decode(output[0].tolist(), skip_special_tokens=True)
+    with pytest.raises(UnsupportedModel, match="inputs_embeds"):
+        attributor.attribute("".join((*SENTENCES, QUESTION)), answer, SENTENCES)
+
+
+def test_zeros_as_types_of_tokens_are_nothing_where_the_model_does_not_heed_them() -> None:
+    ids = ids_of((*SENTENCES, QUESTION))
+    zeros = torch.zeros(1, len(ids), dtype=torch.long)
+    for name, given, implementation in (
+        ("gpt2", {"token_type_ids": zeros}, "reference"),  # it adds the embedding of id 0
+        ("gpt2", {"position_ids": torch.arange(len(ids))[None]}, "packed"),
+    ):
+        model = build_tiny(name).model
+        attributor = Attributor(model, byte_tokenizer(), progress=False, verdicts=None)
+        with attributor.recorder:
+            output = generate(model, ids, **given)
+        response = output[0, len(ids) :].tolist()
+        attribution = attributor.attribute(ids, response, SENTENCES)
+        assert attribution.provenance.implementation == implementation
+    model = qwen2_5_vl()
+    attributor = Attributor(model, tokenizer(), progress=False, verdicts=None)
+    with attributor.recorder:
+        output = generate(model, ids, mm_token_type_ids=zeros)
+    attribution = attributor.attribute(ids, output[0, len(ids) :].tolist(), SENTENCES)
+    assert attribution.provenance.implementation == "packed"

@@ -1,0 +1,223 @@
+"""Adapters, compiled models, autocast, hooks: what answers is what is scored, or it is said."""
+
+from collections.abc import Sequence
+from typing import Any, cast
+
+import pytest
+import torch
+from peft import LoraConfig, PromptTuningConfig, TaskType, get_peft_model
+from support.tiny_models import build, byte_tokenizer
+from transformers import PreTrainedModel
+
+from attribot_rag import Attributor, LanguageModel
+from attribot_rag.attribution import Attribution
+from attribot_rag.errors import ScoringFailed, UnsupportedModel
+from attribot_rag.scoring import ScoringOptions
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:.is_gradient_checkpointing. is deprecated:FutureWarning"),
+    pytest.mark.filterwarnings("ignore:.torch.jit:DeprecationWarning"),
+]
+
+DOCUMENTS = ("The ferry takes 84 people.", "The tower is 38 metres high.")
+PROMPT = f"{DOCUMENTS[0]} {DOCUMENTS[1]} How high?"
+NATS = 1e-3
+
+
+def encode(text: str) -> list[int]:
+    return list(byte_tokenizer()(text, add_special_tokens=False).input_ids)
+
+
+def adapted(name: str = "llama") -> Any:
+    """A model with two adapters, of which the first is active."""
+    torch.manual_seed(0)
+    config = LoraConfig(
+        r=4, target_modules=["q_proj", "v_proj"], init_lora_weights=False, task_type="CAUSAL_LM"
+    )
+    model = get_peft_model(build(name).model, config, adapter_name="first")
+    model.add_adapter("second", config)
+    return model.eval()
+
+
+def answer(attributor: Attributor, model: Any) -> list[int]:
+    ids = encode(PROMPT)
+    with attributor.recorder:
+        output = model.generate(
+            input_ids=torch.tensor([ids]), max_new_tokens=6, do_sample=False, eos_token_id=None
+        )
+    return list(output[0, len(ids) :].tolist())
+
+
+def attribute(attributor: Attributor, response: Sequence[int]) -> Attribution:
+    return attributor.attribute(encode(PROMPT), response, DOCUMENTS)
+
+
+def attributor_for(model: Any, **options: Any) -> Attributor:
+    settings = {"method": "leave_one_out", "progress": False, "verdicts": None, **options}
+    return Attributor(model, byte_tokenizer(), **settings)
+
+
+def log_likelihood(model: Any, prompt: str, response: Sequence[int]) -> float:
+    """By a plain forward pass of the model as it is, none of our code in between."""
+    ids = [*encode(prompt), *response]
+    with torch.no_grad():
+        logits = model(input_ids=torch.tensor([ids])).logits[0, -len(response) - 1 : -1]
+    targets = torch.tensor(response)[:, None]
+    return float(logits.float().log_softmax(-1).gather(-1, targets).sum())
+
+
+def assert_right(model: Any, attribution: Attribution, response: Sequence[int]) -> None:
+    full = log_likelihood(model, PROMPT, response)
+    assert sum(attribution.token_log_likelihoods) == pytest.approx(full, abs=NATS)
+    for source in attribution.sources:
+        rest = PROMPT.replace(source.text, "")
+        without = [log_likelihood(model, one, response) for one in (rest, rest.replace("  ", " "))]
+        differences = [abs(full - one - (attribution.score(source.id) or 0.0)) for one in without]
+        assert min(differences) <= NATS
+
+
+def switch(model: Any) -> None:
+    model.set_adapter("second")
+
+
+def disable(model: Any) -> None:
+    model.base_model.disable_adapter_layers()
+
+
+def merge(model: Any) -> None:
+    model.set_adapter("second")
+    model.merge_adapter()
+
+
+@pytest.mark.parametrize("change", [switch, disable, merge])
+def test_another_adapter_is_another_model(change: Any) -> None:
+    model = adapted()
+    attributor = attributor_for(model)
+    response = answer(attributor, model)
+    first = attribute(attributor, response)
+    assert_right(model, first, response)
+    assert first.provenance.prefilled_tokens == 0
+    assert not any("changed" in note for note in first.notes)
+    response = answer(attributor, model)
+    change(model)
+    after = attribute(attributor, response)
+    assert_right(model, after, response)
+    assert after.provenance.prefilled_tokens > 0  # the recorded cache is another adapter's
+    assert any("changed after it gave this answer" in note for note in after.notes)
+    response = answer(attributor, model)
+    again = attribute(attributor, response)
+    assert_right(model, again, response)
+    assert again.provenance.prefilled_tokens == 0
+
+
+def test_an_adapter_within_a_context_manager_is_not_the_one_that_is_scored() -> None:
+    model = adapted()
+    attributor = attributor_for(model)
+    with model.disable_adapter():
+        response = answer(attributor, model)
+    attribution = attribute(attributor, response)
+    assert_right(model, attribution, response)
+    assert any("changed after it gave this answer" in note for note in attribution.notes)
+
+
+@pytest.mark.filterwarnings("ignore:Position ids are not supported:UserWarning")
+def test_prompt_tuning_is_refused() -> None:
+    config = PromptTuningConfig(task_type=TaskType.CAUSAL_LM, num_virtual_tokens=4)
+    model = get_peft_model(build("llama").model, config)
+    with pytest.raises(UnsupportedModel, match="PROMPT_TUNING"):
+        Attributor(cast(PreTrainedModel, model), byte_tokenizer())
+    attributor = attributor_for(model.get_base_model())
+    ids = torch.tensor([encode(PROMPT)])
+    with attributor.recorder:
+        output = model.generate(
+            input_ids=ids,
+            attention_mask=torch.ones_like(ids),
+            max_new_tokens=6,
+            do_sample=False,
+            eos_token_id=None,
+        )
+    with pytest.raises(UnsupportedModel, match="inputs_for_generation|inputs_embeds"):
+        attribute(attributor, output[0, ids.shape[1] :].tolist())
+
+
+def test_a_compiled_model_is_the_model_in_it() -> None:
+    plain = build("llama").model
+    compiled = torch.compile(plain)
+    attributor = attributor_for(compiled)
+    assert attributor.language_model.model is plain
+    response = answer(attributor, compiled)
+    attribution = attribute(attributor, response)
+    assert_right(plain, attribution, response)
+    assert attribution.provenance.prefilled_tokens == 0
+
+
+def test_scores_are_those_outside_of_autocast() -> None:
+    model = build("llama").model
+    attributor = attributor_for(model)
+    response = answer(attributor, model)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        attribution = attribute(attributor, response)
+    assert_right(model, attribution, response)
+
+
+class Remembered:
+    """A hook that goes by what nobody can see from the modules."""
+
+    factor = 1.0
+
+    def __call__(self, module: torch.nn.Module, args: Any, output: Any) -> Any:
+        return output * type(self).factor
+
+
+@pytest.mark.parametrize("factor", [1.5, 0.5])
+def test_a_hook_that_reads_from_elsewhere_is_followed(
+    factor: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model: Any = build("llama").model
+    model.model.layers[0].mlp.register_forward_hook(Remembered())
+    attributor = attributor_for(model)
+    response = answer(attributor, model)
+    assert_right(model, attribute(attributor, response), response)
+    monkeypatch.setattr(Remembered, "factor", factor)
+    attribution = attribute(attributor, encode("38 me"))
+    assert_right(model, attribution, encode("38 me"))
+
+
+class Counting:
+    """A hook whose copy goes its own way."""
+
+    def __init__(self) -> None:
+        self.factor = 1.0
+
+    def __call__(self, module: torch.nn.Module, args: Any, output: Any) -> Any:
+        return output * self.factor
+
+
+def test_a_hook_of_which_the_twin_has_a_copy_is_made_anew() -> None:
+    model: Any = build("llama").model
+    hook = Counting()
+    model.model.layers[0].mlp.register_forward_hook(hook)
+    attributor = attributor_for(model)
+    response = encode("38 me")
+    assert_right(model, attribute(attributor, response), response)
+    hook.factor = 2.0
+    assert_right(model, attribute(attributor, response), response)
+
+
+def test_self_check_compares_with_the_model_itself() -> None:
+    model: Any = build("llama").model
+    options = ScoringOptions(implementation="reference", self_check=True)
+    attributor = attributor_for(model, scoring=options)
+    response = encode("38 me")
+    checked = attribute(attributor, response).provenance.self_check
+    assert checked is not None
+    assert checked <= NATS
+    twin: Any = attributor._scoring_models.plain_twin  # gone stale, as only our mistake could do it
+    twin.lm_head.weight = torch.nn.Parameter(twin.lm_head.weight.flip(0))
+    with pytest.raises(ScoringFailed, match="differs from the reference"):
+        attribute(attributor, response)
+
+
+def test_a_wrapped_model_is_the_same_model_for_all() -> None:
+    model = adapted()
+    assert LanguageModel(model, byte_tokenizer()).model is model.get_base_model()
