@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+
 import torch
 from transformers import DynamicCache, PreTrainedModel
 from transformers.cache_utils import DynamicLayer
@@ -18,12 +20,16 @@ def prefill(twin: PreTrainedModel, token_ids: tuple[int, ...]) -> PromptCache:
     Raises Unsupported if the architecture keeps anything else than keys and values.
     """
     cache = DynamicCache()
-    device = twin.device
+    base = getattr(twin, twin.base_model_prefix, twin)
+    takes_positions = "position_ids" in inspect.signature(base.forward).parameters
     for start in range(0, len(token_ids), _CHUNK_TOKENS):
-        chunk = torch.tensor([token_ids[start : start + _CHUNK_TOKENS]], device=device)
+        chunk = torch.tensor([token_ids[start : start + _CHUNK_TOKENS]], device=twin.device)
+        inputs = {"input_ids": chunk, "past_key_values": cache, "use_cache": True}
+        if takes_positions:  # else by what the model remembers of an image, if it does
+            stop = start + chunk.shape[1]
+            inputs["position_ids"] = torch.arange(start, stop, device=twin.device)[None]
         try:
-            base = getattr(twin, twin.base_model_prefix, twin)
-            base(input_ids=chunk, past_key_values=cache, use_cache=True)
+            base(**inputs)
         except (TypeError, ValueError, AttributeError) as error:
             raise Unsupported(f"its cache cannot be taken over ({error})") from error
     for layer in cache.layers:

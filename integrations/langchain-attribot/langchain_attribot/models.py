@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-<<<<<<< HEAD
-from typing import Any
-=======
-from collections.abc import Iterator
 from typing import Any, cast
->>>>>>> 1f47aff (What answered is what is scored: adapters and hooks that changed, images and other inputs, the decoder's own start, no autocast; a model that predicts from later tokens is refused)
 
 from langchain_core.runnables import Runnable
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
