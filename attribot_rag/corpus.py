@@ -67,8 +67,8 @@ def _files(path: Path) -> Iterator[Path]:
         files = [
             file
             for file in sorted(path.rglob("*"))
-            if file.suffix.lower() in SUFFIXES and file.is_file() and not _is_hidden(file, path)
-            if file.stat().st_size
+            if file.suffix.lower() in SUFFIXES and file.is_file() and file.stat().st_size
+            if not any(part.startswith(".") for part in file.relative_to(path).parts)
         ]
         if not files:
             raise InvalidInput(f"no {' or '.join(SUFFIXES)} file with text is in the folder {path}")
@@ -81,10 +81,6 @@ def _files(path: Path) -> Iterator[Path]:
         )
     else:
         yield path
-
-
-def _is_hidden(file: Path, folder: Path) -> bool:
-    return any(part.startswith(".") for part in file.relative_to(folder).parts)
 
 
 def _chunks(file: Path, text: str, name: str) -> Iterable[Document]:

@@ -2,8 +2,7 @@
 
 from attribot_rag.attribution.citations import Citations, CitedSentence, cite
 from attribot_rag.attribution.provenance import Provenance
-from attribot_rag.attribution.response import ResponseText
-from attribot_rag.attribution.result import Attribution, RankedSource, SourceGroup
+from attribot_rag.attribution.result import Attribution, RankedSource, ResponseText, SourceGroup
 from attribot_rag.attribution.serialization import SCHEMA_VERSION
 from attribot_rag.attribution.verdict import Marker, Verdict
 

@@ -46,15 +46,9 @@ def located(document: Normalised, prompt: Normalised, run: tuple[int, int, int])
     """
     first, start, length = run
     ours, theirs = document.interval(first, first + length), prompt.interval(start, start + length)
-    lead = document.source[_end_before(document, first) : ours[0]]
-    before = _claimed(
-        (_CLOSING.sub("", lead) if first else lead)[::-1],
-        prompt.source[_end_before(prompt, start) : theirs[0]][::-1],
-    )
-    after = _claimed(
-        document.source[ours[1] : _start_after(document, first + length)],
-        prompt.source[theirs[1] : _start_after(prompt, start + length)],
-    )
+    lead = document.gap(first)
+    before = _claimed((_CLOSING.sub("", lead) if first else lead)[::-1], prompt.gap(start)[::-1])
+    after = _claimed(document.gap(first + length), prompt.gap(start + length))
     document_span = ours[0] - before[0], ours[1] + after[0]
     span = theirs[0] - before[1], theirs[1] + after[1]
     anchors = [
@@ -64,8 +58,12 @@ def located(document: Normalised, prompt: Normalised, run: tuple[int, int, int])
     ]
     offsets = [span[0]] * document_span[0]
     for (at, place), (next_at, next_place) in pairwise(anchors):
-        if next_at > at:
-            offsets += _between(document.source[at:next_at], prompt.source[place:next_place], place)
+        if next_at - at == next_place - place:
+            offsets += range(place, next_place)
+        elif next_at > at:
+            # A kept character, with the dropped characters after it.
+            known, given = document.source[at:next_at], prompt.source[place:next_place]
+            offsets += (place + offset for offset in character_map(known, given)[:-1])
             offsets[at] = place
     offsets += [span[1]] * (len(document.source) + 1 - len(offsets))
     return Location(*span, tuple(offsets), document_span)
@@ -100,24 +98,9 @@ def _anchors(
             continue
         done = at
         if step and document.source[at - 1 : at].isspace():
-            opening = _OPENING.search(prompt.source[prompt.origins[start + step - 1] + 1 : place])
+            opening = _OPENING.search(prompt.gap(start + step))
             place -= len(opening[0]) if opening else 0
         yield at, place
-
-
-def _between(text: str, other: str, place: int) -> list[int]:
-    """Places for a kept character and the dropped characters after it."""
-    if len(text) == len(other):
-        return list(range(place, place + len(text)))
-    return [place + offset for offset in character_map(text, other)[:-1]]
-
-
-def _end_before(text: Normalised, index: int) -> int:
-    return text.origins[index - 1] + 1 if index else 0
-
-
-def _start_after(text: Normalised, index: int) -> int:
-    return text.origins[index] if index < len(text.origins) else len(text.source)
 
 
 def _claimed(document: str, prompt: str) -> tuple[int, int]:

@@ -65,6 +65,11 @@ class Normalised:
         """The characters of `source` for which [start, end) of `text`, not empty, stands."""
         return self.origins[start], self.origins[end - 1] + 1
 
+    def gap(self, index: int) -> str:
+        """What `source` has between the characters before and at this place of `text`."""
+        start = self.origins[index - 1] + 1 if index else 0
+        return self.source[start : self.origins[index] if index < len(self.origins) else None]
+
     def whole_characters(self, start: int, end: int) -> bool:
         """Whether [start, end) of `text` cuts through no character of `source`."""
         edges = (place for place in (start, end) if 0 < place < len(self.text))

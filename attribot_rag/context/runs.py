@@ -124,6 +124,6 @@ def is_border(text: Normalised, index: int) -> bool:
     before, after = text.origins[index - 1], text.origins[index]
     if before == after or unicodedata.category(text.source[after])[0] == "M":
         return False
-    if _WITHIN_WORDS.issuperset(text.source[before + 1 : after]):
+    if _WITHIN_WORDS.issuperset(text.gap(index)):
         return num_unspaced(text.source[before] + text.source[after]) > 0
     return True
