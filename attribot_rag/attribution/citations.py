@@ -55,7 +55,10 @@ def cite(
     `min_score` nats to the sentence and at least `min_share` of the best source's score; nothing
     is cited for scores of another unit. Documents that hold a cited source all get a number.
     """
-    cited = [_judged(verdict) for verdict in attribution.verdicts]
+    cited = [
+        CitedSentence(verdict.start, verdict.end, verdict.source_ids, verdict.relation, verdict)
+        for verdict in attribution.verdicts
+    ]
     if not cited:
         spans = split_spans(attribution.response, sentences)
         cited = [_by_rule(attribution, span, min_score, min_share) for span in spans]
@@ -65,11 +68,6 @@ def cite(
             for document in attribution.sources[source_id].documents:
                 numbers.setdefault(document, len(numbers) + 1)
     return Citations(tuple(cited), numbers)
-
-
-def _judged(verdict: Verdict) -> CitedSentence:
-    cited = verdict.source_ids
-    return CitedSentence(verdict.start, verdict.end, cited, verdict.relation, verdict)
 
 
 def _by_rule(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from itertools import zip_longest
+from itertools import combinations, zip_longest
 
 from rapidfuzz.distance import OSA, Indel
 from scipy.cluster.hierarchy import DisjointSet
@@ -75,11 +75,9 @@ def _candidates(texts: Sequence[str]) -> list[tuple[str, str]]:
         for start in range(len(text_words) - width + 1 if width else 0):
             holders[tuple(text_words[start : start + width])].add(index)
     pairs = {
-        (left, right)
+        pair
         for members in holders.values()
-        if 1 < len(members) <= _COMMON_SHINGLE
-        for left in members
-        for right in members
-        if left < right
+        if len(members) <= _COMMON_SHINGLE
+        for pair in combinations(sorted(members), 2)
     }
     return [(texts[left], texts[right]) for left, right in sorted(pairs)]

@@ -68,8 +68,7 @@ class _Parts:
 
     def stretch(self, taken: Sequence[Interval]) -> tuple[int, tuple[Run, ...]]:
         """The runs in the document's order with the most characters that are not taken."""
-        own = {run: self._own(run, taken) for run in self._runs}
-        own = {run: size for run, size in own.items() if size}
+        own = {run: size for run in self._runs if (size := self._own(run, taken))}
         strong = [run for run in own if self._is_strong(run)]
         runs = [
             run
