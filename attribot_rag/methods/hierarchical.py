@@ -52,31 +52,20 @@ class Hierarchical:
         return f"hierarchical ({self.coarse.name}, {self.fine.name}, keep {self.keep}{how})"
 
     def run(self, scorer: Scorer) -> Scores:
-        kept = list(range(len(scorer.units)))
-        current = scorer
-        group_scores: list[GroupScore] = []
-        for level in self.levels:
-            groups = group(current.context, current.units, level)
-            units = [tuple(i for unit in held for i in current.units[unit]) for held in groups]
-            scored = self.coarse.run(current.narrowed(units))
-            in_full = current.context is scorer.context
-            group_scores += [
-                GroupScore(tuple(kept[unit] for unit in held), row, in_full and exact)
-                for held, row, exact in zip(groups, scored.token_scores, scored.exact, strict=True)
-                if row is not None
-            ]
-            inside = [unit for index in self._chosen(scorer, scored) for unit in groups[index]]
-            finer = narrowed(current, inside, shorten=self.shorten)
-            if finer is None:
-                return replace(unscored(scored, scorer), groups=tuple(group_scores))
-            kept = [kept[unit] for unit in inside]
-            current = finer
-        scores = expanded(self.fine.run(current), kept, scorer, current)
-        return replace(
-            scores,
-            token_log_likelihoods=scores.token_log_likelihoods or scored.token_log_likelihoods,
-            groups=(*group_scores, *scores.groups),
-        )
+        level, *below = self.levels
+        groups = group(scorer.context, scorer.units, level)
+        units = [tuple(i for unit in held for i in scorer.units[unit]) for held in groups]
+        scored = self.coarse.run(scorer.narrowed(units))
+        group_scores = [
+            GroupScore(tuple(held), row, exact)
+            for held, row, exact in zip(groups, scored.token_scores, scored.exact, strict=True)
+            if row is not None
+        ]
+        kept = [unit for index in self._chosen(scorer, scored) for unit in groups[index]]
+        fine = replace(self, levels=tuple(below)) if below else self.fine
+        without_groups = replace(scored, groups=())
+        scores = refined(without_groups, fine, scorer, kept, shorten=self.shorten)
+        return replace(scores, groups=(*group_scores, *scores.groups))
 
     def cost(self, workload: Workload) -> Cost:
         """With one level of groups."""
@@ -158,7 +147,17 @@ def expanded(scores: Scores, kept: Sequence[int], scorer: Scorer, finer: Scorer)
     )
 
 
-def unscored(scores: Scores, scorer: Scorer) -> Scores:
-    """The same without a score for any of the scorer's units."""
-    count = len(scorer.units)
-    return replace(scores, token_scores=(None,) * count, exact=(False,) * count, screened=None)
+def refined(
+    first: Scores, method: Method, scorer: Scorer, kept: list[int], *, shorten: bool
+) -> Scores:
+    """The `first` scores with those of the kept units by the method instead, if the budget allows.
+
+    Units that were not kept have no score.
+    """
+    finer = narrowed(scorer, kept, shorten=shorten)
+    if finer is None:
+        count = len(scorer.units)
+        return replace(first, token_scores=(None,) * count, exact=(False,) * count, screened=None)
+    scores = expanded(method.run(finer), kept, scorer, finer)
+    full = scores.token_log_likelihoods or first.token_log_likelihoods
+    return replace(scores, token_log_likelihoods=full)

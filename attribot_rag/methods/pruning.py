@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from attribot_rag.methods.base import Method, Scores, best, num_kept
 from attribot_rag.methods.cost import Cost, Workload
-from attribot_rag.methods.hierarchical import expanded, narrowed, unscored
+from attribot_rag.methods.hierarchical import refined
 from attribot_rag.methods.leave_one_out import LeaveOneOut
 from attribot_rag.scoring import Scorer
 
@@ -34,14 +34,7 @@ class Pruned:
         screened = self.first.run(scorer)
         candidates = best(screened.totals, num_kept(self.keep, len(scorer.units)))
         kept = sorted(index for index in candidates if screened.token_scores[index] is not None)
-        second = narrowed(scorer, kept, shorten=self.shorten)
-        if second is None:
-            return unscored(screened, scorer)
-        scores = expanded(self.then.run(second), kept, scorer, second)
-        return replace(
-            scores,
-            token_log_likelihoods=scores.token_log_likelihoods or screened.token_log_likelihoods,
-        )
+        return refined(screened, self.then, scorer, kept, shorten=self.shorten)
 
     def cost(self, workload: Workload) -> Cost:
         share = num_kept(self.keep, workload.num_sources) / workload.num_sources
