@@ -135,10 +135,6 @@ class Attributor:
         that was shown, if it differs from the generation's by white space around it.
         """
         num_tokens = len(generation.prompt_ids) + len(generation.response_ids)
-        if not self.language_model.decode(
-            generation.response_ids, skip_special_tokens=True
-        ).strip():
-            raise InvalidInput("the response is blank, nothing can be attributed")
         full_precision = torch.autocast(self.language_model.device.type, enabled=False)
         with self._queue.turn(), naming_out_of_memory(num_tokens), full_precision:
             return self._attribute(generation, documents, prompt, response)
@@ -157,7 +153,9 @@ class Attributor:
             generation = generation.without_cache()
         meter = Meter(self.budget)
         tokens = TokenizedText.of(language_model.check_ids(generation.prompt_ids), language_model)
-        language_model.check_ids(generation.response_ids)
+        response_ids = language_model.check_ids(generation.response_ids)
+        if not language_model.decode(response_ids, skip_special_tokens=True).strip():
+            raise InvalidInput("the response is blank, nothing can be attributed")
         turns = _earlier_turns(prompt) if prompt is not None else ()
         context = locate_context(tokens, documents, self.context_options, earlier_turns=turns)
         given = generation.prompt_ids if prompt is None else prompt

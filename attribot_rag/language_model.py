@@ -121,7 +121,7 @@ class LanguageModel:
         positions = getattr(
             self.model.config.get_text_config(decoder=True), "max_position_embeddings", None
         )
-        return int(positions) if positions else None
+        return int(positions) if positions and positions > 0 else None  # XLNet says -1
 
     def check_length(self, num_prompt_tokens: int, num_response_tokens: int) -> None:
         """Raises ContextTooLong if the model has fewer positions than these tokens need."""

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import threading
+import weakref
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum
 from itertools import chain
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import torch
 from transformers import PreTrainedConfig
@@ -17,7 +20,6 @@ _NO_STATE = frozenset(
     {
         *("_parameters", "_buffers", "_modules", "_non_persistent_buffers_set"),
         *("training", "generate", "generation_config", "_compiled_call_impl"),
-        "_attribot_rag_versions",
         *("_is_hf_initialized", "_backward_hooks", "_backward_pre_hooks", "_is_full_backward_hook"),
         *("_state_dict_hooks", "_state_dict_pre_hooks"),
         *("_load_state_dict_pre_hooks", "_load_state_dict_post_hooks"),
@@ -36,7 +38,8 @@ class ModelState:
     """
 
     key: tuple[object, ...]
-    held: tuple[object, ...]  # what is known by its identity, which nothing else may get meanwhile
+    known: tuple[weakref.ref[Any], ...]
+    """What the key knows by its identity only, which is another object's after its end."""
 
     @classmethod
     def of(cls, model: torch.nn.Module) -> ModelState:
@@ -53,10 +56,14 @@ class ModelState:
             key += map(
                 reader.describe, chain(own["_parameters"].values(), own["_buffers"].values())
             )
-        return cls(tuple(key), tuple(reader.held))
+        return cls(tuple(key), tuple(reader.known))
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, ModelState) and self.key == other.key
+        return (
+            isinstance(other, ModelState)
+            and self.key == other.key
+            and all(known() is not None for known in chain(self.known, other.known))
+        )
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -64,19 +71,8 @@ class ModelState:
 _PLAIN = frozenset({type(None), bool, int, float, str})
 
 
-class _Versions:
-    """The last known state of a model, which the model itself keeps: it lives as long."""
-
-    NAME = "_attribot_rag_versions"
-
-    def __init__(self) -> None:
-        self.lock = threading.Lock()
-        self.state: ModelState | None = None
-        self.version = 0
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        """A copied or unpickled model begins anew."""
-        return _Versions, ()
+_versions: WeakKeyDictionary[torch.nn.Module, tuple[int, ModelState]] = WeakKeyDictionary()
+_comparing = threading.Lock()
 
 
 def model_version(model: torch.nn.Module) -> int:
@@ -84,13 +80,13 @@ def model_version(model: torch.nn.Module) -> int:
 
     Takes what `ModelState.of` takes.
     """
-    versions: _Versions = vars(model).setdefault(_Versions.NAME, _Versions())
     current = ModelState.of(model)
-    with versions.lock:
-        if current != versions.state:
-            versions.version += 1
-            versions.state = current
-        return versions.version
+    with _comparing:
+        version, known = _versions.get(model, (0, None))
+        if current != known:
+            version += 1
+            _versions[model] = version, current
+        return version
 
 
 def reads_elsewhere(model: torch.nn.Module) -> bool:
@@ -105,24 +101,23 @@ class _Reader:
     """Describes values so that equal descriptions mean equal values."""
 
     def __init__(self) -> None:
-        self.held: list[object] = []
-        self._known: dict[int, object] = {}
+        self.known: list[weakref.ref[Any]] = []
+        self._described: dict[int, object] = {}
 
     def describe(self, value: Any) -> object:
         if isinstance(value, _PRIMITIVES):
             return value
         if isinstance(value, _CONTAINERS) and not value:
             return ()
-        if id(value) not in self._known:
-            self.held.append(value)
-            self._known[id(value)] = id(value)  # for what holds itself
-            self._known[id(value)] = self._described(value)
-        return self._known[id(value)]
+        if id(value) not in self._described:
+            self._described[id(value)] = id(value)  # for what holds itself
+            self._described[id(value)] = self._describe(value)
+        return self._described[id(value)]
 
-    def _described(self, value: Any) -> object:
+    def _describe(self, value: Any) -> object:
         if isinstance(value, torch.Tensor):
             version = None if value.is_inference() else value._version
-            return id(value), value.device, value.data_ptr(), version
+            return self._identity(value), value.device, value.data_ptr(), version
         if isinstance(value, PreTrainedConfig):
             value = vars(value)
         if isinstance(value, Mapping):
@@ -131,4 +126,9 @@ class _Reader:
             return tuple(map(self.describe, value))
         if isinstance(value, set | frozenset):
             return frozenset(map(self.describe, value))
+        return self._identity(value)
+
+    def _identity(self, value: object) -> int:
+        with suppress(TypeError):  # of an object with slots
+            self.known.append(weakref.ref(value))
         return id(value)

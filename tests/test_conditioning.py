@@ -252,3 +252,35 @@ def test_zeros_as_types_of_tokens_are_nothing_where_the_model_does_not_heed_them
         output = generate(model, ids, mm_token_type_ids=zeros)
     attribution = attributor.attribute(ids, output[0, len(ids) :].tolist(), SENTENCES)
     assert attribution.provenance.implementation == "packed"
+
+
+@pytest.mark.parametrize("given", ["call", "decoder_input_ids", "generation_config"])
+def test_the_decoder_begins_as_it_began(given: str) -> None:
+    model: Any = build_tiny("t5").model
+    ids = ids_of((*SENTENCES, QUESTION))
+    begun = {"call": (7,), "decoder_input_ids": (0, 9, 8), "generation_config": (5,)}[given]
+    options: dict[str, Any] = {"call": {"decoder_start_token_id": 7}}.get(given, {})
+    if given == "decoder_input_ids":
+        options = {"decoder_input_ids": torch.tensor([begun])}
+    if given == "generation_config":
+        model.generation_config.decoder_start_token_id = 5
+    attributor = Attributor(
+        model, byte_tokenizer(), progress=False, verdicts=None, method="leave_one_out"
+    )
+    with attributor.recorder:
+        output = generate(model, ids, **options)
+    assert tuple(output[0, : len(begun)].tolist()) == begun
+    response = output[0, len(begun) :].tolist()
+    attribution = attributor.attribute(ids, response, SENTENCES)
+
+    def plain(prompt: Sequence[int]) -> float:
+        decoded = torch.tensor([[*begun, *response[:-1]]])
+        with torch.no_grad():
+            logits = model(input_ids=torch.tensor([prompt]), decoder_input_ids=decoded).logits[0]
+        log_probabilities = logits[len(begun) - 1 :].log_softmax(-1)
+        return float(log_probabilities.gather(-1, torch.tensor(response)[:, None]).sum())
+
+    for source in attribution.sources:
+        rest = ids_of([one.replace(source.text, "") for one in (*SENTENCES, QUESTION)])
+        expected = plain(ids) - plain(rest)
+        assert attribution.score(source.id) == pytest.approx(expected, abs=NATS)

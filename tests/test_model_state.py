@@ -1,5 +1,8 @@
 """A twin is made anew when anything changed that the model's forward pass goes by."""
 
+import functools
+import gc
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -10,7 +13,7 @@ from support.tiny_models import architecture
 from transformers import PreTrainedModel
 
 from attribot_rag.generation import Generation
-from attribot_rag.model_state import ModelState
+from attribot_rag.model_state import ModelState, model_version
 from attribot_rag.scoring.row import Row
 from attribot_rag.scoring.selection import ScoringModels
 
@@ -89,3 +92,23 @@ def test_generating_and_scoring_change_nothing() -> None:
     model.generate(torch.tensor([GENERATION.prompt_ids]), max_new_tokens=3, do_sample=False)
     ScoringModels(model).select("auto", GENERATION)
     assert ModelState.of(model) == before
+
+
+def test_what_is_known_of_a_model_does_not_keep_it() -> None:
+    model: Any = architecture("llama").build()
+    model.forward = functools.partial(type(model).forward, model)  # which holds the model
+    assert model_version(model) == model_version(model)
+    gone = weakref.ref(model)
+    del model
+    gc.collect()
+    assert gone() is None
+
+
+def test_another_hook_in_the_place_of_one_that_is_gone_is_noticed() -> None:
+    model: Any = architecture("llama").build()
+    versions = set()
+    for factor in range(5):
+        handle = model.model.register_forward_hook(functools.partial(print, factor))
+        versions.add(model_version(model))
+        handle.remove()
+    assert len(versions) == 5

@@ -88,7 +88,8 @@ def read_prompts(model: PreTrainedModel, arguments: dict[str, Any]) -> list[tupl
     if prompts is None:
         return []
     mask = _attention_mask(model, arguments, prompts).bool()
-    return [tuple(row[seen].tolist()) for row, seen in zip(prompts, mask, strict=True)]
+    rows = (tuple(row[seen].tolist()) for row, seen in zip(prompts, mask, strict=True))
+    return [ids for ids in rows if ids]
 
 
 def _prompt_tensor(model: PreTrainedModel, arguments: dict[str, Any]) -> torch.Tensor | None:

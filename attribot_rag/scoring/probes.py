@@ -14,9 +14,10 @@ from attribot_rag.scoring.memory import is_out_of_memory
 from attribot_rag.scoring.reference import Reference
 from attribot_rag.scoring.row import Row
 
-FAILURES = (RuntimeError, ValueError, TypeError, LookupError, AttributeError)
+FAILURES = (RuntimeError, ValueError, TypeError, LookupError, AttributeError, AssertionError)
 """What models raise for inputs that they do not take."""
 
+_SAME = 1e-5  # nats: a token that is not seen changes nothing, not even by rounding
 _PROMPT_TOKENS = 24
 _RESPONSE_TOKENS = 4
 
@@ -109,15 +110,17 @@ class Probes:
             if is_out_of_memory(error):
                 raise
             return (
-                f"a plain forward pass over token ids fails ({type(error).__name__}: {error}); "
-                "load it with AutoModelForCausalLM or AutoModelForSeq2SeqLM"
+                "a plain forward pass over token ids fails with "
+                f"{type(error).__name__}{f': {error}' if str(error) else ''}; load a causal "
+                "language model or an encoder-decoder, by AutoModelForCausalLM or its like"
             )
-        if _largest(*scores) <= tolerance(self._model.dtype):
-            return None
-        return (
-            "its predictions depend on later tokens, so it is no causal language model; a model "
-            "that can be both needs config.is_decoder=True"
-        )
+        exactly = self._model.dtype in (torch.float32, torch.float64)
+        if _largest(*scores) > (_SAME if exactly else tolerance(self._model.dtype)):
+            return (
+                "its predictions depend on later tokens, so it is no causal language model; a "
+                "model that can be both needs config.is_decoder=True"
+            )
+        return None
 
     def _score(
         self, kind: type[Implementation], generation: Generation, rows: Sequence[Row]

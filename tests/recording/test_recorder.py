@@ -438,7 +438,7 @@ class TestWaiting:
         assert found is not None
         assert found.generation.prompt_ids == model.encode_prompt(prompts[row])
 
-    def test_what_cannot_be_recorded_is_not_waited_for(
+    def test_a_prompt_of_embeddings_is_not_waited_for(
         self, model: LanguageModel, recorder: GenerationRecorder
     ) -> None:
         gate = Gate()
@@ -459,7 +459,7 @@ class TestWaiting:
         finally:
             gate.opened.set()
             thread.join()
-        assert recorder.generations == ()
+        assert [one.prompt_ids for one in recorder.generations] == [()]  # to be refused by name
 
     def test_a_call_that_fails_ends_the_wait(
         self, model: LanguageModel, recorder: GenerationRecorder

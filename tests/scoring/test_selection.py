@@ -3,13 +3,22 @@
 import logging
 import sys
 import threading
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import torch
 from support.architectures import ARCHITECTURES
 from support.tiny_models import byte_level, byte_tokenizer
-from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedModel
+from transformers import (
+    BertConfig,
+    BertForMaskedLM,
+    BertLMHeadModel,
+    LlamaConfig,
+    LlamaForCausalLM,
+    LlamaForSequenceClassification,
+    LlamaModel,
+    PreTrainedModel,
+)
 from transformers.models.llama.modeling_llama import LlamaAttention
 
 from attribot_rag import Attributor
@@ -228,3 +237,29 @@ def test_offloaded_weights_are_refused() -> None:
         model = LlamaForCausalLM(LlamaConfig(num_hidden_layers=1, vocab_size=300))
     with pytest.raises(UnsupportedModel, match="offloaded"):
         make_twin(model)
+
+
+SMALL: dict[str, Any] = {
+    "vocab_size": 300,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "initializer_range": 0.2,
+}
+
+
+@pytest.mark.parametrize(
+    ("build_model", "reason"),
+    [
+        (lambda: BertLMHeadModel(BertConfig(hidden_size=32, **SMALL)), "depend on later tokens"),
+        (lambda: BertForMaskedLM(BertConfig(hidden_size=32, **SMALL)), "depend on later tokens"),
+        (lambda: LlamaModel(LlamaConfig(hidden_size=32, **SMALL)), "no attribute 'logits'"),
+        (
+            lambda: cast(Any, LlamaForSequenceClassification)(LlamaConfig(hidden_size=32, **SMALL)),
+            "a plain forward pass over token ids fails with IndexError",
+        ),
+    ],
+    ids=["bert", "masked_bert", "llama_base", "classifier"],
+)
+def test_what_is_no_causal_language_model_is_refused(build_model: Any, reason: str) -> None:
+    with pytest.raises(UnsupportedModel, match=reason):
+        ScoringModels(build_model().eval()).select("auto", GENERATION)
