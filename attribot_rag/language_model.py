@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import copy
 import operator
-import os
 import re
-import threading
-import weakref
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, ClassVar, cast
+from typing import Any, cast
 
 import torch
 from tokenizers.decoders import DecodeStream
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from attribot_rag.errors import ContextTooLong, InvalidInput, TokenizerMismatch, UnsupportedModel
+from attribot_rag.private_tokenizer import PrivateTokenizer
 
 # Tokens whose text is incomplete before streaming gives up: a character has at most four bytes.
 _MAX_INCOMPLETE = 16
@@ -26,43 +22,6 @@ _PLACEHOLDER = re.compile(r"(image|video|vision|audio|speech|bo[iav]|eo[iav])\w*
 
 Message = Mapping[str, Any]
 Prompt = str | Sequence[Message] | Sequence[int]
-
-
-class _PrivateTokenizer:
-    """A copy of the caller's tokenizer, which one thread uses at a time.
-
-    Encoding changes the settings of a fast tokenizer, and the caller may be encoding in another
-    thread. The copy is made on first use, and again in a forked child: there, the thread that held
-    the lock does not exist and would never release it.
-    """
-
-    _instances: ClassVar[weakref.WeakSet[_PrivateTokenizer]] = weakref.WeakSet()
-
-    def __init__(self, tokenizer: PreTrainedTokenizerBase) -> None:
-        self._tokenizer = tokenizer
-        self._reset()
-        self._instances.add(self)
-
-    def _reset(self) -> None:
-        self._lock = threading.Lock()
-        self._copy: PreTrainedTokenizerBase | None = None
-
-    @contextmanager
-    def locked(self) -> Iterator[PreTrainedTokenizerBase]:
-        """The copy, for this thread alone."""
-        with self._lock:
-            if self._copy is None:
-                self._copy = copy.deepcopy(self._tokenizer)
-            yield self._copy
-
-    @classmethod
-    def reset_all(cls) -> None:
-        for instance in cls._instances:
-            instance._reset()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_PrivateTokenizer.reset_all)
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,13 +36,13 @@ class LanguageModel:
 
     model: PreTrainedModel
     tokenizer: PreTrainedTokenizerBase
-    _private: _PrivateTokenizer = field(init=False, repr=False)
+    _private: PrivateTokenizer = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "model", _plain_model(self.model))
         _check_loaded("model", self.model, torch.nn.Module)
         _check_loaded("tokenizer", self.tokenizer, PreTrainedTokenizerBase)
-        object.__setattr__(self, "_private", _PrivateTokenizer(self.tokenizer))
+        object.__setattr__(self, "_private", PrivateTokenizer(self.tokenizer))
         tokenizer_size, model_size = len(self.tokenizer), self.vocabulary_size
         if tokenizer_size > model_size or tokenizer_size < model_size / 2:
             raise TokenizerMismatch(
@@ -300,6 +259,11 @@ def _plain_model(model: object) -> object:
 
 def _check_loaded(field: str, value: object, kind: type) -> None:
     if not isinstance(value, kind):
+        if field == "model" and isinstance(value, PreTrainedTokenizerBase):
+            raise InvalidInput(
+                f"a {type(value).__name__} was passed as the model; the model comes first, then "
+                "its tokenizer"
+            )
         name = value if isinstance(value, str) else "gpt2"
         given = repr(value) if isinstance(value, str | None) else f"a {type(value).__name__}"
         raise InvalidInput(

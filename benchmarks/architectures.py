@@ -15,60 +15,94 @@ ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "tests"))
 
 from support.architectures import ARCHITECTURES, VOCABULARY_SIZE, Architecture  # noqa: E402
+from support.families import FAMILIES  # noqa: E402
+from support.implementations import RESPONSE_LENGTH, plain_log_likelihoods  # noqa: E402
 
 from attribot_rag.generation import Generation  # noqa: E402
+from attribot_rag.scoring.base import Implementation  # noqa: E402
 from attribot_rag.scoring.reference import Reference  # noqa: E402
 from attribot_rag.scoring.row import Row  # noqa: E402
 from attribot_rag.scoring.selection import IMPLEMENTATIONS, ScoringModels  # noqa: E402
 
-RESPONSE_LENGTH = 6
+NUM_SOURCE_TOKENS = 20
+NUM_PROMPT_TOKENS = 10 * NUM_SOURCE_TOKENS + 20
 INTRODUCTION = """\
 # Which implementation each architecture gets
 
 Written by `python benchmarks/architectures.py` with transformers {version}, from tiny models with
-random weights in float32 (`tests/support/architectures.py`). `auto` takes the first of packed,
-cropped and reference that neither the configuration nor a probe of the model rules out. The last
-column is the largest difference to the reference, per response token, over prompts of {length}
-tokens with a piece removed at every seventh position. "Masked" says whether a part of the prompt
-can be hidden while everything else stays encoded, which makes `auto` and `masked` fast; where it
-cannot, they remove it exactly or are refused.
+random weights in float32 (`tests/support/architectures.py`, `families.py`). `auto` takes the first
+of packed, cropped and reference that neither the configuration nor a probe of the model rules out.
+The difference is the largest to a plain forward pass of the model over each row, per response
+token, over prompts of {length} tokens, longer than every window, with five tokens removed at every
+seventh position. Tokens read are those of the prompt and of the rows without one of ten documents
+of {source} tokens each, as a share of what the reference reads. "Masked" says whether a part of the
+prompt can be hidden while everything else stays encoded, which makes `auto` and `masked` fast;
+where it cannot, they remove it exactly or are refused.
 
-| architecture | gets | why not a faster one | masked | largest difference (nats) |
-|---|---|---|---|---|
+| architecture | gets | why not a faster one | masked | tokens read | largest difference (nats) |
+|---|---|---|---|---|---|
 """
+
+
+def rows_without(generation: Generation, width: int, step: int) -> list[Row]:
+    """Rows of the prompt without `width` tokens at every `step`."""
+    prompt = generation.prompt_ids
+    return [
+        Row.exact(prompt[:start] + prompt[start + width :], start, generation)
+        for start in range(0, len(prompt) - width, step)
+    ]
+
+
+def random_generation(num_prompt_tokens: int) -> Generation:
+    generator = torch.Generator().manual_seed(0)
+    count = num_prompt_tokens + RESPONSE_LENGTH
+    ids = tuple(torch.randint(3, VOCABULARY_SIZE, (count,), generator=generator).tolist())
+    return Generation(ids[:-RESPONSE_LENGTH], ids[-RESPONSE_LENGTH:])
+
+
+def tokens_read(models: ScoringModels, kind: type[Implementation]) -> int:
+    generation = random_generation(NUM_PROMPT_TOKENS)
+    implementation = models.make(kind, generation)
+    with torch.inference_mode():
+        implementation.log_likelihoods(
+            rows_without(generation, NUM_SOURCE_TOKENS, NUM_SOURCE_TOKENS)
+        )
+    return implementation.prefilled_tokens + implementation.scored_tokens
 
 
 def describe(architecture: Architecture) -> tuple[str, ...]:
     models = ScoringModels(architecture.build())
-    generator = torch.Generator().manual_seed(0)
-    count = architecture.prompt_length + RESPONSE_LENGTH
-    ids = tuple(torch.randint(3, VOCABULARY_SIZE, (count,), generator=generator).tolist())
-    generation = Generation(ids[:-RESPONSE_LENGTH], ids[-RESPONSE_LENGTH:])
-    prompt = generation.prompt_ids
-    rows = [
-        Row.exact(prompt[:start] + prompt[start + 5 :], start, generation)
-        for start in range(0, len(prompt) - 5, 7)
-    ]
+    generation = random_generation(architecture.prompt_length)
+    rows = rows_without(generation, 5, 7)
     implementation = models.select("auto", generation)
     with torch.inference_mode():
-        truth = models.make(Reference, generation).log_likelihoods(rows)
         found = implementation.log_likelihoods(rows)
+    model = architecture.build()
+    truth = torch.stack([plain_log_likelihoods(model, generation, row) for row in rows])
     reasons = []
     for kind in IMPLEMENTATIONS:
         if kind.name == implementation.name:
             break
         reasons.append(f"{kind.name}: {models.refusal(kind, generation)}")
     refusal = models.masked_refusal(type(implementation), generation)
-    masked = "yes" if refusal is None else f"no: {refusal}"
-    difference = f"{float((truth - found).abs().max()):.0e}"
-    return architecture.name, implementation.name, "; ".join(reasons), masked, difference
+    read = tokens_read(models, type(implementation)) / tokens_read(models, Reference)
+    return (
+        architecture.name,
+        implementation.name,
+        "; ".join(reasons),
+        "yes" if refusal is None else f"no: {refusal}",
+        f"{read:.2f}",
+        f"{float((truth - found).abs().max()):.0e}",
+    )
 
 
 def table() -> str:
     introduction = INTRODUCTION.format(
-        version=transformers.__version__, length=ARCHITECTURES[0].prompt_length
+        version=transformers.__version__,
+        length=ARCHITECTURES[0].prompt_length,
+        source=NUM_SOURCE_TOKENS,
     )
-    rows = (" | ".join(describe(architecture)) for architecture in ARCHITECTURES)
+    rows = (" | ".join(describe(architecture)) for architecture in (*ARCHITECTURES, *FAMILIES))
     return introduction + "".join(f"| {row} |\n" for row in rows)
 
 

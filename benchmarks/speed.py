@@ -2,7 +2,8 @@
 
     python benchmarks/speed.py HOTPOTQA.json                        # the embedded model
     python benchmarks/speed.py HOTPOTQA.json --model NAME_OR_PATH --device cuda
-    python benchmarks/speed.py --random 8b --dtype bfloat16         # random weights, random text
+    python benchmarks/speed.py --architecture llama_8b --dtype bfloat16    # random weights and text
+    python benchmarks/speed.py --architecture qwen3_5 --prompt-tokens 2000 # recurrent layers
 
 Prompts are HotpotQA's (ten titled paragraphs, a question) with the model's own greedy answer, or
 random ids where the weights are random. Every implementation scores the full prompt and the same
@@ -19,14 +20,21 @@ import random
 import statistics
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
 import psutil
 import torch
-from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedModel
+from transformers import (
+    AutoModelForCausalLM,
+    Gemma3TextConfig,
+    LlamaConfig,
+    PreTrainedConfig,
+    PreTrainedModel,
+    Qwen3_5TextConfig,
+)
 
 from attribot_rag import ContextOptions, LanguageModel, load_model
 from attribot_rag.context import Ablation, TokenizedText, locate_context
@@ -39,8 +47,8 @@ from attribot_rag.scoring.reference import Reference
 from attribot_rag.scoring.row import Row
 from attribot_rag.scoring.selection import ScoringModels
 
-RANDOM_MODELS = {
-    "1b": LlamaConfig(
+ARCHITECTURES: dict[str, Callable[[], PreTrainedConfig]] = {
+    "llama_1b": lambda: LlamaConfig(
         vocab_size=128_256,
         hidden_size=2048,
         intermediate_size=8192,
@@ -49,13 +57,38 @@ RANDOM_MODELS = {
         num_key_value_heads=8,
         tie_word_embeddings=True,
     ),
-    "8b": LlamaConfig(
+    "llama_8b": lambda: LlamaConfig(
         vocab_size=128_256,
         hidden_size=4096,
         intermediate_size=14336,
         num_hidden_layers=32,
         num_attention_heads=32,
         num_key_value_heads=8,
+    ),
+    # 108M parameters, five of six layers with a window
+    "gemma3": lambda: Gemma3TextConfig(
+        vocab_size=32_000,
+        hidden_size=640,
+        intermediate_size=2048,
+        num_hidden_layers=18,
+        num_attention_heads=8,
+        num_key_value_heads=2,
+        head_dim=80,
+        sliding_window=512,
+    ),
+    # 112M parameters, three of four layers recurrent
+    "qwen3_5": lambda: Qwen3_5TextConfig(
+        vocab_size=32_000,
+        hidden_size=640,
+        intermediate_size=2048,
+        num_hidden_layers=16,
+        num_attention_heads=8,
+        num_key_value_heads=2,
+        head_dim=80,
+        linear_num_key_heads=8,
+        linear_num_value_heads=8,
+        linear_key_head_dim=80,
+        linear_value_head_dim=80,
     ),
 }
 
@@ -189,15 +222,20 @@ def synchronize(device: torch.device) -> None:
 
 def run(model: PreTrainedModel, tasks: Sequence[Task]) -> dict[str, Measured]:
     models = ScoringModels(model)
-    results = {kind.name: Measured() for kind in KINDS}
-    for kind in KINDS:
+    right = [
+        kind
+        for kind in KINDS
+        if issubclass(kind, Reference) or models.refusal(kind, tasks[0].generation) is None
+    ]
+    results = {kind.name: Measured() for kind in right}
+    for kind in right:
         warm_up = Task(tasks[0].generation, tasks[0].rows[-2:])
         measure(kind, models, model, warm_up)
     for number, task in enumerate(tasks):
         truth: torch.Tensor | None = None
-        turn = number % (len(KINDS) - 1)
-        in_turn = KINDS[1:][turn:] + KINDS[1:][:turn]
-        for kind in (KINDS[0], *in_turn):
+        turn = number % (len(right) - 1)
+        in_turn = right[1:][turn:] + right[1:][:turn]
+        for kind in (right[0], *in_turn):
             seconds, tokens, extra, found = measure(kind, models, model, task)
             truth = found if truth is None else truth
             difference = float((found - truth).abs().max())
@@ -244,7 +282,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("data", type=Path, nargs="?", help="HotpotQA JSON (distractor setting)")
     parser.add_argument("--model", default="smollm2-135m")
-    parser.add_argument("--random", choices=RANDOM_MODELS, help="a Llama with random weights")
+    parser.add_argument("--architecture", choices=ARCHITECTURES, help="with random weights")
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--dtype", default="float32", choices=["float32", "bfloat16", "float16"])
     parser.add_argument("--prompts", type=int, default=8)
@@ -257,19 +295,19 @@ def main() -> None:
     parser.add_argument("--prompt-tokens", type=int, default=1400, help="of random prompts")
     arguments = parser.parse_args()
     dtype = getattr(torch, arguments.dtype)
-    if arguments.random:
+    if arguments.architecture:
+        config = ARCHITECTURES[arguments.architecture]()
         torch.manual_seed(0)
-        torch.set_default_dtype(dtype)
         with torch.device(arguments.device):
-            model: PreTrainedModel = LlamaForCausalLM(RANDOM_MODELS[arguments.random])
-        torch.set_default_dtype(torch.float32)
+            model: PreTrainedModel = cast(Any, AutoModelForCausalLM).from_config(
+                config, dtype=dtype
+            )
         model.train(False)
-        vocabulary = RANDOM_MODELS[arguments.random].vocab_size or 0
         tasks = random_tasks(
-            vocabulary, arguments.prompts, arguments.sources, arguments.prompt_tokens
+            config.vocab_size, arguments.prompts, arguments.sources, arguments.prompt_tokens
         )
     elif arguments.data is None:
-        parser.error("name a HotpotQA file, or use --random")
+        parser.error("name a HotpotQA file, or use --architecture")
     else:
         language_model = load_model(arguments.model, device=arguments.device, dtype=dtype)
         model = language_model.model
@@ -277,8 +315,9 @@ def main() -> None:
     lengths = [len(task.generation.prompt_ids) for task in tasks]
     results = run(model, tasks)
     print(
-        f"\n{arguments.random or arguments.model}, {arguments.dtype}, {hardware(model.device)}, "
-        f"torch {torch.__version__}; {len(tasks)} prompts of {min(lengths)} to {max(lengths)} "
+        f"\n{arguments.architecture or arguments.model}, {arguments.dtype}, "
+        f"{hardware(model.device)}, torch {torch.__version__}; "
+        f"{len(tasks)} prompts of {min(lengths)} to {max(lengths)} "
         f"tokens (median {statistics.median(lengths):.0f}), "
         f"{sum(len(task.rows) for task in tasks)} ablations; "
         f"generation's cache {'taken over' if tasks[0].generation.cache else 'not there'}\n"

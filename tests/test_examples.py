@@ -36,5 +36,8 @@ def test_the_readme_shows_an_example_and_what_it_prints(
 def test_quickstart_scores_what_generate_really_saw(capsys: pytest.CaptureFixture[str]) -> None:
     names = runpy.run_path(str(ROOT / "examples" / "quickstart.py"))
     capsys.readouterr()
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    exec(readme.split("```python\n")[3].split("```")[0], names)
+    assert capsys.readouterr().out == readme.split("prints\n\n```\n")[3].split("```")[0]
     assert names["attribution"].provenance.retokenized is False
     assert names["attribution"].provenance.prefilled_tokens == 0

@@ -63,6 +63,7 @@ class TestTokenizerOfAnotherModel:
         ("tiny", byte_tokenizer(), r"'tiny' is no loaded model; pass load_model\('tiny'\)\.model"),
         (None, byte_tokenizer(), r"None is no loaded model; pass load_model\('gpt2'\)\.model"),
         (BYTE_LEVEL, byte_tokenizer(), "a LanguageModel is no loaded model"),
+        (byte_tokenizer(), BYTE_LEVEL.model, "the model comes first, then its tokenizer"),
         (sized(259), "tiny", r"'tiny' is no loaded tokenizer; .*\('tiny'\)\.tokenizer"),
         (sized(259), None, "None is no loaded tokenizer"),
         (sized(259), sized(259), "a LlamaForCausalLM is no loaded tokenizer"),

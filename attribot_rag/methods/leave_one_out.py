@@ -9,6 +9,7 @@ from attribot_rag.context import Ablation
 from attribot_rag.methods.base import Scores
 from attribot_rag.methods.cost import Cost, Workload
 from attribot_rag.scoring import LogLikelihoods, Reencoded, Scorer
+from attribot_rag.scoring.scorer import check_recompute
 
 
 @dataclass(frozen=True)
@@ -45,6 +46,9 @@ class Masked:
     """
 
     recompute: Reencoded = "question"
+
+    def __post_init__(self) -> None:
+        check_recompute(self.recompute)
 
     @property
     def name(self) -> str:

@@ -49,8 +49,9 @@ def load_model(
     # A PyTorch that was built without CUDA raises AssertionError.
     except (OSError, ValueError, RuntimeError, AssertionError) as error:
         raise InvalidInput(
-            f"the model {name!r} cannot be loaded on {device!r}: {error}; pass another device, or "
-            f"another model: {DEFAULT_MODEL!r}, the path of a folder, or a Hugging Face id"
+            f"the model {name!r} cannot be loaded on {device!r}: {error}; pass another model "
+            f"({DEFAULT_MODEL!r}, the path of a folder, or a Hugging Face id that can be reached), "
+            "or another device"
         ) from error
     return LanguageModel(model, tokenizer)
 

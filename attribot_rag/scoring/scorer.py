@@ -32,6 +32,14 @@ from attribot_rag.scoring.session import Session, Usage
 Reencoded = Literal["response", "question", "document", "rest"]
 
 
+def check_recompute(recompute: str) -> None:
+    """Raises InvalidInput unless it names tokens that masked ablation can encode again."""
+    if recompute not in get_args(Reencoded):
+        raise InvalidInput(
+            f"recompute={recompute!r}; choose one of {', '.join(get_args(Reencoded))}"
+        )
+
+
 @dataclass(eq=False)
 class Scorer:
     """Scores a response under any ablations of its context.
@@ -248,10 +256,7 @@ class Scorer:
         return rows, tuple(prompt.in_step for prompt in prompts)
 
     def _masked_row(self, ablation: Ablation, recompute: Reencoded) -> Row:
-        if recompute not in get_args(Reencoded):
-            raise InvalidInput(
-                f"recompute={recompute!r}; choose one of {', '.join(get_args(Reencoded))}"
-            )
+        check_recompute(recompute)
         hidden = self.context.hidden_tokens(ablation)
         recomputed: list[int] = []
         if recompute == "document":

@@ -109,6 +109,8 @@ def test_seconds_bound_what_is_scored() -> None:
 
 def test_unknown_methods_and_keep_without_a_proxy_are_refused_at_once() -> None:
     target = byte_level()
+    with pytest.raises(InvalidInput, match="recompute='answer'"):
+        Masked("answer")  # type: ignore[arg-type]
     with pytest.raises(InvalidInput, match="'nonsense'"):
         Attributor(target.model, target.tokenizer, method="nonsense")
     with pytest.raises(InvalidInput, match=r"keep=2"):

@@ -3,8 +3,13 @@
 import pytest
 import torch
 from support.architectures import ARCHITECTURES, Architecture
-from support.implementations import NATS, RESPONSE_LENGTH, generation_for, model_of, score
-from transformers import PreTrainedModel
+from support.implementations import (
+    NATS,
+    generation_for,
+    model_of,
+    plain_log_likelihoods,
+    score,
+)
 
 from attribot_rag.generation import Generation
 from attribot_rag.scoring.base import Implementation
@@ -25,19 +30,6 @@ def rows_for(generation: Generation) -> list[Row]:
         Row.exact(prompt[:start] + prompt[start + width :], start, generation)
         for start, width in CUTS
     ]
-
-
-def plain_log_likelihoods(model: PreTrainedModel, generation: Generation, row: Row) -> torch.Tensor:
-    """From the model's own logits for the whole sequence, none of our code in between."""
-    response = torch.tensor([generation.response_ids])
-    ids = torch.tensor([row.full_ids(generation)])
-    with torch.no_grad():
-        if model.config.is_encoder_decoder:
-            prompt = ids[:, : ids.shape[1] - RESPONSE_LENGTH + 1]
-            logits = model(input_ids=prompt, labels=response).logits
-        else:
-            logits = model(input_ids=ids, use_cache=False).logits[:, -RESPONSE_LENGTH:]
-    return torch.log_softmax(logits.float(), -1).gather(-1, response[..., None])[0, :, 0]
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES, ids=lambda one: one.name)

@@ -37,3 +37,16 @@ def score(
     implementation = models.make(kind, generation)
     with torch.inference_mode():
         return implementation.log_likelihoods(rows)
+
+
+def plain_log_likelihoods(model: PreTrainedModel, generation: Generation, row: Row) -> torch.Tensor:
+    """From the model's own logits for the whole sequence, none of our code in between."""
+    response = torch.tensor([generation.response_ids])
+    ids = torch.tensor([row.full_ids(generation)])
+    with torch.no_grad():
+        if model.config.is_encoder_decoder:
+            prompt = ids[:, : ids.shape[1] - RESPONSE_LENGTH + 1]
+            logits = model(input_ids=prompt, labels=response).logits
+        else:
+            logits = model(input_ids=ids, use_cache=False).logits[:, -RESPONSE_LENGTH:]
+    return torch.log_softmax(logits.float(), -1).gather(-1, response[..., None])[0, :, 0]
