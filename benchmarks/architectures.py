@@ -34,10 +34,11 @@ random weights in float32 (`tests/support/architectures.py`, `families.py`). `au
 of packed, cropped and reference that neither the configuration nor a probe of the model rules out.
 The difference is the largest to a plain forward pass of the model over each row, per response
 token, over prompts of {length} tokens, longer than every window, with five tokens removed at every
-seventh position. Tokens read are those of the prompt and of the rows without one of ten documents
-of {source} tokens each, as a share of what the reference reads. "Masked" says whether a part of the
-prompt can be hidden while everything else stays encoded, which makes `auto` and `masked` fast;
-where it cannot, they remove it exactly or are refused.
+seventh position. Tokens read are those of the prompt, and of the prompt without each of ten
+documents of {source} tokens, as a share of what the reference reads; longer documents and a
+recorded cache make it less. "Masked" says whether a part of the prompt can be hidden while everything else stays
+encoded, which makes `auto` and `masked` fast; where it cannot, they remove it exactly or are
+refused.
 
 | architecture | gets | why not a faster one | masked | tokens read | largest difference (nats) |
 |---|---|---|---|---|---|
@@ -61,12 +62,13 @@ def random_generation(num_prompt_tokens: int) -> Generation:
 
 
 def tokens_read(models: ScoringModels, kind: type[Implementation]) -> int:
+    """Of the full prompt, and of the prompt without each of ten documents."""
     generation = random_generation(NUM_PROMPT_TOKENS)
+    rows = rows_without(generation, NUM_SOURCE_TOKENS, NUM_SOURCE_TOKENS)
+    full = Row.exact(generation.prompt_ids, NUM_PROMPT_TOKENS, generation)
     implementation = models.make(kind, generation)
     with torch.inference_mode():
-        implementation.log_likelihoods(
-            rows_without(generation, NUM_SOURCE_TOKENS, NUM_SOURCE_TOKENS)
-        )
+        implementation.log_likelihoods([full, *rows])
     return implementation.prefilled_tokens + implementation.scored_tokens
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from support.architectures import ARCHITECTURES, Architecture
+from support.architectures import ARCHITECTURES, VOCABULARY_SIZE, WITH_STATES, Architecture
 from support.implementations import (
     NATS,
     generation_for,
@@ -118,3 +118,25 @@ def test_a_prompt_of_one_token_has_nothing_to_share() -> None:
     truth = score(models, Reference, generation, rows)
     for kind in (Packed, Cropped):
         assert (score(models, kind, generation, rows) - truth).abs().max() <= NATS
+
+
+@pytest.mark.parametrize("architecture", WITH_STATES, ids=lambda one: one.name)
+def test_recurrent_layers_read_fewer_tokens_than_the_reference(architecture: Architecture) -> None:
+    """For the prompt, and the prompt without each of ten documents of 100 tokens."""
+    generator = torch.Generator().manual_seed(0)
+    ids = torch.randint(3, VOCABULARY_SIZE, (1026,), generator=generator).tolist()
+    generation = Generation(tuple(ids[:1020]), tuple(ids[1020:]))
+    prompt = generation.prompt_ids
+    rows = [Row.exact(prompt, len(prompt), generation)] + [
+        Row.exact(prompt[:start] + prompt[start + 100 :], start, generation)
+        for start in range(0, 1000, 100)
+    ]
+    models = ScoringModels(model_of(architecture))
+    implementation = models.make(Cropped, generation)
+    with torch.inference_mode():
+        found = implementation.log_likelihoods(rows)
+    read = implementation.prefilled_tokens + implementation.scored_tokens
+    reference = models.make(Reference, generation)
+    assert sum(map(reference.num_tokens, rows)) >= 1.7 * read
+    truth = score(models, Reference, generation, rows[5:6])
+    assert (found[5:6] - truth).abs().max() <= NATS
