@@ -5,6 +5,7 @@ from attribot_rag.methods.base import GroupScore, Method, Scores
 from attribot_rag.methods.factory import BASELINES, METHODS, make_method
 from attribot_rag.methods.hierarchical import Hierarchical
 from attribot_rag.methods.leave_one_out import LeaveOneOut, Masked
+from attribot_rag.methods.patching import Patching
 from attribot_rag.methods.proxy import Proxy
 from attribot_rag.methods.pruning import Pruned
 
@@ -17,6 +18,7 @@ __all__ = [
     "LeaveOneOut",
     "Masked",
     "Method",
+    "Patching",
     "Proxy",
     "Pruned",
     "Scores",

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from transformers import AttentionInterface
@@ -35,6 +35,43 @@ _MASKED_QUERIES = 512  # at a time, where the mask is more than causal
 
 
 @dataclass(frozen=True, eq=False)
+class Attended:
+    """What some tokens of the sequence attended to in the cache, in one layer.
+
+    query [1, heads, tokens, head_dim], key and value those of the cache, output [1, heads, tokens,
+    value_dim], log_sum [1, heads, tokens] over all visible keys.
+    """
+
+    view: View
+    query: torch.Tensor
+    key: torch.Tensor
+    value: torch.Tensor
+    output: torch.Tensor
+    log_sum: torch.Tensor
+    kernel: Kernel
+
+
+class Observer(Protocol):
+    """Sees what the layers attend to.
+
+    Gradients flow through the attention if it is `differentiable`; `gate` [num_prompt_tokens] is
+    added to the scores of the cache's keys, None adds nothing.
+    """
+
+    @property
+    def differentiable(self) -> bool: ...
+
+    @property
+    def gate(self) -> torch.Tensor | None: ...
+
+    def see(self, attended: Attended) -> None:
+        """Take note of a view of the next layer."""
+
+    def pass_on(self, output: torch.Tensor) -> torch.Tensor:
+        """What goes on from the layer, of its output [1, tokens, heads, value_dim]."""
+
+
+@dataclass(eq=False)
 class KeyWeights:
     """Collects attention weights on each position of the cache: `values` [num_prompt_tokens].
 
@@ -44,19 +81,17 @@ class KeyWeights:
 
     values: torch.Tensor
     reduction: Reduction
+    differentiable = False
+    gate = None
 
-    def add(
-        self,
-        query: torch.Tensor,
-        key: torch.Tensor,
-        keys: Keys,
-        log_sum: torch.Tensor,
-        kernel: Kernel,
-    ) -> None:
-        """Add the weights of a layer; `log_sum` [1, heads, tokens] is over all visible keys."""
-        weights = kernel.weights(query, key, keys, log_sum)
-        reduced = weights.amax(1) if self.reduction == "largest" else weights.sum(1)
-        self.values[slice(*keys.interval)] += reduced.sum(0).to(self.values.device)
+    def see(self, attended: Attended) -> None:
+        for keys in attended.view.cached:
+            weights = attended.kernel.weights(attended.query, attended.key, keys, attended.log_sum)
+            reduced = weights.amax(1) if self.reduction == "largest" else weights.sum(1)
+            self.values[slice(*keys.interval)] += reduced.sum(0).to(self.values.device)
+
+    def pass_on(self, output: torch.Tensor) -> torch.Tensor:
+        return output
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,8 +109,8 @@ class PackedLayout:
 
     TokenBlock i has the tokens `spans[i]`, whose row begins at the token `starts[i]`, and sees
     `segments[i]` of the cache. `positions` [tokens] are those of all tokens. `layers_seen`
-    collects the layers that attended, so that a layer of another kind is noticed. `weights`, if
-    there are any, collect what the rows attend to.
+    collects the layers that attended, so that a layer of another kind is noticed. An `observer`
+    sees what the rows attend to.
     """
 
     cache: PromptCache
@@ -84,12 +119,12 @@ class PackedLayout:
     starts: tuple[int, ...]
     segments: tuple[tuple[Interval, ...], ...]
     layers_seen: set[int] = field(default_factory=set)
-    weights: KeyWeights | None = None
+    observer: Observer | None = None
     _views: dict[int, tuple[View, ...]] = field(default_factory=dict)
 
     @classmethod
     def of(
-        cls, rows: Sequence[Row], cache: PromptCache, weights: KeyWeights | None = None
+        cls, rows: Sequence[Row], cache: PromptCache, observer: Observer | None = None
     ) -> PackedLayout:
         spans, starts, end = [], [], 0
         for row in rows:
@@ -100,7 +135,7 @@ class PackedLayout:
                 end += len(block.token_ids)
         segments = tuple(block.segments for row in rows for block in row.blocks)
         positions = torch.tensor([position for row in rows for position in row.positions])
-        return cls(cache, positions, tuple(spans), tuple(starts), segments, weights=weights)
+        return cls(cache, positions, tuple(spans), tuple(starts), segments, observer=observer)
 
     def views(self, visibility: Visibility) -> tuple[View, ...]:
         """What each token sees in the layers with this mask."""
@@ -179,7 +214,13 @@ def packed_attention(
     layout = _layout.get()
     layer_index: int = module.layer_idx  # type: ignore[assignment]
     layout.layers_seen.add(layer_index)
-    kernel = Kernel(query.shape[-1] ** -0.5 if scaling is None else scaling, softcap)
+    observer = layout.observer
+    kernel = Kernel(
+        query.shape[-1] ** -0.5 if scaling is None else scaling,
+        softcap,
+        differentiable=observer is not None and observer.differentiable,
+    )
+    gate = None if observer is None else observer.gate
     cached = _cached(layout.cache, module, layer_index) if layout.cache else None
     output = query.new_empty(1, query.shape[2], query.shape[1], value.shape[-1])
     for view in layout.views(attention_mask):
@@ -187,7 +228,7 @@ def packed_attention(
         parts = [kernel.attend(queries, key, value, keys) for keys in view.own]
         if view.cached:
             assert cached is not None
-            parts += [kernel.attend(queries, *cached, keys) for keys in view.cached]
+            parts += [kernel.attend(queries, *cached, keys, gate) for keys in view.cached]
         part, log_sum = parts[0]
         for other in parts[1:]:
             part, log_sum = merge(part, log_sum, *other)
@@ -195,10 +236,9 @@ def packed_attention(
             total = torch.logaddexp(log_sum, s_aux.to(log_sum)[None, :, None])
             part, log_sum = part * (log_sum - total).exp()[..., None].to(part), total
         output[:, slice(*view.queries)] = part.transpose(1, 2)
-        if layout.weights is not None and cached is not None:
-            for keys in view.cached:
-                layout.weights.add(queries, cached[0], keys, log_sum, kernel)
-    return output, None
+        if observer is not None and cached is not None:
+            observer.see(Attended(view, queries, *cached, part, log_sum, kernel))
+    return output if observer is None else observer.pass_on(output), None
 
 
 def _cached(
@@ -213,11 +253,13 @@ def _cached(
         config: Any = module.config
         kinds = config.layer_types
         layer_index = max(i for i in range(len(cache)) if kinds[i] == kinds[layer_index])
-    layer = cache[layer_index]
+    keys, values = cache[layer_index]
+    if torch.is_grad_enabled():  # which no tensor of inference mode may enter
+        keys, values = (one.clone() if one.is_inference() else one for one in (keys, values))
     expand: Any = getattr(module, "expand_kv", None)
-    if expand is None:
-        return layer.keys, layer.values
-    keys, values = expand(layer.keys, layer.values)
+    if expand is not None:
+        with torch.no_grad():
+            keys, values = expand(keys, values)
     return keys, values
 
 

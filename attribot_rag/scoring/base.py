@@ -88,6 +88,24 @@ class Implementation(ABC):
         """
         raise Unsupported("it does not see attention weights")
 
+    def effects(
+        self,
+        row: Row,
+        members: torch.Tensor,
+        parts: Sequence[Sequence[int]],
+        factor: float | None,
+    ) -> torch.Tensor:
+        """How much less likely each part of the response would be without each unit, to first
+        order: [num_parts, num_units] in nats, float32 on the CPU.
+
+        One forward pass over the row, and a backward pass for each part, which is response tokens.
+        `members` [num_prompt_tokens, num_units] holds 1 where a token is of a unit. With a
+        `factor`, the attention weights of all units are scaled by it, and the effect is the
+        derivative by a unit's own factor; with None it is that of removing the unit from each
+        head. Raises Unsupported without `sees_weights`.
+        """
+        raise Unsupported("it does not see attention weights")
+
     def _mask(self, row: Row, *, encoded: bool) -> torch.Tensor | dict[str, torch.Tensor]:
         """What the layers add to attention scores under a masked row; by type, if there are types.
 

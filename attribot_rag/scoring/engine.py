@@ -6,6 +6,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
+from typing import Any
 
 import torch
 
@@ -107,16 +108,35 @@ class Engine:
 
         None beyond the budget, and if they do not fit into memory.
         """
+        return self._observed(row, row.num_tokens, "weights", reduction)
+
+    def effects(
+        self,
+        row: Row,
+        members: torch.Tensor,
+        parts: Sequence[Sequence[int]],
+        factor: float | None,
+    ) -> torch.Tensor | None:
+        """Effects of units [num_parts, num_units], see `Implementation.effects`.
+
+        A backward pass counts as twice its tokens. None beyond the budget, and if they do not fit
+        into memory.
+        """
+        tokens = row.num_tokens * (1 + 2 * len(parts))
+        return self._observed(row, tokens, "effects", members, parts, factor)
+
+    def _observed(self, row: Row, tokens: int, name: str, *arguments: Any) -> torch.Tensor | None:
+        """What a method of the implementation gives for a row; it takes as long as these tokens."""
         meter = self.session.meter
-        if not meter.allows(self.num_unread + row.num_tokens):
+        if not meter.allows(self.num_unread + tokens):
             return None
         self.session.before_batch()
-        implementation = self.implementation  # reads the prompt, which is not this row's time
+        compute = getattr(self.implementation, name)  # reads the prompt: not this row's time
         started = time.perf_counter()
-        weights = unless_out_of_memory(partial(implementation.weights, row, reduction))
-        if weights is not None:
-            meter.spend(row.num_tokens, time.perf_counter() - started)
-        return weights
+        found = unless_out_of_memory(partial(compute, row, *arguments))
+        if found is not None:
+            meter.spend(tokens, time.perf_counter() - started)
+        return found
 
     @cached_property
     def batching(self) -> Batching:

@@ -33,38 +33,57 @@ class Keys:
 
 @dataclass(frozen=True)
 class Kernel:
-    """Scaled dot-product attention; `softcap` bounds the scores smoothly (Gemma 2)."""
+    """Scaled dot-product attention; `softcap` bounds the scores smoothly (Gemma 2).
+
+    With `differentiable` the log-sum-exp has gradients, too, which PyTorch's kernels do not give.
+    """
 
     scaling: float
     softcap: float | None = None
+    differentiable: bool = False
 
     def attend(
-        self, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, keys: Keys
+        self,
+        query: torch.Tensor,
+        key: torch.Tensor,
+        value: torch.Tensor,
+        keys: Keys,
+        gate: torch.Tensor | None = None,
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """The output [1, heads, queries, value_dim] and the log-sum-exp [1, heads, queries].
 
         query [1, heads, queries, head_dim]; key and value [1, key-value heads, all keys, ...].
-        A query that sees none of the keys has the output 0 and a log-sum-exp of -inf.
+        A query that sees none of the keys has the output 0 and a log-sum-exp of -inf. `gate` [all
+        keys] is added to the scores, which scales the weights before they are normalised.
         """
+        if gate is not None:
+            gate = gate[slice(*keys.interval)]
         key, value = (tensor[:, :, slice(*keys.interval)] for tensor in (key, value))
         if keys.causal:
             groups = query.shape[1] // key.shape[1]
             key, value = (tensor.repeat_interleave(groups, dim=1) for tensor in (key, value))
-            return self._run(query, key, value, causal=True, mask=None)
+            return self._run(query, key, value, causal=True, mask=None, gate=gate)
         shape = query.shape[:3]
         grouped = query.reshape(1, key.shape[1], -1, query.shape[-1])
         mask = keys.mask
         if mask is not None:
             mask = mask.to(query.device).repeat(grouped.shape[2] // len(mask), 1)
-        output, log_sum = self._run(grouped, key, value, causal=False, mask=mask)
+        output, log_sum = self._run(grouped, key, value, causal=False, mask=mask, gate=gate)
         return output.reshape(*shape, -1), log_sum.reshape(shape)
 
     def weights(
-        self, query: torch.Tensor, key: torch.Tensor, keys: Keys, log_sum: torch.Tensor
+        self,
+        query: torch.Tensor,
+        key: torch.Tensor,
+        keys: Keys,
+        log_sum: torch.Tensor,
+        gate: torch.Tensor | None = None,
     ) -> torch.Tensor:
         """Attention weights [heads, queries, keys], given the log-sum-exp over all keys."""
         grouped = query.reshape(key.shape[1], -1, query.shape[-1])
         scores = self._scores(grouped, key[0, :, slice(*keys.interval)])
+        if gate is not None:
+            scores = scores + gate[slice(*keys.interval)]
         scores = scores.view(*query.shape[1:3], -1)
         weights = (scores - log_sum[0, :, :, None]).exp()
         return weights if keys.mask is None else weights * keys.mask.to(weights)
@@ -83,12 +102,14 @@ class Kernel:
         *,
         causal: bool,
         mask: torch.Tensor | None,
+        gate: torch.Tensor | None = None,
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """PyTorch's public function does not give the log-sum-exp away; these are its kernels."""
         kernels = torch.ops.aten
         device, scale = query.device.type, self.scaling
-        if self.softcap is not None or key.shape[-1] < value.shape[-1]:
-            return self._run_plainly(query, key, value, causal=causal, mask=mask)
+        if self.differentiable or self.softcap is not None or key.shape[-1] < value.shape[-1]:
+            return self._run_plainly(query, key, value, causal=causal, mask=mask, gate=gate)
+        assert gate is None
         width = value.shape[-1]
         value = torch.nn.functional.pad(value, (0, key.shape[-1] - width))
         if device == "cpu":
@@ -123,8 +144,11 @@ class Kernel:
         *,
         causal: bool,
         mask: torch.Tensor | None,
+        gate: torch.Tensor | None = None,
     ) -> tuple[torch.Tensor, torch.Tensor]:
         scores = self._scores(query, key)
+        if gate is not None:
+            scores = scores + gate
         if causal:
             mask = torch.ones(scores.shape[-2:], dtype=torch.bool, device=scores.device).tril()
         if mask is not None:

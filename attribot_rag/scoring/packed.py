@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from itertools import accumulate
 from typing import ClassVar
@@ -17,6 +18,7 @@ from attribot_rag.scoring.attention import (
 )
 from attribot_rag.scoring.base import ATTENTION_LAYERS, Reduction, Unsupported
 from attribot_rag.scoring.cropped import CachedImplementation
+from attribot_rag.scoring.patching import GatedAttention
 from attribot_rag.scoring.row import Row
 
 
@@ -52,6 +54,24 @@ class Packed(CachedImplementation):
         layout = PackedLayout.of([row], self.prompt_cache, weights)
         self._run([row], layout, torch.tensor([row.num_tokens - 1]))
         return weights.values
+
+    def effects(
+        self,
+        row: Row,
+        members: torch.Tensor,
+        parts: Sequence[Sequence[int]],
+        factor: float | None,
+    ) -> torch.Tensor:
+        with torch.inference_mode(False), torch.enable_grad():
+            units = members.to(self.device)
+            gate = None if factor is None else units.any(1) * math.log(factor)
+            observer = GatedAttention(gate)
+            layout = PackedLayout.of([row], self.prompt_cache, observer)
+            scored = torch.arange(-len(self._targets), 0) + row.num_tokens
+            response = self._target_log_probabilities(self._run([row], layout, scored))[0]
+            values = [response[list(part)].sum() for part in parts]
+            effects = observer.effects(values, units, removed=factor is None)
+        return effects if factor is None else effects / factor
 
     def _run(self, rows: Sequence[Row], layout: PackedLayout, scored: torch.Tensor) -> torch.Tensor:
         """The logits at some tokens of the sequence."""

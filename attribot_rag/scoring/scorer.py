@@ -204,6 +204,37 @@ class Scorer:
             weights = weights / config.num_attention_heads
         return [float(weights[tokens].sum()) for tokens in self._unit_tokens]
 
+    def patched(self, parts: Sequence[Sequence[int]], gates: int = 1) -> list[list[float]] | None:
+        """Estimated effects of each unit on each part of the response, in nats, or None.
+
+        [num_parts][num_units]; parts are response tokens. What the question and the response
+        attend to is removed unit by unit from each attention head, and the log-likelihood follows
+        to first order (attribution patching): a forward pass, and a backward pass for each part.
+        With several `gates` the attention to all units is scaled by as many factors between 0
+        and 1, one after the other, and derivatives are averaged along that way (integrated
+        gradients, arXiv 1703.01365), which sees effects that saturate. None if attention is not
+        seen, beyond the budget, and if it does not fit into memory.
+        """
+        if not self.sees_attention:
+            return None
+        started = time.perf_counter()
+        row = self._masked_row(Ablation(), "question")
+        members = torch.zeros(len(self.generation.prompt_ids), len(self.units))
+        for index, tokens in enumerate(self._unit_tokens):
+            members[tokens, index] = 1.0
+        members[row.positions[0] :] = 0.0  # what is encoded again is in no cache
+        factors = [None] if gates == 1 else [(2 * i + 1) / (2 * gates) for i in range(gates)]
+        effects = torch.zeros(len(parts), len(self.units))
+        for factor in factors:
+            found = self._engine.effects(row, members, parts, factor)
+            if found is None:
+                return None
+            effects += found / len(factors)
+            self._count(row.num_tokens, 0.0)
+            self.usage.backward_tokens += row.num_tokens * len(parts)
+        self.usage.seconds += time.perf_counter() - started
+        return [[float(effect) for effect in row] for row in effects]
+
     def gradient_norms(self) -> list[float] | None:
         """Norms of the gradients of the response's log-likelihood by each unit's embeddings.
 

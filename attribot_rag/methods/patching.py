@@ -1,0 +1,61 @@
+"""Attribution patching: all sources from one forward and a few backward passes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from attribot_rag.errors import InvalidInput, UnsupportedModel
+from attribot_rag.methods.base import Scores, whole_response
+from attribot_rag.methods.cost import Cost, Workload
+from attribot_rag.methods.hierarchical import answer_sentences
+from attribot_rag.scoring import Scorer
+
+
+@dataclass(frozen=True)
+class Patching:
+    """An estimate of masked scores by gradients on the prompt's cache (AtP*, arXiv 2403.00745).
+
+    The question and the response go through the model once more, with gradients, and back once for
+    each answer sentence. What a source does to a sentence is followed from each attention head to
+    first order, so its cost does not grow with the number of sources. A source that makes its
+    sentence nearly certain is underestimated. With several `gates` (a number), the passes are
+    repeated with less and less attention to all sources, which mends that and shows a source of
+    which there are two. A sentence's score is spread evenly over its tokens.
+
+    Raises InvalidInput for a number of gates below 1, UnsupportedModel for architectures whose
+    attention weights cannot be observed (docs/architectures.md).
+    """
+
+    gates: int = 2
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.gates, int) or isinstance(self.gates, bool) or self.gates < 1:
+            raise InvalidInput(f"gates={self.gates!r}; use a whole number of at least 1")
+
+    @property
+    def name(self) -> str:
+        return f"patching, {self.gates} gates" if self.gates > 1 else "patching"
+
+    def run(self, scorer: Scorer) -> Scores:
+        if not scorer.sees_attention:
+            raise UnsupportedModel(
+                f"attention is not seen in {scorer.language_model.name!r}; use 'auto'"
+            )
+        sentences = answer_sentences(scorer)
+        effects = scorer.patched(sentences, self.gates)
+        scores = whole_response(scorer, None, "nats")
+        if effects is None:
+            scorer.session.meter.exhausted = True
+            return scores
+        rows = [[0.0] * len(scorer.generation.response_ids) for _ in scorer.units]
+        for tokens, of_units in zip(sentences, effects, strict=True):
+            for row, effect in zip(rows, of_units, strict=True):
+                for token in tokens:
+                    row[token] = effect / len(tokens)
+        return replace(scores, token_scores=tuple(map(tuple, rows)))
+
+    def cost(self, workload: Workload) -> Cost:
+        """A row of |Q| + |R| tokens per gate; for a sentence, backward takes twice the FLOPs."""
+        tail = workload.cost(self.gates * workload.tail_tokens)
+        read = workload.cost(workload.unread_tokens)
+        return read + replace(tail, flops=3 * tail.flops)

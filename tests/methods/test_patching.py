@@ -1,0 +1,160 @@
+"""Patching follows attention to first order, and finds what each sentence was made from."""
+
+import copy
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+import torch
+from support.implementations import RESPONSE_LENGTH, generation_for
+from support.tiny_models import architecture, build
+
+from attribot_rag import Attributor, Budget, LanguageModel
+from attribot_rag.errors import InvalidInput, UnsupportedModel
+from attribot_rag.methods import Patching
+from attribot_rag.scoring.attention import PackedLayout
+from attribot_rag.scoring.packed import Packed
+from attribot_rag.scoring.patching import GatedAttention
+from attribot_rag.scoring.prefill import as_dynamic_cache, prefill
+from attribot_rag.scoring.row import Row
+from attribot_rag.scoring.selection import ScoringModels
+
+UNITS = (range(3, 12), range(12, 30), range(30, 45))
+PARTS = (range(3), range(3, RESPONSE_LENGTH))
+TAIL = range(45, 60)
+MEMBERS = torch.stack([torch.tensor([float(i in unit) for i in range(60)]) for unit in UNITS], 1)
+
+# Everything that attention has: windows, sinks, soft caps, latent keys, shared layers.
+KINDS = ["llama", "gpt2", "gemma2", "gemma3", "gpt_oss", "deepseek_v3", "gemma3n", "phimoe"]
+
+
+def packed(name: str) -> tuple[Packed, Row]:
+    generation = generation_for(architecture(name))
+    implementation = ScoringModels(architecture(name).build()).make(Packed, generation)
+    assert isinstance(implementation, Packed)
+    return implementation, Row.masked(generation, (), TAIL)
+
+
+def gated(implementation: Packed, row: Row, unit: Sequence[int], factor: float) -> torch.Tensor:
+    """The log-likelihood of each part with the attention to a unit scaled."""
+    gate = torch.zeros(60)
+    gate[list(unit)] = math.log(factor)
+    layout = PackedLayout.of([row], implementation.prompt_cache, GatedAttention(gate))
+    scored = torch.arange(-RESPONSE_LENGTH, 0) + row.num_tokens
+    with torch.no_grad():
+        logits = implementation._run([row], layout, scored)
+        found = implementation._target_log_probabilities(logits)[0].double()
+    return torch.stack([found[list(part)].sum() for part in PARTS])
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_the_gradient_is_that_of_a_small_gate(name: str) -> None:
+    implementation, row = packed(name)
+    near_one = 1 - 1e-4
+    with torch.inference_mode():
+        derivative = implementation.effects(row, MEMBERS, PARTS, near_one)
+    step = 4e-3
+    changes = [
+        (gated(implementation, row, unit, 1 + step) - gated(implementation, row, unit, 1 - step))
+        / (2 * step)
+        for unit in UNITS
+    ]
+    expected = torch.stack(changes, 1)
+    assert expected.abs().max() > 0.1
+    assert torch.allclose(derivative.double(), expected, atol=5e-3, rtol=5e-3)
+
+
+def test_a_gate_is_what_a_model_s_own_attention_makes_of_it() -> None:
+    """By transformers' eager attention with a mask that holds the gate."""
+    implementation, row = packed("llama")
+    generation = implementation.generation
+    model: Any = copy.deepcopy(architecture("llama").build())
+    model.config._attn_implementation = "eager"
+    with torch.no_grad():
+        cache = prefill(model, generation.prompt_ids[:45])
+    for factor in (0.25, 0.9):
+        mask = torch.zeros(row.num_tokens, 45 + row.num_tokens)
+        mask[:, 45:] = torch.full((row.num_tokens, row.num_tokens), -torch.inf).triu(1)
+        mask[:, list(UNITS[1])] += math.log(factor)
+        with torch.no_grad():
+            logits = model(
+                input_ids=torch.tensor([row.token_ids]),
+                position_ids=torch.tensor([row.positions]),
+                attention_mask=mask[None, None],
+                past_key_values=as_dynamic_cache(cache, 45),
+            ).logits[0, -RESPONSE_LENGTH:]
+        targets = torch.tensor(generation.response_ids)[:, None]
+        plain = logits.log_softmax(-1).gather(-1, targets)[:, 0]
+        expected = torch.stack([plain[list(part)].sum() for part in PARTS]).double()
+        assert torch.allclose(gated(implementation, row, UNITS[1], factor), expected, atol=1e-4)
+
+
+DOCUMENTS = [
+    "The ferry Kittiwake carries up to 84 passengers.",
+    "The lighthouse of Varn is 38 metres high.",
+    "The bakery opens at six in the morning.",
+    "Cherries grow in the garden of the mayor.",
+    "The school has two teachers and a dog.",
+]
+ANSWER = "The lighthouse is 38 metres high. The ferry carries 84 passengers."
+
+
+def prompt_for(documents: Sequence[str]) -> str:
+    return "\n".join([*documents, "What do you know of the lighthouse and the ferry?", ""])
+
+
+@pytest.mark.slow
+def test_each_sentence_finds_its_own_cause(smollm2: LanguageModel) -> None:
+    attributor = Attributor(
+        smollm2.model, smollm2.tokenizer, method=Patching(2), progress=False, verdicts=None
+    )
+    attribution = attributor.attribute(prompt_for(DOCUMENTS), ANSWER, DOCUMENTS)
+    for words, document in (("38 metres", 1), ("84 passengers", 0)):
+        start, _ = attribution.find(words)
+        best = attribution.top(1, start, start + len(words))[0]
+        assert best.source.documents == (document,)
+        assert best.score > 0
+    assert attribution.exact == (False,) * 5
+    assert attribution.unit == "nats"
+
+
+@pytest.mark.slow
+def test_its_cost_does_not_grow_with_the_sources(smollm2: LanguageModel) -> None:
+    more = [f"The {name} of Varn is closed today." for name in ("museum", "harbour", "library")]
+    scored = []
+    for documents in (DOCUMENTS, [*DOCUMENTS, *more]):
+        attributor = Attributor(
+            smollm2.model, smollm2.tokenizer, method="patching", progress=False, verdicts=None
+        )
+        attribution = attributor.attribute(prompt_for(documents), ANSWER, documents)
+        scored.append(attribution.provenance.scored_tokens)
+    assert scored[0] == scored[1]
+
+
+def test_beyond_the_budget_nothing_is_scored(smollm2: LanguageModel) -> None:
+    attributor = Attributor(
+        smollm2.model,
+        smollm2.tokenizer,
+        method="patching",
+        progress=False,
+        verdicts=None,
+        budget=Budget(tokens=10),
+    )
+    attribution = attributor.attribute(prompt_for(DOCUMENTS), ANSWER, DOCUMENTS)
+    assert attribution.partial
+    assert attribution.token_scores == (None,) * 5
+
+
+@pytest.mark.parametrize("name", ["t5", "bloom", "mamba"])
+def test_it_is_refused_where_attention_is_not_seen(name: str) -> None:
+    model = build(name)
+    attributor = Attributor(model.model, model.tokenizer, method="patching", progress=False)
+    with pytest.raises(UnsupportedModel, match="attention is not seen"):
+        attributor.attribute("A cat sat. A dog ran. Who?", "a dog", ["A cat sat.", "A dog ran."])
+
+
+@pytest.mark.parametrize("gates", [0, -1, 1.5, True])
+def test_gates_are_a_number(gates: Any) -> None:
+    with pytest.raises(InvalidInput, match="gates="):
+        Patching(gates)
