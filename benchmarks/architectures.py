@@ -36,9 +36,9 @@ The difference is the largest to a plain forward pass of the model over each row
 token, over prompts of {length} tokens, longer than every window, with five tokens removed at every
 seventh position. Tokens read are those of the prompt, and of the prompt without each of ten
 documents of {source} tokens, as a share of what the reference reads; longer documents and a
-recorded cache make it less. "Masked" says whether a part of the prompt can be hidden while everything else stays
-encoded, which makes `auto` and `masked` fast; where it cannot, they remove it exactly or are
-refused.
+recorded cache make it less. "Masked" says whether a part of the prompt can be hidden while
+everything else stays encoded, which makes `auto` and `masked` fast; where it cannot, they remove
+it exactly or are refused.
 
 | architecture | gets | why not a faster one | masked | tokens read | largest difference (nats) |
 |---|---|---|---|---|---|
