@@ -1,8 +1,9 @@
 """Log-likelihoods of a response under ablations, by three interchangeable implementations."""
 
 from attribot_rag.scoring.log_likelihoods import LogLikelihoods
+from attribot_rag.scoring.masking import Reencoded
 from attribot_rag.scoring.options import ScoringOptions
-from attribot_rag.scoring.scorer import Reencoded, Scorer
+from attribot_rag.scoring.scorer import Scorer
 from attribot_rag.scoring.selection import ScoringModels
 from attribot_rag.scoring.session import Budget, Meter, Progress, Session, Usage
 

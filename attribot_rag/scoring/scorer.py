@@ -7,7 +7,6 @@ import time
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Literal, get_args
 
 import numpy as np
 import torch
@@ -15,29 +14,20 @@ import torch
 from attribot_rag.context import Ablation, Context, PromptInput, TokenizedText
 from attribot_rag.context.groups import Unit
 from attribot_rag.context.reduction import reduced
-from attribot_rag.errors import InvalidInput, ScoringFailed, UnsupportedModel
+from attribot_rag.errors import ScoringFailed, UnsupportedModel
 from attribot_rag.generation import Generation
 from attribot_rag.language_model import LanguageModel, decoder_start_ids
 from attribot_rag.scoring.base import Reduction
 from attribot_rag.scoring.engine import Engine
 from attribot_rag.scoring.gradient import embedding_gradients
 from attribot_rag.scoring.log_likelihoods import LogLikelihoods, Matrix
+from attribot_rag.scoring.masking import Reencoded, masked_row
 from attribot_rag.scoring.options import ScoringOptions
 from attribot_rag.scoring.probes import tolerance
 from attribot_rag.scoring.reference import Reference
 from attribot_rag.scoring.row import Row
 from attribot_rag.scoring.selection import ScoringModels
 from attribot_rag.scoring.session import Session, Usage
-
-Reencoded = Literal["response", "question", "document", "rest"]
-
-
-def check_recompute(recompute: str) -> None:
-    """Raises InvalidInput unless it names tokens that masked ablation can encode again."""
-    if recompute not in get_args(Reencoded):
-        raise InvalidInput(
-            f"recompute={recompute!r}; choose one of {', '.join(get_args(Reencoded))}"
-        )
 
 
 @dataclass(eq=False)
@@ -151,11 +141,9 @@ class Scorer:
         """Log-likelihoods with nothing removed and under each ablation, as far as the budget goes.
 
         Without `recompute` the ablated text is removed and everything after it is encoded again:
-        exact. With `recompute` the prompt stays encoded, and only these tokens are encoded again,
-        without attending to the ablated tokens: the 'response'; for 'question' also all tokens
-        after the documents; for 'document' also the tokens after the ablated sources within their
-        documents; for 'rest' all tokens after the first ablated token. With 'rest' no remaining
-        token has attended to the ablated tokens, so it differs from the exact score only in the
+        exact. With `recompute` the prompt stays encoded, and only some tokens are encoded again,
+        without attending to the ablated tokens (see `masked_row`). With 'rest' no remaining token
+        has attended to the ablated tokens, so it differs from the exact score only in the
         positions of tokens.
 
         Raises UnsupportedModel if the architecture does not allow masking, ScoringOutOfMemory if a
@@ -287,16 +275,7 @@ class Scorer:
         return rows, tuple(prompt.in_step for prompt in prompts)
 
     def _masked_row(self, ablation: Ablation, recompute: Reencoded) -> Row:
-        check_recompute(recompute)
-        hidden = self.context.hidden_tokens(ablation)
-        recomputed: list[int] = []
-        if recompute == "document":
-            recomputed += self.context.following_tokens(ablation)
-        if recompute == "rest":
-            recomputed += range(min(hidden, default=self.context.end), self.context.end)
-        if recompute != "response":
-            recomputed += range(self.context.end, len(self.generation.prompt_ids))
-        return Row.masked(self.generation, hidden, recomputed)
+        return masked_row(self.context, self.generation, ablation, recompute)
 
     def _check_finite(self, scored: Matrix, ablations: Sequence[Ablation]) -> None:
         bad = np.argwhere(~np.isfinite(scored))

@@ -13,8 +13,7 @@ from attribot_rag.attribution import ResponseText, Verdict
 from attribot_rag.context import Ablation
 from attribot_rag.context.context import find_turns
 from attribot_rag.methods import Scores
-from attribot_rag.scoring import LogLikelihoods, Scorer
-from attribot_rag.scoring.scorer import Reencoded
+from attribot_rag.scoring import LogLikelihoods, Reencoded, Scorer
 from attribot_rag.verdicts import Judgement, judge
 from attribot_rag.verdicts.evidence import Evidence
 from attribot_rag.verdicts.origins import Origins

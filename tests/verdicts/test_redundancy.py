@@ -10,8 +10,7 @@ from support.scorers import ATOL, TREATY, many_documents, other_chat, scorer
 
 from attribot_rag import VerdictOptions
 from attribot_rag.context import Ablation
-from attribot_rag.scoring import LogLikelihoods, Scorer
-from attribot_rag.scoring.scorer import Reencoded
+from attribot_rag.scoring import LogLikelihoods, Reencoded, Scorer
 from attribot_rag.verdicts.joint import JointEffects
 from attribot_rag.verdicts.redundancy import Group, find_group
 
