@@ -136,8 +136,12 @@ class Attributor:
         that was shown, if it differs from the generation's by white space around it.
         """
         num_tokens = len(generation.prompt_ids) + len(generation.response_ids)
-        full_precision = torch.autocast(self.language_model.device.type, enabled=False)
-        with self._queue.turn(), naming_out_of_memory(num_tokens), full_precision:
+        with (
+            self._queue.turn(),
+            naming_out_of_memory(num_tokens),
+            torch.autocast(self.language_model.device.type, enabled=False),
+            self._scoring_models.settled(),
+        ):
             return self._attribute(generation, documents, prompt, response)
 
     def _attribute(

@@ -6,6 +6,7 @@ import inspect
 import logging
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 import torch
 from transformers import PreTrainedModel
@@ -40,11 +41,22 @@ class ScoringModels:
         self._probes = Probes(model, self.make, self._twin)
         self._lock = threading.RLock()
         self._version = 0
+        self._is_settled = False
         self._unscorable: str | None = None
         self._ignored: dict[tuple[str, ...], bool] = {}
         self._twins: dict[str | None, PreTrainedModel] = {}
         self._probed: dict[tuple[type[Implementation], bool], str | None] = {}
         self._logged: set[type[Implementation]] = set()
+
+    @contextmanager
+    def settled(self) -> Iterator[None]:
+        """Within it the model is taken for unchanged: looking takes 10 ms for 400 modules."""
+        self._refresh()
+        self._is_settled = True
+        try:
+            yield
+        finally:
+            self._is_settled = False
 
     @property
     def original(self) -> PreTrainedModel:
@@ -97,7 +109,8 @@ class ScoringModels:
 
     def changed_since(self, generation: Generation) -> bool:
         """Whether the model was changed after it answered, as far as that is known."""
-        return generation.model_version not in (None, model_version(self._model))
+        self._refresh()
+        return generation.model_version not in (None, self._version)
 
     def is_conditioned(self, generation: Generation) -> bool:
         """Whether something else than ids had an influence on the answer.
@@ -235,6 +248,8 @@ class ScoringModels:
 
     def _refresh(self) -> None:
         """Forget what was made for a model that was changed since."""
+        if self._is_settled:
+            return
         version = model_version(self._model)
         if version != self._version:
             self._version = version
