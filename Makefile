@@ -100,7 +100,9 @@ $(PYTHONS:%=test-python-%): test-python-%: .venv-py%/installed
 
 $(PYTHONS:%=.venv-py%/installed): .venv-py%/installed: pyproject.toml constraints.txt
 	@echo "Installing into .venv-py$*: the first time, this takes a few minutes."
-	for python in python$* $${PYENV_ROOT:-$$HOME/.pyenv}/versions/$*.*/bin/python; do \
+	beside=$$($(PYTHON) -c "import sys; print(sys.base_prefix)")/..; \
+	for python in python$* $${PYENV_ROOT:-$$HOME/.pyenv}/versions/$*.*/bin/python \
+	  $$beside/$*.*/bin/python; do \
 	  $$python -m venv .venv-py$* 2> /dev/null && break; \
 	done; test -x .venv-py$*/bin/python || { echo "There is no Python $*."; exit 1; }
 	$(PYTHON_PIP) pip
