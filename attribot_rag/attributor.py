@@ -57,15 +57,14 @@ class Attributor:
     of that generation. Without a recording, prompt and response are tokenized again, which the
     result says.
 
-    `method` is 'auto', 'leave_one_out', 'hierarchical', 'masked', 'patching',
-    'masked_hierarchical', one of the baselines 'context_cite', 'attention_weights', 'gradient_norm'
-    and 'similarity', whose scores are no nats, or a method of `attribot_rag.methods`. A `proxy`, a
-    smaller model with its tokenizer, finds candidates for 'auto' where that pays and runs any other
-    method; with `keep` (a number of sources, or a fraction) it only decides which sources the
-    target scores: proxy pruning. `budget` bounds what one attribution may cost, not counting what
-    is done once for a model. `verdicts` are the thresholds by which each sentence of the answer is
-    judged, or None to leave that out. A `recorder` of the model's may have other bounds than the
-    default.
+    `method` is 'auto', 'leave_one_out', 'hierarchical', 'masked', 'masked_hierarchical', one of the
+    baselines 'context_cite', 'attention_weights', 'gradient_norm' and 'similarity', whose scores
+    are no nats, or a method of `attribot_rag.methods`. A `proxy`, a smaller model with its
+    tokenizer, finds candidates for 'auto' where that pays and runs any other method; with `keep` (a
+    number of sources, or a fraction) it only decides which sources the target scores: proxy
+    pruning. `budget` bounds what one attribution may cost, not counting what is done once for a
+    model. `verdicts` are the thresholds by which each sentence of the answer is judged, or None to
+    leave that out. A `recorder` of the model's may have other bounds than the default.
 
     It may be used by several threads: attributions of one model's answers take turns.
     """

@@ -108,7 +108,7 @@ class Engine:
 
         None beyond the budget, and if they do not fit into memory.
         """
-        return self._observed(row, row.num_tokens, "weights", reduction)
+        return self._observed(row, 1, "weights", reduction)
 
     def effects(
         self,
@@ -119,23 +119,23 @@ class Engine:
     ) -> torch.Tensor | None:
         """Effects of units [num_parts, num_units], see `Implementation.effects`.
 
-        A backward pass counts as twice its tokens. None beyond the budget, and if they do not fit
-        into memory.
+        None beyond the budget, for which a backward pass is as long as two forward passes, and if
+        they do not fit into memory.
         """
-        tokens = row.num_tokens * (1 + 2 * len(parts))
-        return self._observed(row, tokens, "effects", members, parts, factor)
+        passes = 1 + 2 * len(parts)
+        return self._observed(row, passes, "effects", members, parts, factor)
 
-    def _observed(self, row: Row, tokens: int, name: str, *arguments: Any) -> torch.Tensor | None:
-        """What a method of the implementation gives for a row; it takes as long as these tokens."""
+    def _observed(self, row: Row, passes: int, name: str, *arguments: Any) -> torch.Tensor | None:
+        """What a method of the implementation gives for a row; it takes as long as these passes."""
         meter = self.session.meter
-        if not meter.allows(self.num_unread + tokens):
+        if not meter.allows(self.num_unread + passes * row.num_tokens):
             return None
         self.session.before_batch()
         compute = getattr(self.implementation, name)  # reads the prompt: not this row's time
         started = time.perf_counter()
         found = unless_out_of_memory(partial(compute, row, *arguments))
         if found is not None:
-            meter.spend(tokens, time.perf_counter() - started)
+            meter.spend(row.num_tokens, (time.perf_counter() - started) / passes)
         return found
 
     @cached_property

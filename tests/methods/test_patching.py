@@ -125,7 +125,7 @@ def test_its_cost_does_not_grow_with_the_sources(smollm2: LanguageModel) -> None
     scored = []
     for documents in (DOCUMENTS, [*DOCUMENTS, *more]):
         attributor = Attributor(
-            smollm2.model, smollm2.tokenizer, method="patching", progress=False, verdicts=None
+            smollm2.model, smollm2.tokenizer, method=Patching(), progress=False, verdicts=None
         )
         attribution = attributor.attribute(prompt_for(documents), ANSWER, documents)
         scored.append(attribution.provenance.scored_tokens)
@@ -136,7 +136,7 @@ def test_beyond_the_budget_nothing_is_scored(smollm2: LanguageModel) -> None:
     attributor = Attributor(
         smollm2.model,
         smollm2.tokenizer,
-        method="patching",
+        method=Patching(),
         progress=False,
         verdicts=None,
         budget=Budget(tokens=10),
@@ -149,7 +149,7 @@ def test_beyond_the_budget_nothing_is_scored(smollm2: LanguageModel) -> None:
 @pytest.mark.parametrize("name", ["t5", "bloom", "mamba"])
 def test_it_is_refused_where_attention_is_not_seen(name: str) -> None:
     model = build(name)
-    attributor = Attributor(model.model, model.tokenizer, method="patching", progress=False)
+    attributor = Attributor(model.model, model.tokenizer, method=Patching(), progress=False)
     with pytest.raises(UnsupportedModel, match="attention is not seen"):
         attributor.attribute("A cat sat. A dog ran. Who?", "a dog", ["A cat sat.", "A dog ran."])
 

@@ -11,6 +11,7 @@ from attribot_rag.scoring.row import Row
 from attribot_rag.scoring.selection import ScoringModels
 
 
+@pytest.mark.filterwarnings("ignore:.torch.jit:DeprecationWarning")  # GPT BigCode is scripted
 @pytest.mark.parametrize("architecture", FAMILIES, ids=lambda one: one.name)
 def test_each_family_is_scored_right(architecture: Architecture) -> None:
     generation = generation_for(architecture)
