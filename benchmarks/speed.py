@@ -65,7 +65,7 @@ ARCHITECTURES: dict[str, Callable[[], PreTrainedConfig]] = {
         num_attention_heads=32,
         num_key_value_heads=8,
     ),
-    # 108M parameters, five of six layers with a window
+    # 110M parameters, five of six layers with a window
     "gemma3": lambda: Gemma3TextConfig(
         vocab_size=32_000,
         hidden_size=640,
@@ -76,7 +76,7 @@ ARCHITECTURES: dict[str, Callable[[], PreTrainedConfig]] = {
         head_dim=80,
         sliding_window=512,
     ),
-    # 112M parameters, three of four layers recurrent
+    # 134M parameters, three of four layers recurrent
     "qwen3_5": lambda: Qwen3_5TextConfig(
         vocab_size=32_000,
         hidden_size=640,
@@ -201,7 +201,8 @@ def measure(
     with PeakMemory(model.device) as memory, torch.inference_mode():
         synchronize(model.device)
         started = time.perf_counter()
-        implementation = models.make(kind, task.generation)
+        branches = sorted({row.num_visible for row in task.rows})
+        implementation = models.make(kind, task.generation, branches)
         batching = Batching(model, implementation, None)
         parts = []
         rows = list(task.rows)

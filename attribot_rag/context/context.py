@@ -83,6 +83,15 @@ class Context:
         last = max((end for _, end in self.regions), default=0)
         return self.prompt.tokens_in((0, last)).stop
 
+    @property
+    def branches(self) -> tuple[int, ...]:
+        """Ascending indices of tokens at which the prompts without one source part from this."""
+        starts = (occurrence.start for source in self.sources for occurrence in source.occurrences)
+        # the token before may be encoded together with what follows the source
+        return tuple(
+            max(0, self.prompt.tokens_in((start, start + 1)).start - 1) for start in sorted(starts)
+        )
+
     def ablate(self, ablation: Ablation, language_model: LanguageModel) -> AblatedPrompt:
         """The ablated prompt; a source is removed from every place where it occurs.
 

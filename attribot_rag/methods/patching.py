@@ -42,13 +42,13 @@ class Patching:
                 f"attention is not seen in {scorer.language_model.name!r}; use 'auto'"
             )
         sentences = answer_sentences(scorer)
-        effects = scorer.patched(sentences, self.gates)
+        estimates = scorer.patched(sentences, self.gates)
         scores = whole_response(scorer, None, "nats")
-        if effects is None:
+        if estimates is None:
             scorer.session.meter.exhausted = True
             return scores
         rows = [[0.0] * len(scorer.generation.response_ids) for _ in scorer.units]
-        for tokens, of_units in zip(sentences, effects, strict=True):
+        for tokens, of_units in zip(sentences, estimates.effects.tolist(), strict=True):
             for row, effect in zip(rows, of_units, strict=True):
                 for token in tokens:
                     row[token] = effect / len(tokens)

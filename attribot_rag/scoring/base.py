@@ -11,6 +11,7 @@ import torch
 from transformers import PreTrainedModel
 
 from attribot_rag.generation import Generation
+from attribot_rag.scoring.patch import Effects, Patch
 from attribot_rag.scoring.row import Row
 from attribot_rag.scoring.visibility import Visibility, visibilities
 
@@ -29,7 +30,8 @@ class Implementation(ABC):
     """Log-likelihoods of a response under rows, by one way of running the model.
 
     `prepare` is called once before the first row. `prefilled_tokens` and `scored_tokens` count
-    the tokens that went through the model. `attention` is the attention function that the twin
+    the tokens that went through the model. `branches` are ascending positions of the prompt from
+    which rows are expected to go on. `attention` is the attention function that the twin
     needs, None for the model's own; `sees_weights` says that `weights` is available, `packs_rows`
     that all rows of a call go through the model in one forward pass.
     """
@@ -39,9 +41,12 @@ class Implementation(ABC):
     sees_weights: ClassVar[bool] = False
     packs_rows: ClassVar[bool] = False
 
-    def __init__(self, twin: PreTrainedModel, generation: Generation) -> None:
+    def __init__(
+        self, twin: PreTrainedModel, generation: Generation, branches: Sequence[int] = ()
+    ) -> None:
         self.twin = twin
         self.generation = generation
+        self.branches = branches
         self.device = twin.device
         self.prefilled_tokens = 0
         self.scored_tokens = 0
@@ -88,21 +93,11 @@ class Implementation(ABC):
         """
         raise Unsupported("it does not see attention weights")
 
-    def effects(
-        self,
-        row: Row,
-        members: torch.Tensor,
-        parts: Sequence[Sequence[int]],
-        factor: float | None,
-    ) -> torch.Tensor:
-        """How much less likely each part of the response would be without each unit, to first
-        order: [num_parts, num_units] in nats, float32 on the CPU.
+    def effects(self, row: Row, patch: Patch) -> Effects:
+        """How much less likely each part of the response would be without each unit.
 
-        One forward pass over the row, and a backward pass for each part, which is response tokens.
-        `members` [num_prompt_tokens, num_units] holds 1 where a token is of a unit. With a
-        `factor`, the attention weights of all units are scaled by it, and the effect is the
-        derivative by a unit's own factor; with None it is that of removing the unit from each
-        head. Raises Unsupported without `sees_weights`.
+        One forward pass over the row, and a backward pass for each part. Raises Unsupported without
+        `sees_weights`.
         """
         raise Unsupported("it does not see attention weights")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import inspect
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -21,7 +21,7 @@ from transformers.cache_utils import (
 
 from attribot_rag.scoring.base import Unsupported
 
-_STRIDE = 16  # tokens, at least
+_STRIDE = 64  # tokens, at least; a kernel's own chunk, shorter pieces take as long
 _MAX_BYTES = 1 << 30
 
 States = dict[int, torch.Tensor | None]
@@ -74,10 +74,14 @@ class Checkpoints:
     states: tuple[tuple[LayerStates | None, ...], ...]
 
     @classmethod
-    def of(cls, twin: PreTrainedModel, token_ids: Sequence[int]) -> Checkpoints:
-        """Encode the prompt once, keeping the states at every 16th position.
+    def of(
+        cls, twin: PreTrainedModel, token_ids: Sequence[int], branches: Sequence[int] = ()
+    ) -> Checkpoints:
+        """Encode the prompt once, keeping the states after pieces of 64 to 127 tokens.
 
-        At fewer, if they took more than 1 GB. Raises Unsupported for caches of another kind.
+        A piece ends at one of the ascending `branches`, where rows will go on, if one is in reach.
+        Pieces are longer if the states took more than 1 GB. Raises Unsupported for caches of
+        another kind.
         """
         cache = _empty_cache(twin.config)
         base = getattr(twin, twin.base_model_prefix, twin)
@@ -86,7 +90,7 @@ class Checkpoints:
         kept: list[tuple[LayerStates | None, ...]] = []
         stride, start = _STRIDE, 0
         while start < len(token_ids):
-            stop = min(start + stride, len(token_ids))
+            stop = min(_end_of_piece(start + stride, stride, branches), len(token_ids))
             inputs = {
                 "input_ids": torch.tensor([token_ids[start:stop]], device=twin.device),
                 "position_ids": torch.arange(start, stop, device=twin.device)[None],
@@ -123,6 +127,13 @@ def keeps_states(model: PreTrainedModel) -> bool:
     """Whether layers of the model keep states that cannot be cropped."""
     layers = DynamicCache(config=model.config).layers
     return any(isinstance(layer, LinearAttentionCacheLayerMixin) for layer in layers)
+
+
+def _end_of_piece(least: int, reach: int, branches: Sequence[int]) -> int:
+    """The first branch from `least` on, if it is within reach."""
+    index = bisect_left(branches, least)
+    within = index < len(branches) and branches[index] < least + reach
+    return branches[index] if within else least
 
 
 def _empty_cache(config: PreTrainedConfig) -> DynamicCache:

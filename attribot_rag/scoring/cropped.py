@@ -55,7 +55,7 @@ class Cropped(CachedImplementation):
             super().prepare(native)
             return
         prompt_ids = self.generation.prompt_ids[:-1]
-        self.checkpoints = Checkpoints.of(native, prompt_ids)
+        self.checkpoints = Checkpoints.of(native, prompt_ids, self.branches)
         self.prefilled_tokens = len(prompt_ids)
 
     def log_likelihoods(self, rows: Sequence[Row]) -> torch.Tensor:

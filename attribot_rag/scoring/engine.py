@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import Any
+from typing import TypeVar
 
 import torch
 
@@ -15,9 +15,12 @@ from attribot_rag.language_model import LanguageModel
 from attribot_rag.scoring.base import Implementation, Reduction
 from attribot_rag.scoring.cropped import CachedImplementation
 from attribot_rag.scoring.memory import Batching, unless_out_of_memory
+from attribot_rag.scoring.patch import Effects, Patch
 from attribot_rag.scoring.row import Row
 from attribot_rag.scoring.selection import ScoringModels
 from attribot_rag.scoring.session import Session, Usage
+
+Found = TypeVar("Found")
 
 
 @dataclass(eq=False)
@@ -34,12 +37,13 @@ class Engine:
     requested: str
     token_budget: int | None
     session: Session
+    branches: Sequence[int] = ()
 
     @cached_property
     def implementation(self) -> Implementation:
         """The requested implementation, or the fastest that is right; its prefill is counted."""
         started = time.perf_counter()
-        implementation = self.models.select(self.requested, self.generation)
+        implementation = self.models.select(self.requested, self.generation, self.branches)
         self.session.meter.spend(implementation.prefilled_tokens, time.perf_counter() - started)
         self.usage.prefilled_tokens += implementation.prefilled_tokens
         return implementation
@@ -108,32 +112,27 @@ class Engine:
 
         None beyond the budget, and if they do not fit into memory.
         """
-        return self._observed(row, 1, "weights", reduction)
+        return self._observed(row, 1, lambda one: one.weights(row, reduction))
 
-    def effects(
-        self,
-        row: Row,
-        members: torch.Tensor,
-        parts: Sequence[Sequence[int]],
-        factor: float | None,
-    ) -> torch.Tensor | None:
-        """Effects of units [num_parts, num_units], see `Implementation.effects`.
+    def effects(self, row: Row, patch: Patch) -> Effects | None:
+        """Effects of units on parts of the response, see `Implementation.effects`.
 
         None beyond the budget, for which a backward pass is as long as two forward passes, and if
         they do not fit into memory.
         """
-        passes = 1 + 2 * len(parts)
-        return self._observed(row, passes, "effects", members, parts, factor)
+        return self._observed(row, 1 + 2 * len(patch.parts), lambda one: one.effects(row, patch))
 
-    def _observed(self, row: Row, passes: int, name: str, *arguments: Any) -> torch.Tensor | None:
-        """What a method of the implementation gives for a row; it takes as long as these passes."""
+    def _observed(
+        self, row: Row, passes: int, compute: Callable[[Implementation], Found]
+    ) -> Found | None:
+        """What is computed for a row; it takes as long as so many passes."""
         meter = self.session.meter
         if not meter.allows(self.num_unread + passes * row.num_tokens):
             return None
         self.session.before_batch()
-        compute = getattr(self.implementation, name)  # reads the prompt: not this row's time
+        implementation = self.implementation  # reads the prompt: not this row's time
         started = time.perf_counter()
-        found = unless_out_of_memory(partial(compute, row, *arguments))
+        found = unless_out_of_memory(partial(compute, implementation))
         if found is not None:
             meter.spend(row.num_tokens, (time.perf_counter() - started) / passes)
         return found

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import TypeVar
 
 import torch
 from transformers import PreTrainedModel
@@ -16,6 +17,8 @@ _REMEDY = "use a shorter context, a smaller dtype, or another device"
 _CPU_TOKENS = 1536
 _MAX_CUDA_TOKENS = 1 << 16
 _MEMORY_SHARE = 0.5
+
+Found = TypeVar("Found")
 
 
 class Batching:
@@ -94,7 +97,7 @@ def naming_out_of_memory(num_tokens: int) -> Iterator[None]:
         ) from error
 
 
-def unless_out_of_memory(compute: Callable[[], torch.Tensor]) -> torch.Tensor | None:
+def unless_out_of_memory(compute: Callable[[], Found]) -> Found | None:
     """The result computed without gradients, or None if it does not fit into memory."""
     try:
         with torch.inference_mode():

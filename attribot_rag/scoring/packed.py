@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import accumulate
 from typing import ClassVar
 
@@ -18,6 +18,7 @@ from attribot_rag.scoring.attention import (
 )
 from attribot_rag.scoring.base import ATTENTION_LAYERS, Reduction, Unsupported
 from attribot_rag.scoring.cropped import CachedImplementation
+from attribot_rag.scoring.patch import Effects, Patch
 from attribot_rag.scoring.patching import GatedAttention
 from attribot_rag.scoring.row import Row
 
@@ -55,23 +56,14 @@ class Packed(CachedImplementation):
         self._run([row], layout, torch.tensor([row.num_tokens - 1]))
         return weights.values
 
-    def effects(
-        self,
-        row: Row,
-        members: torch.Tensor,
-        parts: Sequence[Sequence[int]],
-        factor: float | None,
-    ) -> torch.Tensor:
+    def effects(self, row: Row, patch: Patch) -> Effects:
         with torch.inference_mode(False), torch.enable_grad():
-            units = members.to(self.device)
-            gate = None if factor is None else units.any(1) * math.log(factor)
-            observer = GatedAttention(gate)
+            patch = replace(patch, members=patch.members.to(self.device))
+            observer = GatedAttention.of(patch)
             layout = PackedLayout.of([row], self.prompt_cache, observer)
             scored = torch.arange(-len(self._targets), 0) + row.num_tokens
             response = self._target_log_probabilities(self._run([row], layout, scored))[0]
-            values = [response[list(part)].sum() for part in parts]
-            effects = observer.effects(values, units, removed=factor is None)
-        return effects if factor is None else effects / factor
+            return observer.effects([response[list(part)].sum() for part in patch.parts], patch)
 
     def _run(self, rows: Sequence[Row], layout: PackedLayout, scored: torch.Tensor) -> torch.Tensor:
         """The logits at some tokens of the sequence."""

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import torch
 
 from attribot_rag.scoring.attention import Attended
+from attribot_rag.scoring.patch import Effects, Patch
+
+_LEAST = 1e-4  # of the weight; where a token attends to nothing else, the estimate stays finite
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,6 +35,11 @@ class GatedAttention:
         self._layers: list[_Layer] = []
         self._attended: list[Attended] = []
 
+    @classmethod
+    def of(cls, patch: Patch) -> GatedAttention:
+        """With the keys of all units gated, if the patch has a factor."""
+        return cls(None if patch.factor is None else patch.members.any(1) * math.log(patch.factor))
+
     def see(self, attended: Attended) -> None:
         self._attended.append(
             replace(
@@ -47,50 +56,55 @@ class GatedAttention:
         self._attended = []
         return output + added
 
-    def effects(
-        self, values: Sequence[torch.Tensor], members: torch.Tensor, *, removed: bool
-    ) -> torch.Tensor:
-        """How much less each value would be without each unit's keys: [values, units].
+    def effects(self, values: Sequence[torch.Tensor], patch: Patch) -> Effects:
+        """How much less each value, one for each part, would be without each unit's keys.
 
-        `members` [num_prompt_tokens, units] holds 1 where a key is of a unit. To first order: the
-        gradient through a factor on the weights of the unit's keys. With `removed` it is divided by
-        the weight that all other keys have together: then a head's output changes as it would
-        without these keys (attribution patching with the softmax as it is: AtP*, section 3.1,
-        arXiv 2403.00745).
+        To first order: the gradient through a factor on the weights of the unit's keys. Where units
+        are removed it is divided by the weight that all other keys have together: then a head's
+        output changes as it would without these keys (attribution patching with the softmax as it
+        is: AtP*, section 3.1, arXiv 2403.00745).
         """
         added = [layer.added for layer in self._layers]
-        effects = torch.zeros(len(values), members.shape[1])
-        for index, value in enumerate(values):
-            gradients = torch.autograd.grad(value, added, retain_graph=index + 1 < len(values))
-            for layer, gradient in zip(self._layers, gradients, strict=True):
-                for attended in layer.attended:
-                    effects[index] += self._effect(attended, gradient, members, removed).cpu()
-        return effects
+        gradients = [
+            torch.autograd.grad(value, added, retain_graph=index + 1 < len(values))
+            for index, value in enumerate(values)
+        ]
+        num_keys, num_units = patch.members.shape
+        by_part = patch.members.new_zeros(len(values), num_units)
+        largest = patch.members.new_zeros(num_keys)
+        for index, layer in enumerate(self._layers):
+            gradient = torch.cat([of_value[index] for of_value in gradients]).transpose(1, 2)
+            for attended in layer.attended:
+                queries = slice(*attended.view.queries)
+                by_part += self._effect(attended, gradient[:, :, queries].float(), patch, largest)
+        if patch.factor is not None:
+            by_part /= patch.factor
+        return Effects(by_part.cpu(), largest.cpu())
 
     def _effect(
-        self, attended: Attended, gradient: torch.Tensor, members: torch.Tensor, removed: bool
+        self, attended: Attended, gradient: torch.Tensor, patch: Patch, largest: torch.Tensor
     ) -> torch.Tensor:
-        """Of each unit, summed over heads and tokens: [units]."""
-        by_head = gradient[0, slice(*attended.view.queries)].transpose(0, 1).float()
-        num_heads, num_tokens, _ = by_head.shape
-        num_units = members.shape[1]
-        share = by_head.new_zeros(num_heads, num_tokens, num_units)
-        moved = by_head.new_zeros(num_heads, num_tokens, num_units)
+        """Of each unit on each value, summed over heads and tokens: [values, units].
+
+        `gradient` [values, heads, tokens, value_dim]. Adds the largest weights to `largest`.
+        """
+        num_values, num_heads, num_tokens, width = gradient.shape
+        num_units = patch.members.shape[1]
+        share = gradient.new_zeros(num_heads, num_tokens, num_units)
+        moved = gradient.new_zeros(num_values, num_heads, num_tokens, num_units)
         for keys in attended.view.cached:
             weights = attended.kernel.weights(
                 attended.query, attended.key, keys, attended.log_sum, self.gate
             )
             value = attended.value[0, :, slice(*keys.interval)].float()
-            grouped = by_head.reshape(len(value), -1, value.shape[-1])
-            along = (grouped @ value.transpose(-1, -2)).view(num_heads, num_tokens, -1)
-            of_keys = members[slice(*keys.interval)].to(weights)
+            grouped = gradient.reshape(num_values, len(value), -1, width)
+            along = (grouped @ value.transpose(-1, -2)).view(num_values, *weights.shape)
+            of_keys = patch.members[slice(*keys.interval)].to(weights)
             share += weights @ of_keys
             moved += (weights * along) @ of_keys
-        output = (by_head * attended.output[0].float()).sum(-1, keepdim=True)
+            largest[slice(*keys.interval)] += weights.amax(1).sum(0)
+        output = (gradient * attended.output[0].float()).sum(-1, keepdim=True)
         effect = moved - share * output
-        if removed:
+        if patch.factor is None:
             effect = effect / (1.0 - share).clamp_min(_LEAST)
-        return effect.sum((0, 1))
-
-
-_LEAST = 1e-4  # of the weight; where a token attends to nothing else, the estimate stays finite
+        return effect.sum((1, 2))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 import time
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
@@ -18,13 +19,14 @@ from attribot_rag.errors import ScoringFailed, UnsupportedModel
 from attribot_rag.generation import Generation
 from attribot_rag.language_model import LanguageModel, decoder_start_ids
 from attribot_rag.scoring.base import Reduction
+from attribot_rag.scoring.checks import check_finite, difference_to_model
 from attribot_rag.scoring.engine import Engine
 from attribot_rag.scoring.gradient import embedding_gradients
 from attribot_rag.scoring.log_likelihoods import LogLikelihoods, Matrix
 from attribot_rag.scoring.masking import Reencoded, masked_row
 from attribot_rag.scoring.options import ScoringOptions
+from attribot_rag.scoring.patch import Estimates, Patch
 from attribot_rag.scoring.probes import tolerance
-from attribot_rag.scoring.reference import Reference
 from attribot_rag.scoring.row import Row
 from attribot_rag.scoring.selection import ScoringModels
 from attribot_rag.scoring.session import Session, Usage
@@ -57,6 +59,7 @@ class Scorer:
             self.options.implementation,
             self.options.token_budget,
             self.session,
+            self.context.branches,
         )
 
     @property
@@ -158,7 +161,7 @@ class Scorer:
         rows, in_step = self._rows(ablations, recompute)
         self.session.progress.expect(len(ablations))
         scored = self._engine.log_likelihoods(rows).double().numpy()
-        self._check_finite(scored, ablations)
+        check_finite(scored, ablations, self.generation.response_ids, self.language_model)
         if self.options.self_check and recompute is None:
             self._check_against_reference(rows[: len(scored)], scored)
         self.usage.seconds += time.perf_counter() - started
@@ -190,18 +193,17 @@ class Scorer:
         if reduction == "total":
             config = self.language_model.model.config.get_text_config(decoder=True)
             weights = weights / config.num_attention_heads
-        return [float(weights[tokens].sum()) for tokens in self._unit_tokens]
+        return self._of_units(weights)
 
-    def patched(self, parts: Sequence[Sequence[int]], gates: int = 1) -> list[list[float]] | None:
-        """Estimated effects of each unit on each part of the response, in nats, or None.
+    def patched(self, parts: Sequence[Sequence[int]], gates: int = 1) -> Estimates | None:
+        """Estimated effects of each unit on each part of the response; parts are response tokens.
 
-        [num_parts][num_units]; parts are response tokens. What the question and the response
-        attend to is removed unit by unit from each attention head, and the log-likelihood follows
-        to first order (attribution patching): a forward pass, and a backward pass for each part.
-        With several `gates` the attention to all units is scaled by as many factors between 0
-        and 1, one after the other, and derivatives are averaged along that way (integrated
-        gradients, arXiv 1703.01365), which sees effects that saturate. None if attention is not
-        seen, beyond the budget, and if it does not fit into memory.
+        What the question and the response attend to is removed unit by unit from each attention
+        head, and the log-likelihood follows to first order (attribution patching): a forward pass,
+        and a backward pass for each part. With several `gates` the attention to all units is scaled
+        by as many factors between 0 and 1, one after the other, and derivatives are averaged along
+        that way (integrated gradients, arXiv 1703.01365), which sees effects that saturate. None if
+        attention is not seen, beyond the budget, and if it does not fit into memory.
         """
         if not self.sees_attention:
             return None
@@ -213,15 +215,17 @@ class Scorer:
         members[row.positions[0] :] = 0.0  # what is encoded again is in no cache
         factors = [None] if gates == 1 else [(2 * i + 1) / (2 * gates) for i in range(gates)]
         effects = torch.zeros(len(parts), len(self.units))
+        weights = torch.zeros(len(members))
         for factor in factors:
-            found = self._engine.effects(row, members, parts, factor)
+            found = self._engine.effects(row, Patch(members, parts, factor))
             if found is None:
                 return None
-            effects += found / len(factors)
+            effects += found.by_part / len(factors)
+            weights = found.weights  # at last those nearest to what the model really saw
             self._count(row.num_tokens, 0.0)
             self.usage.backward_tokens += row.num_tokens * len(parts)
         self.usage.seconds += time.perf_counter() - started
-        return [[float(effect) for effect in row] for row in effects]
+        return Estimates(effects, self._of_units(weights))
 
     def gradient_norms(self) -> list[float] | None:
         """Norms of the gradients of the response's log-likelihood by each unit's embeddings.
@@ -247,12 +251,16 @@ class Scorer:
         self.session.meter.spend(num_tokens, seconds)
         self._count(num_tokens, seconds)
         self.usage.backward_tokens += num_tokens
-        return [float(squares[tokens].sum().sqrt()) for tokens in self._unit_tokens]
+        return [math.sqrt(one) for one in self._of_units(squares)]
 
     @property
     def _unit_tokens(self) -> list[list[int]]:
         """Positions of each unit's tokens in the prompt."""
         return [self.context.hidden_tokens(Ablation.of(*unit)) for unit in self.units]
+
+    def _of_units(self, values: torch.Tensor) -> list[float]:
+        """The sum over each unit's tokens of values [num_prompt_tokens]."""
+        return [float(values[tokens].sum()) for tokens in self._unit_tokens]
 
     def _count(self, tokens: int, seconds: float) -> None:
         """Count a forward pass that scored no rows."""
@@ -277,26 +285,9 @@ class Scorer:
     def _masked_row(self, ablation: Ablation, recompute: Reencoded) -> Row:
         return masked_row(self.context, self.generation, ablation, recompute)
 
-    def _check_finite(self, scored: Matrix, ablations: Sequence[Ablation]) -> None:
-        bad = np.argwhere(~np.isfinite(scored))
-        if len(bad):
-            row, token = (int(index) for index in bad[0])
-            what = f"without {ablations[row - 1]}" if row else "of the full prompt"
-            text = self.language_model.decode([self.generation.response_ids[token]])
-            raise ScoringFailed(
-                f"the log-likelihood {what} is {scored[row, token]} at response token {token} "
-                f"({text!r}); the model's weights or its {self.language_model.dtype} overflow: "
-                "try float32 or bfloat16"
-            )
-
     def _check_against_reference(self, rows: Sequence[Row], scored: Matrix) -> None:
         """Compare the ablation that changes the log-likelihoods most, on the user's own model."""
-        changes = np.abs(scored - scored[0]).sum(axis=1)
-        index = int(changes.argmax())
-        with torch.inference_mode():
-            reference = Reference(self.models.original, self.generation)
-            truth = reference.log_likelihoods([rows[index]]).double().numpy()[0]
-        difference = float(np.abs(truth - scored[index]).max())
+        difference = difference_to_model(self.models, self.generation, rows, scored)
         self.session.self_check = max(difference, self.session.self_check or 0.0)
         limit = tolerance(self.language_model.dtype)
         if difference > limit:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import logging
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 import torch
@@ -68,14 +68,18 @@ class ScoringModels:
         """The twin with the model's own attention."""
         return self._twin(None)
 
-    def make(self, kind: type[Implementation], generation: Generation) -> Implementation:
+    def make(
+        self, kind: type[Implementation], generation: Generation, branches: Sequence[int] = ()
+    ) -> Implementation:
         """The prepared implementation for a generation; raises Unsupported if it is not right."""
-        implementation = kind(self._twin(kind.attention), generation)
+        implementation = kind(self._twin(kind.attention), generation, branches)
         with torch.inference_mode():
             implementation.prepare(self._twin(None))
         return implementation
 
-    def select(self, requested: str, generation: Generation) -> Implementation:
+    def select(
+        self, requested: str, generation: Generation, branches: Sequence[int] = ()
+    ) -> Implementation:
         """The requested implementation, or for 'auto' the fastest that is right for the model.
 
         Raises InvalidInput for an unknown name, UnsupportedModel if the requested
@@ -83,7 +87,7 @@ class ScoringModels:
         """
         for kind in self._right(requested, generation):
             try:
-                return self.make(kind, generation)
+                return self.make(kind, generation, branches)
             except Unsupported as error:
                 self._refuse(kind, requested, str(error))
         raise AssertionError("Reference refuses nothing")

@@ -17,6 +17,7 @@ from attribot_rag.language_model import LanguageModel
 from attribot_rag.scoring import ScoringModels
 from attribot_rag.scoring.base import Implementation, Reduction
 from attribot_rag.scoring.packed import Packed
+from attribot_rag.scoring.patch import Effects, Patch
 from attribot_rag.scoring.row import Row
 
 
@@ -81,9 +82,11 @@ class CachingModels(ScoringModels):
         self._name = language_model.name, str(language_model.dtype)
         self._store = store
 
-    def select(self, requested: str, generation: Generation) -> Implementation:
+    def select(
+        self, requested: str, generation: Generation, branches: Sequence[int] = ()
+    ) -> Implementation:
         if self.first(requested, generation) is not Packed:
-            return super().select(requested, generation)
+            return super().select(requested, generation, branches)
         twin = self._twin(Packed.attention)
         return _CachedPacked(twin, generation, self.plain_twin, self._store, self._name)
 
@@ -137,6 +140,19 @@ class _CachedPacked(Packed):
             found = super().weights(row, reduction)
             self._store.put(key, found)
         return found
+
+    def effects(self, row: Row, patch: Patch) -> Effects:
+        members = hashlib.sha256(patch.members.numpy().tobytes()).hexdigest()
+        parts = tuple(map(tuple, patch.parts))
+        key = ("effects", members, parts, patch.factor, self._key(row))
+        found = self._store.get(key)
+        if found is None:
+            self._make_ready()
+            effects = super().effects(row, patch)
+            self._store.put(key, torch.cat([effects.by_part.flatten(), effects.weights]))
+            return effects
+        num_effects = len(found) - len(patch.members)
+        return Effects(found[:num_effects].view(len(parts), -1), found[num_effects:])
 
     def _make_ready(self) -> None:
         if not self._is_ready:

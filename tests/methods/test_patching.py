@@ -15,6 +15,7 @@ from attribot_rag.errors import InvalidInput, UnsupportedModel
 from attribot_rag.methods import Patching
 from attribot_rag.scoring.attention import PackedLayout
 from attribot_rag.scoring.packed import Packed
+from attribot_rag.scoring.patch import Patch
 from attribot_rag.scoring.patching import GatedAttention
 from attribot_rag.scoring.prefill import as_dynamic_cache, prefill
 from attribot_rag.scoring.row import Row
@@ -53,7 +54,7 @@ def test_the_gradient_is_that_of_a_small_gate(name: str) -> None:
     implementation, row = packed(name)
     near_one = 1 - 1e-4
     with torch.inference_mode():
-        derivative = implementation.effects(row, MEMBERS, PARTS, near_one)
+        derivative = implementation.effects(row, Patch(MEMBERS, PARTS, near_one)).by_part
     step = 4e-3
     changes = [
         (gated(implementation, row, unit, 1 + step) - gated(implementation, row, unit, 1 - step))

@@ -127,12 +127,12 @@ def test_recurrent_layers_read_fewer_tokens_than_the_reference(architecture: Arc
     ids = torch.randint(3, VOCABULARY_SIZE, (1026,), generator=generator).tolist()
     generation = Generation(tuple(ids[:1020]), tuple(ids[1020:]))
     prompt = generation.prompt_ids
+    starts = range(0, 1000, 100)
     rows = [Row.exact(prompt, len(prompt), generation)] + [
-        Row.exact(prompt[:start] + prompt[start + 100 :], start, generation)
-        for start in range(0, 1000, 100)
+        Row.exact(prompt[:start] + prompt[start + 100 :], start, generation) for start in starts
     ]
     models = ScoringModels(model_of(architecture))
-    implementation = models.make(Cropped, generation)
+    implementation = models.make(Cropped, generation, starts)
     with torch.inference_mode():
         found = implementation.log_likelihoods(rows)
     read = implementation.prefilled_tokens + implementation.scored_tokens
