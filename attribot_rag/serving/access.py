@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import hmac
-from contextlib import suppress
 
-from fastapi import Request
+from fastapi import HTTPException, Request
 from fastapi.responses import JSONResponse
 from fastapi.security import HTTPBearer
 from starlette.datastructures import MutableHeaders
-from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 _HEADERS = {
@@ -46,20 +44,11 @@ class AccessControl:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        send = _with_headers(send)
-        request = Request(scope, receive)
-        if not await self._is_allowed(request):
-            refusal = _problem(
-                401, "a valid bearer token is needed", {"WWW-Authenticate": "Bearer"}
-            )
-            await refusal(scope, receive, send)
-            return
-        body = await self._read(request)
-        if body is None:
-            detail = f"the body is larger than {self._max_bytes:,} bytes"
-            await _problem(413, detail, {"Connection": "close"})(scope, receive, send)
-            return
-        await self._app(scope, _replayed(body, receive), send)
+        app = self._app
+        if not await self._is_allowed(Request(scope)):
+            detail = "a valid bearer token is needed"
+            app = JSONResponse({"detail": detail}, 401, {"WWW-Authenticate": "Bearer"})
+        await app(scope, self._limited(receive), _with_headers(send))
 
     async def _is_allowed(self, request: Request) -> bool:
         if self._token is None or request.scope["path"] in self._open_paths:
@@ -67,32 +56,24 @@ class AccessControl:
         sent = await self._bearer(request)
         return sent is not None and hmac.compare_digest(_comparable(sent.credentials), self._token)
 
-    async def _read(self, request: Request) -> bytes | None:
-        """The whole body, None as soon as it is too large."""
-        length = request.headers.get("content-length", "")
-        if length.isdecimal() and int(length) > self._max_bytes:
-            return None
-        body = bytearray()
-        with suppress(ClientDisconnect):
-            async for chunk in request.stream():
-                body += chunk
-                if len(body) > self._max_bytes:
-                    return None
-        return bytes(body)
+    def _limited(self, receive: Receive) -> Receive:
+        """A channel that raises what FastAPI answers with 413 as soon as the body is too large."""
+        size = 0
+
+        async def receiving() -> Message:
+            nonlocal size
+            message = await receive()
+            size += len(message.get("body", b""))
+            if size > self._max_bytes:
+                detail = f"the body is larger than {self._max_bytes:,} bytes"
+                raise HTTPException(413, detail, {"Connection": "close"})
+            return message
+
+        return receiving
 
 
 def _comparable(token: str) -> bytes:
     return token.strip().encode("latin-1")
-
-
-def _replayed(body: bytes, receive: Receive) -> Receive:
-    """A channel that gives the body again, and then further messages."""
-    messages: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
-
-    async def replay() -> Message:
-        return messages.pop() if messages else await receive()
-
-    return replay
 
 
 def _with_headers(send: Send) -> Send:
@@ -104,7 +85,3 @@ def _with_headers(send: Send) -> Send:
         await send(message)
 
     return sending
-
-
-def _problem(status: int, detail: str, headers: dict[str, str]) -> JSONResponse:
-    return JSONResponse({"detail": detail}, status, headers)
