@@ -7,7 +7,7 @@ import io
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext, redirect_stderr, redirect_stdout
 from pathlib import Path
 
@@ -92,6 +92,7 @@ def _serve(options: argparse.Namespace) -> None:
 
 def _attributed(options: argparse.Namespace, seconds: dict[str, float]) -> Attribution:
     progress = options.progress and sys.stderr.isatty()
+    budget = None if options.seconds is None else Budget(seconds=options.seconds)
     with _timed(seconds, "retrieval"):
         documents = retrieve(options.question, read_chunks(options.files), options.chunks)
     if progress:
@@ -102,7 +103,6 @@ def _attributed(options: argparse.Namespace, seconds: dict[str, float]) -> Attri
         language_model = load_model(options.model, device=options.device)
     model, tokenizer = language_model.model, language_model.tokenizer
     with _timed(seconds, "answer and attribution"):
-        budget = None if options.seconds is None else Budget(seconds=options.seconds)
         attributor = Attributor(
             model, tokenizer, method=options.method, budget=budget, progress=progress
         )
@@ -118,7 +118,6 @@ def _timed(seconds: dict[str, float], name: str) -> Iterator[None]:
 
 @contextmanager
 def _quiet_transformers() -> Iterator[None]:
-    """Without transformers' loading bars and warnings."""
     verbosity = transformers_logging.get_verbosity()
     had_bars = transformers_logging.is_progress_bar_enabled()
     transformers_logging.set_verbosity_error()  # type: ignore[no-untyped-call]
@@ -167,13 +166,7 @@ def _parser() -> argparse.ArgumentParser:
         metavar="N",
         help="tokens of the answer at most (default: 128)",
     )
-    add(
-        "--method",
-        default="auto",
-        choices=METHODS | BASELINES,
-        help="how sources are scored: %(choices)s (default: %(default)s)",
-    )
-    add("--seconds", type=_seconds, metavar="S", help="how long the attribution may take")
+    add("--seconds", type=float, metavar="S", help="how long the attribution may take")
     add("--json", action="store_true", help="print the attribution as JSON and nothing else")
     add("--html", type=Path, metavar="FILE", help="write a page that shows it, too")
     evaluation = commands.add_parser(
@@ -193,32 +186,26 @@ def _parser() -> argparse.ArgumentParser:
     )
     serving.add_arguments(service)
     service.set_defaults(run=_serve)
+    for one in (ask, service):
+        one.add_argument(
+            "--method",
+            default="auto",
+            choices=METHODS | BASELINES,
+            help="how sources are scored: %(choices)s (default: %(default)s)",
+        )
     for one in (ask, evaluation, service):
-        _add_common(one.add_argument)
+        add = one.add_argument
+        add(
+            "--model",
+            default=DEFAULT_MODEL,
+            help="a folder with a model, a Hugging Face id, or the embedded default: %(default)s",
+        )
+        add("--device", help="cpu, cuda, cuda:1, ... (default: CUDA if there is one)")
+        add("--no-progress", dest="progress", action="store_false", help="no progress on stderr")
     return parser
-
-
-def _add_common(add: Callable[..., object]) -> None:
-    add(
-        "--model",
-        default=DEFAULT_MODEL,
-        help="a folder with a model, a Hugging Face id, or the embedded default: %(default)s",
-    )
-    add("--device", help="cpu, cuda, cuda:1, ... (default: CUDA if there is one)")
-    add("--no-progress", dest="progress", action="store_false", help="show no progress on stderr")
 
 
 def _positive(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 1")
     return int(text)
-
-
-def _seconds(text: str) -> float:
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = 0.0
-    if not 0 < seconds < float("inf"):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds above 0")
-    return seconds

@@ -100,7 +100,7 @@ def create_app(
     app.add_exception_handler(RequestValidationError, _malformed)
     app.get("/", response_class=HTMLResponse)(page)
     app.get("/health")(service.health)
-    app.get("/schema.json")(schema)
+    app.get("/schema.json")(attribution_schema)
     app.post("/attribute", response_model=dict[str, Any])(service.attribute)
     app.post("/ask", response_model=AskResponse)(service.ask)
     return app
@@ -183,11 +183,6 @@ async def page() -> HTMLResponse:
     """The page that asks and shows an answer with its attribution."""
     text, policy = page_and_policy()
     return HTMLResponse(text, headers={"Content-Security-Policy": policy})
-
-
-async def schema() -> dict[str, Any]:
-    """The JSON Schema of attributions."""
-    return attribution_schema()
 
 
 async def _refused(_: Request, error: Exception) -> Response:

@@ -12,7 +12,6 @@ from pathlib import Path
 from attribot_rag.context import Document
 from attribot_rag.corpus import read_chunks
 from attribot_rag.errors import InvalidInput
-from attribot_rag.methods import BASELINES, METHODS
 from attribot_rag.models import load_model
 
 TOKEN = "ATTRIBOT_RAG_TOKEN"
@@ -30,12 +29,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add("--host", default="127.0.0.1", help="address to listen on (default: %(default)s)")
     add("--port", type=int, default=8765, help="port to listen on (default: %(default)s)")
-    add(
-        "--method",
-        default="auto",
-        choices=METHODS | BASELINES,
-        help="how sources are scored: %(choices)s (default: %(default)s)",
-    )
     add("--seconds", type=float, default=60.0, help="for an answer and for its attribution each")
     add("--waiting", type=int, default=8, help="requests that may wait or be worked on at once")
     add("--max-bytes", type=int, default=1_000_000, help="how large a request may be")
