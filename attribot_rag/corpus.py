@@ -22,9 +22,9 @@ def read_chunks(paths: Sequence[Path]) -> list[Document]:
     """
     try:
         files = {file.resolve(): file for path in paths for file in _files(path)}
-        texts = {file: _text(file) for file in files.values()}
     except OSError as error:
         raise InvalidInput(f"{error.filename} cannot be read: {error.strerror}") from error
+    texts = {file: read_text(file) for file in files.values()}
     names = [file.name for file in texts]
     return [
         chunk
@@ -33,6 +33,21 @@ def read_chunks(paths: Sequence[Path]) -> list[Document]:
             file, text, file.name if names.count(file.name) == 1 else file.as_posix()
         )
     ]
+
+
+def read_text(file: Path) -> str:
+    """The file's text; raises InvalidInput if it cannot be read as UTF-8 or is empty."""
+    try:
+        text = file.read_text(encoding="utf-8-sig")
+    except OSError as error:
+        raise InvalidInput(f"{file} cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise InvalidInput(
+            f"{file} is not UTF-8 text (byte {error.start}); save it as UTF-8"
+        ) from error
+    if not text.strip():
+        raise InvalidInput(f"{file} is empty")
+    return text
 
 
 def retrieve(question: str, chunks: Sequence[Document], count: int) -> list[Document]:
@@ -92,15 +107,3 @@ def _chunks(file: Path, text: str, name: str) -> Iterable[Document]:
     for number, (start, chunk) in enumerate(kind(CHUNK_CHARACTERS).chunk_indices(text), start=1):
         metadata = {"title": file.name, "file": str(file), "start": start}
         yield Document(chunk, f"{name}#{number}", metadata)
-
-
-def _text(file: Path) -> str:
-    try:
-        text = file.read_text(encoding="utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise InvalidInput(
-            f"{file} is not UTF-8 text (byte {error.start}); save it as UTF-8"
-        ) from error
-    if not text.strip():
-        raise InvalidInput(f"{file} is empty; there is nothing to retrieve from it")
-    return text

@@ -8,11 +8,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from attribot_rag.corpus import read_text
 from attribot_rag.errors import InvalidInput
 from attribot_rag.evaluation.data_sets.formats import hotpotqa, qasper, squad
 from attribot_rag.evaluation.data_sets.hub import from_hub
 from attribot_rag.evaluation.data_sets.log import log
-from attribot_rag.evaluation.data_sets.validation import parse, read_text
+from attribot_rag.evaluation.data_sets.validation import parse
 from attribot_rag.evaluation.example import Example, Loaded
 
 HUB_PATH = Path("hub")

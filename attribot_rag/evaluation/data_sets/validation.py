@@ -16,19 +16,6 @@ T = TypeVar("T")
 _SHOWN = 60
 
 
-def read_text(path: Path) -> str:
-    """The file's text; raises InvalidInput if it cannot be read as UTF-8 or is empty."""
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-    except OSError as error:
-        raise InvalidInput(f"{path} cannot be read: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise InvalidInput(f"{path} is not UTF-8 (byte {error.start})") from error
-    if not text.strip():
-        raise InvalidInput(f"{path} is empty")
-    return text
-
-
 def parse(text: str, path: Path, first_line: int = 1) -> Any:
     """The value of JSON text; raises InvalidInput with the line if the text is not JSON."""
     try:
