@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import chain
 
 from attribot_rag.attribution.result import Attribution
 from attribot_rag.attribution.verdict import Relation, Verdict
@@ -68,6 +69,14 @@ def cite(
             for document in attribution.sources[source_id].documents:
                 numbers.setdefault(document, len(numbers) + 1)
     return Citations(tuple(cited), numbers)
+
+
+def document_order(attribution: Attribution, numbers: Mapping[int, int]) -> list[int]:
+    """Indices of the cited documents by their numbers, then of the others by their best source."""
+    ranked = attribution.top(len(attribution.sources))
+    of_sources = chain.from_iterable(ranking.source.documents for ranking in ranked)
+    cited = sorted(numbers, key=lambda index: numbers[index])
+    return list(dict.fromkeys([*cited, *of_sources, *range(len(attribution.documents))]))
 
 
 def _by_rule(

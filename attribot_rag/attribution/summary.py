@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, cast
 
 from attribot_rag.attribution import summary_schema
-from attribot_rag.attribution.citations import Citations, CitedSentence, cite
-from attribot_rag.attribution.result import Attribution
+from attribot_rag.attribution.citations import Citations, CitedSentence, cite, document_order
+from attribot_rag.attribution.result import Attribution, RankedSource
 from attribot_rag.attribution.serialization import SCHEMA_VERSION
 
 MAX_SUMMARY_BYTES = 16_384
@@ -62,8 +61,7 @@ def _summary(
     attribution: Attribution, citations: Citations, start: int, size: _Size
 ) -> summary_schema.Summary:
     ranked = attribution.top(size.num_sources)
-    best = [ranking.source.id for ranking in ranked]
-    documents = list(_documents(attribution, citations, best))[: size.num_documents]
+    documents = document_order(attribution, citations.numbers)[: size.num_documents]
     sentences = citations.sentences[: size.num_sentences]
     provenance = attribution.provenance
     return {
@@ -74,9 +72,7 @@ def _summary(
         "unit": _cut(attribution.unit, _MAX_UNIT),
         "sentences": [_sentence(attribution, sentence, start) for sentence in sentences],
         "documents": [_document(attribution, citations, index, size) for index in documents],
-        "sources": [
-            _source(attribution, ranking.source.id, ranking.score, size) for ranking in ranked
-        ],
+        "sources": [_source(attribution, ranking, size) for ranking in ranked],
         "agreement": attribution.agreement,
         "notes": [_cut(note, 2 * size.num_characters) for note in attribution.notes[:10]],
         "method": _cut(provenance.method, 200),
@@ -89,17 +85,6 @@ def _summary(
             "sentences": len(citations.sentences) - len(sentences),
         },
     }
-
-
-def _documents(
-    attribution: Attribution, citations: Citations, source_ids: list[int]
-) -> Iterator[int]:
-    """Indices of the cited documents, then of those of the best sources, then of the others."""
-    cited = sorted(citations.numbers, key=lambda index: citations.numbers[index])
-    of_sources = [
-        index for source_id in source_ids for index in attribution.sources[source_id].documents
-    ]
-    yield from dict.fromkeys([*cited, *of_sources, *range(len(attribution.documents))])
 
 
 def _sentence(
@@ -158,15 +143,15 @@ def _located_share(attribution: Attribution, index: int) -> float:
 
 
 def _source(
-    attribution: Attribution, index: int, score: float, size: _Size
+    attribution: Attribution, ranking: RankedSource, size: _Size
 ) -> summary_schema.SourceSummary:
-    source = attribution.sources[index]
+    source = ranking.source
     return {
-        "id": index,
+        "id": source.id,
         "text": _cut(source.text.strip(), size.num_characters),
         "documents": list(source.documents),
-        "score": round(score, _DECIMALS),
-        "exact": attribution.exact[index],
+        "score": round(ranking.score, _DECIMALS),
+        "exact": attribution.exact[source.id],
     }
 
 

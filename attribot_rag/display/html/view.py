@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from attribot_rag.attribution import Attribution, Verdict
+from attribot_rag.attribution.citations import document_order
 from attribot_rag.context import Document
 from attribot_rag.display.escaping import on_one_line, visible
 from attribot_rag.display.report import (
@@ -32,16 +33,15 @@ _LABEL_LENGTH = 100
 
 
 @dataclass(frozen=True)
-class TextRun:
-    """A part of a document's text; `source` is None between sources.
+class Look:
+    """How a source is shown in its documents: its `strength` from 0 to 5, and a `title`.
 
-    `strength` is from 0 to 5. Runs of sources that are `listed` can be reached by keyboard.
+    Sources that are `listed` can be reached by keyboard.
     """
 
-    text: str
-    source: int | None = None
+    source: int
     strength: int = 0
-    title: str = ""
+    title: str = "not scored"
     listed: bool = False
 
 
@@ -82,20 +82,12 @@ def _cards(attribution: Attribution, report: Report, places: list[str]) -> Itera
     `number` is None for a document that is not cited. Links go to `place`.
     """
     numbers = {document.index: document.number for document in report.documents}
-    best: dict[int, float] = {}
-    spans: dict[int, list[tuple[int, int, int]]] = {}
+    spans: dict[int, list[tuple[int, int, int]]] = defaultdict(list)
     for source in attribution.sources:
-        score = attribution.score(source.id)
         for span in (span for place in source.occurrences for span in place.spans):
-            spans.setdefault(span.document, []).append((span.start, span.end, source.id))
-            known = -math.inf if score is None else score
-            best[span.document] = max(best.get(span.document, -math.inf), known)
-
-    def order(index: int) -> tuple[float, float, int]:
-        return numbers.get(index, math.inf), -best.get(index, -math.inf), index
-
+            spans[span.document].append((span.start, span.end, source.id))
     looks = _looks(attribution, report)
-    for index in sorted(range(len(attribution.documents)), key=order):
+    for index in document_order(attribution, numbers):
         document = attribution.documents[index]
         yield {
             "place": places[index],
@@ -104,47 +96,43 @@ def _cards(attribution: Attribution, report: Report, places: list[str]) -> Itera
             "url": document.url,
             "metadata": list(_metadata(document)),
             "located": index not in attribution.not_located,
-            "runs": list(_runs(document.text, sorted(set(spans.get(index, ()))), looks)),
+            "runs": list(_runs(document.text, sorted(set(spans[index])), looks)),
         }
 
 
-def _looks(attribution: Attribution, report: Report) -> list[TextRun]:
-    """How each source is shown in its documents, without text."""
+def _looks(attribution: Attribution, report: Report) -> list[Look]:
     scores = [attribution.score(source.id) for source in attribution.sources]
     largest = max((abs(score) for score in scores if score is not None), default=0.0)
     verdicts = (passage.verdict for passage in report.passages if passage.verdict)
     listed = {source_id for verdict in verdicts for source_id in verdict.source_ids}
     listed |= {source.id for source in report.sources}
 
-    def look(source: int, score: float | None) -> TextRun:
+    def look(source: int, score: float | None) -> Look:
         if score is None:
-            return TextRun("", source, title="not scored")
+            return Look(source)
         share = score / largest if largest else 0.0
         strength = math.ceil(_STRENGTHS * math.sqrt(share)) if share > _LEAST_SHARE else 0
         title = f"{score_text(score, exact=attribution.exact[source])} {attribution.unit}"
-        return TextRun("", source, strength, title, listed=source in listed)
+        return Look(source, strength, title, listed=source in listed)
 
     return [look(source, score) for source, score in enumerate(scores)]
 
 
 def _runs(
-    text: str, spans: list[tuple[int, int, int]], looks: Sequence[TextRun]
-) -> Iterable[TextRun]:
+    text: str, spans: list[tuple[int, int, int]], looks: Sequence[Look]
+) -> Iterable[tuple[str, Look | None]]:
     """The text in runs; `spans` are (start, end, source), in order."""
     if not spans:
-        yield TextRun(ellipsize(text, _UNSCORED_LENGTH))
+        yield ellipsize(text, _UNSCORED_LENGTH), None
         return
     end = 0
     for start, stop, source in spans:
         start = max(start, end)
-        if start >= stop:
-            continue
-        if start > end:
-            yield TextRun(text[end:start])
-        yield replace(looks[source], text=text[start:stop])
-        end = stop
-    if end < len(text):
-        yield TextRun(text[end:])
+        if start < stop:
+            yield text[end:start], None
+            yield text[start:stop], looks[source]
+            end = stop
+    yield text[end:], None
 
 
 def _metadata(document: Document) -> Iterable[tuple[str, str]]:
