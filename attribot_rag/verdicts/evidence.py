@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from attribot_rag.methods import Scores
 from attribot_rag.methods.base import TokenScores
-from attribot_rag.verdicts.figures import Figure
+from attribot_rag.verdicts.figures import Figure, totals
 from attribot_rag.verdicts.options import VerdictOptions
 
 _ENOUGH_SCORES = 8
@@ -43,8 +43,8 @@ class Evidence:
 
         `figures` are the tokens of each number in it.
         """
-        effects = _totals(scores.token_scores, tokens)
-        sample = effects if scores.screened is None else _totals(scores.screened, tokens)
+        effects = totals(scores.token_scores, tokens)
+        sample = effects if scores.screened is None else totals(scores.screened, tokens)
         return cls(
             effects,
             _own(scores.token_scores, tokens),
@@ -93,10 +93,6 @@ class Evidence:
             sum(figure.effects[one] for one in cited) >= options.explained_share * figure.reliance
             for figure in retrieved
         )
-
-
-def _totals(rows: Sequence[TokenScores | None], tokens: Sequence[int]) -> dict[int, float]:
-    return {index: sum(row[i] for i in tokens) for index, row in enumerate(rows) if row is not None}
 
 
 def _own(rows: Sequence[TokenScores | None], tokens: Sequence[int]) -> dict[int, float]:

@@ -37,16 +37,8 @@ class Figure:
     ) -> Figure:
         """The figure with these response tokens; `log_likelihoods` are those with the context."""
         worth = sum(reliance[i] for i in tokens)
-        return cls(
-            tokens,
-            {
-                index: sum(row[i] for i in tokens)
-                for index, row in enumerate(token_scores)
-                if row is not None
-            },
-            worth,
-            worth - sum(log_likelihoods[i] for i in tokens),
-        )
+        surprise = worth - sum(log_likelihoods[i] for i in tokens)
+        return cls(tokens, totals(token_scores, tokens), worth, surprise)
 
     def is_new(self, options: VerdictOptions) -> bool:
         """Whether the question, the answer so far and the model's memory do not foretell it."""
@@ -63,3 +55,8 @@ class Figure:
             return None
         second = ranked[1][1] if len(ranked) > 1 else 0.0
         return ranked[0][0] if ranked[0][1] >= _MARGIN * second else None
+
+
+def totals(rows: Sequence[TokenScores | None], tokens: Sequence[int]) -> dict[int, float]:
+    """The effect of each scored source, by its index, on these tokens."""
+    return {index: sum(row[i] for i in tokens) for index, row in enumerate(rows) if row is not None}

@@ -44,15 +44,10 @@ class VerdictOptions:
     min_tokens: int = 4096
 
     def __post_init__(self) -> None:
-        for name in ("cited_share", "explained_share", "stands_share"):
-            if not 0 < getattr(self, name) < 1:
-                raise InvalidInput(f"{name}={getattr(self, name)!r}; use a value between 0 and 1")
-        nats = (
-            *("min_effect", "min_own", "min_figure", "noise_factor"),
-            *("min_reliance", "min_turn", "min_follows"),
-        )
-        for name in (*nats, "token_share", "min_tokens"):
-            if not getattr(self, name) > 0:
-                raise InvalidInput(f"{name}={getattr(self, name)!r}; use more than 0")
         if self.max_group < 2:
             raise InvalidInput(f"max_group={self.max_group}; use at least 2")
+        for name, value in vars(self).items():
+            if name in ("cited_share", "explained_share", "stands_share") and not 0 < value < 1:
+                raise InvalidInput(f"{name}={value!r}; use a value between 0 and 1")
+            if not value > 0:
+                raise InvalidInput(f"{name}={value!r}; use more than 0")
