@@ -21,19 +21,10 @@ _ROLES = {"human": "user", "ai": "assistant", "system": "system", "tool": "tool"
 _CHANGED_BY_TEMPLATES = ("ai",)  # reasoning is left out of earlier answers, tool calls are added
 
 
-def text_of(message: BaseMessage) -> str:
-    """The message's text, without blocks of any other kind."""
-    content = message.content
-    if isinstance(content, str):
-        return content
-    parts = (part if isinstance(part, str) else part.get("text") for part in content)
-    return "".join(part for part in parts if isinstance(part, str))
-
-
 def prompt_texts_of(messages: Sequence[BaseMessage]) -> list[str]:
     """Texts that stand in the prompt as they are, whatever the chat template makes of the rest."""
     verbatim = (one for one in messages if one.type not in _CHANGED_BY_TEMPLATES)
-    return [text for one in verbatim if (text := text_of(one).strip())]
+    return [text for one in verbatim if (text := one.text.strip())]
 
 
 def output_texts(outputs: Any) -> Iterator[str]:
@@ -41,7 +32,7 @@ def output_texts(outputs: Any) -> Iterator[str]:
     if isinstance(outputs, str):
         yield outputs
     elif isinstance(outputs, BaseMessage):
-        yield text_of(outputs)
+        yield outputs.text
     elif isinstance(outputs, dict):
         for value in outputs.values():
             if isinstance(value, str | BaseMessage):
@@ -51,7 +42,7 @@ def output_texts(outputs: Any) -> Iterator[str]:
 def template_messages(messages: Sequence[BaseMessage]) -> list[dict[str, str]]:
     """The messages as chat templates take them."""
     return [
-        {"role": _ROLES.get(one.type, getattr(one, "role", one.type)), "content": text_of(one)}
+        {"role": _ROLES.get(one.type, getattr(one, "role", one.type)), "content": one.text}
         for one in messages
     ]
 

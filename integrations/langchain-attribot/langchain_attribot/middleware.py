@@ -23,13 +23,7 @@ from attribot_rag.runtime import (
     ServiceRegistry,
 )
 from langchain_attribot.documents import retrieved_documents
-from langchain_attribot.messages import (
-    attached,
-    prompt_texts_of,
-    register,
-    template_messages,
-    text_of,
-)
+from langchain_attribot.messages import attached, prompt_texts_of, register, template_messages
 from langchain_attribot.models import find_language_model, language_model_of
 
 _RUN_PREFIX = "lc_run--"
@@ -107,12 +101,9 @@ class AttributionMiddleware(AgentMiddleware[Any, Any, Any]):
         if not documents:
             return response
         for index, message in enumerate(result):
-            if isinstance(message, AIMessage) and not message.tool_calls and text_of(message):
+            if isinstance(message, AIMessage) and not message.tool_calls and message.text:
                 answer = ObservedAnswer(
-                    text_of(message),
-                    documents,
-                    prompt_texts_of(messages),
-                    template_messages(messages),
+                    message.text, documents, prompt_texts_of(messages), template_messages(messages)
                 )
                 run = self._run(_run_id(message), answer, service, request.model)
                 result[index] = attached(message, run.summary, citations=self._citations)
