@@ -67,7 +67,6 @@ def _adapter(kind: Any) -> TypeAdapter[list[Any]]:
 
 
 def _described(problem: ErrorDetails) -> str:
-    """What is wrong with which field."""
     path = ".".join(map(str, problem["loc"][1:]))
     if problem["type"] == "missing":
         return f"the field {path!r} is missing"

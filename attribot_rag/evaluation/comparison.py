@@ -97,7 +97,6 @@ def _warnings(first: ResultStore, second: ResultStore) -> Iterator[str]:
 
 
 def _chance(changes: list[Change]) -> Iterator[str]:
-    """A warning, if there are many comparisons with enough examples."""
     count = sum(change.difference.low is not None for change in changes)
     if count >= 20:
         yield f"Of {count} comparisons, some {count / 20:.0f} may look different by chance alone."

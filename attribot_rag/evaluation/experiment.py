@@ -153,7 +153,6 @@ class Experiment:
         return Measurement(answered, record, self._models, self._setting)
 
     def _is_complete(self, record: AnswerRecord) -> bool:
-        """Whether all results of the answer are known."""
         names = (name for name in self._methods if name not in self._outcome.unsupported)
         return all(self._known_scores(record, name) for name in names) and not self._missing(record)
 
@@ -215,7 +214,6 @@ class Experiment:
         self._has_progress = True
 
     def _missing(self, record: AnswerRecord) -> list[SourceSet]:
-        """The ablations that are not known yet."""
         known = self._results.ablated(record)
         ablations = [*record.groups, *record.random_ablations]
         for name in self._methods:

@@ -67,7 +67,6 @@ def draw(results: ResultStore, folder: Path) -> list[Path]:
 
 
 def _faithfulness(axes: Axes, scored: CasesByMethod) -> None:
-    """mAP against seconds, with the Pareto front."""
     points = compared(scored).points
     front = pareto_front(points)
     axes.step(
@@ -87,7 +86,6 @@ def _faithfulness(axes: Axes, scored: CasesByMethod) -> None:
 
 
 def _scatter(axes: Axes, scored: CasesByMethod) -> None:
-    """Approximate scores against exact ones, a point for each source."""
     names = [name for name in ("proxy", "masked", "auto") if scored.get(name)]
     for name, (marker, gray) in zip(names, _marks(), strict=False):
         pairs = [
@@ -105,7 +103,6 @@ def _scatter(axes: Axes, scored: CasesByMethod) -> None:
 
 
 def _recall(axes: Axes, scored: CasesByMethod) -> None:
-    """The share of the outliers among the best fraction of the sources."""
     names = [name for name in told_apart(list(scored)) if name not in (EXACT, NAIVE)]
     styles = cycle((gray, dash) for gray in _GRAYS for dash in _DASHES)
     for name, (gray, dash) in zip(names, styles, strict=False):
@@ -125,7 +122,6 @@ def _recall(axes: Axes, scored: CasesByMethod) -> None:
 
 
 def _cost(axes: Axes, scored: CasesByMethod) -> None:
-    """Tokens through the model against the length of the context."""
     for name, (marker, gray) in zip(told_apart(list(scored)), _marks(), strict=False):
         held = [case for case in scored[name] if case.scored.tokens]
         if held:

@@ -71,7 +71,6 @@ def report(
 
 
 def _data_set(results: ResultStore, name: str) -> dict[str, Any]:
-    """What is said of a data set."""
     answers = [one for one in results.answers.values() if one.data_set == name]
     by_method = cases_by_method(results, name)
     exact = by_method.get(EXACT, ())
@@ -207,7 +206,6 @@ def _cell(value: Estimate | None, form: str, usual: int) -> str:
 
 
 def _clocks(results: ResultStore) -> str:
-    """The clock of the seconds, in words."""
     used = {one.clock for one in results.scores.values()}
     if used == {"cpu"}:
         return "of the processor, summed over threads,"

@@ -137,7 +137,6 @@ class AttributionCallbackHandler(RunTracker):
             attach_to_dict(outputs, None if known is None else known.summary)
 
     def _warn_if_nothing_retrieved(self, root: Run) -> None:
-        """Warn once that a model answered and the handler saw no documents."""
         kinds = set(root.kinds())
         if self._warned or "model" not in kinds or "retriever" in kinds or root.documents():
             return

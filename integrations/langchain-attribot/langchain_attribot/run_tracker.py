@@ -191,7 +191,6 @@ class RunTracker(BaseCallbackHandler):
             return kept or candidates
 
     def _use(self, run: Run, documents: Sequence[Document]) -> None:
-        """Remember that an answer was attributed to these documents."""
         with self._lock:
             if run.root in self._trees:
                 self._used.setdefault(run.root, set()).update(map(by_text, documents))
