@@ -1,4 +1,4 @@
-"""The states of recurrent layers at some positions of the prompt, from which rows go on."""
+"""What recurrent layers remember at some positions of the prompt, from which rows go on."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from transformers import DynamicCache, PreTrainedConfig, PreTrainedModel
+from transformers import Cache, DynamicCache, PreTrainedModel
 from transformers.cache_utils import (
     DynamicLayer,
     DynamicSlidingWindowLayer,
@@ -24,7 +24,11 @@ from attribot_rag.scoring.base import Unsupported
 _STRIDE = 64  # tokens, at least; a kernel's own chunk, shorter pieces take as long
 _MAX_BYTES = 1 << 30
 
-States = dict[int, torch.Tensor | None]
+_NAMES = ("past_key_values", "cache_params", "state")  # as models call what they remember
+_FAILURES = (TypeError, ValueError, AttributeError)
+
+Attributes = dict[tuple[str, str], torch.Tensor | None]
+"""Tensors that modules keep on themselves, by the module's name and the attribute's."""
 
 
 class WholeWindowLayer(DynamicLayer):  # type: ignore[no-untyped-call]
@@ -42,36 +46,39 @@ class WholeWindowAndStateLayer(  # type: ignore[no-untyped-call]
 
 
 @dataclass(frozen=True, eq=False)
-class LayerStates:
-    """A copy of the convolution and recurrent states of one layer."""
+class Snapshot:
+    """A copy of what a model remembers, without keys and values, which can be cropped.
 
-    convolution: States
-    recurrent: States
+    That is what its cache holds, and what modules keep on themselves. Without a `cache` the model
+    makes its own, which is empty.
+    """
+
+    position: int
+    cache: Any
+    attributes: Attributes
+    num_bytes: int = 0
 
     @classmethod
-    def of(cls, layer: object) -> LayerStates | None:
-        """Of a layer of a cache; None for a layer that keeps none."""
-        if not isinstance(layer, LinearAttentionCacheLayerMixin):
-            return None
-        return cls(_copied(layer.conv_states), _copied(layer.recurrent_states))
-
-    @property
-    def num_bytes(self) -> int:
-        states = (*self.convolution.values(), *self.recurrent.values())
-        return sum(state.nbytes for state in states if state is not None)
+    def of(cls, cache: Any, attributes: Attributes, position: int) -> Snapshot:
+        shared = {id(one) for layer in _with_keys(cache) for one in (layer.keys, layer.values)}
+        copies: dict[int, Any] = dict.fromkeys(shared)
+        copied = copy.deepcopy(cache, copies)
+        kept = {name: _cloned(value) for name, value in attributes.items()}
+        tensors = [*(one for key, one in copies.items() if key not in shared), *kept.values()]
+        num_bytes = sum(one.nbytes for one in tensors if isinstance(one, torch.Tensor))
+        return cls(position, copied, kept, num_bytes)
 
 
 @dataclass(frozen=True, eq=False)
 class Checkpoints:
-    """The prompt's cache, and the states of its layers at ascending `positions`.
+    """The prompt's cache, and snapshots at ascending positions, of which the first is 0.
 
     A state cannot be cropped to an earlier position, as keys and values can, but it can be kept.
     """
 
-    config: PreTrainedConfig
-    cache: DynamicCache
-    positions: tuple[int, ...]
-    states: tuple[tuple[LayerStates | None, ...], ...]
+    twin: PreTrainedModel
+    cache: Any
+    snapshots: tuple[Snapshot, ...]
 
     @classmethod
     def of(
@@ -80,53 +87,83 @@ class Checkpoints:
         """Encode the prompt once, keeping the states after pieces of 64 to 127 tokens.
 
         A piece ends at one of the ascending `branches`, where rows will go on, if one is in reach.
-        Pieces are longer if the states took more than 1 GB. Raises Unsupported for caches of
-        another kind.
+        Pieces are longer if the states took more than 1 GB. Raises Unsupported if the model cannot
+        go on from what it tells that it remembers.
         """
-        cache = _empty_cache(twin.config)
-        base = getattr(twin, twin.base_model_prefix, twin)
-        known = frozenset(inspect.signature(base.forward).parameters)
-        positions: list[int] = []
-        kept: list[tuple[LayerStates | None, ...]] = []
+        empty = _empty_cache(twin)
+        cache, before = copy.deepcopy(empty), _attributes(twin)
+        snapshots: list[Snapshot] = []
         stride, start = _STRIDE, 0
         while start < len(token_ids):
             stop = min(_end_of_piece(start + stride, stride, branches), len(token_ids))
-            inputs = {
-                "input_ids": torch.tensor([token_ids[start:stop]], device=twin.device),
-                "position_ids": torch.arange(start, stop, device=twin.device)[None],
-                "past_key_values": cache,
-                "cache_params": cache,  # as Mamba calls it
-                "use_cache": True,
-            }
-            try:
-                base(**{name: value for name, value in inputs.items() if name in known})
-            except (TypeError, ValueError, AttributeError) as error:
-                raise Unsupported(f"its cache cannot be resumed ({error})") from error
-            states = tuple(map(LayerStates.of, cache.layers))
-            if not positions:
-                num_bytes = sum(one.num_bytes for one in states if one is not None)
-                num_stops = max(1, _MAX_BYTES // max(1, num_bytes))
+            cache = _read(twin, token_ids[start:stop], start, cache)
+            after = _attributes(twin)
+            if not snapshots:
+                changed = [name for name, value in after.items() if before.get(name) is not value]
+                snapshots.append(Snapshot(0, empty, dict.fromkeys(changed)))
+            kept = {name: after.get(name) for name in snapshots[0].attributes}
+            snapshots.append(Snapshot.of(cache, kept, stop))
+            if start == 0:
+                num_stops = max(1, _MAX_BYTES // max(1, snapshots[-1].num_bytes))
                 stride = max(stride, -(-len(token_ids) // num_stops))
-            positions.append(stop)
-            kept.append(states)
             start = stop
-        return cls(twin.config, cache, tuple(positions), tuple(kept))
+        for layer in _with_keys(cache):
+            if layer.is_initialized and layer.keys.shape[-2] != len(token_ids):
+                raise Unsupported("it keeps something else than every position's keys and values")
+        return cls(twin, cache, tuple(snapshots) or (Snapshot(0, empty, {}),))
 
-    def resume(self, num_positions: int) -> tuple[DynamicCache, int]:
-        """A cache of the prompt's beginning, and how many positions it holds: at most this many."""
-        index = bisect_right(self.positions, num_positions) - 1
-        if index < 0:
-            return _empty_cache(self.config), 0
-        cache = DynamicCache()
-        for layer, states in zip(self.cache.layers, self.states[index], strict=True):
-            cache.layers.append(_resumed(layer, states, self.positions[index]))
-        return cache, self.positions[index]
+    def resume(self, num_positions: int) -> tuple[dict[str, Any], int]:
+        """What the twin is given to go on, and after how many positions: at most this many."""
+        index = bisect_right(self.snapshots, num_positions, key=lambda one: one.position) - 1
+        snapshot = self.snapshots[index]
+        for (module, name), value in snapshot.attributes.items():
+            setattr(self.twin.get_submodule(module), name, _cloned(value))
+        cache = copy.deepcopy(snapshot.cache)
+        for layer, whole in zip(_with_keys(cache), _with_keys(self.cache), strict=False):
+            if layer.is_initialized:
+                layer.keys = whole.keys[:, :, : snapshot.position]
+                layer.values = whole.values[:, :, : snapshot.position]
+        return dict.fromkeys(_NAMES, cache), snapshot.position
 
 
 def keeps_states(model: PreTrainedModel) -> bool:
     """Whether layers of the model keep states that cannot be cropped."""
     layers = DynamicCache(config=model.config).layers
-    return any(isinstance(layer, LinearAttentionCacheLayerMixin) for layer in layers)
+    return bool(getattr(model, "_is_stateful", False)) or any(
+        isinstance(layer, LinearAttentionCacheLayerMixin) for layer in layers
+    )
+
+
+def _read(twin: PreTrainedModel, token_ids: Sequence[int], start: int, cache: Any) -> Any:
+    """Go on from a cache with these ids; returns the cache then. With None, the model makes one."""
+    base = getattr(twin, twin.base_model_prefix, twin)
+    inputs = {
+        "input_ids": torch.tensor([token_ids], device=twin.device),
+        "position_ids": torch.arange(start, start + len(token_ids), device=twin.device)[None],
+        "use_cache": True,
+        **dict.fromkeys(_NAMES, cache),
+    }
+    known = _parameters(base)
+    try:
+        output = base(**{name: value for name, value in inputs.items() if name in known})
+    except _FAILURES as error:
+        raise Unsupported(f"its cache cannot be resumed ({error})") from error
+    returned = (getattr(output, name, None) for name in _NAMES)
+    return next((one for one in returned if one is not None), cache)
+
+
+def _parameters(model: torch.nn.Module) -> frozenset[str]:
+    return frozenset(inspect.signature(model.forward).parameters)
+
+
+def _attributes(twin: PreTrainedModel) -> Attributes:
+    """The tensors that modules keep on themselves, besides parameters and buffers."""
+    return {
+        (path, name): value
+        for path, module in twin.named_modules()
+        for name, value in vars(module).items()
+        if isinstance(value, torch.Tensor)
+    }
 
 
 def _end_of_piece(least: int, reach: int, branches: Sequence[int]) -> int:
@@ -136,9 +173,14 @@ def _end_of_piece(least: int, reach: int, branches: Sequence[int]) -> int:
     return branches[index] if within else least
 
 
-def _empty_cache(config: PreTrainedConfig) -> DynamicCache:
-    cache = DynamicCache(config=config)
+def _empty_cache(twin: PreTrainedModel) -> DynamicCache | None:
+    """A cache that keeps every position; None if the model takes only one that it makes itself."""
+    cache = DynamicCache(config=twin.config)
     cache.layers = [_keeping_everything(layer) for layer in cache.layers]
+    try:
+        _read(twin, [0], 0, copy.deepcopy(cache))
+    except Unsupported:
+        return None
     return cache
 
 
@@ -151,20 +193,11 @@ def _keeping_everything(layer: Any) -> Any:
     return layer
 
 
-def _resumed(layer: Any, states: LayerStates | None, position: int) -> Any:
-    """A copy of a layer as it was when the cache had so many positions."""
-    resumed = copy.copy(layer)
-    if isinstance(layer, DynamicLayer) and layer.is_initialized:
-        assert layer.keys is not None
-        assert layer.values is not None
-        resumed.keys = layer.keys[:, :, :position]
-        resumed.values = layer.values[:, :, :position]
-    if states is not None:
-        resumed.conv_states = _copied(states.convolution)
-        resumed.recurrent_states = _copied(states.recurrent)
-        resumed.has_previous_state = dict(layer.has_previous_state)
-    return resumed
+def _with_keys(cache: Any) -> list[Any]:
+    """The layers of a cache that can have keys and values."""
+    layers = cache.layers if isinstance(cache, Cache) else []
+    return [layer for layer in layers if isinstance(layer, DynamicLayer)]
 
 
-def _copied(states: States) -> States:
-    return {key: None if state is None else state.clone() for key, state in states.items()}
+def _cloned(value: torch.Tensor | None) -> torch.Tensor | None:
+    return None if value is None else value.clone()

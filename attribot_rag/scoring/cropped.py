@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from transformers import PreTrainedModel
@@ -63,10 +63,11 @@ class Cropped(CachedImplementation):
 
     def _score(self, row: Row) -> torch.Tensor:
         num_visible = start = row.num_visible
+        given: dict[str, Any]
         if self.checkpoints is None:
-            cache = as_dynamic_cache(self.prompt_cache, num_visible)
+            given = {"past_key_values": as_dynamic_cache(self.prompt_cache, num_visible)}
         else:
-            cache, start = self.checkpoints.resume(num_visible)
+            given, start = self.checkpoints.resume(num_visible)
         ids = (*self.generation.prompt_ids[start:num_visible], *row.token_ids)
         self.scored_tokens += len(ids)
         mask: torch.Tensor | dict[str, torch.Tensor] | None = None
@@ -80,8 +81,7 @@ class Cropped(CachedImplementation):
             input_ids=torch.tensor([ids], device=self.device),
             position_ids=torch.tensor([positions], device=self.device),
             attention_mask=mask,
-            past_key_values=cache,
-            cache_params=cache,
             use_cache=True,
+            **given,
         )
         return self._target_log_probabilities(logits)

@@ -5,9 +5,11 @@ from __future__ import annotations
 import copy
 from itertools import chain
 
+import torch
 from transformers import PreTrainedModel
 
 from attribot_rag.errors import UnsupportedModel
+from attribot_rag.scoring.recurrences import continue_from_states
 
 
 def make_twin(model: PreTrainedModel, attention: str | None = None) -> PreTrainedModel:
@@ -30,6 +32,8 @@ def make_twin(model: PreTrainedModel, attention: str | None = None) -> PreTraine
         if name not in module._non_persistent_buffers_set
     )
     shared = {id(tensor): tensor for tensor in chain(model.parameters(), persistent)}
+    for weight in _weights_rescaled_in_place(model):
+        del shared[id(weight)]
     shell = copy.copy(model)  # another thread may start or stop recording the model meanwhile
     shell.__dict__.pop("generate", None)
     twin: PreTrainedModel = copy.deepcopy(shell, dict(shared))
@@ -38,4 +42,16 @@ def make_twin(model: PreTrainedModel, attention: str | None = None) -> PreTraine
     if attention is not None:
         twin.config._attn_implementation = attention
     twin.train(False)
+    continue_from_states(twin)
     return twin
+
+
+def _weights_rescaled_in_place(model: PreTrainedModel) -> list[torch.Tensor]:
+    """What RWKV divides in its first forward pass in evaluation mode, each copy for itself."""
+    return [
+        weight
+        for module in model.modules()
+        if getattr(module, "layers_are_rescaled", True) is False
+        for name, weight in module.named_parameters()
+        if name.endswith(("attention.output.weight", "feed_forward.value.weight"))
+    ]

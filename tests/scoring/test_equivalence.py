@@ -2,7 +2,8 @@
 
 import pytest
 import torch
-from support.architectures import ARCHITECTURES, VOCABULARY_SIZE, WITH_STATES, Architecture
+from support.architectures import ARCHITECTURES, MAMBA, VOCABULARY_SIZE, WITH_STATES, Architecture
+from support.families import RECURRENT_FAMILIES
 from support.implementations import (
     NATS,
     generation_for,
@@ -120,7 +121,10 @@ def test_a_prompt_of_one_token_has_nothing_to_share() -> None:
         assert (score(models, kind, generation, rows) - truth).abs().max() <= NATS
 
 
-@pytest.mark.parametrize("architecture", WITH_STATES, ids=lambda one: one.name)
+RECURRENT = (*WITH_STATES, MAMBA, *RECURRENT_FAMILIES)
+
+
+@pytest.mark.parametrize("architecture", RECURRENT, ids=lambda one: one.name)
 def test_recurrent_layers_read_fewer_tokens_than_the_reference(architecture: Architecture) -> None:
     """For the prompt, and the prompt without each of ten documents of 100 tokens."""
     generator = torch.Generator().manual_seed(0)

@@ -51,6 +51,7 @@ from transformers import (
     SmolLM3ForCausalLM,
     T5ForConditionalGeneration,
     Zamba2ForCausalLM,
+    ZambaForCausalLM,
 )
 
 Expected = Literal["packed", "cropped", "reference"]
@@ -90,6 +91,9 @@ DECODER: dict[str, Any] = {**WIDE, **SIZES, "intermediate_size": 64, "max_positi
 GROUPED_DECODER = {**DECODER, "num_key_value_heads": 2}
 GEMMA = {**GROUPED_DECODER, "head_dim": 8, "query_pre_attn_scalar": 8, "sliding_window": 16}
 
+MAMBA = _architecture(
+    "mamba", "cropped", MambaForCausalLM, **WIDE, hidden_size=32, num_hidden_layers=3
+)
 _OLDER = (
     _architecture("llama", "packed", LlamaForCausalLM, **GROUPED_DECODER),
     _architecture("qwen2", "packed", Qwen2ForCausalLM, **GROUPED_DECODER),
@@ -171,9 +175,7 @@ _OLDER = (
         "bloom", "cropped", BloomForCausalLM, **WIDE, hidden_size=32, n_layer=3, n_head=4
     ),
     _architecture("falcon", "cropped", FalconForCausalLM, **WIDE, **SIZES),
-    _architecture(
-        "mamba", "reference", MambaForCausalLM, **WIDE, hidden_size=32, num_hidden_layers=3
-    ),
+    MAMBA,
     _architecture(
         "t5",
         "reference",
@@ -311,6 +313,17 @@ WITH_STATES = (
         hybrid_layer_ids=[1, 3],
         layers_block_type=["mamba", "hybrid", "mamba", "hybrid"],
         chunk_size=16,
+    ),
+    _architecture(
+        "zamba",
+        "cropped",
+        ZambaForCausalLM,
+        **{**_FOUR_LAYERS, "num_hidden_layers": 5, "num_key_value_heads": 4},
+        attn_layer_period=2,
+        attn_layer_offset=1,
+        mamba_d_state=8,
+        mamba_dt_rank=4,
+        n_mamba_heads=2,
     ),
     _architecture(
         "granitemoehybrid",

@@ -63,17 +63,24 @@ _SIZES: dict[str, Any] = {
     "state_size": 8,
     "mamba_d_state": 8,
     "mamba_dt_rank": 4,
+    "attn_layer_period": 2,
+    "attn_layer_offset": 1,
 }
 
 
-def _build(family: str) -> PreTrainedModel:
+def build_family(family: str, **options: Any) -> PreTrainedModel:
     config_class: Any = CONFIG_MAPPING[family]
     known = set(inspect.signature(config_class.__init__).parameters)
     known |= {field.name for field in dataclasses.fields(config_class)}
     known |= set(config_class.attribute_map)
     sizes = {name: value for name, value in _SIZES.items() if name in known}
     config = config_class(
-        vocab_size=VOCABULARY_SIZE, pad_token_id=0, bos_token_id=1, eos_token_id=2, **sizes
+        vocab_size=VOCABULARY_SIZE,
+        pad_token_id=0,
+        bos_token_id=1,
+        eos_token_id=2,
+        **sizes,
+        **options,
     )
     torch.manual_seed(0)
     model: Any = cast(Any, AutoModelForCausalLM).from_config(config)
@@ -88,19 +95,20 @@ _PACKED = (
     "qwen3_moe seed_oss starcoder2 vaultgemma"
 )
 _CROPPED = "bart biogpt codegen gptj jetmoe mpt stablelm xglm"
-_REFERENCE = "falcon_mamba jamba minimax recurrent_gemma rwkv"
+_RECURRENT = "falcon_mamba jamba minimax recurrent_gemma rwkv"
 
 
 def _families(names: str, expected: Expected) -> tuple[Architecture, ...]:
     return tuple(
-        Architecture(name, lambda name=name: _build(name), expected)  # type: ignore[misc]
+        Architecture(name, lambda name=name: build_family(name), expected)  # type: ignore[misc]
         for name in names.split()
     )
 
 
+RECURRENT_FAMILIES = _families(_RECURRENT, "cropped")
 FAMILIES = (
     *_families(_PACKED, "packed"),
     *_families(_CROPPED, "cropped"),
-    *_families(_REFERENCE, "reference"),
+    *RECURRENT_FAMILIES,
 )
-NOT_MASKED = frozenset({"bart", "mpt", *_REFERENCE.split()})
+NOT_MASKED = frozenset({"bart", "mpt", *_RECURRENT.split()})
