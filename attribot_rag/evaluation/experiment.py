@@ -184,10 +184,8 @@ class Experiment:
         """Run once what makes twins of the model or loads an embedder: no method's time has it."""
         if not self._warm:
             self._warm = True
-            methods: list[Method] = [Auto()]
-            methods += (
-                method for method in self._methods.values() if isinstance(method, Similarity)
-            )
+            similar = (one for one in self._methods.values() if isinstance(one, Similarity))
+            methods: tuple[Method, ...] = (Auto(), *similar)
             for method in methods:
                 with suppress(AttributionError), _naming_out_of_memory(measurement.record):
                     method.run(measurement.answered.scorer(self._models, Scorer))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import platform
+import re
 import time
 from importlib.metadata import version
 from pathlib import Path
@@ -70,12 +71,9 @@ def hardware(device: torch.device | None = None) -> str:
     """The name of the GPU, or the name of the processor with the number of threads."""
     if device is not None and device.type == "cuda":
         return torch.cuda.get_device_name(device)
-    processor = platform.processor() or platform.machine()
     cpu_info = Path("/proc/cpuinfo")
-    if cpu_info.exists():
-        named = [
-            line for line in cpu_info.read_text().splitlines() if line.startswith("model name")
-        ]
-        processor = named[0].split(":", 1)[1].strip() if named else processor
+    known = cpu_info.read_text() if cpu_info.exists() else ""
+    named = re.search(r"^model name\s*: *(.*\S)", known, re.MULTILINE)
+    processor = named[1] if named else platform.processor() or platform.machine()
     threads = torch.get_num_threads()
     return f"{threads} thread{'s' * (threads != 1)} of {processor}"
