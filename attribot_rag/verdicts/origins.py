@@ -60,7 +60,8 @@ class Origins:
         # The first word would be another token right after the prompt, so it does not count.
         tokens = tokens[1:] or tokens
         after_all = self._sum(self._after_all, tokens)
-        earlier = [i for i in range(index) if _says_something(self._sentences[i])]
+        before = enumerate(self._sentences[:index])
+        earlier = [i for i, one in before if one.tokens and not one.trivial]
         alone = self._after([], index, tokens) if earlier else None
         if alone is not None:
             source = self._source(earlier, index, tokens, alone)
@@ -114,7 +115,3 @@ class Origins:
             return None
         full = scorer.score([]).full
         return full if np.isfinite(full).all() else None
-
-
-def _says_something(sentence: AnswerSentence) -> bool:
-    return bool(sentence.tokens) and not sentence.trivial

@@ -120,14 +120,10 @@ def _spans(response: str, first: int, last: int) -> list[tuple[int, int]]:
         start, end = first + start, first + end
         markers = _MARKERS.match(response, start, end)
         own = markers.end() if spans and markers else start
-        if spans and not _has_words(MARKER.sub("", response[own:end])):
+        if spans and not any(map(str.isalnum, MARKER.sub("", response[own:end]))):
             own = end
         if own > start:
             spans[-1] = spans[-1][0], own
         if own < end:
             spans.append((own, end))
     return spans
-
-
-def _has_words(text: str) -> bool:
-    return any(map(str.isalnum, text))

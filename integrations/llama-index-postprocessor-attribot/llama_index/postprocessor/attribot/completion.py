@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from llama_index.core.base.response.schema import AsyncStreamingResponse, StreamingResponse
-from llama_index.core.schema import MetadataMode, NodeWithScore
+from llama_index.core.schema import MetadataMode
 from llama_index.postprocessor.attribot.multi_call import MultiCallAnswer
 from llama_index.postprocessor.attribot.nodes import document_of, has_visible_metadata
 from llama_index.postprocessor.attribot.tracked_query import ModelCall, TrackedQuery, streaming
@@ -196,18 +196,15 @@ class Completion:
 
     def _prompt_texts(self, call: ModelCall) -> list[str]:
         """Texts that stand in the prompt as they are, whatever stands between them."""
-        texts = (self._query.text, *map(_text, self._query.nodes))
-        return [text for one in texts if (text := one.strip()) and text in call.prompt]
+        contents = (one.node.get_content(MetadataMode.NONE) for one in self._query.nodes)
+        texts = map(str.strip, (self._query.text, *contents))
+        return [text for text in texts if text and text in call.prompt]
 
     def _warning(self) -> str:
         if self._score_metadata:
             return ""
         read = any(has_visible_metadata(one.node) for one in self._query.nodes)
         return _METADATA_READ if read else ""
-
-
-def _text(node: NodeWithScore) -> str:
-    return node.node.get_content(MetadataMode.NONE)
 
 
 def _messages(call: ModelCall) -> list[dict[str, str]] | None:
