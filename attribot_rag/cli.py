@@ -75,14 +75,10 @@ def _ask(options: argparse.Namespace) -> None:
         took = ", ".join(f"{name} {value:.2f} s" for name, value in seconds.items())
         sys.stdout.write(f" {took}\n\n")
     if options.html:
-        _write(options.html, attribution.to_html())
-
-
-def _write(path: Path, text: str) -> None:
-    try:
-        path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise InvalidInput(f"{path} cannot be written: {error.strerror}") from error
+        try:
+            options.html.write_text(attribution.to_html(), encoding="utf-8")
+        except OSError as error:
+            raise InvalidInput(f"{options.html} cannot be written: {error.strerror}") from error
 
 
 def _serve(options: argparse.Namespace) -> None:

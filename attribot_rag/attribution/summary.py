@@ -118,14 +118,15 @@ def _document(
     attribution: Attribution, citations: Citations, index: int, size: _Size
 ) -> summary_schema.DocumentSummary:
     document = attribution.documents[index]
+    located = index not in attribution.not_located
     summary: summary_schema.DocumentSummary = {
         "index": index,
         "id": None if document.id is None else _cut(str(document.id), size.num_characters),
         "number": citations.numbers.get(index),
         "title": _cut(document.title, size.num_characters),
         "url": document.url if len(document.url) <= 5 * size.num_characters else "",
-        "located": index not in attribution.not_located,
-        "located_share": _located_share(attribution, index),
+        "located": located,
+        "located_share": round(attribution.partly_located.get(index, 1.0) * located, _DECIMALS),
     }
     if size.metadata:
         summary["metadata"] = {
@@ -134,12 +135,6 @@ def _document(
             if _is_scalar(value) and len(str(key)) <= size.num_characters
         }
     return summary
-
-
-def _located_share(attribution: Attribution, index: int) -> float:
-    if index in attribution.not_located:
-        return 0.0
-    return round(attribution.partly_located.get(index, 1.0), _DECIMALS)
 
 
 def _source(
