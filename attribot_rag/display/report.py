@@ -11,10 +11,7 @@ from attribot_rag.context import Document, Source
 
 NOTHING_CITED = "No source stands out: without any single one, the answer stays about as likely."
 NOTHING_SCORED = "No source was scored, so none is cited."
-_REMARKS = {
-    "unsupported": "not from the context",
-    "conversation": "from the conversation",
-}
+_REMARKS = {"unsupported": "not from the context", "conversation": "from the conversation"}
 _OPEN = {
     "scattered": "not decided: no source stands out",
     "not_located": "not decided: a document was not found in the prompt",

@@ -11,12 +11,7 @@ from attribot_rag.errors import InvalidInput
 from attribot_rag.evaluation.setting import model_digest
 from attribot_rag.language_model import LanguageModel
 from attribot_rag.methods import Auto, Hierarchical, LeaveOneOut, Masked, Method, Proxy, Pruned
-from attribot_rag.methods.baselines import (
-    AttentionWeights,
-    ContextCite,
-    GradientNorm,
-    Similarity,
-)
+from attribot_rag.methods.baselines import AttentionWeights, ContextCite, GradientNorm, Similarity
 
 EXACT = "leave-one-out"
 NAIVE = "leave-one-out, no cache"

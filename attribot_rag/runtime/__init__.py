@@ -22,12 +22,7 @@ from attribot_rag.attribution.summary import MAX_SUMMARY_BYTES
 from attribot_rag.context import texts_in_prompt
 from attribot_rag.runtime.deduplication import DeduplicatedText, remove_duplicates
 from attribot_rag.runtime.run_store import AttributedRun, RunOutcome, RunStore
-from attribot_rag.runtime.service import (
-    AttributionService,
-    Mode,
-    ObservedAnswer,
-    ServiceRegistry,
-)
+from attribot_rag.runtime.service import AttributionService, Mode, ObservedAnswer, ServiceRegistry
 
 __all__ = [
     "MAX_SUMMARY_BYTES",

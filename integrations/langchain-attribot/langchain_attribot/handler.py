@@ -18,11 +18,7 @@ from langchain_core.outputs import ChatGenerationChunk, GenerationChunk, LLMResu
 
 from attribot_rag import Budget, Method
 from attribot_rag.runtime import AttributedRun, AttributionService, Mode, ObservedAnswer, RunStore
-from langchain_attribot.documents import (
-    METADATA_KEY,
-    named_documents,
-    retrieved_documents,
-)
+from langchain_attribot.documents import METADATA_KEY, named_documents, retrieved_documents
 from langchain_attribot.messages import (
     KEY,
     attach,
