@@ -1,117 +1,44 @@
 """What conditions an answer besides token ids is given to every row, or refused by its name."""
 
-from collections.abc import Sequence
-from functools import cache
-from typing import Any, cast
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import pytest
 import torch
 from support.tiny_models import build as build_tiny
 from support.tiny_models import byte_tokenizer
-from transformers import (
-    CLIPVisionConfig,
-    LlamaConfig,
-    LlavaConfig,
-    LlavaForConditionalGeneration,
-    PreTrainedModel,
-    PreTrainedTokenizerBase,
-    Qwen2_5_VLConfig,
-    Qwen2_5_VLForConditionalGeneration,
+from support.vision_models import (
+    Segment,
+    gemma3,
+    ids_of,
+    inputs_for,
+    llava,
+    qwen2_5_vl,
+    tokenizer,
 )
+from transformers import PreTrainedModel
 
 from attribot_rag import Attributor, LanguageModel
 from attribot_rag.attribution import Attribution
 from attribot_rag.errors import UnsupportedModel
 from attribot_rag.recording import GenerationRecorder
+from attribot_rag.scoring import ScoringOptions
 
-IMAGE = 259  # the id of an image's tokens
 SENTENCES = ("The ferry takes 84 people. ", "The tower is 38 metres high. ")
 QUESTION = "How high is it?"
 NATS = 1e-3
 
-Segment = str | None  # None is an image
 
-
-@cache
-def tokenizer() -> PreTrainedTokenizerBase:
-    bytes_and_image = byte_tokenizer()
-    bytes_and_image.add_special_tokens({"additional_special_tokens": ["<image>"]})
-    return bytes_and_image
-
-
-def ids_of(segments: Sequence[Segment]) -> list[int]:
-    text = "".join("<image>" * 4 if segment is None else segment for segment in segments)
-    return list(tokenizer()(text, add_special_tokens=False).input_ids)
-
-
-TEXT: dict[str, Any] = {
-    "vocab_size": 300,
-    "hidden_size": 64,
-    "intermediate_size": 128,
-    "num_hidden_layers": 3,
-    "num_attention_heads": 4,
-    "num_key_value_heads": 2,
-    "initializer_range": 0.2,
-    "bos_token_id": 1,
-    "eos_token_id": None,
-}
-
-
-@cache
-def llava() -> Any:
-    torch.manual_seed(0)
-    vision = CLIPVisionConfig(
-        hidden_size=32,
-        intermediate_size=64,
-        num_hidden_layers=2,
-        num_attention_heads=2,
-        image_size=30,
-        patch_size=15,
-        initializer_range=0.2,
-    )
-    config = LlavaConfig(
-        vision_config=vision, text_config=LlamaConfig(**TEXT), image_token_index=IMAGE
-    )
-    return cast(Any, LlavaForConditionalGeneration(config)).eval()
-
-
-@cache
-def qwen2_5_vl() -> Any:
-    torch.manual_seed(0)
-    vision = {
-        "depth": 2,
-        "hidden_size": 32,
-        "intermediate_size": 64,
-        "num_heads": 2,
-        "out_hidden_size": 64,
-        "patch_size": 4,
-        "window_size": 16,
-        "fullatt_block_indexes": [1],
-    }
-    rope = {"rope_type": "default", "mrope_section": [2, 3, 3], "rope_theta": 10000.0}
-    config = Qwen2_5_VLConfig(
-        vision_config=vision, text_config={**TEXT, "rope_parameters": rope}, image_token_id=IMAGE
-    )
-    return cast(Any, Qwen2_5_VLForConditionalGeneration(config)).eval()
-
-
-def inputs_for(model: PreTrainedModel, ids: Sequence[int]) -> dict[str, torch.Tensor]:
-    """What a processor makes of an image, beside the ids."""
-    generator = torch.Generator().manual_seed(1)
-    if isinstance(model, LlavaForConditionalGeneration):
-        return {"pixel_values": torch.randn(1, 3, 30, 30, generator=generator)}
-    return {
-        "pixel_values": torch.randn(16, 3 * 2 * 4 * 4, generator=generator),
-        "image_grid_thw": torch.tensor([[1, 4, 4]]),
-        "mm_token_type_ids": (torch.tensor([ids]) == IMAGE).int(),
-    }
-
-
-def log_likelihood(model: PreTrainedModel, prompt: Sequence[int], response: Sequence[int]) -> float:
+def log_likelihood(
+    model: PreTrainedModel,
+    prompt: Sequence[int],
+    response: Sequence[int],
+    inputs: Callable[[PreTrainedModel, Sequence[int]], dict[str, torch.Tensor]] = inputs_for,
+) -> float:
     """By a plain forward pass over the whole sequence, none of our code in between."""
     ids = [*prompt, *response]
     with torch.no_grad():
-        logits = model(input_ids=torch.tensor([ids]), **inputs_for(model, ids)).logits[0]
+        logits = model(input_ids=torch.tensor([ids]), **inputs(model, ids)).logits[0]
     log_probabilities = logits[-len(response) - 1 : -1].log_softmax(-1)
     return float(log_probabilities.gather(-1, torch.tensor(response)[:, None]).sum())
 
@@ -142,7 +69,7 @@ PLACES = {
 
 @pytest.mark.parametrize("method", ["leave_one_out", "auto"])
 @pytest.mark.parametrize("place", PLACES)
-@pytest.mark.parametrize("build", [llava, qwen2_5_vl])
+@pytest.mark.parametrize("build", [llava, qwen2_5_vl, gemma3])
 def test_scores_are_those_of_the_model_that_sees_the_image(
     build: Any, place: str, method: str
 ) -> None:
@@ -155,9 +82,14 @@ def test_scores_are_those_of_the_model_that_sees_the_image(
         rest = [one and one.replace(source.text, "") for one in segments]
         expected = full - log_likelihood(model, ids_of(rest), response)
         assert score == pytest.approx(expected, abs=NATS)
-    assert attribution.provenance.implementation == "reference"
-    assert "pixel_values" in str(attribution.provenance.fallback)
     assert max(abs(score or 0.0) for score in scores) > 10 * NATS
+    provenance = attribution.provenance
+    assert provenance.implementation == ("reference" if place == "last" else "packed")
+    assert ("pixel_values" in str(provenance.fallback)) == (place == "last")
+    reference = ScoringOptions(implementation="reference")
+    again, _ = answered(model, segments, method=method, scoring=reference)
+    share = {"first": 0.5, "between": 0.75, "last": 1.0}[place]
+    assert provenance.scored_tokens <= share * again.provenance.scored_tokens
 
 
 @pytest.mark.parametrize("build", [llava, qwen2_5_vl])
@@ -232,20 +164,38 @@ def test_an_answer_to_embeddings_alone_is_no_answer_to_a_text() -> None:
         attributor.attribute("".join((*SENTENCES, QUESTION)), answer, SENTENCES)
 
 
-def test_zeros_as_types_of_tokens_are_nothing_where_the_model_does_not_heed_them() -> None:
+def test_zeros_as_types_of_tokens_are_given_where_the_model_heeds_them() -> None:
     ids = ids_of((*SENTENCES, QUESTION))
     zeros = torch.zeros(1, len(ids), dtype=torch.long)
-    for name, given, implementation in (
-        ("gpt2", {"token_type_ids": zeros}, "reference"),  # it adds the embedding of id 0
-        ("gpt2", {"position_ids": torch.arange(len(ids))[None]}, "packed"),
-    ):
-        model = build_tiny(name).model
-        attributor = Attributor(model, byte_tokenizer(), progress=False, verdicts=None)
-        with attributor.recorder:
-            output = generate(model, ids, **given)
-        response = output[0, len(ids) :].tolist()
-        attribution = attributor.attribute(ids, response, SENTENCES)
-        assert attribution.provenance.implementation == implementation
+    model = build_tiny("gpt2").model  # it adds the embedding of id 0
+    attributor = Attributor(model, byte_tokenizer(), progress=False, verdicts=None)
+    with attributor.recorder:
+        output = generate(model, ids, token_type_ids=zeros)
+    response = output[0, len(ids) :].tolist()
+    attribution = attributor.attribute(ids, response, SENTENCES)
+    for source in attribution.sources:
+        rest = ids_of([one.replace(source.text, "") for one in (*SENTENCES, QUESTION)])
+        full, without = (
+            log_likelihood(
+                model,
+                prompt,
+                response,
+                lambda _, ids: {"token_type_ids": torch.zeros(1, len(ids)).long()},
+            )
+            for prompt in (ids, rest)
+        )
+        assert attribution.score(source.id) == pytest.approx(full - without, abs=NATS)
+
+
+def test_what_the_model_does_not_heed_is_nothing() -> None:
+    ids = ids_of((*SENTENCES, QUESTION))
+    zeros = torch.zeros(1, len(ids), dtype=torch.long)
+    model = build_tiny("gpt2").model
+    attributor = Attributor(model, byte_tokenizer(), progress=False, verdicts=None)
+    with attributor.recorder:
+        output = generate(model, ids, position_ids=torch.arange(len(ids))[None])
+    attribution = attributor.attribute(ids, output[0, len(ids) :].tolist(), SENTENCES)
+    assert attribution.provenance.implementation == "packed"
     model = qwen2_5_vl()
     attributor = Attributor(model, tokenizer(), progress=False, verdicts=None)
     with attributor.recorder:

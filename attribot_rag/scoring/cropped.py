@@ -2,23 +2,39 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Sequence
+from functools import cached_property
+from itertools import groupby
 from typing import Any, ClassVar
 
 import torch
 from transformers import PreTrainedModel
 
 from attribot_rag.generation import PromptCache
-from attribot_rag.scoring.base import Implementation
+from attribot_rag.language_model import placeholder_ids
+from attribot_rag.scoring.base import Implementation, Unsupported
 from attribot_rag.scoring.checkpoints import Checkpoints, keeps_states
-from attribot_rag.scoring.prefill import as_dynamic_cache, length_dependent_rope, prefill
+from attribot_rag.scoring.prefill import (
+    as_dynamic_cache,
+    length_dependent_rope,
+    position_offset,
+    prefill,
+)
+from attribot_rag.scoring.reference import Reference
 from attribot_rag.scoring.row import Row
 
 
 class CachedImplementation(Implementation):
-    """Shares the prefix cache: the generation's own, or a cache that is prefilled once."""
+    """Shares the prefix cache: the generation's own, or a cache that is prefilled once.
+
+    Images that the model was given are in the cache. Rows that would encode one of them again are
+    read from the beginning.
+    """
 
     prompt_cache: PromptCache
+    position_offset = 0
+    """What the model adds to the positions of text after an image."""
 
     @classmethod
     def refusal(cls, model: PreTrainedModel, num_tokens: int) -> str | None:
@@ -34,10 +50,57 @@ class CachedImplementation(Implementation):
         if self.generation.cache is not None:
             self.prompt_cache = self.generation.cache
         elif prompt_ids:
-            self.prompt_cache = prefill(native, prompt_ids)
+            self.prompt_cache = prefill(native, prompt_ids, self.generation.conditioning)
             self.prefilled_tokens = len(prompt_ids)
         else:
             self.prompt_cache = ()
+        if self.generation.conditioning:
+            self._reference = Reference(native, self.generation)
+            self.position_offset = position_offset(native, self.generation)
+
+    def num_tokens(self, row: Row) -> int:
+        whole = self._encodes_images(row)
+        return row.num_visible + row.num_tokens if whole else row.num_tokens
+
+    def log_likelihoods(self, rows: Sequence[Row]) -> torch.Tensor:
+        parts: list[torch.Tensor] = []
+        for whole, group in groupby(rows, self._encodes_images):
+            members = list(group)
+            if whole:
+                before = self._reference.scored_tokens
+                parts.append(self._reference.log_likelihoods(members))
+                self.scored_tokens += self._reference.scored_tokens - before
+            else:
+                parts.append(self._on_cache(members))
+        return torch.cat(parts)
+
+    @abstractmethod
+    def _on_cache(self, rows: Sequence[Row]) -> torch.Tensor:
+        """The log-likelihoods of rows that have no images after what they see."""
+
+    def _encodes_images(self, row: Row) -> bool:
+        if not self.generation.conditioning.whole:
+            return False
+        return not self._placeholders.isdisjoint(row.token_ids)
+
+    @cached_property
+    def _placeholders(self) -> frozenset[int]:
+        return placeholder_ids(self.twin)
+
+    def _inputs(self, token_ids: Sequence[int], positions: Sequence[int]) -> dict[str, Any]:
+        """What the twin is given for new tokens: ids, positions, types of tokens.
+
+        Types that only tell images from text are not given without images, as by `generate`.
+        """
+        given = {
+            "input_ids": torch.tensor([token_ids]),
+            "position_ids": torch.tensor([positions]) + self.position_offset,
+        }
+        conditioning = self.generation.conditioning
+        if not conditioning.whole:
+            types = conditioning.per_token.items()
+            given |= {name: values.of(token_ids) for name, values in types}
+        return {name: value.to(self.device) for name, value in given.items()}
 
 
 class Cropped(CachedImplementation):
@@ -54,11 +117,13 @@ class Cropped(CachedImplementation):
         if not keeps_states(native):
             super().prepare(native)
             return
+        if self.generation.conditioning:
+            raise Unsupported("rows do not share states after anything else than token ids")
         prompt_ids = self.generation.prompt_ids[:-1]
         self.checkpoints = Checkpoints.of(native, prompt_ids, self.branches)
         self.prefilled_tokens = len(prompt_ids)
 
-    def log_likelihoods(self, rows: Sequence[Row]) -> torch.Tensor:
+    def _on_cache(self, rows: Sequence[Row]) -> torch.Tensor:
         return torch.cat([self._score(row) for row in rows])
 
     def _score(self, row: Row) -> torch.Tensor:
@@ -78,10 +143,9 @@ class Cropped(CachedImplementation):
         positions = [*range(start, num_visible), *row.positions]
         logits = self._logits(
             torch.arange(len(ids) - len(self._targets), len(ids), device=self.device),
-            input_ids=torch.tensor([ids], device=self.device),
-            position_ids=torch.tensor([positions], device=self.device),
             attention_mask=mask,
             use_cache=True,
+            **self._inputs(ids, positions),
             **given,
         )
         return self._target_log_probabilities(logits)

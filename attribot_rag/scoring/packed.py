@@ -44,7 +44,7 @@ class Packed(CachedImplementation):
             return f"its queries depend on their place in the input beyond {limit} tokens"
         return super().refusal(model, num_tokens)
 
-    def log_likelihoods(self, rows: Sequence[Row]) -> torch.Tensor:
+    def _on_cache(self, rows: Sequence[Row]) -> torch.Tensor:
         ends = list(accumulate(row.num_tokens for row in rows))
         scored = torch.arange(-len(self._targets), 0) + torch.tensor(ends)[:, None]
         layout = PackedLayout.of(rows, self.prompt_cache)
@@ -67,15 +67,14 @@ class Packed(CachedImplementation):
 
     def _run(self, rows: Sequence[Row], layout: PackedLayout, scored: torch.Tensor) -> torch.Tensor:
         """The logits at some tokens of the sequence."""
-        positions = torch.tensor([position for row in rows for position in row.positions])
-        ids = torch.tensor([token_id for row in rows for token_id in row.token_ids])
+        positions = [position for row in rows for position in row.positions]
+        ids = [token_id for row in rows for token_id in row.token_ids]
         with packed_layout(layout):
             logits = self._logits(
                 scored.to(self.device),
-                input_ids=ids[None].to(self.device),
-                position_ids=positions[None].to(self.device),
-                attention_mask=torch.ones_like(ids)[None].to(self.device),
+                attention_mask=torch.ones(1, len(ids)).long().to(self.device),
                 use_cache=False,
+                **self._inputs(ids, positions),
             )
         num_layers = self.twin.config.get_text_config(decoder=True).num_hidden_layers
         if len(layout.layers_seen) != num_layers:

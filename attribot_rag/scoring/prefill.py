@@ -8,24 +8,30 @@ import torch
 from transformers import DynamicCache, PreTrainedModel
 from transformers.cache_utils import DynamicLayer
 
-from attribot_rag.generation import LayerCache, PromptCache
+from attribot_rag.generation import Conditioning, Generation, LayerCache, PromptCache
 from attribot_rag.scoring.base import Unsupported
 
 _CHUNK_TOKENS = 2048
 
 
-def prefill(twin: PreTrainedModel, token_ids: tuple[int, ...]) -> PromptCache:
+def prefill(
+    twin: PreTrainedModel, token_ids: tuple[int, ...], given: Conditioning | None = None
+) -> PromptCache:
     """Encode the ids into a cache that keeps every position, sliding windows included.
 
-    Raises Unsupported if the architecture keeps anything else than keys and values.
+    With what else the model was given, in one piece. Raises Unsupported if the architecture keeps
+    anything else than keys and values.
     """
     cache = DynamicCache()
     base = getattr(twin, twin.base_model_prefix, twin)
     takes_positions = "position_ids" in inspect.signature(base.forward).parameters
-    for start in range(0, len(token_ids), _CHUNK_TOKENS):
-        chunk = torch.tensor([token_ids[start : start + _CHUNK_TOKENS]], device=twin.device)
+    size = len(token_ids) if given else _CHUNK_TOKENS
+    for start in range(0, len(token_ids), size):
+        chunk = torch.tensor([token_ids[start : start + size]], device=twin.device)
         inputs = {"input_ids": chunk, "past_key_values": cache, "use_cache": True}
-        if takes_positions:  # else by what the model remembers of an image, if it does
+        if given:
+            inputs |= given.inputs(token_ids, twin.device)
+        elif takes_positions:  # else by what the model remembers of an image, if it does
             stop = start + chunk.shape[1]
             inputs["position_ids"] = torch.arange(start, stop, device=twin.device)[None]
         try:
@@ -52,6 +58,26 @@ def as_dynamic_cache(prompt_cache: PromptCache, num_positions: int) -> DynamicCa
         dynamic.values = layer.values[:, :, :num_positions]
         cache.layers.append(dynamic)
     return cache
+
+
+def position_offset(model: PreTrainedModel, generation: Generation) -> int:
+    """How far the positions of text after the last image are from its places in the prompt.
+
+    Models that count an image's rows and columns (M-RoPE) tell it; for all others it is 0.
+    """
+    base = getattr(model, model.base_model_prefix, model)
+    index = getattr(base, "get_rope_index", None)
+    if index is None:
+        return 0
+    ids = torch.tensor([generation.prompt_ids], device=model.device)
+    given = generation.conditioning.inputs(generation.prompt_ids, model.device)
+    signature = inspect.signature(index)
+    given = {name: value for name, value in given.items() if name in signature.parameters}
+    try:
+        signature.bind(ids, **given)
+    except TypeError:  # without all of that, the model counts tokens only
+        return 0
+    return int(index(ids, **given)[1].flatten()[0])
 
 
 def length_dependent_rope(model: PreTrainedModel) -> int | None:

@@ -9,6 +9,7 @@ import torch
 from transformers import PreTrainedModel
 
 from attribot_rag.generation import Conditioning, Generation
+from attribot_rag.language_model import placeholder_ids
 from attribot_rag.scoring.base import Implementation
 from attribot_rag.scoring.memory import is_out_of_memory
 from attribot_rag.scoring.reference import Reference
@@ -46,17 +47,30 @@ class Probes:
         self._num_ids = int(model.config.get_text_config(decoder=True).vocab_size)
         generator = torch.Generator().manual_seed(0)
         count = _PROMPT_TOKENS + _RESPONSE_TOKENS
-        ids = tuple(torch.randint(self._num_ids, (count,), generator=generator).tolist())
+        drawn = torch.randint(self._num_ids, (2 * count,), generator=generator).tolist()
+        others = placeholder_ids(model)
+        ids = tuple(token_id for token_id in drawn if token_id not in others)[:count]
         self._generation = Generation(ids[:_PROMPT_TOKENS], ids[_PROMPT_TOKENS:])
 
     def exact(self, kind: type[Implementation]) -> float:
         """Between an implementation and the reference."""
-        generation = self._generation
+        return self._exact(kind, self._generation, 0)
+
+    def conditioned(
+        self, kind: type[Implementation], head: Sequence[int], conditioning: Conditioning
+    ) -> float:
+        """The same after a `head`: tokens that stand for images, of which the inputs are given."""
+        plain = self._generation
+        prompt = (*head, *plain.prompt_ids)
+        generation = replace(plain, prompt_ids=prompt, conditioning=conditioning)
+        return self._exact(kind, generation, len(head))
+
+    def _exact(self, kind: type[Implementation], generation: Generation, start: int) -> float:
         prompt = generation.prompt_ids
         rows = [
             _full(generation),
-            Row.exact((*prompt[:10], *prompt[15:]), 10, generation),
-            Row.exact(prompt[1:], 0, generation),
+            Row.exact((*prompt[: start + 10], *prompt[start + 15 :]), start + 10, generation),
+            Row.exact((*prompt[:start], *prompt[start + 1 :]), start, generation),
         ]
         return _largest(
             self._score(kind, generation, rows), self._score(Reference, generation, rows)

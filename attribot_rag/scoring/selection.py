@@ -5,14 +5,16 @@ from __future__ import annotations
 import inspect
 import logging
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 
 import torch
 from transformers import PreTrainedModel
 
 from attribot_rag.errors import InvalidInput, UnsupportedModel
 from attribot_rag.generation import Generation
+from attribot_rag.language_model import placeholder_ids
 from attribot_rag.model_state import model_version, reads_elsewhere
 from attribot_rag.scoring.base import Implementation, Unsupported
 from attribot_rag.scoring.cropped import Cropped
@@ -44,6 +46,7 @@ class ScoringModels:
         self._is_settled = False
         self._unscorable: str | None = None
         self._ignored: dict[tuple[str, ...], bool] = {}
+        self._unshareable: dict[tuple[type[Implementation], tuple[str, ...]], str | None] = {}
         self._twins: dict[str | None, PreTrainedModel] = {}
         self._probed: dict[tuple[type[Implementation], bool], str | None] = {}
         self._logged: set[type[Implementation]] = set()
@@ -190,7 +193,7 @@ class ScoringModels:
         reason = kind.refusal(self._model, num_tokens)
         if reason is not None or kind is Reference:
             return reason
-        return self._other_inputs(generation) or self._probe(kind, masked=False)
+        return self._probe(kind, masked=False) or self._unshared(kind, generation)
 
     def masked_refusal(self, kind: type[Implementation], generation: Generation) -> str | None:
         """Why this implementation cannot hide a part of the prompt, or None if it can."""
@@ -201,6 +204,28 @@ class ScoringModels:
         if not self.is_conditioned(generation):
             return None
         return f"the answer was also conditioned on {', '.join(generation.conditioning.names)}"
+
+    def _unshared(self, kind: type[Implementation], generation: Generation) -> str | None:
+        """Why what else the answer was conditioned on cannot be in a cache that rows share.
+
+        Tried on the images themselves, with a few tokens after them, once for each kind of inputs.
+        """
+        reason = self._other_inputs(generation)
+        if reason is None:
+            return None
+        given, ids = generation.conditioning, generation.prompt_ids
+        others = placeholder_ids(self._model)
+        images = [place for place, token_id in enumerate(ids) if token_id in others]
+        if given.whole and not (images and images[-1] < len(ids) - 2):
+            return reason
+        head = ids[max(0, images[0] - 1) : images[-1] + 2] if given.whole else ()
+        with self._lock:
+            key = kind, given.names
+            if key not in self._unshareable:
+                run = partial(self._probes.conditioned, kind, head, given)
+                failure = self._outcome(kind, run, masked=False)
+                self._unshareable[key] = None if failure is None else f"{reason}: {failure}"
+            return self._unshareable[key]
 
     def _check_scorable(self) -> None:
         with self._lock:
@@ -219,8 +244,15 @@ class ScoringModels:
             return self._probed[kind, masked]
 
     def _run_probe(self, kind: type[Implementation], *, masked: bool) -> str | None:
+        run = self._probes.masked if masked else self._probes.exact
+        return self._outcome(kind, partial(run, kind), masked=masked)
+
+    def _outcome(
+        self, kind: type[Implementation], run: Callable[[], float], *, masked: bool
+    ) -> str | None:
+        """Why a probe rules the implementation out, or None."""
         try:
-            difference = self._probes.masked(kind) if masked else self._probes.exact(kind)
+            difference = run()
         except Unsupported as error:
             return str(error)
         except FAILURES as error:
@@ -263,4 +295,5 @@ class ScoringModels:
         self._twins.clear()
         self._probed.clear()
         self._ignored.clear()
+        self._unshareable.clear()
         self._unscorable = None
