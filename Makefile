@@ -5,6 +5,7 @@
 # make chat, make chainlit-chat                  chats about the files in a folder, in the browser
 # make langchain-rag, make langchain-agent        run the LangChain examples
 # make llama-index-rag, make llama-index-chat    run the LlamaIndex examples
+# make test-quantized   tests quantized models, with packages that are installed beside the others
 # make labelled      judges the held-out half of the labelled answers (half an hour; what was scored is kept)
 # make test-lowest   tests the integrations' wheels with the oldest releases that they allow
 # make test-pythons  runs what needs neither the embedded model nor a browser with other Pythons:
@@ -32,13 +33,14 @@ QUESTION := How many passengers does the ferry Kittiwake carry?
 LANGCHAIN := integrations/langchain-attribot
 LLAMA_INDEX := integrations/llama-index-postprocessor-attribot
 LOWEST := .venv-lowest
+QUANTIZED := .venv-quantized
 GRADIO := .venv-gradio
 CHAINLIT := .venv-chainlit
 PORTABLE := $(addprefix tests/,context recording scoring methods verdicts attribution display)
 PYTHON_PIP = .venv-py$*/bin/python -m pip install -qq --disable-pip-version-check --no-compile \
   --constraint constraints.txt
 
-.PHONY: demo test test-lowest test-pythons labelled install chromium clean
+.PHONY: demo test test-lowest test-quantized test-pythons labelled install chromium clean
 .PHONY: chat chainlit-chat chats langchain-rag langchain-agent llama-index-rag llama-index-chat
 
 demo: install
@@ -91,6 +93,11 @@ test-lowest: install
 	  cp -r tests/support $(LOWEST)/$$(basename $$package)/tests && \
 	  (cd $(LOWEST)/$$(basename $$package) && ../bin/pytest tests/unit_tests) || exit 1; \
 	done
+
+# Without dependencies, which are there; what quantizes is seen by these tests only.
+test-quantized: install
+	$(PIP) --no-deps --upgrade --target $(QUANTIZED) torchao optimum-quanto bitsandbytes
+	PYTHONPATH=$(QUANTIZED) $(PYTEST) -n 0 tests/test_quantized_models.py
 
 test-pythons: $(PYTHONS:%=test-python-%)
 
@@ -152,4 +159,4 @@ chromium:
 	  $(SUDO) apt-get install -qq -y --no-install-recommends chromium; }
 
 clean:
-	rm -rf $(VENV) $(LOWEST) $(GRADIO) $(CHAINLIT) .venv-py*
+	rm -rf $(VENV) $(LOWEST) $(QUANTIZED) $(GRADIO) $(CHAINLIT) .venv-py*

@@ -45,7 +45,7 @@ def difference_to_model(
     """
     changes = np.abs(scored - scored[0]).sum(axis=1)
     index = int(changes.argmax())
-    with torch.inference_mode():
+    with torch.no_grad():
         reference = Reference(models.original, generation)
         truth = reference.log_likelihoods([rows[index]]).double().numpy()[0]
     return float(np.abs(truth - scored[index]).max())

@@ -91,7 +91,7 @@ class Probes:
             Row.masked(generation, range(5, 9), (*range(9, 12), *tail)),
         ]
         reference = Reference(self._twin(self._with_masks), generation)
-        with torch.inference_mode():
+        with torch.no_grad():
             full = reference.log_likelihoods([_full(generation)])
             truth = torch.cat([full, full, reference.log_likelihoods(rows[2:])])
         return _largest(self._score(kind, generation, rows), truth)
@@ -99,7 +99,7 @@ class Probes:
     def stale(self) -> float:
         """Between the plain twin and the model itself."""
         rows = [_full(self._generation)]
-        with torch.inference_mode():
+        with torch.no_grad():
             truth = Reference(self._model, self._generation).log_likelihoods(rows)
         return _largest(self._score(Reference, self._generation, rows), truth)
 
@@ -130,6 +130,12 @@ class Probes:
             )
         exactly = self._model.dtype in (torch.float32, torch.float64)
         if _largest(*scores) > (_SAME if exactly else tolerance(self._model.dtype)):
+            states = (getattr(module, "state", None) for module in self._model.modules())
+            if any(getattr(state, "threshold", 0) for state in states):
+                return (
+                    "its 8-bit layers round by the outliers of all tokens, later ones included; "
+                    "load it with llm_int8_threshold=0.0, in 4 bits, or in half precision"
+                )
             return (
                 "its predictions depend on later tokens, so it is no causal language model; a "
                 "model that can be both needs config.is_decoder=True"
@@ -140,7 +146,7 @@ class Probes:
         self, kind: type[Implementation], generation: Generation, rows: Sequence[Row]
     ) -> torch.Tensor:
         implementation = self._make(kind, generation)
-        with torch.inference_mode():
+        with torch.no_grad():
             return implementation.log_likelihoods(rows)
 
     @property

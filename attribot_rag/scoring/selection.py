@@ -76,7 +76,7 @@ class ScoringModels:
     ) -> Implementation:
         """The prepared implementation for a generation; raises Unsupported if it is not right."""
         implementation = kind(self._twin(kind.attention), generation, branches)
-        with torch.inference_mode():
+        with torch.no_grad():
             implementation.prepare(self._twin(None))
         return implementation
 

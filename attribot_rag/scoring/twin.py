@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from itertools import chain
+from typing import Any
 
 import torch
 from transformers import PreTrainedModel
@@ -31,7 +32,9 @@ def make_twin(model: PreTrainedModel, attention: str | None = None) -> PreTraine
         for name, buffer in module.named_buffers(recurse=False)
         if name not in module._non_persistent_buffers_set
     )
-    shared = {id(tensor): tensor for tensor in chain(model.parameters(), persistent)}
+    _begin_quantized(model)
+    states = _quantization_states(model)
+    shared = {id(tensor): tensor for tensor in chain(model.parameters(), persistent, states)}
     for weight in _weights_rescaled_in_place(model):
         del shared[id(weight)]
     shell = copy.copy(model)  # another thread may start or stop recording the model meanwhile
@@ -44,6 +47,30 @@ def make_twin(model: PreTrainedModel, attention: str | None = None) -> PreTraine
     twin.train(False)
     continue_from_states(twin)
     return twin
+
+
+def _begin_quantized(model: PreTrainedModel) -> None:
+    """Let 8-bit layers of bitsandbytes take what their weights hold for their first forward pass.
+
+    The first copy to run would take it from all others, which compute something else without it.
+    """
+    module: Any
+    for module in model.modules():
+        if getattr(getattr(module, "weight", None), "CB", None) is not None:
+            module.init_8bit_state()
+
+
+def _quantization_states(model: PreTrainedModel) -> list[torch.Tensor]:
+    """Tensors that quantized layers keep in objects of their own, as bitsandbytes has it."""
+    values = [value for module in model.modules() for value in vars(module).values()]
+    tensors: list[torch.Tensor] = []
+    while values:
+        value = values.pop()
+        if type(value).__name__ in ("MatmulLtState", "QuantState"):
+            held = vars(value).values()
+            tensors += (one for one in held if isinstance(one, torch.Tensor))
+            values += held
+    return tensors
 
 
 def _weights_rescaled_in_place(model: PreTrainedModel) -> list[torch.Tensor]:
