@@ -10,14 +10,12 @@ from functools import cached_property
 from typing import Any, cast
 
 import torch
-from tokenizers.decoders import DecodeStream
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from attribot_rag.errors import ContextTooLong, InvalidInput, TokenizerMismatch, UnsupportedModel
 from attribot_rag.private_tokenizer import PrivateTokenizer
+from attribot_rag.token_stream import stream
 
-# Tokens whose text is incomplete before streaming gives up: a character has at most four bytes.
-_MAX_INCOMPLETE = 16
 _PLACEHOLDER = re.compile(r"(image|video|vision|audio|speech|bo[iav]|eo[iav])\w*_token_(id|index)$")
 
 Message = Mapping[str, Any]
@@ -137,26 +135,13 @@ class LanguageModel:
     ) -> list[str | None] | None:
         """For each token the text that it completes, None if it takes a later token to do so.
 
-        None instead of a list for a slow tokenizer, and for ids that cannot be streamed: a broken
-        character changes the text before it, or a long run of tokens completes no text.
+        None instead of a list for a slow tokenizer, and for ids that cannot be streamed.
         """
-        pieces: list[str | None] = []
-        num_incomplete = 0
-        stream = DecodeStream(skip_special_tokens=skip_special_tokens)
         with self._private.locked() as tokenizer:
             backend = getattr(tokenizer, "backend_tokenizer", None)
             if backend is None:
                 return None
-            for token_id in ids:
-                try:
-                    piece = stream.step(backend, token_id)
-                except Exception:  # tokenizers has no narrower class for an invalid prefix
-                    return None
-                pieces.append(piece)
-                num_incomplete = num_incomplete + 1 if piece is None else 0
-                if num_incomplete > _MAX_INCOMPLETE:
-                    return None
-        return pieces
+            return stream(backend, ids, self.boundary_ids, skip_special_tokens=skip_special_tokens)
 
     def encode_prompt(self, prompt: Prompt) -> tuple[int, ...]:
         """The ids of a prompt given as rendered text, as chat messages or as ids.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import pairwise
 from operator import itemgetter
 
@@ -16,6 +16,7 @@ from attribot_rag.language_model import LanguageModel
 
 # Enough tokens for a character of four bytes, in each alignment of its bytes.
 _TAILS = range(8, 12)
+_MAX_TAILS = 1_024
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,8 +112,9 @@ def _decoded(
         for index, piece in enumerate(streamed)
     ):
         return decoded_in_windows(ids, language_model, skip_special_tokens=skip_special_tokens)
+    completed = [piece for piece in streamed if piece is not None]
     ends = [0, *(index for index, piece in enumerate(streamed, 1) if piece is not None)]
-    return zip(filter(None, streamed), (end - start for start, end in pairwise(ends)), strict=True)
+    return zip(completed, (end - start for start, end in pairwise(ends)), strict=True)
 
 
 def decoded_in_windows(
@@ -128,13 +130,17 @@ def decoded_in_windows(
     def decode(start: int, end: int) -> str:
         return language_model.decode(ids[start:end], skip_special_tokens=skip_special_tokens)
 
+    @lru_cache(_MAX_TAILS)
+    def is_incomplete(tail: tuple[int, ...]) -> bool:
+        return _is_incomplete(language_model.decode(tail, skip_special_tokens=skip_special_tokens))
+
     window, done, known = 0, 0, ""
     for end in range(1, len(ids) + 1):
         forced = _must_end(ids, end, language_model)
         if (
             not forced
             and end - done > max(_TAILS)
-            and all(_is_incomplete(decode(end - length, end)) for length in _TAILS)
+            and all(is_incomplete(tuple(ids[end - length : end])) for length in _TAILS)
         ):
             continue
         decoded = decode(window, end)

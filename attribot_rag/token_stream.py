@@ -1,0 +1,89 @@
+"""The text of token ids, token by token."""
+
+from __future__ import annotations
+
+import codecs
+from collections.abc import Collection, Sequence
+from functools import cache
+
+from tokenizers import Tokenizer
+from tokenizers.decoders import ByteLevel, DecodeStream
+
+# Tokens whose text is incomplete before streaming gives up: a character has at most four bytes.
+_MAX_INCOMPLETE = 16
+
+
+def stream(
+    tokenizer: Tokenizer,
+    ids: Sequence[int],
+    boundary_ids: Collection[int],
+    *,
+    skip_special_tokens: bool,
+) -> list[str | None] | None:
+    """For each token the text that it completes, None if it takes a later token to do so.
+
+    None instead of a list for ids that cannot be streamed: a broken character changes the text
+    before it, or a long run of tokens completes no text. Byte-level tokens, of which most models'
+    vocabularies are made, can always be streamed.
+    """
+    if isinstance(tokenizer.decoder, ByteLevel):
+        return _stream_bytes(tokenizer, ids, boundary_ids, skip_special_tokens)
+    pieces: list[str | None] = []
+    num_incomplete = 0
+    decode_stream = DecodeStream(skip_special_tokens=skip_special_tokens)
+    for token_id in ids:
+        try:
+            piece = decode_stream.step(tokenizer, token_id)
+        except Exception:  # tokenizers has no narrower class for an invalid prefix
+            return None
+        pieces.append(piece)
+        num_incomplete = num_incomplete + 1 if piece is None else 0
+        if num_incomplete > _MAX_INCOMPLETE:
+            return None
+    return pieces
+
+
+def _stream_bytes(
+    tokenizer: Tokenizer,
+    ids: Sequence[int],
+    boundary_ids: Collection[int],
+    skip_special_tokens: bool,
+) -> list[str | None]:
+    """The same from the tokens' bytes; text never goes on after a boundary token or before it."""
+    added = tokenizer.get_added_tokens_decoder()
+    skipped = {token_id for token_id, token in added.items() if token.special}
+
+    @cache
+    def bytes_of(token_id: int) -> bytes:
+        token = tokenizer.id_to_token(token_id)
+        if token is None or (skip_special_tokens and token_id in skipped):
+            return b""
+        if all(letter in _BYTES for letter in token):
+            return bytes(map(_BYTES.__getitem__, token))
+        return token.encode()
+
+    pieces: list[str | None] = []
+    decoder = codecs.getincrementaldecoder("utf-8")("replace")
+    text: list[str] = []
+    for place, token_id in enumerate(ids, 1):
+        is_end = place == len(ids) or ids[place] in boundary_ids
+        text.append(decoder.decode(bytes_of(token_id), final=is_end))
+        is_incomplete = bool(decoder.getstate()[0]) or text[-1][-1:] in ("", "\ufffd")
+        if is_incomplete and not is_end:
+            pieces.append(None)
+        else:
+            pieces.append("".join(text))
+            text = []
+    return pieces
+
+
+def _byte_alphabet() -> dict[str, int]:
+    """The character that stands for each byte in a byte-level vocabulary."""
+    shown = {*range(ord("!"), ord("~") + 1), *range(ord("¡"), ord("¬") + 1), *range(ord("®"), 256)}
+    hidden = (byte for byte in range(256) if byte not in shown)
+    return {chr(byte): byte for byte in shown} | {
+        chr(256 + place): byte for place, byte in enumerate(hidden)
+    }
+
+
+_BYTES = _byte_alphabet()
