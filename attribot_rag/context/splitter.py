@@ -14,6 +14,10 @@ Splitter = Callable[[str], Sequence[str]]
 
 # Unpaired surrogates, which a broken text may hold and sentencex does not accept.
 _SURROGATE = re.compile("[\ud800-\udfff]")
+# Quotation marks and brackets in a row; what so many of them open and close says nothing.
+_MAX_MARKS = 16
+_RUN = re.compile(r"[\"'`´«»‹›„‚“”‘’「」『』()\[\]{}]{17,}")
+_WINDOW = 8_192
 _MARK = re.compile(r"\s*(?:[-*+•‣◦▪>]|#{1,6}|\(?(?:\d{1,3}|[A-Za-z])[.)])\s*")
 _CLOSING = re.compile(r"[*_`\"”»)\]]+(?:\s+|\Z)")
 _LINE = re.compile(r"[^\n]*\n|[^\n]+")
@@ -53,12 +57,32 @@ def sentences(text: str, language: str = "en") -> list[str]:
 
 def _segmented(text: str, language: str) -> list[str]:
     """The sentences of a block, with closing quotation marks and mark-up."""
-    ends = list(accumulate(map(len, sentencex.segment(language, _SURROGATE.sub("?", text)))))
+    ends = list(_sentence_ends(_SURROGATE.sub("?", _RUN.sub(_without_marks, text)), language))
     for index, end in enumerate(ends):
         closing = _CLOSING.match(text, end) if end and not text[end - 1].isspace() else None
         ends[index] = closing.end() if closing else end
     ends = sorted({0, *ends})
     return [text[start:end] for start, end in pairwise(ends)]
+
+
+def _sentence_ends(text: str, language: str) -> Iterator[int]:
+    """Where sentences end, the last at the end of the text.
+
+    The time of sentencex grows with the square of the text, so a long text is read in windows. Each
+    begins with the sentence that the window before did not see the end of.
+    """
+    start = 0
+    while len(text) - start > _WINDOW:
+        window = text[start : start + _WINDOW]
+        ended = list(map(len, sentencex.segment(language, window)))[:-1]
+        yield from (start + end for end in accumulate(ended))
+        start += sum(ended) or _WINDOW
+    last = map(len, sentencex.segment(language, text[start:]))
+    yield from (start + end for end in accumulate(last))
+
+
+def _without_marks(run: re.Match[str]) -> str:
+    return run[0][:_MAX_MARKS] + "-" * (len(run[0]) - _MAX_MARKS)
 
 
 def paragraphs(text: str) -> list[str]:
