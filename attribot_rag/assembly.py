@@ -100,6 +100,13 @@ def _notes(scorer: Scorer, scores: Scores) -> Iterator[str]:
         yield (
             "Prompt or response was tokenized again; the ids need not be those of the generation."
         )
+    if late := scorer.context.not_in_time:
+        yield f"{len(late)} of the documents were not located in time."
+    if crowded := scorer.context.crowded:
+        yield (
+            f"{len(crowded)} of the documents stand in more places than are told apart; what they "
+            "say there stays in the prompt."
+        )
     if scorer.models.changed_since(scorer.generation):
         yield (
             "The model was changed after it gave this answer (another adapter, a hook, other "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, cast
@@ -43,6 +44,8 @@ Documents = Sequence[str | Document | Mapping[str, Any] | Any]
 _VERDICTS = VerdictOptions()
 _GENERATION_WAIT = 0.5
 _RESPONSE_WAIT = 30.0
+# What locating may take however small the budget is: without a document there is no score.
+_LOCATING_SECONDS = 1.0
 
 
 class Attributor:
@@ -161,7 +164,15 @@ class Attributor:
         if not language_model.decode(response_ids, skip_special_tokens=True).strip():
             raise InvalidInput("the response is blank, nothing can be attributed")
         turns = _earlier_turns(prompt) if prompt is not None else ()
-        context = locate_context(tokens, documents, self.context_options, earlier_turns=turns)
+        located_until = time.perf_counter() + _LOCATING_SECONDS
+        context = locate_context(
+            tokens,
+            documents,
+            self.context_options,
+            earlier_turns=turns,
+            is_in_time=lambda: meter.allows(0) or time.perf_counter() < located_until,
+        )
+        meter.exhausted = bool(context.not_in_time)
         given = generation.prompt_ids if prompt is None else prompt
         with progress_bar(shown=self.progress) as progress:
             scorer = Scorer(

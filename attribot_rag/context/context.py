@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -13,8 +13,9 @@ from attribot_rag.context.intervals import Interval, merge, subtract
 from attribot_rag.context.location import Location
 from attribot_rag.context.locator import locate_documents
 from attribot_rag.context.sources import divide
-from attribot_rag.context.splitter import Splitter, make_splitter
+from attribot_rag.context.splitter import Splitter, make_splitter, split_spans
 from attribot_rag.context.tokens import TokenizedText
+from attribot_rag.context.work import Work
 from attribot_rag.errors import DocumentsNotLocated, InvalidInput
 from attribot_rag.language_model import LanguageModel, Prompt
 
@@ -57,6 +58,8 @@ class Context:
     turns; `not_located` are the indices of documents that the prompt lacks. `partly_located` gives
     for each document of which the prompt holds only parts (cut or thinned out by the application)
     the share of its characters, white space aside, in (0, 1), by the document's index.
+    `not_in_time` are the documents of `not_located` that there was no time to look for; `crowded`
+    stand in further places, which are no occurrences of their sources.
     """
 
     documents: tuple[Document, ...]
@@ -66,6 +69,8 @@ class Context:
     not_located: tuple[int, ...]
     conversation: tuple[Interval, ...] = ()
     partly_located: Mapping[int, float] = field(default_factory=dict)
+    not_in_time: tuple[int, ...] = ()
+    crowded: tuple[int, ...] = ()
 
     @property
     def present(self) -> tuple[int, ...]:
@@ -163,47 +168,63 @@ def locate_context(
     options: ContextOptions,
     *,
     earlier_turns: Sequence[str] = (),
+    is_in_time: Callable[[], bool] | None = None,
 ) -> Context:
     """Locate the documents and the earlier turns in the prompt, and divide documents into sources.
 
-    Raises InvalidInput without documents, DocumentsNotLocated if the prompt holds none of them.
+    `is_in_time` is asked before each document, whether there is time for it. Raises InvalidInput
+    without documents, DocumentsNotLocated if the prompt holds none of them.
     """
     if isinstance(documents, str | Mapping | Document) or not documents:
         raise InvalidInput(f"documents={documents!r}; pass a list of at least one document")
     known = tuple(Document.of(document) for document in documents)
     conversation = find_turns(prompt.text, earlier_turns)
-    texts = [document.text for document in known]
-    whole, parts = locate_documents(
-        prompt.text, texts, threshold=options.fuzzy_threshold, taken=conversation
+    holders: dict[str, list[int]] = {}
+    for index, document in enumerate(known):
+        holders.setdefault(document.text, []).append(index)
+    work = Work(is_in_time)
+    found = locate_documents(
+        prompt.text, holders, threshold=options.fuzzy_threshold, taken=conversation, work=work
     )
-    locations = whole | parts
-    if not locations:
+    places = found.whole | found.parts
+    splitter = make_splitter(options.source_unit, options.language)
+    cuts = {text: split_spans(text, splitter) for text in work.rest_in_time(places)}
+    places = {text: places[text] for text in cuts}
+
+    def indices(texts: Collection[str]) -> tuple[int, ...]:
+        return tuple(index for index, document in enumerate(known) if document.text in texts)
+
+    left = indices(work.left)
+    if not places:
         raise DocumentsNotLocated(
             f"none of the {len(known)} documents stands in the prompt; the first begins "
             f"{known[0].text[:60]!r}, the prompt {prompt.text[:60]!r}; pass the chunks whose text "
             "was put into this prompt"
+            + (f"; {len(left)} of them were not located in time" if left else "")
         )
-    splitter = make_splitter(options.source_unit, options.language)
     threshold = options.duplicate_threshold
+    shares = _shares({text: parts for text, parts in found.parts.items() if text in cuts})
     return Context(
         documents=known,
         prompt=prompt,
-        sources=divide(prompt.text, texts, locations, splitter, duplicate_threshold=threshold),
-        regions=tuple(merge((x.start, x.end) for places in locations.values() for x in places)),
-        not_located=tuple(index for index in range(len(known)) if index not in locations),
+        sources=divide(prompt.text, places, cuts, holders, duplicate_threshold=threshold),
+        regions=tuple(merge((x.start, x.end) for located in places.values() for x in located)),
+        not_located=indices(holders.keys() - places),
         conversation=conversation,
-        partly_located=_shares(texts, parts),
+        partly_located={index: shares[known[index].text] for index in indices(shares)},
+        not_in_time=left,
+        crowded=indices(found.crowded & cuts.keys()),
     )
 
 
-def _shares(texts: Sequence[str], parts: Mapping[int, Sequence[Location]]) -> dict[int, float]:
+def _shares(parts: Mapping[str, Sequence[Location]]) -> dict[str, float]:
     """The share of each text's characters, white space aside, that its parts cover, if not all."""
     shares = {}
-    for index in sorted(parts):
-        spans = merge(part.document_span for part in parts[index] if part.document_span)
-        held = sum(len("".join(texts[index][slice(*span)].split())) for span in spans)
-        shares[index] = held / len("".join(texts[index].split()))
-    return {index: share for index, share in shares.items() if share < 1}
+    for text, places in parts.items():
+        spans = merge(part.document_span for part in places if part.document_span)
+        held = sum(len("".join(text[slice(*span)].split())) for span in spans)
+        shares[text] = held / len("".join(text.split()))
+    return {text: share for text, share in shares.items() if share < 1}
 
 
 def whole_context(prompt: str, regions: Sequence[Interval]) -> tuple[Interval, ...]:
@@ -215,18 +236,18 @@ def whole_context(prompt: str, regions: Sequence[Interval]) -> tuple[Interval, .
     labels: set[str] = set()
     for start, end in regions:
         if joined and start - joined[-1][1] <= _MAX_GAP:
-            labels.add(_label(prompt[joined[-1][1] : start]))
+            labels.add(_label(prompt, joined[-1][1], start))
             joined[-1] = joined[-1][0], end
         else:
             joined.append((start, end))
     if "" in labels or not labels:
         return tuple(joined)
-    return tuple((start - len(_label(prompt[:start])), end) for start, end in joined)
+    return tuple((start - len(_label(prompt, 0, start)), end) for start, end in joined)
 
 
-def _label(before: str) -> str:
-    """The text on the same line before a document."""
-    return before[before.rfind("\n") + 1 :]
+def _label(prompt: str, first: int, start: int) -> str:
+    """The text on the same line before a document, from `first` on."""
+    return prompt[max(first, prompt.rfind("\n", first, start) + 1) : start]
 
 
 def find_turns(prompt: str, turns: Sequence[str]) -> tuple[Interval, ...]:

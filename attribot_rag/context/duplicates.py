@@ -67,17 +67,23 @@ def _spelling_variants(word: str, other: str) -> bool:
 
 
 def _candidates(texts: Sequence[str]) -> list[tuple[str, str]]:
-    """Pairs of texts that share consecutive words which are not common to many texts."""
-    holders: dict[tuple[str, ...], set[int]] = defaultdict(set)
+    """Pairs of texts with equally many words that share consecutive words not common to many."""
+    holders: dict[int, list[int]] = {}
+    first_holder: dict[int, int] = {}
+    lengths = []
     for index, text in enumerate(texts):
         text_words = words(text)
-        width = min(_SHINGLE_WORDS, len(text_words))
-        for start in range(len(text_words) - width + 1 if width else 0):
-            holders[tuple(text_words[start : start + width])].add(index)
+        lengths.append(len(text_words))
+        shifted = (text_words[start:] for start in range(min(_SHINGLE_WORDS, len(text_words))))
+        for shingle in set(map(hash, zip(*shifted, strict=False))):
+            first = first_holder.setdefault(shingle, index)
+            if first != index:
+                holders.setdefault(shingle, [first]).append(index)
     pairs = {
         pair
         for members in holders.values()
         if len(members) <= _COMMON_SHINGLE
-        for pair in combinations(sorted(members), 2)
+        for pair in combinations(members, 2)
+        if lengths[pair[0]] == lengths[pair[1]]
     }
     return [(texts[left], texts[right]) for left, right in sorted(pairs)]

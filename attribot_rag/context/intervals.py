@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 
 Interval = tuple[int, int]
@@ -30,3 +31,24 @@ def subtract(interval: Interval, removed: Sequence[Interval]) -> list[Interval]:
     if start < end:
         kept.append((start, end))
     return kept
+
+
+def overlapping(intervals: Sequence[Interval], interval: Interval) -> Sequence[Interval]:
+    """Those of the intervals, sorted and disjoint, that share characters with this interval."""
+    start, end = interval
+    first = bisect_left(intervals, (start, start))
+    if first and intervals[first - 1][1] > start:
+        first -= 1
+    return intervals[first : bisect_left(intervals, (end, end))]
+
+
+def add(intervals: list[Interval], interval: Interval) -> None:
+    """Add an interval to sorted and disjoint ones; it is joined with those that it touches."""
+    start, end = interval
+    first = bisect_left(intervals, (start, start))
+    if first and intervals[first - 1][1] >= start:
+        first -= 1
+    last = bisect_right(intervals, (end, end))
+    while last < len(intervals) and intervals[last][0] <= end:
+        last += 1
+    intervals[first:last] = merge([interval, *intervals[first:last]])

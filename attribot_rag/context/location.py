@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
+from array import array
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from rapidfuzz.distance import Levenshtein
-
+from attribot_rag.context.alignment import edits
 from attribot_rag.context.intervals import Interval
 from attribot_rag.context.normalised import Normalised, folded, unified
 
@@ -29,7 +29,7 @@ class Location:
 
     start: int
     end: int
-    offsets: tuple[int, ...]
+    offsets: Sequence[int]
     document_span: Interval | None = None
 
     def document_offset(self, prompt_offset: int) -> int:
@@ -66,7 +66,7 @@ def located(document: Normalised, prompt: Normalised, run: tuple[int, int, int])
             offsets += (place + offset for offset in character_map(known, given)[:-1])
             offsets[at] = place
     offsets += [span[1]] * (len(document.source) + 1 - len(offsets))
-    return Location(*span, tuple(offsets), document_span)
+    return Location(*span, array("q", offsets), document_span)
 
 
 def character_map(text: str, other: str) -> list[int]:
@@ -76,7 +76,7 @@ def character_map(text: str, other: str) -> list[int]:
     and the kind of quotes, dashes and white space make no difference.
     """
     places = [len(other)] * (len(text) + 1)
-    for step in Levenshtein.opcodes(folded(text), folded(other)):
+    for step in edits(folded(text), folded(other)):
         for index in range(step.src_start, step.src_end):
             places[index] = min(step.dest_start + index - step.src_start, step.dest_end)
     return places

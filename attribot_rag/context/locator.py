@@ -2,45 +2,72 @@
 
 from __future__ import annotations
 
-import itertools
 import re
-from collections.abc import Collection, Sequence
-from dataclasses import replace
-from functools import cached_property
-
-from rapidfuzz import fuzz
-from rapidfuzz.distance import Levenshtein
+from array import array
+from bisect import bisect_right
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from itertools import accumulate
 
 from attribot_rag.context.intervals import Interval
 from attribot_rag.context.location import Location, character_map, located
 from attribot_rag.context.normalised import Normalised, folded
 from attribot_rag.context.parts import find_parts
-from attribot_rag.context.words import find_all, stands_alone, within_word, words
+from attribot_rag.context.similar_passages import SimilarPassages
+from attribot_rag.context.text_index import TextIndex
+from attribot_rag.context.words import stands_alone, within_word, words
+from attribot_rag.context.work import Work
 
 _PIECE = re.compile(r"\S+")
 _WHOLE = re.compile(r"\S(?:.*\S)?", re.DOTALL)
 _NUMBER = re.compile(r"\d+")
+_PLAIN_WORDS = re.compile(r"[A-Za-z]+(?:[ ,.]+[A-Za-z]+){3,9}")
 _RELATION = re.compile(r"[<>≤≥](?=\s*[-.\d])")
-_MAX_SLACK = 200
 # Shorter texts agree by chance where neither case nor punctuation counts.
 _MIN_WORDS = 3
 _MIN_LETTERS = 8
+# Of one document, and of all documents together in lengths of the prompt.
+_MAX_PLACES, _MAX_COVERED = 200, 16
+
+# Start and end in the prompt, and how to make the location.
+_Place = tuple[int, int, Callable[[], Location]]
+
+
+@dataclass(frozen=True)
+class LocatedDocuments:
+    """The locations of documents, by their texts.
+
+    `whole` and `parts` are those of whole documents and of the other documents' parts. `crowded`
+    are documents with further places.
+    """
+
+    whole: dict[str, list[Location]]
+    parts: dict[str, list[Location]]
+    crowded: frozenset[str]
 
 
 def locate_documents(
-    prompt: str, documents: Sequence[str], *, threshold: float, taken: Sequence[Interval] = ()
-) -> tuple[dict[int, list[Location]], dict[int, list[Location]]]:
-    """The locations of whole documents and of parts of the other documents, by their indices.
+    prompt: str,
+    documents: Collection[str],
+    *,
+    threshold: float,
+    taken: Sequence[Interval] = (),
+    work: Work | None = None,
+) -> LocatedDocuments:
+    """Locate different documents in a prompt, as long as there is time.
 
     `threshold` is the least similarity of a fuzzy location (rapidfuzz partial ratio, 0 to 1).
     `taken` are characters of the prompt that are no document's own, such as earlier turns.
     """
-    locator = Locator(prompt, threshold=threshold)
-    whole = {index: locator.locate(document) for index, document in enumerate(documents)}
-    missing = {index: documents[index] for index, places in whole.items() if not places}
+    work = work or Work()
+    locator = Locator(prompt, threshold=threshold, work=work)
+    whole = {document: locator.locate(document) for document in work.in_time(documents)}
+    missing = [text for text, places in whole.items() if not places]
     covered = [(place.start, place.end) for places in whole.values() for place in places]
-    parts = find_parts(locator.normalised, missing, [*covered, *taken])
-    return {index: places for index, places in whole.items() if places}, parts
+    parts = find_parts(locator.normalised, missing, [*covered, *taken], work) if missing else {}
+    whole = {text: places for text, places in whole.items() if places}
+    return LocatedDocuments(whole, parts, frozenset(locator.crowded))
 
 
 def texts_in_prompt(prompt: str, texts: Collection[str]) -> frozenset[str]:
@@ -53,8 +80,8 @@ def texts_in_prompt(prompt: str, texts: Collection[str]) -> frozenset[str]:
     held = {text for text in texts if _plain(text) in plain}
     others = sorted(set(texts))
     if len(held) < len(others):
-        whole, parts = locate_documents(prompt, others, threshold=1)
-        held.update(others[index] for index in (*whole, *parts))
+        found = locate_documents(prompt, others, threshold=1)
+        held.update(found.whole, found.parts)
     return frozenset(held)
 
 
@@ -67,129 +94,140 @@ class Locator:
 
     Those forms differ in white space, then in case, mark-up, typography and Unicode forms, then in
     a few characters. `threshold` is the least similarity (rapidfuzz partial ratio, 0 to 1) of a
-    fuzzy location.
+    fuzzy location. `crowded` are the documents that have further places.
     """
 
-    def __init__(self, prompt: str, *, threshold: float) -> None:
+    def __init__(self, prompt: str, *, threshold: float, work: Work | None = None) -> None:
         self._prompt = prompt
         self._threshold = threshold
+        self._work = work or Work()
+        self._index = TextIndex(prompt)
+        self._room = _MAX_COVERED * len(prompt)
+        self.crowded: set[str] = set()
 
     def locate(self, document: str) -> list[Location]:
-        """All places of a document in the prompt, ascending; empty if the prompt lacks it.
+        """The places of a document in the prompt, ascending; empty if the prompt lacks it.
 
         Places inside a longer word count only if there are no others. A fuzzy place must not hold
-        a number that the document lacks, and every place must hold the same relations (< 5).
+        a number that the document lacks, and every place must hold the same relations (< 5). A
+        document has at most 200 places, and fewer where documents repeat each other's text.
         """
         if not document.strip():
             return []
-        places = self._exact(document) or self._ignoring_space(document)
-        places = places or self._ignoring_form(document) or self._fuzzy(document)
         relations = _RELATION.findall(document)
-        places = [
-            place
-            for place in places
-            if _RELATION.findall(self._prompt[place.start : place.end]) == relations
-        ]
-        alone = [place for place in places if stands_alone(self._prompt, place.start, place.end)]
-        return alone or places
+        for search in (self._exact, self._ignoring_space, self._ignoring_form, self._fuzzy):
+            if places := self._chosen(document, search(document)):
+                return [
+                    place
+                    for place in places
+                    if _RELATION.findall(self._prompt[place.start : place.end]) == relations
+                ]
+        return []
 
-    def _exact(self, document: str) -> list[Location]:
+    def _chosen(self, document: str, places: Iterable[_Place]) -> list[Location]:
+        alone: list[_Place] = []
+        within: list[_Place] = []
+        for start, end, location in places:
+            kind = alone if stands_alone(self._prompt, start, end) else within
+            if len(kind) <= _MAX_PLACES:
+                kind.append((start, end, location))
+            if len(alone) > _MAX_PLACES:
+                break
+        chosen = alone or within
+        most = min(_MAX_PLACES, max(1, self._room // len(document)))
+        if len(chosen) > most:
+            self.crowded.add(document)
+        self._room -= len(document) * len(chosen[:most])
+        return [location() for _, _, location in chosen[:most]]
+
+    def _exact(self, document: str) -> Iterator[_Place]:
         needle = document.strip()
-        return [
-            self._aligned(document, start, start + len(needle), _WHOLE)
-            for start in find_all(self._prompt, needle)
-        ]
+        for start in self._index.find_all(needle):
+            end = start + len(needle)
+            yield start, end, partial(self._aligned, document, start, end, _WHOLE)
 
-    def _ignoring_space(self, document: str) -> list[Location]:
-        collapsed, starts = self._collapsed
-
-        def origin(index: int) -> int:
-            """The prompt's character that a collapsed character stands for."""
-            within = index - (collapsed.rfind(" ", 0, index) + 1)
-            return starts[collapsed.count(" ", 0, index)] + within
-
+    def _ignoring_space(self, document: str) -> Iterator[_Place]:
         needle = _plain(document)
-        return [
-            self._aligned(document, origin(start), origin(start + len(needle) - 1) + 1, _PIECE)
-            for start in find_all(collapsed, needle)
-        ]
+        for found in self._collapsed.find_all(needle):
+            start, end = self._origin(found), self._origin(found + len(needle) - 1) + 1
+            yield start, end, partial(self._aligned, document, start, end, _PIECE)
 
     @cached_property
-    def _collapsed(self) -> tuple[str, list[int]]:
-        """The prompt with single spaces, and where its words begin."""
-        return _plain(self._prompt), [word.start() for word in _PIECE.finditer(self._prompt)]
+    def _collapsed(self) -> TextIndex:
+        """The prompt with single spaces."""
+        return TextIndex(_plain(self._prompt))
+
+    @cached_property
+    def _words(self) -> tuple[array[int], array[int]]:
+        """Where the prompt's words begin with single spaces, and where in the prompt."""
+        pieces = [(piece.start(), piece.end()) for piece in _PIECE.finditer(self._prompt)]
+        lengths = (end - start + 1 for start, end in pieces[:-1])
+        return array("q", accumulate(lengths, initial=0)), array("q", (one for one, _ in pieces))
+
+    def _origin(self, index: int) -> int:
+        """The prompt's character that a character of the prompt with single spaces stands for."""
+        collapsed, starts = self._words
+        word = bisect_right(collapsed, index) - 1
+        return starts[word] + index - collapsed[word]
 
     def _aligned(self, document: str, start: int, end: int, pattern: re.Pattern[str]) -> Location:
         """The location of a passage in which the same pieces match the pattern."""
         pieces = pattern.finditer(document), pattern.finditer(self._prompt, start, end)
-        offsets: list[int] = []
+        offsets = array("q")
         for piece, place in zip(*pieces, strict=True):
-            offsets += [place.start()] * (piece.start() - len(offsets))
-            offsets += range(place.start(), place.end() + 1)
-        offsets += [end] * (len(document) + 1 - len(offsets))
-        return Location(start, end, tuple(offsets))
+            offsets.extend([place.start()] * (piece.start() - len(offsets)))
+            offsets.extend(range(place.start(), place.end() + 1))
+        offsets.extend([end] * (len(document) + 1 - len(offsets)))
+        return Location(start, end, offsets)
 
     @cached_property
     def normalised(self) -> Normalised:
         """The prompt reduced to its letters and digits."""
         return Normalised.of(self._prompt)
 
-    def _ignoring_form(self, document: str) -> list[Location]:
+    def _ignoring_form(self, document: str) -> Iterator[_Place]:
+        if not _has_form(document) or not self._holds_words(document):
+            return
         needle = Normalised.of(document)
         length = len(needle.text)
-        if length < _MIN_LETTERS or not _has_form(document):
-            return []
-        return [
-            replace(located(needle, self.normalised, (0, start, length)), document_span=None)
-            for start in find_all(self.normalised.text, needle.text)
-            if self.normalised.whole_characters(start, start + length)
-        ]
+        if length < _MIN_LETTERS:
+            return
+        for start in self.normalised.find_each([needle.text])[0]:
+            if self.normalised.whole_characters(start, start + length):
+                part = located(needle, self.normalised, (0, start, length))
+                yield part.start, part.end, partial(replace, part, document_span=None)
+
+    def _holds_words(self, document: str) -> bool:
+        """Whether the prompt holds the first plain words of a document, which is soon known."""
+        first = None if "](" in document else _PLAIN_WORDS.search(document)
+        letters = "".join(filter(str.isalpha, first[0])).lower() if first else ""
+        return any(True for _ in self.normalised.find_each([letters])[0]) if first else True
 
     @cached_property
-    def _folded(self) -> str:
-        return folded(self._prompt)
+    def _similar(self) -> SimilarPassages:
+        return SimilarPassages(self._index, self._work)
 
-    def _fuzzy(self, document: str) -> list[Location]:
+    @cached_property
+    def _similar_when_folded(self) -> SimilarPassages:
+        return SimilarPassages(TextIndex(folded(self._prompt)), self._work)
+
+    def _fuzzy(self, document: str) -> Iterator[_Place]:
         if len(document) > len(self._prompt):
-            return []
-        alike, prompt = document, self._prompt
+            return
         if _has_form(document):
-            alike, prompt = folded(document), self._folded
-        alignment = fuzz.partial_ratio_alignment(alike, prompt, score_cutoff=100 * self._threshold)
-        if alignment is None:
-            return []
-        start, end = self._fitted(alike, prompt, alignment.dest_start, alignment.dest_end)
-        passage = self._prompt[start:end]
+            found = self._similar_when_folded.find(folded(document), self._threshold)
+        else:
+            found = self._similar.find(document, self._threshold)
+        if found is None:
+            return
+        passage = self._prompt[slice(*found)]
         if not set(_NUMBER.findall(passage)) <= set(_NUMBER.findall(document)):
-            return []
+            return
         offsets = _from_word_starts(document, passage, character_map(document, passage))
-        return [
-            Location(start, start + len(passage), tuple(start + offset for offset in offsets))
-            for start in find_all(self._prompt, passage)
-        ]
-
-    def _fitted(self, document: str, prompt: str, start: int, end: int) -> Interval:
-        """The passage with its ends moved to the ends of the document's text.
-
-        The window of an alignment is as long as the document, but the prompt's text may be longer
-        or shorter. A word in which a letter differs is not cut.
-        """
-        slack = min(_MAX_SLACK, int((1 - self._threshold) * len(document)) + 1)
-        ends = range(max(start, end - slack), min(len(prompt), end + slack) + 1)
-        end = min(ends, key=lambda end: (Levenshtein.distance(document, prompt[start:end]), end))
-        starts = range(max(0, start - slack), min(end, start + slack) + 1)
-        start = min(
-            starts, key=lambda start: (Levenshtein.distance(document, prompt[start:end]), -start)
-        )
-        first, last = start, end
-        while within_word(prompt, first):
-            first -= 1
-        while within_word(prompt, last):
-            last += 1
-        return min(
-            itertools.product((first, start), (last, end)),
-            key=lambda ends: Levenshtein.distance(document, prompt[slice(*ends)]),
-        )
+        for start in self._index.find_all(passage):
+            end = start + len(passage)
+            shifted = array("q", (start + offset for offset in offsets))
+            yield start, end, partial(Location, start, end, shifted)
 
 
 def _has_form(document: str) -> bool:

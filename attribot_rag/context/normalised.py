@@ -8,10 +8,15 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from array import array
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
+
+import numpy
 
 from attribot_rag.context.intervals import Interval
+from attribot_rag.context.text_index import TextIndex
 
 # Without meaning: link targets, rules and separator rows of tables, marks before a line.
 _SILENT = re.compile(
@@ -38,28 +43,47 @@ class Normalised:
 
     source: str
     text: str
-    origins: tuple[int, ...]
+    origins: Sequence[int]
 
     @classmethod
     def of(cls, source: str) -> Normalised:
         """In time linear in the length of the text."""
         kept: list[str] = []
-        origins: list[int] = []
-        between = ""
-        for index, character in _meaningful(source):
-            for letter in _letters(character):
+        origins = array("q")
+        between = last = ""
+        for piece in _meaningful(source):
+            shown, index = piece[0], piece.start()
+            if piece.lastgroup == "plain":
+                kept.append(shown.translate(_WITHOUT_DROPPED).lower())
+                letters = _IS_LETTER[numpy.frombuffer(shown.encode(), numpy.uint8)]
+                origins.frombytes((letters.nonzero()[0] + index).tobytes())
+                between, last = "", "a"
+                continue
+            if piece.lastgroup == "dropped":
+                between += shown.translate(_DROPPED_ASCII)
+                continue
+            for letter in _letters(shown):
                 if letter in _DROPPED:
                     between += letter
                     continue
                 if between:
                     if letter.isdigit():
-                        sign = _sign(kept[-1] if kept else "", between)
-                        kept += sign
-                        origins += [max([index - 1, *origins[-1:]])] * len(sign)
+                        sign = _sign(last, between)
+                        kept.append(sign)
+                        origins.extend([max([index - 1, *origins[-1:]])] * len(sign))
                     between = ""
                 kept.append(letter)
                 origins.append(index)
-        return cls(source, "".join(kept), tuple(origins))
+                last = letter
+        return cls(source, "".join(kept), origins)
+
+    def find_each(self, needles: Sequence[str]) -> list[Iterator[int]]:
+        """For each needle the starts of all places in `text` that do not overlap."""
+        return self._index.find_each(needles)
+
+    @cached_property
+    def _index(self) -> TextIndex:
+        return TextIndex(self.text)
 
     def interval(self, start: int, end: int) -> Interval:
         """The characters of `source` for which [start, end) of `text`, not empty, stands."""
@@ -103,15 +127,13 @@ def _folded(character: str) -> str:
     return alike if len(alike) == 1 else character
 
 
-def _meaningful(source: str) -> list[tuple[int, str]]:
-    """The characters of a text with their places, without link targets, rules and line marks."""
-    characters: list[tuple[int, str]] = []
+def _meaningful(source: str) -> Iterator[re.Match[str]]:
+    """The words and characters of a text, without link targets, rules and line marks."""
     done = 0
     for silent in _SILENT.finditer(source):
-        characters += enumerate(source[done : silent.start()], done)
+        yield from _PIECE.finditer(source, done, silent.start())
         done = silent.end()
-    characters += enumerate(source[done:], done)
-    return characters
+    yield from _PIECE.finditer(source, done)
 
 
 def _sign(before: str, between: str) -> str:
@@ -150,3 +172,15 @@ def _separator(character: str) -> str:
     if character.isspace():
         return " "
     return character if character in _DROPPED else "."
+
+
+# Most text is letters, and characters that are dropped unless digits stand around them.
+_DROPPED_ASCII = {
+    code: _letters(chr(code)) for code in range(128) if _DROPPED.issuperset(_letters(chr(code)))
+}
+_WITHOUT_DROPPED = dict.fromkeys(_DROPPED_ASCII)
+_DROPPED_CLASS = re.escape("".join(map(chr, _DROPPED_ASCII)))
+_IS_LETTER = numpy.array([chr(code).isalpha() for code in range(128)])
+_PIECE = re.compile(
+    rf"(?P<plain>[A-Za-z{_DROPPED_CLASS}]*[A-Za-z])|(?P<dropped>[{_DROPPED_CLASS}]+)|.", re.DOTALL
+)

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
+from heapq import heapify, heappop, heappush
 from itertools import islice
 
-from attribot_rag.context.intervals import Interval, merge, subtract
+from attribot_rag.context.intervals import Interval, add, merge, overlapping, subtract
 from attribot_rag.context.location import Location, located
 from attribot_rag.context.normalised import Normalised
 from attribot_rag.context.runs import CommonRuns, Run, at_words, is_border
 from attribot_rag.context.splitter import sentences, split_spans
-from attribot_rag.context.words import find_all, num_unspaced, words
+from attribot_rag.context.words import num_unspaced, words
+from attribot_rag.context.work import Work
 
 _MIN_LENGTH, _MIN_WORDS, _MIN_UNSPACED = 40, 5, 12
 _MIN_SENTENCE_WORDS, _MIN_SENTENCE_UNSPACED = 4, 8
@@ -24,9 +26,12 @@ _GRAMS, _UNSPACED_GRAMS = (16, 8), (6, 6)
 
 
 def find_parts(
-    prompt: Normalised, documents: Mapping[int, str], covered: Sequence[Interval]
-) -> dict[int, list[Location]]:
-    """Parts of documents that the prompt does not hold as a whole, by the documents' keys.
+    prompt: Normalised,
+    documents: Iterable[str],
+    covered: Sequence[Interval],
+    work: Work | None = None,
+) -> dict[str, list[Location]]:
+    """Parts of documents that the prompt does not hold as a whole, by the documents' texts.
 
     Each document has at most one stretch of the prompt: common runs in the document's order, near
     each other. A run counts if it is a whole sentence or too long to be common by chance, and if
@@ -34,24 +39,34 @@ def find_parts(
     take precedence; equally long parts have equal rank. Case, mark-up, punctuation and white space
     make no difference. Time is about linear in the lengths of the texts.
     """
+    work = work or Work()
     common = CommonRuns(prompt.text)
-    searched = {key: _Parts(Normalised.of(text), prompt, common) for key, text in documents.items()}
     taken = merge(covered)
-    best = {key: document.stretch(taken) for key, document in searched.items()}
-    parts: dict[int, list[Location]] = {}
-    while best := {key: (size, runs) for key, (size, runs) in best.items() if size}:
-        longest = max(size for size, _ in best.values())
-        chosen = {key: runs for key, (size, runs) in best.items() if size == longest}
-        for key, runs in chosen.items():
-            parts[key] = [located(searched[key].document, prompt, run) for run in runs]
-        taken = merge([*taken, *((x.start, x.end) for key in chosen for x in parts[key])])
-        best = {
-            key: (size, runs)
-            if searched[key].are_free(runs, taken)
-            else searched[key].stretch(taken)
-            for key, (size, runs) in best.items()
-            if key not in chosen
-        }
+    searched: dict[str, _Parts] = {}
+    best: dict[str, tuple[int, Sequence[Run]]] = {}
+    for text in work.in_time(documents):
+        searched[text] = _Parts(Normalised.of(text), prompt, common)
+        best[text] = searched[text].stretch(taken)
+    # What is taken only grows, so sizes only shrink: they are asked for again from the longest on.
+    ranked = [(-size, text) for text, (size, _) in best.items() if size]
+    heapify(ranked)
+    asked = dict.fromkeys(searched, 0)
+    parts: dict[str, list[Location]] = {}
+    while ranked:
+        longest, chosen = ranked[0][0], []
+        while ranked and ranked[0][0] == longest:
+            _, text = heappop(ranked)
+            if asked[text] == len(parts) or searched[text].are_free(best[text][1], taken):
+                chosen.append(text)
+                continue
+            best[text], asked[text] = searched[text].stretch(taken), len(parts)
+            if best[text][0]:
+                heappush(ranked, (-best[text][0], text))
+        for text in chosen:
+            document = searched[text].document
+            parts[text] = [located(document, prompt, run) for run in best[text][1]]
+        for part in (part for text in chosen for part in parts[text]):
+            add(taken, (part.start, part.end))
     return parts
 
 
@@ -64,7 +79,7 @@ class _Parts:
         self._common = common
 
     def are_free(self, runs: Sequence[Run], taken: Sequence[Interval]) -> bool:
-        return all(subtract(self._place(run), taken) == [self._place(run)] for run in runs)
+        return not any(overlapping(taken, self._place(run)) for run in runs)
 
     def stretch(self, taken: Sequence[Interval]) -> tuple[int, tuple[Run, ...]]:
         """The runs in the document's order with the most characters that are not taken."""
@@ -106,11 +121,14 @@ class _Parts:
     @cached_property
     def _whole_sentences(self) -> set[Run]:
         whole = set()
-        for first, last in self._sentences:
-            needle = self.document.text[first:last]
-            if not _is_sentence(self.document.source[slice(*self.document.interval(first, last))]):
-                continue
-            for start in islice(find_all(self._prompt.text, needle), _MAX_COPIES):
+        spans = [
+            (first, last)
+            for first, last in self._sentences
+            if _is_sentence(self.document.source[slice(*self.document.interval(first, last))])
+        ]
+        found = self._prompt.find_each([self.document.text[slice(*span)] for span in spans])
+        for (first, last), starts in zip(spans, found, strict=True):
+            for start in islice(starts, _MAX_COPIES):
                 run = Run(first, start, last - first)
                 borders = (is_border(self._prompt, place) for place in (start, start + run.length))
                 if all(borders) and not self._is_question(run):
@@ -128,7 +146,7 @@ class _Parts:
     def _own(self, run: Run, taken: Sequence[Interval]) -> int:
         """How many characters of a run are not taken; 0 if none of its free pieces is long."""
         place = self._place(run)
-        free = subtract(place, taken)
+        free = subtract(place, overlapping(taken, place))
         if free == [place] or any(_is_long(self._prompt.source[a:b]) for a, b in free):
             return sum(b - a for a, b in free)
         return 0

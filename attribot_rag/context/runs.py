@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections import defaultdict
 from collections.abc import Iterator
-from functools import cache
+from functools import cache, partial
 from typing import NamedTuple
 
 from attribot_rag.context.normalised import Normalised
+from attribot_rag.context.text_index import NgramIndex
 from attribot_rag.context.words import num_unspaced
 
 _MAX_PLACES = 64
@@ -35,7 +35,7 @@ class CommonRuns:
 
     def __init__(self, text: str) -> None:
         self._text = text
-        self._places = cache(self._index)
+        self._index = cache(partial(NgramIndex, text))
 
     def of(self, document: str, gram: int, stride: int) -> Iterator[Run]:
         """Maximal common runs: all of at least `gram` + `stride` - 1 characters, some shorter.
@@ -43,22 +43,17 @@ class CommonRuns:
         Runs whose n-grams all stand in more than 64 places are left out: such text is not
         specific to a document.
         """
-        places = self._places(gram, stride)
+        hits = self._index(gram, stride).hits(document, _MAX_PLACES, _MAX_PLACES * len(document))
         done: dict[int, int] = {}
-        for at in range(len(document) - gram + 1):
-            for place in places.get(document[at : at + gram], ()):
-                diagonal = place - at
-                if at < done.get(diagonal, 0):
-                    continue
-                first, last = _extended(document, at, self._text, place, gram)
-                done[diagonal] = last
-                yield Run(first, first + diagonal, last - first)
-
-    def _index(self, gram: int, stride: int) -> dict[str, list[int]]:
-        places: dict[str, list[int]] = defaultdict(list)
-        for start in range(0, len(self._text) - gram + 1, stride):
-            places[self._text[start : start + gram]].append(start)
-        return {text: starts for text, starts in places.items() if len(starts) <= _MAX_PLACES}
+        for at, place in sorted(zip(*(one.tolist() for one in hits), strict=True)):
+            diagonal = place - at
+            if at < done.get(diagonal, 0):
+                continue
+            if document[at : at + gram] != self._text[place : place + gram]:
+                continue
+            first, last = _extended(document, at, self._text, place, gram)
+            done[diagonal] = last
+            yield Run(first, first + diagonal, last - first)
 
 
 def _extended(text: str, at: int, other: str, place: int, length: int) -> tuple[int, int]:

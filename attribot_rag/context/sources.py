@@ -3,51 +3,54 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from operator import attrgetter
 
 from attribot_rag.context.document import DocumentSpan, Occurrence, Source
 from attribot_rag.context.duplicates import group_duplicates
-from attribot_rag.context.intervals import Interval, subtract
+from attribot_rag.context.intervals import Interval, overlapping, subtract
 from attribot_rag.context.location import Location
-from attribot_rag.context.splitter import Splitter, split_spans
-from attribot_rag.context.words import find_all, stands_alone, words
+from attribot_rag.context.text_index import TextIndex
+from attribot_rag.context.words import stands_alone, words
 
+# A text of fewer words has no copies: it may be repeated by chance.
 _MIN_COPY_WORDS = 5
 
 
 def divide(
     prompt: str,
-    texts: Sequence[str],
-    locations: Mapping[int, Sequence[Location]],
-    splitter: Splitter,
+    places: Mapping[str, Sequence[Location]],
+    cuts: Mapping[str, Sequence[Interval]],
+    holders: Mapping[str, Sequence[int]],
     *,
     duplicate_threshold: float,
 ) -> tuple[Source, ...]:
     """Sources from equal and near-equal pieces, with their copies outside of the documents.
 
-    `locations` are those of the documents' `texts`, by index.
+    For each located text `places` are its locations, `cuts` its pieces, and `holders` the indices
+    of the documents with this text.
     """
-    cuts = {index: split_spans(texts[index], splitter) for index in locations}
     pieces = _Pieces(prompt)
-    for index, location in sorted(
-        ((index, location) for index, places in locations.items() for location in places),
-        key=lambda item: (item[1].start - item[1].end, item[1].start, texts[item[0]], item[0]),
+    for text, location in sorted(
+        ((text, place) for text, located in places.items() for place in located),
+        key=lambda item: (item[1].start - item[1].end, item[1].start, item[0]),
     ):
-        pieces.add_document(index, location, cuts[index])
+        pieces.add_documents(holders[text], location, cuts[text])
     occurrences = pieces.occurrences()
     shown = [prompt[occurrence.start : occurrence.end].strip() for occurrence in occurrences]
     groups = group_duplicates(shown, threshold=duplicate_threshold)
     held = [[occurrences[member] for member in members] for members in groups]
     variants = {shown[member]: index for index, group in enumerate(groups) for member in group}
-    for text in sorted(variants, key=lambda text: (-len(text), text)):
-        held[variants[text]] += pieces.add_copies(text)
-    for places in held:
-        places.sort(key=lambda place: place.start)
+    repeatable = [text for text in variants if len(words(text)) >= _MIN_COPY_WORDS]
+    repeatable.sort(key=lambda text: (-len(text), text))
+    for text, copies in zip(repeatable, pieces.add_copies(repeatable), strict=True):
+        held[variants[text]] += copies
+    for members in held:
+        members.sort(key=lambda place: place.start)
     ordered = sorted(zip(held, groups, strict=True), key=lambda item: item[0][0].start)
     return tuple(
-        Source(index, shown[group[0]], tuple(places))
-        for index, (places, group) in enumerate(ordered)
+        Source(index, shown[group[0]], tuple(members))
+        for index, (members, group) in enumerate(ordered)
     )
 
 
@@ -59,19 +62,21 @@ class _Pieces:
         self._intervals: list[Interval] = []
         self._spans: dict[Interval, list[DocumentSpan]] = {}
 
-    def add_document(self, document: int, location: Location, cuts: Sequence[Interval]) -> None:
-        """Credit a located document with the pieces that it shares, and add its other pieces."""
+    def add_documents(
+        self, documents: Sequence[int], location: Location, cuts: Sequence[Interval]
+    ) -> None:
+        """Credit documents of equal text with the pieces that they share, and add the others."""
         for interval in self._overlapping(location.start, location.end):
             start, end = max(interval[0], location.start), min(interval[1], location.end)
             held = len(self._prompt[start:end].strip())
             if 2 * held >= len(self._prompt[slice(*interval)].strip()):
-                self._spans[interval].append(_document_span(document, location, (start, end)))
+                self._spans[interval] += _document_spans(documents, location, (start, end))
         for start, end in cuts:
             first, last = location.offsets[start], location.offsets[end]
             for free in subtract((first, last), self._overlapping(first, last)):
                 if self._prompt[slice(*free)].strip():
                     self._insert(free)
-                    self._spans[free].append(_document_span(document, location, free))
+                    self._spans[free] += _document_spans(documents, location, free)
 
     def occurrences(self) -> list[Occurrence]:
         """All pieces in order, each with the documents that hold at least half of it."""
@@ -84,33 +89,27 @@ class _Pieces:
             for start, end in self._intervals
         ]
 
-    def add_copies(self, text: str) -> list[Occurrence]:
-        """Add the copies of a text outside of the documents, in an earlier turn for example.
+    def add_copies(self, texts: Sequence[str]) -> Iterator[list[Occurrence]]:
+        """Add the copies of each text outside of the documents, in an earlier turn for example."""
+        for text, places in zip(texts, TextIndex(self._prompt).find_each(texts), strict=True):
+            copies = []
+            for start in places:
+                end = start + len(text)
+                if not self._overlapping(start, end) and stands_alone(self._prompt, start, end):
+                    self._insert((start, end))
+                    copies.append(Occurrence(start, end, ()))
+            yield copies
 
-        A text of fewer than five words has no copies: it may be repeated by chance.
-        """
-        if len(words(text)) < _MIN_COPY_WORDS:
-            return []
-        copies = []
-        for start in find_all(self._prompt, text):
-            end = start + len(text)
-            if not self._overlapping(start, end) and stands_alone(self._prompt, start, end):
-                self._insert((start, end))
-                copies.append(Occurrence(start, end, ()))
-        return copies
-
-    def _overlapping(self, start: int, end: int) -> list[Interval]:
-        first = bisect_left(self._intervals, (start, start))
-        if first and self._intervals[first - 1][1] > start:
-            first -= 1
-        last = bisect_left(self._intervals, (end, end))
-        return self._intervals[first:last]
+    def _overlapping(self, start: int, end: int) -> Sequence[Interval]:
+        return overlapping(self._intervals, (start, end))
 
     def _insert(self, interval: Interval) -> None:
         self._intervals.insert(bisect_left(self._intervals, interval), interval)
         self._spans[interval] = []
 
 
-def _document_span(document: int, location: Location, interval: Interval) -> DocumentSpan:
+def _document_spans(
+    documents: Sequence[int], location: Location, interval: Interval
+) -> list[DocumentSpan]:
     start, end = (location.document_offset(place) for place in interval)
-    return DocumentSpan(document, start, end)
+    return [DocumentSpan(document, start, end) for document in documents]

@@ -185,7 +185,7 @@ def test_any_stretch_of_a_document_is_found_to_the_letter(
     shown = document[start : start + length].strip(" \n.,:;?")
     prompt = f"Zebra:\n\n...{shown}{after}\n\nNow tell me when."
     locator = Locator(prompt, threshold=1)
-    (part,) = find_parts(locator.normalised, {7: document}, [])[7]
+    (part,) = find_parts(locator.normalised, [document], [])[document]
     assert prompt[part.start : part.end].rstrip(".") == shown
     assert part.document_span is not None
     assert document[slice(*part.document_span)].rstrip(".") == shown
@@ -201,5 +201,5 @@ def test_absent_documents_take_little_time() -> None:
     prompt = " ".join(words[(i * i + 3 * i) % len(words)] for i in range(6000))
     locator = Locator(prompt, threshold=0.9)
     begin = time.perf_counter()
-    find_parts(locator.normalised, dict(enumerate(documents)), [])
+    find_parts(locator.normalised, documents, [])
     assert time.perf_counter() - begin < scaled(2)

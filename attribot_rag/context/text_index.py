@@ -1,0 +1,133 @@
+"""Indices of a text's n-grams: where any number of other texts stand in it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from typing import TypeAlias
+
+import numpy
+from numpy.typing import NDArray
+
+from attribot_rag.context.words import find_all
+
+Integers: TypeAlias = NDArray[numpy.int64]
+_Hashes: TypeAlias = NDArray[numpy.uint64]
+
+_BASE = numpy.uint64(1_000_003)
+_PLACE_BITS = numpy.uint64(32)
+_PLACES = numpy.uint64(2**32 - 1)
+_GRAM = 5
+# A short text is searched faster than it is indexed.
+_MIN_LENGTH = 32_768
+_SAMPLES = 8
+_COMMON = 256
+
+
+class NgramIndex:
+    """The n-grams of a text that begin at multiples of the stride, sorted by their hashes."""
+
+    def __init__(self, text: str, gram: int, stride: int = 1) -> None:
+        self._gram = gram
+        keys = _hashes(text, gram, stride) << _PLACE_BITS
+        keys |= numpy.arange(0, stride * len(keys), stride, dtype=numpy.uint64)
+        keys.sort()
+        self._keys = keys
+
+    def ranges(self, text: str, stride: int = 1) -> tuple[Integers, Integers]:
+        """For the n-grams of another text at this stride the range [first, last) of their hits."""
+        keys = _hashes(text, self._gram, stride) << _PLACE_BITS
+        first = self._keys.searchsorted(keys)
+        last = first.copy()
+        if len(self._keys):
+            held = self._keys.take(first, mode="clip") >> _PLACE_BITS == keys >> _PLACE_BITS
+            last[held] = self._keys.searchsorted(keys[held] | _PLACES, "right")
+        return first, last
+
+    def places(self, first: int, last: int) -> list[int]:
+        """The places of a range, ascending. Two n-grams in a million may have an equal hash."""
+        found: list[int] = (self._keys[first:last] & _PLACES).tolist()
+        return found
+
+    def hits(self, text: str, most_places: int, most: int) -> tuple[Integers, Integers]:
+        """Places of equal n-grams in another text and in this one, of the rarest n-grams first.
+
+        N-grams of more than `most_places` places are left out, and hits beyond `most`.
+        """
+        first, last = self.ranges(text)
+        counts = last - first
+        order = numpy.flatnonzero((counts > 0) & (counts <= most_places))
+        order = order[counts[order].argsort(kind="stable")]
+        order = order[: int(counts[order].cumsum().searchsorted(most, "right"))]
+        counts = counts[order]
+        steps = numpy.arange(counts.sum()) - (counts.cumsum() - counts).repeat(counts)
+        found = self._keys[first[order].repeat(counts) + steps] & _PLACES
+        return order.repeat(counts), found.astype(numpy.int64)
+
+
+class TextIndex:
+    """A text in which many others are looked up, in time about linear in all of their lengths."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    @cached_property
+    def ngrams(self) -> NgramIndex:
+        return NgramIndex(self.text, _GRAM)
+
+    def find_all(self, needle: str) -> Iterator[int]:
+        """Start positions of all places of the needle that do not overlap, ascending."""
+        return self.find_each([needle])[0]
+
+    def find_each(self, needles: Sequence[str]) -> list[Iterator[int]]:
+        """The same for each of the needles."""
+        if len(self.text) < _MIN_LENGTH:
+            return [find_all(self.text, needle) for needle in needles]
+        steps = [max(1, (len(needle) - _GRAM) // (_SAMPLES - 1)) for needle in needles]
+        samples = "".join(
+            needle[place : place + _GRAM].ljust(_GRAM)
+            for needle, step in zip(needles, steps, strict=True)
+            for place in range(0, _SAMPLES * step, step)
+        )
+        first, last = (ends.reshape(-1, _SAMPLES) for ends in self.ngrams.ranges(samples, _GRAM))
+        # Beyond the needle's end there is nothing to look up.
+        lengths = numpy.fromiter(map(len, needles), numpy.int64)[:, None]
+        starts = numpy.outer(steps, numpy.arange(_SAMPLES))
+        counts = numpy.where(starts + _GRAM <= lengths, last - first, len(self.text))
+        rarest = counts.argmin(axis=1)
+        rows = numpy.arange(len(needles))
+        return [
+            self._verified(needle, *found)
+            for needle, *found in zip(
+                needles,
+                starts[rows, rarest].tolist(),
+                first[rows, rarest].tolist(),
+                counts[rows, rarest].tolist(),
+                strict=True,
+            )
+        ]
+
+    def _verified(self, needle: str, offset: int, first: int, count: int) -> Iterator[int]:
+        """The places of the needle among those of its n-gram at this offset."""
+        if count > _COMMON:
+            yield from find_all(self.text, needle)
+            return
+        done = 0
+        for place in self.ngrams.places(first, first + count):
+            start = place - offset
+            if start >= done and self.text.startswith(needle, start):
+                yield start
+                done = start + len(needle)
+
+
+def _hashes(text: str, gram: int, stride: int) -> _Hashes:
+    """Hashes of the n-grams that begin at multiples of the stride; the upper half is 0."""
+    codes = numpy.frombuffer(text.encode("utf-32-le", "surrogatepass"), numpy.uint32)
+    count = max(0, (len(codes) - gram) // stride + 1)
+    hashes = numpy.zeros(count, numpy.uint64)
+    for step in range(gram):
+        hashes *= _BASE
+        hashes += codes[step : step + count * stride : stride][:count]
+    hashes ^= hashes >> _PLACE_BITS
+    hashes &= _PLACES
+    return hashes

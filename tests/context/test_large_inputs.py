@@ -1,0 +1,186 @@
+"""Locating in large prompts and in inputs that are made to take long: by results and by counts."""
+
+from itertools import islice, repeat
+
+import pytest
+import sentencex
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from rapidfuzz.distance import Levenshtein
+from support.text_strategies import texts
+from support.tiny_models import byt5, byte_level, metaspace
+
+from attribot_rag.context import Context, ContextOptions, TokenizedText, locate_context
+from attribot_rag.context.alignment import distances_to_beginnings, edits
+from attribot_rag.context.locator import locate_documents
+from attribot_rag.context.splitter import sentences
+from attribot_rag.context.text_index import TextIndex
+from attribot_rag.context.words import find_all
+from attribot_rag.context.work import Work
+from attribot_rag.errors import DocumentsNotLocated
+from benchmarks.locating import INPUTS, Texts, retrieval
+
+
+def context_of(prompt: str, documents: list[str], in_time: int | None = None) -> Context:
+    """The context, with time for so many documents."""
+    answers = repeat(True) if in_time is None else islice(repeat(True), in_time)
+    return locate_context(
+        TokenizedText((), prompt, ()),
+        documents,
+        ContextOptions(),
+        is_in_time=lambda: next(answers, False),
+    )
+
+
+def pairs_compared(prompt: str, documents: list[str]) -> int:
+    work = Work()
+    locate_documents(prompt, dict.fromkeys(documents), threshold=0.9, work=work)
+    return work.pairs
+
+
+def test_a_tenth_is_changed_and_a_tenth_is_absent() -> None:
+    prompt, documents = retrieval(200_000, 100)
+    context = context_of(prompt, documents)
+    assert context.not_located == tuple(range(0, 100, 10))
+    assert set(context.partly_located) <= set(range(5, 100, 10))
+    assert len(context.partly_located) == 2
+    assert context.crowded == context.not_in_time == ()
+
+
+def test_the_work_grows_with_the_input() -> None:
+    small, large = (
+        pairs_compared(*retrieval(100_000, 50)),
+        pairs_compared(*retrieval(1_000_000, 500)),
+    )
+    assert 0 < large < 15 * small
+
+
+@pytest.mark.parametrize(
+    "name", ["a near-equal document of 10 KB", "a near-equal document of 32 KB"]
+)
+def test_a_long_document_with_misspellings_is_not_compared_with_everything(name: str) -> None:
+    prompt, documents = INPUTS[name]()
+    context = context_of(prompt, documents)
+    ((start, end),) = context.regions
+    assert prompt[start:end] == prompt.split("\n\n")[1]
+    assert context.partly_located == {}
+    assert pairs_compared(prompt, documents) < 8_192 * len(documents[0])
+
+
+def test_absent_documents_are_hardly_compared() -> None:
+    prompt, documents = INPUTS["999 absent documents of 950 characters"]()
+    assert context_of(prompt, documents).not_located == tuple(range(999))
+    assert pairs_compared(prompt, documents) < 4 * len(prompt) * sum(map(len, documents)) / 10
+
+
+@pytest.mark.parametrize("number", [1, 500])
+def test_equal_documents_have_the_same_places_and_not_too_many(number: int) -> None:
+    context = context_of("a " * 7_900, ["a"] * number)
+    assert context.not_located == ()
+    assert context.crowded == tuple(range(number))
+    (source,) = context.sources
+    assert len(source.occurrences) == 200
+    assert all(len(place.spans) == number for place in source.occurrences)
+
+
+def test_documents_that_repeat_each_other_have_few_places_in_all() -> None:
+    prompt, documents = INPUTS["'a ' x 7,900, 'a' to 'a ' x 500"]()
+    found = locate_documents(prompt, documents, threshold=0.9)
+    assert len(found.whole) == len(documents)
+    located = sum(place.end - place.start for places in found.whole.values() for place in places)
+    assert located < 16 * len(prompt) + sum(map(len, documents))
+
+
+def test_what_there_was_no_time_for_is_told() -> None:
+    prompt, documents = retrieval(20_000, 10)
+    whole, cut = context_of(prompt, documents), context_of(prompt, documents, in_time=4)
+    assert whole.not_in_time == ()
+    assert cut.not_located == (0, *range(4, 10))
+    assert set(cut.not_in_time) == {0, *range(4, 10)}
+    told = {source.text for source in cut.sources}
+    assert told == {source.text for source in whole.sources if min(source.documents) < 4}
+
+
+def test_a_splitter_that_takes_too_long_leaves_documents() -> None:
+    prompt, documents = retrieval(20_000, 10)
+    shown = documents[1:4]
+    context = context_of(prompt, shown, in_time=len(shown) + 2)
+    assert (context.not_located, context.not_in_time) == ((2,), (2,))
+    assert {index for source in context.sources for index in source.documents} == {0, 1}
+
+
+def test_no_time_at_all_is_said() -> None:
+    with pytest.raises(DocumentsNotLocated, match="; 2 of them were not located in time"):
+        context_of("One. Two.", ["One.", "Two."], in_time=0)
+
+
+LONG = Texts(3).document(40_000)
+
+
+@given(
+    start=st.integers(0, len(LONG)),
+    length=st.integers(0, 300),
+    needles=st.lists(texts(), max_size=3),
+)
+@settings(deadline=None, max_examples=60)
+def test_an_index_finds_what_a_search_finds(start: int, length: int, needles: list[str]) -> None:
+    index = TextIndex(LONG)
+    needles = [LONG[start : start + length], *needles, LONG[start : start + 3], LONG]
+    assert [list(found) for found in index.find_each(needles)] == [
+        list(find_all(LONG, needle)) for needle in needles
+    ]
+
+
+def test_an_index_of_a_repeated_text() -> None:
+    text = "ab " * 20_000
+    for needle in ("ab ab", "ab " * 50, "b a" * 20, "ab " * 19_999 + "x"):
+        assert list(TextIndex(text).find_all(needle)) == list(find_all(text, needle))
+
+
+@given(text=texts(), other=texts())
+@settings(deadline=None, max_examples=100)
+def test_distances_to_all_beginnings(text: str, other: str) -> None:
+    expected = [Levenshtein.distance(text, other[:end]) for end in range(len(other) + 1)]
+    assert distances_to_beginnings(text, other) == expected
+
+
+@given(every=st.integers(10, 400), cut=st.integers(0, 9_000))
+@settings(deadline=None, max_examples=20)
+def test_edits_of_long_texts_lead_from_one_to_the_other(every: int, cut: int) -> None:
+    text = LONG[:10_000]
+    other = Texts(every).misspelled(text[:cut] + text[cut + every :], every)
+    made = ""
+    for step in edits(text, other):
+        same = text[step.src_start : step.src_end] == other[step.dest_start : step.dest_end]
+        assert same == (step.tag == "equal")
+        made += other[step.dest_start : step.dest_end]
+    assert made == other
+
+
+def test_long_texts_have_the_sentences_of_the_whole() -> None:
+    assert sentences(LONG) == list(sentencex.segment("en", LONG))
+
+
+@pytest.mark.parametrize("mark", ['"', "'", "“”", "([{", '" ', "a. ", "."])
+def test_runs_of_marks_are_split_without_a_loss(mark: str) -> None:
+    text = f"It was so. {mark * 20_000}"
+    pieces = sentences(text)
+    assert "".join(pieces) == text
+    assert pieces[0].startswith("It was so.")
+
+
+@given(ids=st.lists(st.integers(0, 300), max_size=60))
+@settings(deadline=None, max_examples=100)
+def test_byte_level_ids_are_always_streamed(ids: list[int]) -> None:
+    language_model = byte_level()
+    streamed = language_model.stream(ids)
+    assert streamed is not None
+    assert "".join(filter(None, streamed)) == language_model.decode(ids)
+
+
+@pytest.mark.parametrize("build", [byte_level, metaspace, byt5])
+def test_a_long_run_of_replacement_characters(build: object) -> None:
+    assert callable(build)
+    language_model = build()
+    text = "\ufffd" * 2_000
+    assert TokenizedText.of(language_model.encode(text), language_model).text == text
