@@ -54,15 +54,14 @@ class Attended:
 class Observer(Protocol):
     """Sees what the layers attend to.
 
-    Gradients flow through the attention if it is `differentiable`; `gate` [num_prompt_tokens] is
-    added to the scores of the cache's keys, None adds nothing.
+    Gradients flow through the attention if it is `differentiable`.
     """
 
     @property
     def differentiable(self) -> bool: ...
 
-    @property
-    def gate(self) -> torch.Tensor | None: ...
+    def gate(self, view: View) -> torch.Tensor | None:
+        """What is added to the scores of the cache's keys [num_prompt_tokens]; None for nothing."""
 
     def see(self, attended: Attended) -> None:
         """Take note of a view of the next layer."""
@@ -82,7 +81,9 @@ class KeyWeights:
     values: torch.Tensor
     reduction: Reduction
     differentiable = False
-    gate = None
+
+    def gate(self, view: View) -> None:
+        return None
 
     def see(self, attended: Attended) -> None:
         for keys in attended.view.cached:
@@ -220,7 +221,6 @@ def packed_attention(
         softcap,
         differentiable=observer is not None and observer.differentiable,
     )
-    gate = None if observer is None else observer.gate
     cached = _cached(layout.cache, module, layer_index) if layout.cache else None
     output = query.new_empty(1, query.shape[2], query.shape[1], value.shape[-1])
     for view in layout.views(attention_mask):
@@ -228,6 +228,7 @@ def packed_attention(
         parts = [kernel.attend(queries, key, value, keys) for keys in view.own]
         if view.cached:
             assert cached is not None
+            gate = None if observer is None else observer.gate(view)
             parts += [kernel.attend(queries, *cached, keys, gate) for keys in view.cached]
         part, log_sum = parts[0]
         for other in parts[1:]:

@@ -120,7 +120,8 @@ class Engine:
         None beyond the budget, for which a backward pass is as long as two forward passes, and if
         they do not fit into memory.
         """
-        return self._observed(row, 1 + 2 * len(patch.parts), lambda one: one.effects(row, patch))
+        passes = patch.num_rows * (1 + 2 * len(patch.parts))
+        return self._observed(row, passes, lambda one: one.effects(row, patch))
 
     def _observed(
         self, row: Row, passes: int, compute: Callable[[Implementation], Found]

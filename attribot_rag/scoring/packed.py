@@ -13,6 +13,7 @@ from transformers import PreTrainedModel
 from attribot_rag.scoring.attention import (
     PACKED_ATTENTION,
     KeyWeights,
+    Observer,
     PackedLayout,
     packed_layout,
 )
@@ -45,9 +46,12 @@ class Packed(CachedImplementation):
         return super().refusal(model, num_tokens)
 
     def _on_cache(self, rows: Sequence[Row]) -> torch.Tensor:
+        return self._score(rows)
+
+    def _score(self, rows: Sequence[Row], observer: Observer | None = None) -> torch.Tensor:
         ends = list(accumulate(row.num_tokens for row in rows))
         scored = torch.arange(-len(self._targets), 0) + torch.tensor(ends)[:, None]
-        layout = PackedLayout.of(rows, self.prompt_cache)
+        layout = PackedLayout.of(rows, self.prompt_cache, observer)
         return self._target_log_probabilities(self._run(rows, layout, scored.flatten()))
 
     def weights(self, row: Row, reduction: Reduction) -> torch.Tensor:
@@ -59,11 +63,11 @@ class Packed(CachedImplementation):
     def effects(self, row: Row, patch: Patch) -> Effects:
         with torch.inference_mode(False), torch.enable_grad():
             patch = replace(patch, members=patch.members.to(self.device))
-            observer = GatedAttention.of(patch)
-            layout = PackedLayout.of([row], self.prompt_cache, observer)
-            scored = torch.arange(-len(self._targets), 0) + row.num_tokens
-            response = self._target_log_probabilities(self._run([row], layout, scored))[0]
-            return observer.effects([response[list(part)].sum() for part in patch.parts], patch)
+            rows = [row] * patch.num_rows
+            observer = GatedAttention.of(patch, row.num_tokens)
+            responses = self._score(rows, observer)
+            values = [responses[:, list(part)].sum() for part in patch.parts]
+            return observer.effects(values, patch)
 
     def _run(self, rows: Sequence[Row], layout: PackedLayout, scored: torch.Tensor) -> torch.Tensor:
         """The logits at some tokens of the sequence."""

@@ -13,14 +13,18 @@ class Patch:
     """Units whose attention is patched, for each part of a response.
 
     `members` [num_prompt_tokens, num_units] holds 1 where a token is of a unit; `parts` are
-    response tokens. With a `factor`, the attention weights of all units are scaled by it, and the
-    effect is the derivative by a unit's own factor; with None it is that of removing the unit from
-    each head.
+    response tokens. With `factors`, the attention weights of all units are scaled by each in a row
+    of its own, and the effect is the mean of the derivatives by a unit's own factor; without, it is
+    that of removing the unit from each head.
     """
 
     members: torch.Tensor
     parts: Sequence[Sequence[int]]
-    factor: float | None
+    factors: tuple[float, ...] = ()
+
+    @property
+    def num_rows(self) -> int:
+        return max(1, len(self.factors))
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,8 +32,8 @@ class Effects:
     """How much less likely each part would be without each unit, to first order.
 
     `by_part` [num_parts, num_units] in nats, float32 on the CPU. `weights` [num_prompt_tokens] are
-    the attention weights on the prompt's tokens while the patch was on: the largest from any token
-    of the row, summed over heads and layers.
+    the attention weights on the prompt's tokens in the last row: the largest from any token of the
+    row, summed over heads and layers.
     """
 
     by_part: torch.Tensor

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from attribot_rag.scoring.attention import Attended
+from attribot_rag.scoring.attention import Attended, View
 from attribot_rag.scoring.patch import Effects, Patch
 
 _LEAST = 1e-4  # of the weight; where a token attends to nothing else, the estimate stays finite
@@ -23,22 +23,31 @@ class _Layer:
 
 
 class GatedAttention:
-    """Observes attention with its gradients, while the cache's keys are gated.
+    """Observes attention with its gradients, while the cache's keys are gated row by row.
 
-    `gate` [num_prompt_tokens] is the logarithm of the factor of each key's weight.
+    `gates` [num_prompt_tokens] are the logarithms of the factors of each key's weight, one for each
+    of the rows, which have `row_length` tokens; without gates there is one row.
     """
 
     differentiable = True
 
-    def __init__(self, gate: torch.Tensor | None = None) -> None:
-        self.gate = gate
+    def __init__(self, row_length: int, gates: Sequence[torch.Tensor] = ()) -> None:
+        self._row_length = row_length
+        self._gates = gates
         self._layers: list[_Layer] = []
         self._attended: list[Attended] = []
 
     @classmethod
-    def of(cls, patch: Patch) -> GatedAttention:
-        """With the keys of all units gated, if the patch has a factor."""
-        return cls(None if patch.factor is None else patch.members.any(1) * math.log(patch.factor))
+    def of(cls, patch: Patch, row_length: int) -> GatedAttention:
+        """With the keys of all units gated by the patch's factors."""
+        units = patch.members.any(1)
+        return cls(row_length, [units * math.log(factor) for factor in patch.factors])
+
+    def gate(self, view: View) -> torch.Tensor | None:
+        return self._gates[self._row(view)] if self._gates else None
+
+    def _row(self, view: View) -> int:
+        return view.queries[0] // self._row_length
 
     def see(self, attended: Attended) -> None:
         self._attended.append(
@@ -77,8 +86,6 @@ class GatedAttention:
             for attended in layer.attended:
                 queries = slice(*attended.view.queries)
                 by_part += self._effect(attended, gradient[:, :, queries].float(), patch, largest)
-        if patch.factor is not None:
-            by_part /= patch.factor
         return Effects(by_part.cpu(), largest.cpu())
 
     def _effect(
@@ -86,15 +93,16 @@ class GatedAttention:
     ) -> torch.Tensor:
         """Of each unit on each value, summed over heads and tokens: [values, units].
 
-        `gradient` [values, heads, tokens, value_dim]. Adds the largest weights to `largest`.
+        `gradient` [values, heads, tokens, value_dim]. Adds the last row's largest weights to
+        `largest`.
         """
         num_values, num_heads, num_tokens, width = gradient.shape
-        num_units = patch.members.shape[1]
+        num_units, row = patch.members.shape[1], self._row(attended.view)
         share = gradient.new_zeros(num_heads, num_tokens, num_units)
         moved = gradient.new_zeros(num_values, num_heads, num_tokens, num_units)
         for keys in attended.view.cached:
             weights = attended.kernel.weights(
-                attended.query, attended.key, keys, attended.log_sum, self.gate
+                attended.query, attended.key, keys, attended.log_sum, self.gate(attended.view)
             )
             value = attended.value[0, :, slice(*keys.interval)].float()
             grouped = gradient.reshape(num_values, len(value), -1, width)
@@ -102,9 +110,11 @@ class GatedAttention:
             of_keys = patch.members[slice(*keys.interval)].to(weights)
             share += weights @ of_keys
             moved += (weights * along) @ of_keys
-            largest[slice(*keys.interval)] += weights.amax(1).sum(0)
+            if row == patch.num_rows - 1:
+                largest[slice(*keys.interval)] += weights.amax(1).sum(0)
         output = (gradient * attended.output[0].float()).sum(-1, keepdim=True)
         effect = moved - share * output
-        if patch.factor is None:
+        if not patch.factors:
             effect = effect / (1.0 - share).clamp_min(_LEAST)
-        return effect.sum((1, 2))
+            return effect.sum((1, 2))
+        return effect.sum((1, 2)) / (patch.factors[row] * len(patch.factors))

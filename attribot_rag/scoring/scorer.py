@@ -201,7 +201,7 @@ class Scorer:
         What the question and the response attend to is removed unit by unit from each attention
         head, and the log-likelihood follows to first order (attribution patching): a forward pass,
         and a backward pass for each part. With several `gates` the attention to all units is scaled
-        by as many factors between 0 and 1, one after the other, and derivatives are averaged along
+        by as many factors between 0 and 1, in rows of one pass, and derivatives are averaged along
         that way (integrated gradients, arXiv 1703.01365), which sees effects that saturate. None if
         attention is not seen, beyond the budget, and if it does not fit into memory.
         """
@@ -213,19 +213,13 @@ class Scorer:
         for index, tokens in enumerate(self._unit_tokens):
             members[tokens, index] = 1.0
         members[row.positions[0] :] = 0.0  # what is encoded again is in no cache
-        factors = [None] if gates == 1 else [(2 * i + 1) / (2 * gates) for i in range(gates)]
-        effects = torch.zeros(len(parts), len(self.units))
-        weights = torch.zeros(len(members))
-        for factor in factors:
-            found = self._engine.effects(row, Patch(members, parts, factor))
-            if found is None:
-                return None
-            effects += found.by_part / len(factors)
-            weights = found.weights  # at last those nearest to what the model really saw
-            self._count(row.num_tokens, 0.0)
-            self.usage.backward_tokens += row.num_tokens * len(parts)
-        self.usage.seconds += time.perf_counter() - started
-        return Estimates(effects, self._of_units(weights))
+        factors = tuple((2 * i + 1) / (2 * gates) for i in range(gates)) if gates > 1 else ()
+        found = self._engine.effects(row, Patch(members, parts, factors))
+        if found is None:
+            return None
+        self._count(gates * row.num_tokens, time.perf_counter() - started)
+        self.usage.backward_tokens += gates * row.num_tokens * len(parts)
+        return Estimates(found.by_part, self._of_units(found.weights))
 
     def gradient_norms(self) -> list[float] | None:
         """Norms of the gradients of the response's log-likelihood by each unit's embeddings.

@@ -41,7 +41,9 @@ def gated(implementation: Packed, row: Row, unit: Sequence[int], factor: float) 
     """The log-likelihood of each part with the attention to a unit scaled."""
     gate = torch.zeros(60)
     gate[list(unit)] = math.log(factor)
-    layout = PackedLayout.of([row], implementation.prompt_cache, GatedAttention(gate))
+    layout = PackedLayout.of(
+        [row], implementation.prompt_cache, GatedAttention(row.num_tokens, [gate])
+    )
     scored = torch.arange(-RESPONSE_LENGTH, 0) + row.num_tokens
     with torch.no_grad():
         logits = implementation._run([row], layout, scored)
@@ -54,7 +56,7 @@ def test_the_gradient_is_that_of_a_small_gate(name: str) -> None:
     implementation, row = packed(name)
     near_one = 1 - 1e-4
     with torch.inference_mode():
-        derivative = implementation.effects(row, Patch(MEMBERS, PARTS, near_one)).by_part
+        derivative = implementation.effects(row, Patch(MEMBERS, PARTS, (near_one,))).by_part
     step = 4e-3
     changes = [
         (gated(implementation, row, unit, 1 + step) - gated(implementation, row, unit, 1 - step))
