@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import chain
 
 from attribot_rag.context import Ablation
 from attribot_rag.context.groups import Level, group
@@ -12,41 +13,53 @@ from attribot_rag.errors import InvalidInput
 from attribot_rag.language_model import LanguageModel
 from attribot_rag.methods.base import WORTHWHILE, Method, Scores, TokenScores, best, num_kept
 from attribot_rag.methods.cost import Cost, Workload
-from attribot_rag.methods.hierarchical import Hierarchical, best_of_each_sentence, expanded
+from attribot_rag.methods.hierarchical import (
+    Hierarchical,
+    answer_sentences,
+    best_of_each_sentence,
+    expanded,
+)
 from attribot_rag.methods.leave_one_out import LeaveOneOut, Masked, scores_of
+from attribot_rag.methods.patching import Patching, spread_over
 from attribot_rag.methods.proxy import Proxy
 from attribot_rag.scoring import Scorer
 
 _SHARE = 0.05
 _AT_STAKE = 1.0
+_ROWS_PER_GATE = 4  # which take as long: forward, backward and what is seen between
 
 
 @dataclass(frozen=True)
 class Screening:
     """Scores of the units that may matter, in the full context.
 
-    Masked ablation of the `candidates` units that the question and the answer attend to most.
-    Where attention weights are not observed: of groups, then of the units in the `keep` best
-    groups; by exact ablation where the architecture does not allow masking. If there are few units,
-    all are scored.
+    Patching with as many `gates` estimates the effects of all units. Masked ablation scores
+    `candidates` of them: in turn the best by their estimate for each answer sentence, and those
+    that the question and the answer attend to most. Where
+    attention is not observed, masked ablation scores groups, then the units in the `keep` best
+    groups; exact ablation does where the architecture does not allow masking. If there are few
+    units, all are scored.
     """
 
-    candidates: int = 16
+    candidates: int = 14
+    gates: int = 2
     keep: int | float = 3
     level: Level = "passage"
 
     name = "screening"
 
+    @property
+    def _few(self) -> int:
+        """As many units as are scored in the time that finding and scoring candidates takes."""
+        return self.candidates + _ROWS_PER_GATE * self.gates
+
     def run(self, scorer: Scorer) -> Scores:
         masked = scorer.masked_refusal is None
         method: Method = Masked() if masked else LeaveOneOut()
-        if masked and len(scorer.units) > self.candidates:
-            weights = scorer.attention()
-            if weights is not None:
-                chosen = best(weights, self.candidates)
-                finer = scorer.narrowed([scorer.units[index] for index in chosen])
-                scores = expanded(method.run(finer), chosen, scorer, finer)
-                return replace(scores, attention=tuple(weights))
+        if masked and len(scorer.units) > self._few:
+            screened = self._by_attention(scorer)
+            if screened is not None:
+                return screened
         if self.num_ablations(scorer) >= len(scorer.units):
             return method.run(scorer)
         hierarchical = Hierarchical(
@@ -59,43 +72,69 @@ class Screening:
         )
         return hierarchical.run(scorer)
 
+    def _by_attention(self, scorer: Scorer) -> Scores | None:
+        """Masked scores of the candidates; their estimates, if the budget allows no more."""
+        sentences = answer_sentences(scorer)
+        estimates = scorer.patched(sentences, self.gates)
+        weights = scorer.attention() if estimates is None else estimates.attention
+        if weights is None:
+            return None
+        rankings = [ranking(weights)]
+        if estimates is not None:
+            by_sentence = [ranking(of_units) for of_units in estimates.effects.tolist()]
+            rankings = [in_turn(by_sentence), *rankings]
+        chosen = in_turn(rankings)[: self.candidates]
+        finer = scorer.narrowed([scorer.units[index] for index in chosen])
+        scores = Masked().run(finer)
+        if estimates is not None and scorer.session.meter.exhausted:
+            rows = spread_over(sentences, estimates.effects[:, chosen].tolist(), finer)
+            known = zip(scores.token_scores, rows, strict=True)
+            scores = replace(scores, token_scores=tuple(row or other for row, other in known))
+        scores = expanded(scores, chosen, scorer, finer)
+        return replace(scores, attention=tuple(weights))
+
     def num_ablations(self, scorer: Scorer) -> int:
         """The approximate number of ablations of a run."""
         num_units = len(scorer.units)
         if scorer.sees_attention:
-            return min(num_units, self.candidates + 1)
+            return num_units if num_units <= self._few else self.candidates + 1
         num_groups = len(group(scorer.context, scorer.units, self.level))
         return num_groups + num_units * num_kept(self.keep, num_groups) // num_groups
 
     def cost(self, workload: Workload) -> Cost:
-        """One row of |Q| + |R| tokens for attention, then masked ablation of the candidates."""
+        """Patching, then masked ablation of the candidates."""
         masked = Masked()
-        if workload.num_sources <= self.candidates:
+        if workload.num_sources <= self._few:
             return masked.cost(workload)
-        attention = workload.cost(workload.unread_tokens + workload.tail_tokens)
-        candidates = workload.after(attention).narrowed(self.candidates / workload.num_sources)
-        return attention + masked.cost(candidates)
+        patching = Patching(self.gates).cost(workload)
+        read = replace(workload, is_cached=True)
+        candidates = read.narrowed(self.candidates / workload.num_sources)
+        return patching + masked.cost(candidates)
 
 
 @dataclass(frozen=True)
 class Auto:
-    """The whole context, masked scores of candidates, exact scores of the best candidates.
+    """The whole context, estimates of all sources, masked scores of the best, exact ones in doubt.
 
-    Candidates are the `candidates` units that the question and the answer attend to most, scored
-    by masked ablation. Scored exactly, in the full prompt, are the best candidate and the most
-    attended candidate; if worth half a nat, also the best `rescore` candidates, down to a twentieth
-    of the best score, and the best candidate of every answer sentence. If masked and exact scores
-    agree less than `min_agreement` (0 to 1), and a nat is at stake, all candidates are scored
-    exactly. If there are no more than `rescore` units, all are scored exactly.
+    Patching with as many `gates` estimates what each unit does to each answer sentence, and
+    observes attention. Their best, in turn, are the `candidates`, which masked ablation scores.
+    Where the best candidate of a sentence has a score within `doubt`, two bounds in nats between
+    which a verdict may turn, it is scored exactly, in the full prompt: at most `rescore` units, the
+    best first. If masked and exact scores agree less than `min_agreement` (0 to 1), and a nat is
+    at stake, the best `rescore` candidates are scored exactly. If there are no more than `rescore`
+    units, all are scored exactly.
 
-    Where attention weights are not observed, the units of the `keep` best groups of a `level`
-    (a number, or a fraction of the groups) are the candidates; where the architecture does not
-    allow masking, all scores are exact. A `proxy` selects the candidates where this takes fewer
-    FLOPs.
+    Where attention is not observed, the units of the `keep` best groups of a `level` (a number, or
+    a fraction of the groups) are the candidates; where the architecture does not allow masking, all
+    scores are exact. A `proxy` selects the candidates where this takes fewer FLOPs; then the best
+    `rescore` of them, and the best of every answer sentence, are scored exactly, if the proxy's
+    score is half a nat or more.
     """
 
-    candidates: int = 16
+    candidates: int = 14
+    gates: int = 2
     rescore: int = 6
+    doubt: tuple[float, float] = (3.0, 6.0)
     min_agreement: float = 0.75
     keep: int | float = 3
     level: Level = "passage"
@@ -104,29 +143,27 @@ class Auto:
     name = "auto"
 
     def __post_init__(self) -> None:
-        for name, least in (("candidates", 1), ("rescore", 0)):
+        for name, least in (("candidates", 1), ("gates", 1), ("rescore", 0)):
             value = getattr(self, name)
             if not isinstance(value, int) or isinstance(value, bool) or value < least:
                 raise InvalidInput(f"{name}={value!r}; use a whole number of at least {least}")
         if not 0 <= self.min_agreement <= 1:
             raise InvalidInput(f"min_agreement={self.min_agreement!r}; use a value in [0, 1]")
+        if len(self.doubt) != 2 or self.doubt[0] > self.doubt[1]:
+            raise InvalidInput(f"doubt={self.doubt!r}; use two numbers of nats, the lower first")
         num_kept(self.keep, 1)
 
     def run(self, scorer: Scorer) -> Scores:
         whole = scorer.score([scorer.context.whole])
         screening = self._screening(scorer)
         screened = screening.run(scorer)
-        exact = isinstance(screening, LeaveOneOut)
-        exact |= screening is self._on_target and scorer.masked_refusal is not None
-        chosen = [] if exact else self._chosen(scorer, screened)
+        chosen = self._chosen(scorer, screened, screening)
         scores = rescored(scorer, screened, chosen)
         pairs = scored_twice(screened, scores)
         agreement = agreement_of(pairs)
         at_stake = any(sum(row) >= _AT_STAKE for _, row in pairs)
         if at_stake and agreement is not None and agreement < self.min_agreement:
-            order = best(screened.totals, len(scorer.units))
-            candidates = [index for index in order if screened.token_scores[index] is not None]
-            others = [index for index in candidates if index not in chosen]
+            others = [one for one in self._worthwhile(screened) if one not in chosen]
             scores = rescored(scorer, scores, others)
             agreement = agreement_of(scored_twice(screened, scores))
         return replace(
@@ -138,30 +175,33 @@ class Auto:
             notes=tuple(self._notes(screened, agreement if at_stake else None)),
         )
 
-    def _chosen(self, scorer: Scorer, scores: Scores) -> list[int]:
+    def _chosen(self, scorer: Scorer, scores: Scores, screening: Method) -> list[int]:
         """Indices of the units to score exactly, best first."""
-        rows = scores.token_scores
-        order = [index for index in best(scores.totals, len(rows)) if rows[index] is not None]
-        if not self.rescore or not order:
+        if not scores.num_approximate:
             return []
-        totals = {index: sum(rows[index] or ()) for index in order}
-        floor = max(WORTHWHILE, _SHARE * totals[order[0]])
-        worthwhile = [index for index in order[: self.rescore] if totals[index] >= floor]
-        attended = [index for index in best(scores.attention or (), 1) if index in totals]
-        return [
-            *dict.fromkeys([order[0], *worthwhile, *attended, *best_of_each_sentence(scorer, rows)])
-        ]
+        if screening is self._on_proxy:
+            worthwhile = self._worthwhile(scores)
+            best_ones = best_of_each_sentence(scorer, scores.token_scores)
+            return [*dict.fromkeys([*worthwhile, *best_ones])] if self.rescore else []
+        doubtful = best_of_each_sentence(scorer, scores.token_scores, *self.doubt)
+        doubtful.sort(key=lambda index: -(scores.totals[index] or 0.0))
+        return list(dict.fromkeys(doubtful))[: self.rescore]
+
+    def _worthwhile(self, scores: Scores) -> list[int]:
+        """The best units that are worth at least half a nat, and a twentieth of the best."""
+        ranked = best(scores.totals, self.rescore)
+        totals = [scores.totals[index] or 0.0 for index in ranked]
+        floor = max(WORTHWHILE, _SHARE * max(totals, default=0.0))
+        return [index for index, total in zip(ranked, totals, strict=True) if total >= floor]
 
     def cost(self, workload: Workload) -> Cost:
-        """With candidates of the target itself, all of `rescore`, and no widening."""
+        """With candidates of the target itself, none of them in doubt."""
+        whole = replace(workload, context_tokens=0, num_sources=1, num_groups=1)
+        reliance = LeaveOneOut().cost(replace(whole, is_cached=True))
+        reliance += workload.cost(workload.unread_tokens)
         few = workload.num_sources <= self.rescore
-        screening = (LeaveOneOut() if few else self._on_target).cost(workload)
-        read = workload.after(screening)
-        reliance = LeaveOneOut().cost(replace(read, context_tokens=0, num_sources=1, num_groups=1))
-        if few or not self.rescore:
-            return reliance + screening
-        share = self.rescore / workload.num_sources
-        return reliance + screening + LeaveOneOut().cost(read.narrowed(share))
+        method = LeaveOneOut() if few else self._on_target
+        return reliance + method.cost(workload.after(reliance))
 
     def _screening(self, scorer: Scorer) -> Method:
         """The method that selects the candidates; leave-one-out if there are few units."""
@@ -174,7 +214,7 @@ class Auto:
 
     @cached_property
     def _on_target(self) -> Screening:
-        return Screening(self.candidates, self.keep, self.level)
+        return Screening(self.candidates, self.gates, self.keep, self.level)
 
     @cached_property
     def _on_proxy(self) -> Proxy | None:
@@ -197,6 +237,16 @@ class Auto:
                 f"Approximate and exact scores agree little here ({agreement:.2f} of 1): use "
                 "leave-one-out where every source matters."
             )
+
+
+def ranking(values: Sequence[float]) -> list[int]:
+    """Indices of the values, the highest first."""
+    return sorted(range(len(values)), key=lambda index: -values[index])
+
+
+def in_turn(rankings: Sequence[Sequence[int]]) -> list[int]:
+    """The first of each ranking, then the second of each, without repetition."""
+    return list(dict.fromkeys(chain.from_iterable(zip(*rankings, strict=True))))
 
 
 def rescored(scorer: Scorer, scores: Scores, chosen: Sequence[int]) -> Scores:

@@ -35,7 +35,8 @@ class Workload:
     """Lengths in tokens, numbers of sources and groups, and the size of the model.
 
     The context is everything from the first document to the last; the preamble precedes it, the
-    query follows it. `is_cached`: the model has read the prompt already.
+    query follows it. `is_cached`: the model has read the prompt already; `has_baseline`: the
+    row with nothing removed is scored already.
     """
 
     context_tokens: int
@@ -45,6 +46,7 @@ class Workload:
     num_groups: int
     num_parameters: int
     is_cached: bool = False
+    has_baseline: bool = False
     preamble_tokens: int = 0
 
     @classmethod
@@ -76,6 +78,11 @@ class Workload:
         return 0 if self.is_cached else self.prompt_tokens
 
     @property
+    def baseline_tokens(self) -> int:
+        """The response's, unless the row with nothing removed is scored."""
+        return 0 if self.has_baseline else self.response_tokens
+
+    @property
     def tail_tokens(self) -> int:
         """The query's and the response's."""
         return self.query_tokens + self.response_tokens
@@ -98,8 +105,16 @@ class Workload:
     def reduced(self, share: float) -> Workload:
         """A share of the sources and groups in a prompt without the others, not read yet."""
         context_tokens = round(self.context_tokens * share)
-        return replace(self.narrowed(share), context_tokens=context_tokens, is_cached=False)
+        return replace(
+            self.narrowed(share),
+            context_tokens=context_tokens,
+            is_cached=False,
+            has_baseline=False,
+        )
 
     def after(self, earlier: Cost) -> Workload:
-        """The same workload after a stage of this cost, which may have read the prompt."""
-        return replace(self, is_cached=self.is_cached or earlier.target_tokens > 0)
+        """The same workload after a stage of this cost, which may have scored the prompt."""
+        scored = earlier.target_tokens > 0
+        return replace(
+            self, is_cached=self.is_cached or scored, has_baseline=self.has_baseline or scored
+        )

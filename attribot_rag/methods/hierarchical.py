@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
@@ -92,13 +93,18 @@ def answer_sentences(scorer: Scorer) -> list[range]:
     return [tokens for span in spans if (tokens := scorer.response.tokens_in(span))]
 
 
-def best_of_each_sentence(scorer: Scorer, rows: Sequence[TokenScores | None]) -> list[int]:
-    """The index of the best row for each answer sentence, if worth at least half a nat to it."""
+def best_of_each_sentence(
+    scorer: Scorer,
+    rows: Sequence[TokenScores | None],
+    least: float = WORTHWHILE,
+    most: float = math.inf,
+) -> list[int]:
+    """The index of the best row for each answer sentence, if worth so many nats to it."""
     chosen = []
     for tokens in answer_sentences(scorer):
         totals = span_totals(rows, tokens)
         index = best(totals, 1)[0]
-        if (totals[index] or 0.0) >= WORTHWHILE:
+        if least <= (totals[index] or 0.0) < most:
             chosen.append(index)
     return chosen
 

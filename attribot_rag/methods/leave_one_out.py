@@ -27,9 +27,9 @@ class LeaveOneOut:
         return replace(scores, num_dropped=scores.num_approximate)
 
     def cost(self, workload: Workload) -> Cost:
-        """The full row of |R| tokens, then |S| rows of |C|/2 + |Q| + |R|."""
+        """The full row of |R| tokens, once for all, then |S| rows of |C|/2 + |Q| + |R|."""
         row = workload.context_tokens / 2 + workload.tail_tokens
-        full = workload.unread_tokens + workload.response_tokens
+        full = workload.unread_tokens + workload.baseline_tokens
         return workload.cost(full + workload.num_sources * row)
 
 
@@ -59,7 +59,7 @@ class Masked:
         return scores_of(scorer.score(ablations, recompute=self.recompute))
 
     def cost(self, workload: Workload) -> Cost:
-        """|S| + 1 rows of the recomputed tokens.
+        """|S| rows of the recomputed tokens, and one for the full row, once for all.
 
         |R| or |Q| + |R|; with 'document' (|C|/|G| - |C|/|S|)/2 tokens more, with 'rest'
         (|C| - |C|/|S|)/2.
@@ -71,7 +71,8 @@ class Masked:
             num_stretches = workload.num_groups if self.recompute == "document" else 1
             stretch = workload.context_tokens / num_stretches
             row += round((stretch - workload.context_tokens / workload.num_sources) / 2)
-        return workload.cost(workload.unread_tokens + (workload.num_sources + 1) * row)
+        num_rows = workload.num_sources + (not workload.has_baseline)
+        return workload.cost(workload.unread_tokens + num_rows * row)
 
 
 def scores_of(log_likelihoods: LogLikelihoods) -> Scores:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from attribot_rag.errors import InvalidInput, UnsupportedModel
-from attribot_rag.methods.base import Scores, whole_response
+from attribot_rag.methods.base import Scores, TokenScores, whole_response
 from attribot_rag.methods.cost import Cost, Workload
 from attribot_rag.methods.hierarchical import answer_sentences
 from attribot_rag.scoring import Scorer
@@ -45,17 +46,24 @@ class Patching:
         estimates = scorer.patched(sentences, self.gates)
         scores = whole_response(scorer, None, "nats")
         if estimates is None:
-            scorer.session.meter.exhausted = True
             return scores
-        rows = [[0.0] * len(scorer.generation.response_ids) for _ in scorer.units]
-        for tokens, of_units in zip(sentences, estimates.effects.tolist(), strict=True):
-            for row, effect in zip(rows, of_units, strict=True):
-                for token in tokens:
-                    row[token] = effect / len(tokens)
-        return replace(scores, token_scores=tuple(map(tuple, rows)))
+        rows = spread_over(sentences, estimates.effects.tolist(), scorer)
+        return replace(scores, token_scores=rows)
 
     def cost(self, workload: Workload) -> Cost:
         """A row of |Q| + |R| tokens per gate; for a sentence, backward takes twice the FLOPs."""
         tail = workload.cost(self.gates * workload.tail_tokens)
         read = workload.cost(workload.unread_tokens)
         return read + replace(tail, flops=3 * tail.flops)
+
+
+def spread_over(
+    parts: Sequence[Sequence[int]], effects: Sequence[Sequence[float]], scorer: Scorer
+) -> tuple[TokenScores, ...]:
+    """Effects [parts][units] as rows of the units, each spread evenly over its part's tokens."""
+    rows = [[0.0] * len(scorer.generation.response_ids) for _ in scorer.units]
+    for tokens, of_units in zip(parts, effects, strict=True):
+        for row, effect in zip(rows, of_units, strict=True):
+            for token in tokens:
+                row[token] = effect / len(tokens)
+    return tuple(map(tuple, rows))

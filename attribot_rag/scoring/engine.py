@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import TypeVar
 
@@ -38,6 +38,7 @@ class Engine:
     token_budget: int | None
     session: Session
     branches: Sequence[int] = ()
+    _full: torch.Tensor | None = field(default=None, init=False)
 
     @cached_property
     def implementation(self) -> Implementation:
@@ -77,11 +78,12 @@ class Engine:
     def log_likelihoods(self, rows: Sequence[Row]) -> torch.Tensor:
         """Log-probabilities in nats [num_scored_rows, num_response_tokens], float32 on the CPU.
 
-        The first rows, as many as the budget allows. Raises ScoringOutOfMemory if a single row
-        does not fit.
+        The first rows, as many as the budget allows. The first of all is that of the full prompt,
+        which is scored once. Raises ScoringOutOfMemory if a single row does not fit.
         """
-        parts = [torch.empty(0, len(self.generation.response_ids))]
-        done = 0
+        full = self._full
+        parts = [torch.empty(0, len(self.generation.response_ids)) if full is None else full]
+        done = len(parts[0])
         meter = self.session.meter
         if meter.tokens and not meter.allows(self.num_unread):
             meter.exhausted = True
@@ -105,14 +107,16 @@ class Engine:
             self.session.progress.advance(len(batch) if done else len(batch) - 1)
             done += len(batch)
         meter.exhausted |= done < len(rows)
-        return torch.cat(parts)
+        scored = torch.cat(parts)
+        self._full = scored[:1] if done else None
+        return scored
 
     def weights(self, row: Row, reduction: Reduction) -> torch.Tensor | None:
         """Attention weights of a row [num_prompt_tokens], see `Implementation.weights`.
 
         None beyond the budget, and if they do not fit into memory.
         """
-        return self._observed(row, 1, lambda one: one.weights(row, reduction))
+        return self._observed(row.num_tokens, 1, lambda one: one.weights(row, reduction))
 
     def effects(self, row: Row, patch: Patch) -> Effects | None:
         """Effects of units on parts of the response, see `Implementation.effects`.
@@ -120,22 +124,23 @@ class Engine:
         None beyond the budget, for which a backward pass is as long as two forward passes, and if
         they do not fit into memory.
         """
-        passes = patch.num_rows * (1 + 2 * len(patch.parts))
-        return self._observed(row, passes, lambda one: one.effects(row, patch))
+        tokens, passes = patch.num_rows * row.num_tokens, 1 + 2 * len(patch.parts)
+        return self._observed(tokens, passes, lambda one: one.effects(row, patch))
 
     def _observed(
-        self, row: Row, passes: int, compute: Callable[[Implementation], Found]
+        self, tokens: int, passes: int, compute: Callable[[Implementation], Found]
     ) -> Found | None:
-        """What is computed for a row; it takes as long as so many passes."""
+        """What is computed with these tokens; it takes as long as so many passes over them."""
         meter = self.session.meter
-        if not meter.allows(self.num_unread + passes * row.num_tokens):
+        if not meter.allows(self.num_unread + passes * tokens):
+            meter.exhausted = True
             return None
         self.session.before_batch()
         implementation = self.implementation  # reads the prompt: not this row's time
         started = time.perf_counter()
         found = unless_out_of_memory(partial(compute, implementation))
         if found is not None:
-            meter.spend(row.num_tokens, (time.perf_counter() - started) / passes)
+            meter.spend(tokens, (time.perf_counter() - started) / passes)
         return found
 
     @cached_property

@@ -24,6 +24,7 @@ from attribot_rag.methods import (
 )
 from attribot_rag.methods.base import best
 from attribot_rag.methods.factory import METHODS
+from attribot_rag.methods.hierarchical import answer_sentences
 from attribot_rag.scoring import Progress, Scorer
 from attribot_rag.scoring.cropped import CachedImplementation
 
@@ -153,10 +154,18 @@ def assert_part(found: Scores, full: Scores, name: str) -> None:
         candidates = [full.token_scores[index], screened[index]]
         if exact or name in METHODS:
             candidates = [truth(exact).token_scores[index], *([] if exact else candidates)]
-        assert any(is_same(row, one) for one in candidates if one) or not any(candidates)
+        known = any(is_same(row, one) for one in candidates if one) or not any(candidates)
+        assert known or (not exact and "auto" in name and is_estimate(row, name))
     for group in found.groups:
         known = [one for one in full.groups if (one.units, one.exact) == (group.units, group.exact)]
         assert not known or any(is_same(group.token_scores, one.token_scores) for one in known)
+
+
+def is_estimate(row: tuple[float, ...], name: str) -> bool:
+    """Even over each sentence, unless it was carried over from the tokens of another model."""
+    sentences = answer_sentences(limited(None))
+    even = all(np.ptp([row[i] for i in tokens]) < ATOL for tokens in sentences)
+    return even or name == "auto that asks a proxy"
 
 
 def is_same(row: tuple[float, ...], expected: tuple[float, ...]) -> bool:
@@ -164,16 +173,27 @@ def is_same(row: tuple[float, ...], expected: tuple[float, ...]) -> bool:
 
 
 def test_what_is_attended_to_most_comes_first() -> None:
+    """Where the budget does not allow patching; where it does, estimates stand for what lacks."""
     full, needed = unlimited("auto")
-    assert full.attention is not None
-    order = best(full.attention, len(full.attention))
-    counts = set()
+    counts, estimated = set(), 0
     for budget in range(300, needed + 20, 20):
-        found = Auto().run(limited(budget))
+        one = limited(budget)
+        found = Auto().run(one)
         scored = {index for index, row in enumerate(found.token_scores) if row is not None}
-        assert scored == set(order[: len(scored)])
+        if found.attention is None:
+            assert not scored
+        elif one.usage.backward_tokens:
+            assert scored == {i for i, row in enumerate(full.token_scores) if row is not None}
+            masked = truth(False).token_scores
+            same = [is_same(found.token_scores[i] or (), masked[i] or ()) for i in scored]
+            estimated += not all(same)
+            assert one.session.meter.exhausted or all(same)
+        else:
+            order = best(found.attention, len(found.attention))
+            assert scored == set(order[: len(scored)])
         counts.add(len(scored))
-    assert {0, 16} < counts
+    assert {0, 14} < counts
+    assert estimated
 
 
 @pytest.mark.parametrize("name", ["masked_hierarchical", "hierarchical"])
@@ -201,7 +221,7 @@ def test_a_small_budget_gives_auto_its_reliance_first() -> None:
     prefill = len(one.generation.prompt_ids) - 1
     assert Auto().run(one).context_reliance is None
     tail = len(one.generation.prompt_ids) - one.context.end + len(one.generation.response_ids)
-    found = Auto().run(limited(prefill + 4 * tail))
+    found = Auto().run(limited(prefill + 2 * tail))
     assert found.context_reliance is not None and not any(found.token_scores)
 
 

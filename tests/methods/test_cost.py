@@ -32,7 +32,7 @@ MASKED_HIERARCHICAL = Hierarchical(keep=3, coarse=Masked(), fine=Masked(), short
         (Masked(), 41 * 80),
         (Masked("document"), 41 * (80 + (120 - 30) / 2)),
         (Masked("rest"), 41 * (80 + (1200 - 30) / 2)),
-        (MASKED_HIERARCHICAL, (10 + 1) * 80 + (12 + 1) * 80),
+        (MASKED_HIERARCHICAL, (10 + 1) * 80 + 12 * 80),
         (AttentionWeights(), 20),
         (ContextCite(3), 20 + 3 * (600 + 80)),
     ],
@@ -59,18 +59,19 @@ def test_a_reduced_prompt_has_no_cache() -> None:
     assert not reduced.is_cached
 
 
-def test_the_default_is_the_reliance_the_candidates_and_what_is_scored_again() -> None:
+def test_the_default_is_the_reliance_patching_and_the_candidates() -> None:
     reliance = 20 + (60 + 20)
-    candidates = 80 + (16 + 1) * 80
-    again = 20 + 6 * (600 + 80)
-    assert Auto().cost(CACHED).target_tokens == reliance + candidates + again
-    assert Auto(rescore=0).cost(CACHED).target_tokens == reliance + candidates
+    patching, candidates = 2 * 80, 14 * 80
+    cost = Auto().cost(CACHED)
+    assert cost.target_tokens == reliance + patching + candidates
+    backward = 2 * patching
+    assert cost.flops == 2 * 1000 * (cost.target_tokens + backward)
 
 
 def test_the_default_scores_few_sources_exactly() -> None:
     few = replace(CACHED, num_sources=6, num_groups=3)
     reliance = 20 + (60 + 20)
-    exact = LeaveOneOut().cost(few).target_tokens
+    exact = LeaveOneOut().cost(few).target_tokens - 20  # the full row is scored
     assert Auto().cost(few).target_tokens == reliance + exact
 
 
