@@ -154,8 +154,8 @@ def assert_part(found: Scores, full: Scores, name: str) -> None:
         candidates = [full.token_scores[index], screened[index]]
         if exact or name in METHODS:
             candidates = [truth(exact).token_scores[index], *([] if exact else candidates)]
-        known = any(is_same(row, one) for one in candidates if one) or not any(candidates)
-        assert known or (not exact and "auto" in name and is_estimate(row, name))
+        as_known = any(is_same(row, one) for one in candidates if one) or not any(candidates)
+        assert as_known or (not exact and "auto" in name and is_estimate(row, name))
     for group in found.groups:
         known = [one for one in full.groups if (one.units, one.exact) == (group.units, group.exact)]
         assert not known or any(is_same(group.token_scores, one.token_scores) for one in known)
