@@ -10,7 +10,16 @@ from pathlib import Path
 from attribot_rag.errors import InvalidInput
 from attribot_rag.evaluation.setting import model_digest
 from attribot_rag.language_model import LanguageModel
-from attribot_rag.methods import Auto, Hierarchical, LeaveOneOut, Masked, Method, Proxy, Pruned
+from attribot_rag.methods import (
+    Auto,
+    Hierarchical,
+    LeaveOneOut,
+    Masked,
+    Method,
+    Patching,
+    Proxy,
+    Pruned,
+)
 from attribot_rag.methods.baselines import AttentionWeights, ContextCite, GradientNorm, Similarity
 
 EXACT = "leave-one-out"
@@ -37,6 +46,7 @@ def methods(proxy: LanguageModel | None = None) -> dict[str, Method]:
         "masked, response": Masked("response"),
         "masked, document": Masked("document"),
         CEILING: Masked("rest"),
+        "patching, 2 gates": Patching(2),
     }
     for keep in KEPT_GROUPS:
         grid[f"hierarchical, keep {keep}"] = Hierarchical(keep)

@@ -17,6 +17,7 @@ from attribot_rag.methods.baselines import (
 )
 from attribot_rag.methods.hierarchical import Hierarchical
 from attribot_rag.methods.leave_one_out import LeaveOneOut, Masked
+from attribot_rag.methods.patching import Patching
 from attribot_rag.methods.proxy import Proxy
 from attribot_rag.methods.pruning import Pruned
 
@@ -25,6 +26,7 @@ METHODS: dict[str, Callable[[], Method]] = {
     "leave_one_out": LeaveOneOut,
     "hierarchical": Hierarchical,
     "masked": Masked,
+    "patching": Patching,
     "masked_hierarchical": lambda: Hierarchical(coarse=Masked(), fine=Masked(), shorten=False),
 }
 

@@ -116,23 +116,23 @@ class Engine:
 
         None beyond the budget, and if they do not fit into memory.
         """
-        return self._observed(row.num_tokens, 1, lambda one: one.weights(row, reduction))
+        return self._observed(row.num_tokens, 0, lambda one: one.weights(row, reduction))
 
     def effects(self, row: Row, patch: Patch) -> Effects | None:
         """Effects of units on parts of the response, see `Implementation.effects`.
 
-        None beyond the budget, for which a backward pass is as long as two forward passes, and if
-        they do not fit into memory.
+        None beyond the budget, and if they do not fit into memory.
         """
-        tokens, passes = patch.num_rows * row.num_tokens, 1 + 2 * len(patch.parts)
-        return self._observed(tokens, passes, lambda one: one.effects(row, patch))
+        tokens = patch.num_rows * row.num_tokens
+        backward = 2 * len(patch.parts) * tokens  # as long as two forward passes
+        return self._observed(tokens, backward, lambda one: one.effects(row, patch))
 
     def _observed(
-        self, tokens: int, passes: int, compute: Callable[[Implementation], Found]
+        self, tokens: int, backward: int, compute: Callable[[Implementation], Found]
     ) -> Found | None:
-        """What is computed with these tokens; it takes as long as so many passes over them."""
+        """What is computed with these tokens, forward and backward."""
         meter = self.session.meter
-        if not meter.allows(self.num_unread + passes * tokens):
+        if not meter.allows(self.num_unread + tokens, backward):
             meter.exhausted = True
             return None
         self.session.before_batch()
@@ -140,7 +140,8 @@ class Engine:
         started = time.perf_counter()
         found = unless_out_of_memory(partial(compute, implementation))
         if found is not None:
-            meter.spend(tokens, (time.perf_counter() - started) / passes)
+            seconds = time.perf_counter() - started
+            meter.spend(tokens, seconds * tokens / (tokens + backward))
         return found
 
     @cached_property

@@ -208,6 +208,7 @@ class Scorer:
         if not self.sees_attention:
             return None
         started = time.perf_counter()
+        self.session.progress.expect(gates)
         row = self._masked_row(Ablation(), "question")
         members = torch.zeros(len(self.generation.prompt_ids), len(self.units))
         for index, tokens in enumerate(self._unit_tokens):
@@ -217,6 +218,7 @@ class Scorer:
         found = self._engine.effects(row, Patch(members, parts, factors))
         if found is None:
             return None
+        self.session.progress.advance(gates)
         self._count(gates * row.num_tokens, time.perf_counter() - started)
         self.usage.backward_tokens += gates * row.num_tokens * len(parts)
         return Estimates(found.by_part, self._of_units(found.weights))

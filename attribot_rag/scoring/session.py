@@ -54,8 +54,11 @@ class Meter:
         if tokens:
             self._seconds_per_token = seconds / tokens
 
-    def allows(self, tokens: int) -> bool:
-        """Whether this number of further tokens fits, by the pace of the last pass."""
+    def allows(self, tokens: int, backward: int = 0) -> bool:
+        """Whether this number of further tokens fits, by the pace of the last pass.
+
+        Tokens of `backward` passes only count in seconds, for which they take as long as others.
+        """
         budget = self._budget
         if self._most_tokens is not None and self.tokens + tokens > self._most_tokens:
             return False
@@ -65,8 +68,8 @@ class Meter:
             return True
         elapsed = time.perf_counter() - self._started
         if self._seconds_per_token is None:
-            return elapsed < budget.seconds and tokens <= _FIRST_TOKENS
-        return elapsed + tokens * self._seconds_per_token <= budget.seconds
+            return elapsed < budget.seconds and tokens + backward <= _FIRST_TOKENS
+        return elapsed + (tokens + backward) * self._seconds_per_token <= budget.seconds
 
 
 @dataclass

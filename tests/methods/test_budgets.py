@@ -47,6 +47,9 @@ COMPOSITIONS: dict[str, Callable[[], Method]] = {
 }
 
 
+ESTIMATING = ("patching", *(name for name in COMPOSITIONS if "auto" in name))
+
+
 class _Asking(Auto):
     """As if the target were much larger than its proxy."""
 
@@ -155,7 +158,7 @@ def assert_part(found: Scores, full: Scores, name: str) -> None:
         if exact or name in METHODS:
             candidates = [truth(exact).token_scores[index], *([] if exact else candidates)]
         as_known = any(is_same(row, one) for one in candidates if one) or not any(candidates)
-        assert as_known or (not exact and "auto" in name and is_estimate(row, name))
+        assert as_known or (not exact and name in ESTIMATING and is_estimate(row, name))
     for group in found.groups:
         known = [one for one in full.groups if (one.units, one.exact) == (group.units, group.exact)]
         assert not known or any(is_same(group.token_scores, one.token_scores) for one in known)
@@ -192,7 +195,7 @@ def test_what_is_attended_to_most_comes_first() -> None:
             order = best(found.attention, len(found.attention))
             assert scored == set(order[: len(scored)])
         counts.add(len(scored))
-    assert {0, 14} < counts
+    assert {0, 14} <= counts
     assert estimated
 
 

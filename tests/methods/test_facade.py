@@ -49,7 +49,7 @@ def test_every_name_gives_what_its_method_gives(name: str) -> None:
     assert tokens == one.session.meter.tokens
     assert provenance.proxy_tokens == 0
     backward = one.usage.backward_tokens
-    assert bool(backward) == (name == "auto")
+    assert bool(backward) == (name in ("auto", "patching"))
     assert provenance.flops == 2 * parameters(byte_level()) * (tokens + 2 * backward)
     assert tokens < provenance.naive_tokens
 
@@ -75,12 +75,9 @@ def test_tokens_of_a_proxy_are_counted_apart(
     provenance = found.provenance
     tokens = provenance.prefilled_tokens + provenance.scored_tokens
     expected = 2 * (parameters(byte_level()) * tokens + parameters(proxy) * provenance.proxy_tokens)
-    if name == "auto" and keep is None:
-        assert provenance.flops > expected  # patching goes back
-        assert provenance.proxy_tokens == 0
-    else:
-        assert provenance.flops == expected
-        assert provenance.proxy_tokens > 0
+    goes_back = name == "patching" or (name == "auto" and keep is None)
+    assert provenance.flops > expected if goes_back else provenance.flops == expected
+    assert (provenance.proxy_tokens == 0) == (name == "auto" and keep is None)
     if keep is not None:
         kept = sum(row is not None for row in found.token_scores)
         assert kept <= (2 if keep == 2 else 6)
