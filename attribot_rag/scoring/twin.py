@@ -62,7 +62,9 @@ def _begin_quantized(model: PreTrainedModel) -> None:
 
 def _quantization_states(model: PreTrainedModel) -> list[torch.Tensor]:
     """Tensors that quantized layers keep in objects of their own, as bitsandbytes has it."""
-    values = [value for module in model.modules() for value in vars(module).values()]
+    values = [  # listed in one step: another thread may start or stop recording the model
+        value for module in model.modules() for value in list(vars(module).values())
+    ]
     tensors: list[torch.Tensor] = []
     while values:
         value = values.pop()

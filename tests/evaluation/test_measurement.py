@@ -95,7 +95,7 @@ def test_a_remembered_ablation_costs_nothing_and_stays_the_same(
     first = scorer.score(ablations)
     tokens = scorer.usage.scored_tokens
     again = scorer.score(ablations[::-1])
-    assert scorer.usage.scored_tokens - tokens == len(answered.generation.response_ids)
+    assert scorer.usage.scored_tokens == tokens
     np.testing.assert_allclose(first.ablated, plain.score(ablations).ablated, atol=1e-4)
     np.testing.assert_array_equal(again.ablated, first.ablated[::-1])
     assert again.in_step == first.in_step[::-1]

@@ -214,7 +214,7 @@ def test_a_hierarchy_without_levels_is_refused() -> None:
 
 
 def test_an_unknown_method_lists_the_methods() -> None:
-    names = "auto, leave_one_out, hierarchical, masked, masked_hierarchical"
+    names = "auto, leave_one_out, hierarchical, masked, patching, masked_hierarchical"
     with pytest.raises(InvalidInput, match=f"'loo'.*{names}"):
         make_method("loo")
 
