@@ -75,7 +75,7 @@ class Screening:
     def _by_attention(self, scorer: Scorer) -> Scores | None:
         """Masked scores of the candidates; their estimates, if the budget allows no more."""
         sentences = answer_sentences(scorer)
-        estimates = scorer.patched(sentences, self.gates)
+        estimates = scorer.patched(sentences, self.gates, located=True)
         weights = scorer.attention() if estimates is None else estimates.attention
         if weights is None:
             return None

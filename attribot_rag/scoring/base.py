@@ -96,7 +96,7 @@ class Implementation(ABC):
     def effects(self, row: Row, patch: Patch) -> Effects:
         """How much less likely each part of the response would be without each unit.
 
-        One forward pass over the row, and a backward pass for each part. Raises Unsupported without
+        A forward pass over each row, and as many back as the patch says. Raises Unsupported without
         `sees_weights`.
         """
         raise Unsupported("it does not see attention weights")

@@ -124,7 +124,7 @@ class Engine:
         None beyond the budget, and if they do not fit into memory.
         """
         tokens = patch.num_rows * row.num_tokens
-        backward = 2 * len(patch.parts) * tokens  # as long as two forward passes
+        backward = 2 * patch.num_backward * tokens  # as long as two forward passes
         return self._observed(tokens, backward, lambda one: one.effects(row, patch))
 
     def _observed(

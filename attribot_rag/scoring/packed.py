@@ -66,8 +66,7 @@ class Packed(CachedImplementation):
             rows = [row] * patch.num_rows
             observer = GatedAttention.of(patch, row.num_tokens)
             responses = self._score(rows, observer)
-            values = [responses[:, list(part)].sum() for part in patch.parts]
-            return observer.effects(values, patch)
+            return observer.effects(responses, patch)
 
     def _run(self, rows: Sequence[Row], layout: PackedLayout, scored: torch.Tensor) -> torch.Tensor:
         """The logits at some tokens of the sequence."""

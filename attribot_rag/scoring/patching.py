@@ -65,33 +65,41 @@ class GatedAttention:
         self._attended = []
         return output + added
 
-    def effects(self, values: Sequence[torch.Tensor], patch: Patch) -> Effects:
-        """How much less each value, one for each part, would be without each unit's keys.
+    def effects(self, responses: torch.Tensor, patch: Patch) -> Effects:
+        """How much less likely each part would be without each unit's keys.
 
-        To first order: the gradient through a factor on the weights of the unit's keys. Where units
-        are removed it is divided by the weight that all other keys have together: then a head's
-        output changes as it would without these keys (attribution patching with the softmax as it
-        is: AtP*, section 3.1, arXiv 2403.00745).
+        `responses` [num_rows, num_response_tokens] are log-likelihoods. To first order: the
+        gradient through a factor on the weights of the unit's keys. Where units are removed it is
+        divided by the weight that all other keys have together: then a head's output changes as it
+        would without these keys (attribution patching with the softmax as it is: AtP*, section 3.1,
+        arXiv 2403.00745).
         """
+        values = patch.values(responses)
         added = [layer.added for layer in self._layers]
         gradients = [
             torch.autograd.grad(value, added, retain_graph=index + 1 < len(values))
             for index, value in enumerate(values)
         ]
         num_keys, num_units = patch.members.shape
-        by_part = patch.members.new_zeros(len(values), num_units)
+        by_part = patch.members.new_zeros(len(patch.parts), num_units)
+        located = patch.located_in(self._row_length, responses.shape[1]).to(by_part)
         largest = patch.members.new_zeros(num_keys)
         for index, layer in enumerate(self._layers):
             gradient = torch.cat([of_value[index] for of_value in gradients]).transpose(1, 2)
             for attended in layer.attended:
                 queries = slice(*attended.view.queries)
-                by_part += self._effect(attended, gradient[:, :, queries].float(), patch, largest)
+                effect = self._effect(attended, gradient[:, :, queries].float(), patch, largest)
+                if patch.located:
+                    tokens = torch.arange(*attended.view.queries) % self._row_length
+                    by_part += located[:, tokens] @ effect[0]
+                else:
+                    by_part += effect.sum(1)
         return Effects(by_part.cpu(), largest.cpu())
 
     def _effect(
         self, attended: Attended, gradient: torch.Tensor, patch: Patch, largest: torch.Tensor
     ) -> torch.Tensor:
-        """Of each unit on each value, summed over heads and tokens: [values, units].
+        """Of units on values through each token, summed over heads: [values, tokens, units].
 
         `gradient` [values, heads, tokens, value_dim]. Adds the last row's largest weights to
         `largest`.
@@ -116,5 +124,5 @@ class GatedAttention:
         effect = moved - share * output
         if not patch.factors:
             effect = effect / (1.0 - share).clamp_min(_LEAST)
-            return effect.sum((1, 2))
-        return effect.sum((1, 2)) / (patch.factors[row] * len(patch.factors))
+            return effect.sum(1)
+        return effect.sum(1) / (patch.factors[row] * len(patch.factors))

@@ -195,15 +195,19 @@ class Scorer:
             weights = weights / config.num_attention_heads
         return self._of_units(weights)
 
-    def patched(self, parts: Sequence[Sequence[int]], gates: int = 1) -> Estimates | None:
+    def patched(
+        self, parts: Sequence[Sequence[int]], gates: int = 1, *, located: bool = False
+    ) -> Estimates | None:
         """Estimated effects of each unit on each part of the response; parts are response tokens.
 
         What the question and the response attend to is removed unit by unit from each attention
         head, and the log-likelihood follows to first order (attribution patching): a forward pass,
         and a backward pass for each part. With several `gates` the attention to all units is scaled
         by as many factors between 0 and 1, in rows of one pass, and derivatives are averaged along
-        that way (integrated gradients, arXiv 1703.01365), which sees effects that saturate. None if
-        attention is not seen, beyond the budget, and if it does not fit into memory.
+        that way (integrated gradients, arXiv 1703.01365), which sees effects that saturate. If they
+        are `located`, there is one backward pass: an effect counts for the part whose tokens attend
+        to the unit, one through the question's tokens for each part; the ranks are nearly the same.
+        None if attention is not seen, beyond the budget, and if it does not fit into memory.
         """
         if not self.sees_attention:
             return None
@@ -215,12 +219,13 @@ class Scorer:
             members[tokens, index] = 1.0
         members[row.positions[0] :] = 0.0  # what is encoded again is in no cache
         factors = tuple((2 * i + 1) / (2 * gates) for i in range(gates)) if gates > 1 else ()
-        found = self._engine.effects(row, Patch(members, parts, factors))
+        patch = Patch(members, parts, factors, located)
+        found = self._engine.effects(row, patch)
         if found is None:
             return None
         self.session.progress.advance(gates)
         self._count(gates * row.num_tokens, time.perf_counter() - started)
-        self.usage.backward_tokens += gates * row.num_tokens * len(parts)
+        self.usage.backward_tokens += gates * row.num_tokens * patch.num_backward
         return Estimates(found.by_part, self._of_units(found.weights))
 
     def gradient_norms(self) -> list[float] | None:

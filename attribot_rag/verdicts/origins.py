@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain
 
 import numpy as np
 from rapidfuzz import fuzz
@@ -41,7 +40,8 @@ class Origins:
         self._sentences = sentences
         self._bare = scorer.without(scorer.context.whole)
         self._after_all = self._read(self._bare)
-        self._without_turns = None
+        self._without_turns: Matrix | None = None
+        self._read_after: dict[tuple[tuple[int, ...], tuple[int, ...]], Matrix | None] = {}
         if self._bare is not None and self._bare.context.conversation:
             turns = Ablation(characters=self._bare.context.conversation)
             self._without_turns = self._read(self._bare.without(turns))
@@ -91,12 +91,13 @@ class Origins:
         """The log-likelihood of some tokens of a sentence right after these earlier sentences."""
         assert self._bare is not None
         response_ids = self._bare.generation.response_ids
-        preceding = chain.from_iterable(self._span(i) for i in earlier)
         own = self._span(index)
-        scorer = self._bare.answering(
-            [response_ids[i] for i in own], preceding=[response_ids[i] for i in preceding]
-        )
-        read = self._read(scorer)
+        preceding = tuple(response_ids[i] for j in earlier for i in self._span(j))
+        own_ids = tuple(response_ids[i] for i in own)
+        if (preceding, own_ids) not in self._read_after:  # an answer may say the same again
+            scorer = self._bare.answering(own_ids, preceding=preceding)
+            self._read_after[preceding, own_ids] = self._read(scorer)
+        read = self._read_after[preceding, own_ids]
         return None if read is None else self._sum(read, [i - own.start for i in tokens])
 
     def _span(self, index: int) -> range:

@@ -144,7 +144,7 @@ class _CachedPacked(Packed):
     def effects(self, row: Row, patch: Patch) -> Effects:
         members = hashlib.sha256(patch.members.numpy().tobytes()).hexdigest()
         parts = tuple(map(tuple, patch.parts))
-        key = ("effects", members, parts, patch.factors, self._key(row))
+        key = ("effects", members, parts, patch.factors, patch.located, self._key(row))
         found = self._store.get(key)
         if found is None:
             self._make_ready()

@@ -83,7 +83,7 @@ def test_candidates_are_estimated_highest_and_attended_to_most() -> None:
     one = scorer(MANY, LONG)
     found = Auto(candidates=5, gates=2, doubt=ALWAYS, min_agreement=0.0).run(one)
     sentences = answer_sentences(one)
-    estimates = one.patched(sentences, 2)
+    estimates = one.patched(sentences, 2, located=True)
     assert estimates is not None and len(sentences) == 3
     np.testing.assert_allclose(found.attention or (), estimates.attention, rtol=1e-4)
     of_sentences = [int(one) for one in estimates.effects.argmax(1)]

@@ -8,11 +8,13 @@ from typing import Any
 import pytest
 import torch
 from support.implementations import RESPONSE_LENGTH, generation_for
+from support.scorers import scorer
 from support.tiny_models import architecture, build
 
 from attribot_rag import Attributor, Budget, LanguageModel
 from attribot_rag.errors import InvalidInput, UnsupportedModel
 from attribot_rag.methods import Patching
+from attribot_rag.methods.hierarchical import answer_sentences
 from attribot_rag.scoring.attention import PackedLayout
 from attribot_rag.scoring.packed import Packed
 from attribot_rag.scoring.patch import Patch
@@ -66,6 +68,32 @@ def test_the_gradient_is_that_of_a_small_gate(name: str) -> None:
     expected = torch.stack(changes, 1)
     assert expected.abs().max() > 0.1
     assert torch.allclose(derivative.double(), expected, atol=5e-3, rtol=5e-3)
+
+
+@pytest.mark.parametrize("name", KINDS)
+@pytest.mark.parametrize("factors", [(), (0.25, 0.75)])
+def test_located_effects_add_up_to_those_on_the_whole_response(
+    name: str, factors: tuple[float, ...]
+) -> None:
+    implementation, row = packed(name)
+    everything = tuple(range(RESPONSE_LENGTH))
+    halves = ((), everything[:4], everything[4:])
+    with torch.inference_mode():
+        whole = implementation.effects(row, Patch(MEMBERS, [everything], factors)).by_part
+        located = implementation.effects(row, Patch(MEMBERS, halves, factors, True)).by_part
+    question, first, second = located
+    assert question.abs().max() > 1e-4
+    assert not torch.allclose(first, second, atol=1e-4)
+    torch.testing.assert_close((first + second - question)[None], whole, atol=1e-4, rtol=1e-4)
+
+
+@pytest.mark.slow
+def test_located_effects_find_the_cause_of_each_sentence(smollm2: LanguageModel) -> None:
+    one = scorer(DOCUMENTS, ANSWER, language_model=smollm2, prompt=prompt_for(DOCUMENTS))
+    found = one.patched(answer_sentences(one), 2, located=True)
+    assert found is not None
+    assert found.effects.argmax(1).tolist() == [1, 0]
+    assert one.usage.backward_tokens == one.usage.scored_tokens
 
 
 def test_a_gate_is_what_a_model_s_own_attention_makes_of_it() -> None:

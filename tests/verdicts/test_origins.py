@@ -146,13 +146,33 @@ def test_no_budget_for_the_shorter_prompt() -> None:
 
 
 def test_no_budget_for_the_sentences() -> None:
+    sentences = [sentence(FIRST), sentence(SECOND)]
+    assert len(list(Origins(conversing(), sentences).find(1))) == 2
     one = conversing(budget=10**6)
-    origins = Origins(one, [sentence(FIRST), sentence(SECOND)])
-    assert len(list(origins.find(1))) == 2
+    origins = Origins(one, sentences)
     one.session.meter.spend(10**6, 1.0)
     (said,) = origins.find(1)
     assert said.sentence is None
     assert one.session.meter.exhausted
+
+
+def test_what_an_answer_repeats_is_read_once() -> None:
+    answer = FIRST + SECOND * 6
+    one = conversing(turns=(), answer=answer)
+    width = len(SECOND)
+    starts = [len(FIRST) + i * width for i in range(6)]
+    repeated = [
+        AnswerSentence(start, start + width, SECOND, tuple(range(start, start + width)), False)
+        for start in starts
+    ]
+    origins = Origins(one, [sentence(FIRST), *repeated])
+    passes = []
+    for index in range(1, 7):
+        before = one.usage.forward_passes
+        list(origins.find(index))
+        passes.append(one.usage.forward_passes - before)
+    # Alone; then after the first sentence, and after the same.
+    assert passes == [1, 2, 0, 0, 0, 0]
 
 
 def test_no_budget_for_single_sentences_names_none() -> None:
