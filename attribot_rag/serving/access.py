@@ -1,14 +1,17 @@
-"""Access control: the token and the size of every request, before it is parsed."""
+"""Access control: who asks, and the token of every request, before its body is read."""
 
 from __future__ import annotations
 
 import hmac
+from collections import Counter
 
-from fastapi import HTTPException, Request
+from fastapi import Request
 from fastapi.responses import JSONResponse
 from fastapi.security import HTTPBearer
 from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from attribot_rag.serving.body import Body, BodyLimits
 
 _HEADERS = {
     "x-content-type-options": "nosniff",
@@ -23,53 +26,83 @@ _HEADERS = {
 
 
 class AccessControl:
-    """Refuses bodies above `max_bytes` (413) and, with a `token`, requests without it (401).
+    """Refuses requests without a token (401), with a large body (413), and too many at once (429).
 
-    The token comes as `Authorization: Bearer ...` and is compared in constant time; `open_paths`
-    need no token. Every response forbids scripts and framing, unless it has a content security
-    policy of its own.
+    `tokens` are compared in constant time with what comes as `Authorization: Bearer ...`;
+    `open_paths` need none. A client is named by its token, or by its address where there are not
+    several tokens; it may have `max_requests` at once on the other paths. Routes find its name in
+    `request.state.client`. A refused request's body is not read. Every response forbids scripts and
+    framing, unless it has a content security policy of its own.
     """
 
     def __init__(
-        self, app: ASGIApp, *, token: str | None, max_bytes: int, open_paths: frozenset[str]
+        self,
+        app: ASGIApp,
+        *,
+        tokens: tuple[str, ...],
+        open_paths: frozenset[str],
+        body_limits: BodyLimits,
+        max_requests: int,
     ) -> None:
         self._app = app
         # Header values are bytes, which Starlette decodes as Latin-1.
-        self._token = None if token is None else _comparable(token.encode().decode("latin-1"))
+        self._tokens = [_comparable(token.encode().decode("latin-1")) for token in tokens]
         self._bearer = HTTPBearer(auto_error=False)
-        self._max_bytes = max_bytes
         self._open_paths = open_paths
+        self._body_limits = body_limits
+        self._max_requests = max_requests
+        self._num_requests: Counter[str] = Counter()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        app = self._app
-        if not await self._is_allowed(Request(scope)):
-            detail = "a valid bearer token is needed"
-            app = JSONResponse({"detail": detail}, 401, {"WWW-Authenticate": "Bearer"})
-        await app(scope, self._limited(receive), _with_headers(send))
+        body = Body(scope, self._body_limits)
+        receive, send = body.receiving(receive), _with_headers(body.sending(send))
+        number = await self._find_token(Request(scope))
+        is_open = scope["path"] in self._open_paths
+        if self._tokens and number is None and not is_open:
+            refusal = _refusal(
+                401, "a valid bearer token is needed", **{"WWW-Authenticate": "Bearer"}
+            )
+            await refusal(scope, receive, send)
+        elif body.is_announced_too_large:
+            await _refusal(413, self._body_limits.too_large)(scope, receive, send)
+        elif is_open:
+            await self._app(scope, receive, send)
+        else:
+            await self._counted(self._name_client(scope, number), scope, receive, send)
 
-    async def _is_allowed(self, request: Request) -> bool:
-        if self._token is None or request.scope["path"] in self._open_paths:
-            return True
+    async def _find_token(self, request: Request) -> int | None:
+        """Which of the tokens was sent; all are compared, so that time tells nothing."""
         sent = await self._bearer(request)
-        return sent is not None and hmac.compare_digest(_comparable(sent.credentials), self._token)
+        if sent is None:
+            return None
+        given = _comparable(sent.credentials)
+        equal = [hmac.compare_digest(given, token) for token in self._tokens]
+        return equal.index(True) if any(equal) else None
 
-    def _limited(self, receive: Receive) -> Receive:
-        """A channel that raises what FastAPI answers with 413 as soon as the body is too large."""
-        size = 0
+    def _name_client(self, scope: Scope, number: int | None) -> str:
+        if len(self._tokens) > 1:
+            return f"token {number}"
+        return scope["client"][0] if scope.get("client") else ""
 
-        async def receiving() -> Message:
-            nonlocal size
-            message = await receive()
-            size += len(message.get("body", b""))
-            if size > self._max_bytes:
-                detail = f"the body is larger than {self._max_bytes:,} bytes"
-                raise HTTPException(413, detail, {"Connection": "close"})
-            return message
+    async def _counted(self, client: str, scope: Scope, receive: Receive, send: Send) -> None:
+        if self._num_requests[client] >= self._max_requests:
+            detail = f"you have {self._max_requests} requests here already; try again later"
+            await _refusal(429, detail, **{"Retry-After": "5"})(scope, receive, send)
+            return
+        scope.setdefault("state", {})["client"] = client
+        self._num_requests[client] += 1
+        try:
+            await self._app(scope, receive, send)
+        finally:
+            self._num_requests[client] -= 1
+            self._num_requests += Counter()  # forgets clients without requests
 
-        return receiving
+
+def _refusal(status: int, detail: str, **headers: str) -> JSONResponse:
+    return JSONResponse({"detail": detail}, status, headers)
 
 
 def _comparable(token: str) -> bytes:

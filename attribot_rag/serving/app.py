@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 from fastapi import FastAPI, HTTPException, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse
+from starlette.middleware.trustedhost import TrustedHostMiddleware
 
 from attribot_rag.attribution import Attribution
 from attribot_rag.attribution.schema import attribution_schema
@@ -24,6 +25,7 @@ from attribot_rag.language_model import LanguageModel
 from attribot_rag.model_queue import ModelQueue
 from attribot_rag.scoring import Budget
 from attribot_rag.serving.access import AccessControl
+from attribot_rag.serving.body import BodyLimits
 from attribot_rag.serving.page import page_and_policy
 from attribot_rag.serving.request_models import (
     AskRequest,
@@ -41,7 +43,7 @@ _HANGUP_CHECKS = 0.25  # seconds
 _ALTERNATIVES = {"str", "constrained-str", "list[Message]", "GivenDocument"}
 _NO_OBJECT = "the body is no JSON object; send one, with Content-Type: application/json"
 _REFUSALS: dict[int | str, dict[str, Any]] = {
-    code: {"model": Problem} for code in (400, 401, 413, 422, 429, 503)
+    code: {"model": Problem} for code in (400, 401, 408, 413, 422, 429, 503)
 }
 
 
@@ -49,15 +51,17 @@ _REFUSALS: dict[int | str, dict[str, Any]] = {
 class Limits:
     """The limits of a service.
 
-    `waiting` is the number of requests in the queue or in progress, `bytes` the size of a body.
-    `seconds` bounds an answer, and again its attribution, which is then partial; `chunks` is the
-    number of chunks of the files that are retrieved for a question.
+    `waiting` is the number of requests in the queue or in progress, and how many one client may
+    have at once. `bytes` is the size of a body, which must come within `read_seconds`. `seconds`
+    bounds an answer, and again its attribution, which is then partial; `chunks` is the number of
+    chunks of the files that are retrieved for a question.
     """
 
     waiting: int = 8
     bytes: int = 1_000_000
     seconds: float = 60.0
     chunks: int = 4
+    read_seconds: float = 30.0
 
 
 def create_app(
@@ -65,17 +69,19 @@ def create_app(
     *,
     chunks: Sequence[Document] = (),
     token: str | None = None,
+    hosts: Sequence[str] = ("*",),
     limits: Limits | None = None,
     **options: Any,
 ) -> FastAPI:
     """The service as an ASGI application.
 
-    Questions without documents are answered from `chunks`; `token` is the bearer token that clients
-    must send, if any. `options` go to Attributor. Raises InvalidInput for limits that are not above
-    0, or an empty token.
+    Questions without documents are answered from `chunks`. `token` is the bearer token that clients
+    must send, if any; several tokens, one a line, tell clients apart. `hosts` are the names under
+    which the service answers. `options` go to Attributor. Raises InvalidInput for limits that are
+    not above 0, or an empty token.
     """
     limits = limits or Limits()
-    if min(limits.waiting, limits.bytes, limits.seconds, limits.chunks) <= 0:
+    if min(vars(limits).values()) <= 0:
         raise InvalidInput(f"{limits}: all limits must be above 0")
     if token is not None and not token.strip():
         raise InvalidInput("the token is empty; leave it out to let everybody in")
@@ -90,11 +96,13 @@ def create_app(
         redoc_url=None,
         responses=_REFUSALS,
     )
+    app.add_middleware(TrustedHostMiddleware, allowed_hosts=hosts)
     app.add_middleware(
         AccessControl,
-        token=token,
-        max_bytes=limits.bytes,
+        tokens=tuple(filter(str.strip, (token or "").splitlines())),
         open_paths=frozenset({"/", "/health", "/openapi.json", "/schema.json"}),
+        body_limits=BodyLimits(limits.bytes, limits.read_seconds),
+        max_requests=limits.waiting,
     )
     app.add_exception_handler(AttributionError, _refused)
     app.add_exception_handler(RequestValidationError, _malformed)

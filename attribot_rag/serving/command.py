@@ -32,15 +32,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--seconds", type=float, default=60.0, help="for an answer and for its attribution each")
     add("--waiting", type=int, default=8, help="requests that may wait or be worked on at once")
     add("--max-bytes", type=int, default=1_000_000, help="how large a request may be")
-    parser.epilog = f"Clients must send the bearer token in {TOKEN}, if that is set."
+    add("--read-seconds", type=int, default=30, help="how long a client may take to send a request")
+    parser.epilog = (
+        f"Clients must send the bearer token in {TOKEN}, if that is set, or one of its lines."
+    )
 
 
 def serve(options: argparse.Namespace) -> None:
     """Load the model and serve until Ctrl-C or a signal; raises InvalidInput for bad options."""
-    import uvicorn
-    from starlette.middleware.trustedhost import TrustedHostMiddleware
-
     from attribot_rag.serving.app import Limits, create_app
+    from attribot_rag.serving.server import run_server
 
     token = os.environ.get(TOKEN)
     if token is None and options.host not in LOOPBACK:
@@ -49,17 +50,22 @@ def serve(options: argparse.Namespace) -> None:
         )
     check_address(options.host, options.port)
     chunks = without_folders(read_chunks(options.files)) if options.files else []
+    # Against DNS rebinding: a foreign page whose host name resolves to this machine.
+    is_local = token is None and options.host != "::1"
     app = create_app(
         load_model(options.model, device=options.device),
         chunks=chunks,
         token=token,
-        limits=Limits(options.waiting, options.max_bytes, options.seconds),
+        hosts=["localhost", "127.0.0.1"] if is_local else ["*"],
+        limits=Limits(
+            waiting=options.waiting,
+            bytes=options.max_bytes,
+            seconds=options.seconds,
+            read_seconds=options.read_seconds,
+        ),
         method=options.method,
     )
-    if token is None and options.host != "::1":
-        # Against DNS rebinding: a foreign page whose host name resolves to this machine.
-        app.add_middleware(TrustedHostMiddleware, allowed_hosts=["localhost", "127.0.0.1"])
-    uvicorn.run(app, host=options.host, port=options.port, server_header=False, log_level="info")
+    run_server(app, host=options.host, port=options.port, read_seconds=options.read_seconds)
 
 
 def check_address(host: str, port: int) -> None:

@@ -100,7 +100,7 @@ def test_many_clients_of_every_kind_at_once(folder: Path) -> None:
             "ask": {200, 429},
             "token": {401},
             "large": {413},
-            "bad": {400, 422},
+            "bad": {400, 422, 429},
             "health": {200},
             "gone": {200, 429},
         }
