@@ -161,10 +161,11 @@ class LanguageModel:
         return ids
 
     def check_ids(self, ids: tuple[int, ...]) -> tuple[int, ...]:
+        size = self.vocabulary_size
         for token_id in ids:
-            if not 0 <= token_id < self.vocabulary_size:
+            if not 0 <= token_id < size:
                 raise TokenizerMismatch(
-                    f"token id {token_id} is outside the {self.vocabulary_size} embeddings of "
+                    f"token id {token_id} is outside the {size} embeddings of "
                     f"{self.name!r}; pass ids made by this model's own tokenizer"
                 )
         return ids

@@ -39,7 +39,7 @@ from transformers import (
 from attribot_rag import ContextOptions, LanguageModel, load_model
 from attribot_rag.context import Ablation, TokenizedText, locate_context
 from attribot_rag.recording import Generation, generate_answer
-from attribot_rag.scoring.base import Implementation
+from attribot_rag.scoring.base import Implementation, Reading
 from attribot_rag.scoring.cropped import Cropped
 from attribot_rag.scoring.memory import Batching
 from attribot_rag.scoring.packed import Packed
@@ -202,7 +202,7 @@ def measure(
         synchronize(model.device)
         started = time.perf_counter()
         branches = sorted({row.num_visible for row in task.rows})
-        implementation = models.make(kind, task.generation, branches)
+        implementation = models.make(kind, task.generation, Reading(branches))
         batching = Batching(model, implementation, None)
         parts = []
         rows = list(task.rows)

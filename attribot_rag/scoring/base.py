@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import inspect
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 import torch
@@ -26,12 +27,27 @@ class Unsupported(Exception):
     """An implementation cannot serve this model; the message says why."""
 
 
+class OutOfTime(Exception):
+    """The budget ended while the prompt was read."""
+
+
+@dataclass(frozen=True, eq=False)
+class Reading:
+    """How the prompt is read, before the first row, in pieces.
+
+    `branches` are ascending positions from which rows are expected to go on. `before_piece` is
+    given the position of each piece; it may raise OutOfTime.
+    """
+
+    branches: Sequence[int] = ()
+    before_piece: Callable[[int], None] = lambda _: None
+
+
 class Implementation(ABC):
     """Log-likelihoods of a response under rows, by one way of running the model.
 
     `prepare` is called once before the first row. `prefilled_tokens` and `scored_tokens` count
-    the tokens that went through the model. `branches` are ascending positions of the prompt from
-    which rows are expected to go on. `attention` is the attention function that the twin
+    the tokens that went through the model. `attention` is the attention function that the twin
     needs, None for the model's own; `sees_weights` says that `weights` is available, `packs_rows`
     that all rows of a call go through the model in one forward pass.
     """
@@ -42,11 +58,11 @@ class Implementation(ABC):
     packs_rows: ClassVar[bool] = False
 
     def __init__(
-        self, twin: PreTrainedModel, generation: Generation, branches: Sequence[int] = ()
+        self, twin: PreTrainedModel, generation: Generation, reading: Reading | None = None
     ) -> None:
         self.twin = twin
         self.generation = generation
-        self.branches = branches
+        self.reading = reading or Reading()
         self.device = twin.device
         self.prefilled_tokens = 0
         self.scored_tokens = 0

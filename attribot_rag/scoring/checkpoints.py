@@ -19,7 +19,7 @@ from transformers.cache_utils import (
     LinearAttentionCacheLayerMixin,
 )
 
-from attribot_rag.scoring.base import Unsupported
+from attribot_rag.scoring.base import Reading, Unsupported
 
 _STRIDE = 64  # tokens, at least; a kernel's own chunk, shorter pieces take as long
 _MAX_BYTES = 1 << 30
@@ -82,20 +82,22 @@ class Checkpoints:
 
     @classmethod
     def of(
-        cls, twin: PreTrainedModel, token_ids: Sequence[int], branches: Sequence[int] = ()
+        cls, twin: PreTrainedModel, token_ids: Sequence[int], reading: Reading | None = None
     ) -> Checkpoints:
         """Encode the prompt once, keeping the states after pieces of 64 to 127 tokens.
 
-        A piece ends at one of the ascending `branches`, where rows will go on, if one is in reach.
+        A piece ends at a branch of the reading, where rows will go on, if one is in reach.
         Pieces are longer if the states took more than 1 GB. Raises Unsupported if the model cannot
         go on from what it tells that it remembers.
         """
+        reading = reading or Reading()
         empty = _empty_cache(twin)
         cache, before = copy.deepcopy(empty), _attributes(twin)
         snapshots: list[Snapshot] = []
         stride, start = _STRIDE, 0
         while start < len(token_ids):
-            stop = min(_end_of_piece(start + stride, stride, branches), len(token_ids))
+            reading.before_piece(start)
+            stop = min(_end_of_piece(start + stride, stride, reading.branches), len(token_ids))
             cache = _read(twin, token_ids[start:stop], start, cache)
             after = _attributes(twin)
             if not snapshots:

@@ -50,7 +50,9 @@ class CachedImplementation(Implementation):
         if self.generation.cache is not None:
             self.prompt_cache = self.generation.cache
         elif prompt_ids:
-            self.prompt_cache = prefill(native, prompt_ids, self.generation.conditioning)
+            self.prompt_cache = prefill(
+                native, prompt_ids, self.generation.conditioning, self.reading.before_piece
+            )
             self.prefilled_tokens = len(prompt_ids)
         else:
             self.prompt_cache = ()
@@ -120,7 +122,7 @@ class Cropped(CachedImplementation):
         if self.generation.conditioning:
             raise Unsupported("rows do not share states after anything else than token ids")
         prompt_ids = self.generation.prompt_ids[:-1]
-        self.checkpoints = Checkpoints.of(native, prompt_ids, self.branches)
+        self.checkpoints = Checkpoints.of(native, prompt_ids, self.reading)
         self.prefilled_tokens = len(prompt_ids)
 
     def _on_cache(self, rows: Sequence[Row]) -> torch.Tensor:

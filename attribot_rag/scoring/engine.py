@@ -12,7 +12,7 @@ import torch
 
 from attribot_rag.generation import Generation
 from attribot_rag.language_model import LanguageModel
-from attribot_rag.scoring.base import Implementation, Reduction
+from attribot_rag.scoring.base import Implementation, OutOfTime, Reading, Reduction
 from attribot_rag.scoring.cropped import CachedImplementation
 from attribot_rag.scoring.memory import Batching, unless_out_of_memory
 from attribot_rag.scoring.patch import Effects, Patch
@@ -39,15 +39,34 @@ class Engine:
     session: Session
     branches: Sequence[int] = ()
     _full: torch.Tensor | None = field(default=None, init=False)
+    _out_of_time: bool = field(default=False, init=False)
 
     @cached_property
     def implementation(self) -> Implementation:
         """The requested implementation, or the fastest that is right; its prefill is counted."""
         started = time.perf_counter()
-        implementation = self.models.select(self.requested, self.generation, self.branches)
+        reading = Reading(self.branches, self._before_piece)
+        implementation = self.models.select(self.requested, self.generation, reading)
         self.session.meter.spend(implementation.prefilled_tokens, time.perf_counter() - started)
         self.usage.prefilled_tokens += implementation.prefilled_tokens
         return implementation
+
+    def _before_piece(self, position: int) -> None:
+        """Let a generation go first; raises OutOfTime after the first piece if time is over."""
+        self.session.before_batch()
+        if position and self.session.meter.is_late:
+            self.usage.prefilled_tokens += position
+            raise OutOfTime
+
+    def _is_ready(self) -> bool:
+        """Whether the prompt is read, or could be, within the budget."""
+        if not self._out_of_time:
+            try:
+                return self.implementation is not None
+            except OutOfTime:
+                self._out_of_time = True
+        self.session.meter.exhausted = True
+        return False
 
     @property
     def kind(self) -> type[Implementation]:
@@ -88,9 +107,11 @@ class Engine:
         if meter.tokens and not meter.allows(self.num_unread):
             meter.exhausted = True
             return parts[0]
+        if not self._is_ready():
+            return parts[0]
         while done < len(rows):
             self.session.before_batch()
-            batch = self._affordable(self.batching.next_batch(rows[done:]), first=not done)
+            batch = self._affordable(self.batching.next_batch(rows, done), first=not done)
             if not batch:
                 break
             started = time.perf_counter()
@@ -136,9 +157,10 @@ class Engine:
             meter.exhausted = True
             return None
         self.session.before_batch()
-        implementation = self.implementation  # reads the prompt: not this row's time
+        if not self._is_ready():  # reads the prompt: not this row's time
+            return None
         started = time.perf_counter()
-        found = unless_out_of_memory(partial(compute, implementation))
+        found = unless_out_of_memory(partial(compute, self.implementation))
         if found is not None:
             seconds = time.perf_counter() - started
             meter.spend(tokens, seconds * tokens / (tokens + backward))

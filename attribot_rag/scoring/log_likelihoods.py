@@ -16,7 +16,7 @@ class LogLikelihoods:
 
     `full` [num_response_tokens] is the baseline with nothing removed, `ablated` [num_ablations,
     num_response_tokens]; both are NaN where the budget ran out. `in_step` says for each ablation
-    whether its text was removed exactly.
+    that was scored whether its text was removed exactly.
     """
 
     full: Matrix

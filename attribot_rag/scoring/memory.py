@@ -44,14 +44,17 @@ class Batching:
         self._implementation = implementation
         self.token_budget = token_budget or _default_budget(model.device, token_bytes)
 
-    def next_batch(self, rows: Sequence[Row]) -> Sequence[Row]:
-        """As many of the first rows as the budget allows, at least a single row."""
+    def next_batch(self, rows: Sequence[Row], start: int = 0) -> list[Row]:
+        """As many of the rows from `start` on as the budget allows, at least a single row."""
+        batch: list[Row] = []
         used = 0
-        for count, row in enumerate(rows):
+        for index in range(start, len(rows)):
+            row = rows[index]
             used += self._num_tokens(row)
-            if used > self.token_budget and count:
-                return rows[:count]
-        return rows
+            if used > self.token_budget and batch:
+                break
+            batch.append(row)
+        return batch
 
     def halve(self, batch: Sequence[Row]) -> None:
         """Make room after this batch did not fit; raises ScoringOutOfMemory for a single row."""

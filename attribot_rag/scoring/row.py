@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain
+from typing import overload
 
 import torch
 
@@ -115,6 +116,36 @@ class Row:
                 visible[done:end, start:stop] = True
             done = end
         return visible
+
+
+class LazyRows(Sequence[Row]):
+    """Rows that are made when they are needed and not kept, except the last.
+
+    An ablated prompt is as long as the prompt itself: all of them at once would take time that a
+    budget does not have, and memory.
+    """
+
+    def __init__(self, count: int, make: Callable[[int], Row]) -> None:
+        self._indices = range(count)
+        self._make = make
+        self._last: tuple[int, Row] | None = None
+
+    def __len__(self) -> int:
+        return len(self._indices)
+
+    @overload
+    def __getitem__(self, index: int) -> Row: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> list[Row]: ...
+
+    def __getitem__(self, index: int | slice) -> Row | list[Row]:
+        if isinstance(index, slice):
+            return [self[each] for each in self._indices[index]]
+        index = self._indices[index]
+        if self._last is None or self._last[0] != index:
+            self._last = index, self._make(index)
+        return self._last[1]
 
 
 def runs(positions: Iterable[int]) -> list[Interval]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import math
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, MutableSequence, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -27,7 +27,7 @@ from attribot_rag.scoring.masking import Reencoded, masked_row
 from attribot_rag.scoring.options import ScoringOptions
 from attribot_rag.scoring.patch import Estimates, Patch
 from attribot_rag.scoring.probes import tolerance
-from attribot_rag.scoring.row import Row
+from attribot_rag.scoring.row import LazyRows, Row
 from attribot_rag.scoring.selection import ScoringModels
 from attribot_rag.scoring.session import Session, Usage
 
@@ -158,16 +158,17 @@ class Scorer:
                 "leave-one-out or hierarchical attribution"
             )
         started = time.perf_counter()
-        rows, in_step = self._rows(ablations, recompute)
+        in_step = [False] * len(ablations)
+        rows = self._rows(ablations, recompute, in_step)
         self.session.progress.expect(len(ablations))
         scored = self._engine.log_likelihoods(rows).double().numpy()
         check_finite(scored, ablations, self.generation.response_ids, self.language_model)
         if self.options.self_check and recompute is None:
-            self._check_against_reference(rows[: len(scored)], scored)
+            self._check_against_reference(rows, scored)
         self.usage.seconds += time.perf_counter() - started
         undone = np.full((len(rows) - len(scored), len(self.generation.response_ids)), np.nan)
         everything = np.concatenate([scored, undone])
-        return LogLikelihoods(everything[0], everything[1:], in_step)
+        return LogLikelihoods(everything[0], everything[1:], tuple(in_step))
 
     @property
     def sees_attention(self) -> bool:
@@ -270,18 +271,28 @@ class Scorer:
         self.usage.seconds += seconds
 
     def _rows(
-        self, ablations: Sequence[Ablation], recompute: Reencoded | None
-    ) -> tuple[list[Row], tuple[bool, ...]]:
-        """The rows of the full prompt and of the ablations, and which ablations are exact."""
-        if recompute is not None:
-            full = self._masked_row(Ablation(), recompute)
-            masked = [self._masked_row(ablation, recompute) for ablation in ablations]
-            return [full, *masked], (False,) * len(ablations)
-        generation = self.generation
-        prompts = [self.context.ablate(ablation, self.language_model) for ablation in ablations]
-        rows = [Row.exact(generation.prompt_ids, len(generation.prompt_ids), generation)]
-        rows += [Row.exact(prompt.ids, prompt.num_shared, generation) for prompt in prompts]
-        return rows, tuple(prompt.in_step for prompt in prompts)
+        self,
+        ablations: Sequence[Ablation],
+        recompute: Reencoded | None,
+        in_step: MutableSequence[bool],
+    ) -> LazyRows:
+        """The rows of the full prompt and of the ablations.
+
+        `in_step` is told of each ablation that is exact when its row is made.
+        """
+
+        def make(index: int) -> Row:
+            if recompute is not None:
+                ablation = ablations[index - 1] if index else Ablation()
+                return self._masked_row(ablation, recompute)
+            prompt_ids = self.generation.prompt_ids
+            if not index:
+                return Row.exact(prompt_ids, len(prompt_ids), self.generation)
+            prompt = self.context.ablate(ablations[index - 1], self.language_model)
+            in_step[index - 1] = prompt.in_step
+            return Row.exact(prompt.ids, prompt.num_shared, self.generation)
+
+        return LazyRows(1 + len(ablations), make)
 
     def _masked_row(self, ablation: Ablation, recompute: Reencoded) -> Row:
         return masked_row(self.context, self.generation, ablation, recompute)

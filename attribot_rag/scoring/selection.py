@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import logging
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 
@@ -16,7 +16,7 @@ from attribot_rag.errors import InvalidInput, UnsupportedModel
 from attribot_rag.generation import Generation
 from attribot_rag.language_model import placeholder_ids
 from attribot_rag.model_state import model_version, reads_elsewhere
-from attribot_rag.scoring.base import Implementation, Unsupported
+from attribot_rag.scoring.base import Implementation, Reading, Unsupported
 from attribot_rag.scoring.cropped import Cropped
 from attribot_rag.scoring.memory import is_out_of_memory
 from attribot_rag.scoring.packed import Packed
@@ -72,16 +72,16 @@ class ScoringModels:
         return self._twin(None)
 
     def make(
-        self, kind: type[Implementation], generation: Generation, branches: Sequence[int] = ()
+        self, kind: type[Implementation], generation: Generation, reading: Reading | None = None
     ) -> Implementation:
         """The prepared implementation for a generation; raises Unsupported if it is not right."""
-        implementation = kind(self._twin(kind.attention), generation, branches)
+        implementation = kind(self._twin(kind.attention), generation, reading)
         with torch.no_grad():
             implementation.prepare(self._twin(None))
         return implementation
 
     def select(
-        self, requested: str, generation: Generation, branches: Sequence[int] = ()
+        self, requested: str, generation: Generation, reading: Reading | None = None
     ) -> Implementation:
         """The requested implementation, or for 'auto' the fastest that is right for the model.
 
@@ -90,7 +90,7 @@ class ScoringModels:
         """
         for kind in self._right(requested, generation):
             try:
-                return self.make(kind, generation, branches)
+                return self.make(kind, generation, reading)
             except Unsupported as error:
                 self._refuse(kind, requested, str(error))
         raise AssertionError("Reference refuses nothing")

@@ -17,7 +17,8 @@ class Budget:
     """An upper bound in `seconds`, in forward-pass `tokens`, or both.
 
     Whatever fits is done, the most useful first, and the result says that it is partial. What is
-    spent in any case: the prompt's prefill where generation's cache is missing, and one pass.
+    spent in any case: one pass, and before it, where generation's cache is missing, the prompt's
+    prefill, which ends with the `seconds` after a piece of 512 tokens (2,048 on a GPU).
     Raises InvalidInput for a bound that is not above 0.
     """
 
@@ -53,6 +54,12 @@ class Meter:
         self.tokens += tokens
         if tokens:
             self._seconds_per_token = seconds / tokens
+
+    @property
+    def is_late(self) -> bool:
+        """Whether the budget's seconds are over."""
+        seconds = self._budget.seconds
+        return seconds is not None and time.perf_counter() - self._started > seconds
 
     def allows(self, tokens: int, backward: int = 0) -> bool:
         """Whether this number of further tokens fits, by the pace of the last pass.

@@ -15,7 +15,7 @@ from attribot_rag import Attributor
 from attribot_rag.generation import Generation
 from attribot_rag.language_model import LanguageModel
 from attribot_rag.scoring import ScoringModels
-from attribot_rag.scoring.base import Implementation, Reduction
+from attribot_rag.scoring.base import Implementation, Reading, Reduction
 from attribot_rag.scoring.packed import Packed
 from attribot_rag.scoring.patch import Effects, Patch
 from attribot_rag.scoring.row import Row
@@ -83,10 +83,10 @@ class CachingModels(ScoringModels):
         self._store = store
 
     def select(
-        self, requested: str, generation: Generation, branches: Sequence[int] = ()
+        self, requested: str, generation: Generation, reading: Reading | None = None
     ) -> Implementation:
         if self.first(requested, generation) is not Packed:
-            return super().select(requested, generation, branches)
+            return super().select(requested, generation, reading)
         twin = self._twin(Packed.attention)
         return _CachedPacked(twin, generation, self.plain_twin, self._store, self._name)
 

@@ -13,7 +13,7 @@ from support.implementations import (
 )
 
 from attribot_rag.generation import Generation
-from attribot_rag.scoring.base import Implementation
+from attribot_rag.scoring.base import Implementation, Reading
 from attribot_rag.scoring.cropped import Cropped
 from attribot_rag.scoring.packed import Packed
 from attribot_rag.scoring.reference import Reference
@@ -136,7 +136,7 @@ def test_recurrent_layers_read_fewer_tokens_than_the_reference(architecture: Arc
         Row.exact(prompt[:start] + prompt[start + 100 :], start, generation) for start in starts
     ]
     models = ScoringModels(model_of(architecture))
-    implementation = models.make(Cropped, generation, starts)
+    implementation = models.make(Cropped, generation, Reading(starts))
     with torch.inference_mode():
         found = implementation.log_likelihoods(rows)
     read = implementation.prefilled_tokens + implementation.scored_tokens

@@ -8,7 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.tiny_models import byte_level
 
-from attribot_rag.context import Ablation, ContextOptions, TokenizedText, locate_context
+from attribot_rag.context import (
+    Ablation,
+    Context,
+    ContextOptions,
+    TokenizedText,
+    locate_context,
+)
 from attribot_rag.errors import InvalidInput
 from attribot_rag.generation import Generation
 from attribot_rag.methods import LeaveOneOut
@@ -148,6 +154,60 @@ def test_no_time_at_all_still_scores_the_full_prompt() -> None:
     assert np.array_equal(again.full, found.full)
     assert again.scored == (False,)
     assert one.usage.forward_passes == 1
+
+
+class SlowClock:
+    """A processor's clock that goes on by a second whenever it is looked at."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def perf_counter(self) -> float:
+        self.now += 1.0
+        return self.now
+
+
+@pytest.mark.parametrize("implementation", ["packed", "cropped"])
+def test_the_prompt_is_not_read_on_when_time_is_over(
+    implementation: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("attribot_rag.scoring.prefill._CPU_TOKENS", 20)
+    pieces: list[float] = []
+    whole = scorer(implementation=implementation)
+    assert len(whole.generation.prompt_ids) > 60
+    whole.session.before_batch = lambda: pieces.append(0)
+    assert np.allclose(every_source(whole).ablated, TRUTH.ablated, atol=1e-4)
+    assert len(pieces) > 3
+
+    monkeypatch.setattr("attribot_rag.scoring.session.time", SlowClock())
+    one = scorer(Budget(seconds=0.5), implementation=implementation)
+    found = every_source(one)
+    assert np.isnan(found.full).all()
+    assert found.scored == (False,) * 5
+    assert one.session.meter.exhausted
+    assert one.usage.forward_passes == 0
+    assert one.usage.prefilled_tokens == 20
+    if implementation == "packed":
+        assert one.attention() is None
+        assert one.patched([[0, 1]]) is None
+    assert one.usage.prefilled_tokens == 20
+
+
+def test_only_rows_that_are_scored_are_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[int] = []
+    ablate = Context.ablate
+
+    def counted(self: Context, *arguments: Any) -> Any:
+        made.append(1)
+        return ablate(self, *arguments)
+
+    monkeypatch.setattr(Context, "ablate", counted)
+    one = scorer(token_budget=1)
+    tokens = every_source(one).ablated.shape[0] and one.session.meter.tokens
+    assert len(made) == 5
+    made.clear()
+    every_source(scorer(Budget(tokens=tokens // 2), token_budget=1))
+    assert 0 < len(made) < 5
 
 
 def test_a_slow_pace_allows_no_more_passes() -> None:
