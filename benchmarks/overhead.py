@@ -1,0 +1,91 @@
+"""What an attribution costs besides the model's tokens.
+
+    python -m benchmarks.overhead
+    python -m benchmarks.overhead --profile
+
+The model is random and tiny, with the embedded model's tokenizer, so nearly all the time goes into
+locating, ablating, verdicts and calls of the framework. Every prompt differs in its first words.
+"""
+
+from __future__ import annotations
+
+import argparse
+import cProfile
+import pstats
+import random
+import statistics
+import time
+
+import torch
+from transformers import LlamaConfig, LlamaForCausalLM
+
+from attribot_rag import Attributor, load_model
+from attribot_rag.evaluation.setting import hardware
+
+WORDS = (
+    "river",
+    "town",
+    "hall",
+    "ship",
+    "salt",
+    "winter",
+    "merchant",
+    "letter",
+    "harbour",
+    "stone",
+)
+ANSWER = "The town hall has a garden. The ship came in winter."
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--count", type=int, default=100)
+    parser.add_argument("--method", default="auto")
+    parser.add_argument("--profile", action="store_true", help="print where the time goes")
+    options = parser.parse_args()
+    tokenizer = load_model().tokenizer
+    torch.manual_seed(0)
+    config = LlamaConfig(
+        vocab_size=len(tokenizer),
+        hidden_size=128,
+        intermediate_size=256,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+    )
+    model = LlamaForCausalLM(config).eval()
+    attributor = Attributor(model, tokenizer, method=options.method, progress=False)
+    seconds = []
+    profile = cProfile.Profile()
+    for number in range(options.count + 1):  # the first makes the twin and probes it
+        documents = _documents(number)
+        prompt = "\n\n".join([*documents, "What does the town have?", ""])
+        if options.profile and number:
+            profile.enable()
+        started = time.process_time()
+        attribution = attributor.attribute(prompt, ANSWER, documents)
+        seconds.append(time.process_time() - started)
+        profile.disable()
+    if options.profile:
+        pstats.Stats(profile).sort_stats("cumtime").print_stats(40)
+    provenance = attribution.provenance
+    milliseconds = [1e3 * one for one in seconds[1:]]
+    print(
+        f"{len(tokenizer.encode(prompt))} prompt tokens, {len(attribution.sources)} sources, "
+        f"{provenance.scored_tokens} scored tokens: {statistics.median(milliseconds):.0f} ms of "
+        f"processor time per attribution, median of {options.count} "
+        f"({min(milliseconds):.0f} to {max(milliseconds):.0f}); the first {1e3 * seconds[0]:.0f}"
+    )
+    print(hardware())
+
+
+def _documents(seed: int) -> list[str]:
+    """Ten documents of three sentences, of about a hundred tokens each."""
+    chosen = random.Random(seed)
+    return [
+        " ".join(f"The {' '.join(chosen.choices(WORDS, k=30))}." for _ in range(3))
+        for _ in range(10)
+    ]
+
+
+if __name__ == "__main__":
+    main()
