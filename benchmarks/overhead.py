@@ -52,7 +52,7 @@ def main() -> None:
         num_hidden_layers=2,
         num_attention_heads=2,
     )
-    model = LlamaForCausalLM(config).eval()
+    model = LlamaForCausalLM(config).train(False)
     attributor = Attributor(model, tokenizer, method=options.method, progress=False)
     seconds = []
     profile = cProfile.Profile()
