@@ -51,7 +51,7 @@ _LOCATING_SECONDS = 1.0
 class Attributor:
     """Attributes the answers of one model to the documents in its prompts.
 
-        attributor = Attributor(model, tokenizer)
+        attributor = Attributor(model, tokenizer)  # or Attributor(load_model("path"))
         with attributor.recorder:
             ...                                   # the model answers, in your own code
         attribution = attributor.attribute(prompt, response, documents)
@@ -59,6 +59,8 @@ class Attributor:
     What was answered while the recorder was attached is scored with the token ids and the KV cache
     of that generation. Without a recording, prompt and response are tokenized again, which the
     result says.
+
+    The model comes with its tokenizer, or both together as a LanguageModel.
 
     `method` is 'auto', 'leave_one_out', 'hierarchical', 'masked', 'masked_hierarchical', one of the
     baselines 'context_cite', 'attention_weights', 'gradient_norm' and 'similarity', whose scores
@@ -74,8 +76,8 @@ class Attributor:
 
     def __init__(
         self,
-        model: PreTrainedModel,
-        tokenizer: PreTrainedTokenizerBase,
+        model: PreTrainedModel | LanguageModel,
+        tokenizer: PreTrainedTokenizerBase | None = None,
         *,
         method: str | Method = "auto",
         proxy: LanguageModel | None = None,
@@ -87,7 +89,7 @@ class Attributor:
         progress: bool = True,
         recorder: GenerationRecorder | None = None,
     ) -> None:
-        self.language_model = LanguageModel(model, tokenizer)
+        self.language_model = LanguageModel.of(model, tokenizer)
         self.recorder = recorder or GenerationRecorder(self.language_model)
         self.context_options = context or ContextOptions()
         self.scoring_options = scoring or ScoringOptions()

@@ -82,8 +82,7 @@ class AttributionService:
             language_model, max_generations=_MAX_GENERATIONS, max_cache_bytes=_MAX_CACHE_BYTES
         )
         self.attributor = Attributor(
-            language_model.model,
-            language_model.tokenizer,
+            language_model,
             recorder=self.recorder,
             **{"progress": False, **options},
         )

@@ -86,7 +86,7 @@ def create_app(
     if token is not None and not token.strip():
         raise InvalidInput("the token is empty; leave it out to let everybody in")
     options = {"progress": False, "budget": Budget(seconds=limits.seconds), **options}
-    attributor = Attributor(language_model.model, language_model.tokenizer, **options)
+    attributor = Attributor(language_model, **options)
     queue = ModelQueue.of(language_model.model)
     service = _Service(attributor, queue, tuple(chunks), limits)
     app = FastAPI(
