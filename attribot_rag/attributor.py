@@ -9,6 +9,7 @@ from typing import Any, cast
 
 import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
+from typing_extensions import Never, TypedDict
 
 from attribot_rag.assembly import assemble
 from attribot_rag.attribution import Attribution, ResponseText
@@ -19,7 +20,7 @@ from attribot_rag.context import (
     TokenizedText,
     locate_context,
 )
-from attribot_rag.errors import InvalidInput
+from attribot_rag.errors import InvalidInput, UnknownOption
 from attribot_rag.generation import Generation
 from attribot_rag.language_model import (
     LanguageModel,
@@ -48,6 +49,18 @@ _RESPONSE_WAIT = 30.0
 _LOCATING_SECONDS = 1.0
 
 
+class AttributorOptions(TypedDict, total=False):
+    """Options of Attributor, for functions that pass them on."""
+
+    method: str | Method
+    keep: int | float | None
+    budget: Budget | None
+    verdicts: VerdictOptions | None
+    context: ContextOptions | None
+    scoring: ScoringOptions | None
+    progress: bool
+
+
 class Attributor:
     """Attributes the answers of one model to the documents in its prompts.
 
@@ -69,7 +82,8 @@ class Attributor:
     number of sources, or a fraction) it only decides which sources the target scores: proxy
     pruning. `budget` bounds what one attribution may cost, not counting what is done once for a
     model. `verdicts` are the thresholds by which each sentence of the answer is judged, or None to
-    leave that out. A `recorder` of the model's may have other bounds than the default.
+    leave that out. A `recorder` of the model's may have other bounds than the default. An option
+    that does not exist raises UnknownOption, an InvalidInput.
 
     It may be used by several threads: attributions of one model's answers take turns.
     """
@@ -88,7 +102,10 @@ class Attributor:
         scoring: ScoringOptions | None = None,
         progress: bool = True,
         recorder: GenerationRecorder | None = None,
+        **unknown: Never,
     ) -> None:
+        known = {*AttributorOptions.__optional_keys__, "proxy", "recorder"}
+        UnknownOption.check("Attributor", unknown, known)
         self.language_model = LanguageModel.of(model, tokenizer)
         self.recorder = recorder or GenerationRecorder(self.language_model)
         self.context_options = context or ContextOptions()

@@ -65,7 +65,7 @@ class LanguageModel:
                 f"the {type(model).__name__} came without its tokenizer; pass that as the second "
                 "argument, or a LanguageModel, such as load_model gives, alone"
             )
-        return cls(model, cast(PreTrainedTokenizerBase, tokenizer))
+        return cls(model, tokenizer)  # which says what is not loaded
 
     @property
     def name(self) -> str:

@@ -22,7 +22,13 @@ from attribot_rag.attribution.summary import MAX_SUMMARY_BYTES
 from attribot_rag.context import texts_in_prompt
 from attribot_rag.runtime.deduplication import DeduplicatedText, remove_duplicates
 from attribot_rag.runtime.run_store import AttributedRun, RunOutcome, RunStore
-from attribot_rag.runtime.service import AttributionService, Mode, ObservedAnswer, ServiceRegistry
+from attribot_rag.runtime.service import (
+    AttributionService,
+    Mode,
+    ObservedAnswer,
+    ServiceOptions,
+    ServiceRegistry,
+)
 
 __all__ = [
     "MAX_SUMMARY_BYTES",
@@ -33,6 +39,7 @@ __all__ = [
     "ObservedAnswer",
     "RunOutcome",
     "RunStore",
+    "ServiceOptions",
     "ServiceRegistry",
     "remove_duplicates",
     "texts_in_prompt",

@@ -25,7 +25,13 @@ from support.tiny_models import byte_level
 from transformers import StoppingCriteria, StoppingCriteriaList, TextIteratorStreamer
 
 from attribot_rag import Attribution, Attributor, Document, LeaveOneOut
-from attribot_rag.errors import DocumentsNotLocated, InvalidInput, NotRecorded, QueueFull
+from attribot_rag.errors import (
+    DocumentsNotLocated,
+    InvalidInput,
+    NotRecorded,
+    QueueFull,
+    UnknownOption,
+)
 from attribot_rag.language_model import LanguageModel
 from attribot_rag.model_queue import ModelQueue
 from attribot_rag.runtime import (
@@ -341,8 +347,10 @@ class TestErrors:
     def test_unknown_options_are_refused_and_nothing_is_recorded(
         self, model: LanguageModel
     ) -> None:
-        with pytest.raises(TypeError, match="colour"):
-            AttributionService(model, colour="red")
+        with pytest.raises(
+            UnknownOption, match=r"^AttributionService has no option 'max_pendin'; "
+        ):
+            AttributionService(model, max_pendin=3)  # type: ignore[call-arg]
         with pytest.raises(InvalidInput, match="method"):
             AttributionService(model, method="guess")
         assert "generate" not in vars(model.model)

@@ -15,9 +15,16 @@ from langchain_core.callbacks import dispatch_custom_event
 from langchain_core.documents import Document
 from langchain_core.messages import BaseMessage
 from langchain_core.outputs import ChatGenerationChunk, GenerationChunk, LLMResult
+from typing_extensions import Unpack
 
-from attribot_rag import Budget, Method
-from attribot_rag.runtime import AttributedRun, AttributionService, Mode, ObservedAnswer, RunStore
+from attribot_rag.errors import UnknownOption
+from attribot_rag.runtime import (
+    AttributedRun,
+    AttributionService,
+    ObservedAnswer,
+    RunStore,
+    ServiceOptions,
+)
 from langchain_attribot.documents import METADATA_KEY, named_documents, retrieved_documents
 from langchain_attribot.messages import (
     KEY,
@@ -34,6 +41,13 @@ from langchain_attribot.models import language_model_of
 from langchain_attribot.run_tracker import Run, RunTracker
 
 logger = logging.getLogger(__name__)
+
+
+class HandlerOptions(ServiceOptions, total=False):
+    """Options of AttributionCallbackHandler, for functions that pass them on."""
+
+    proxy: Any
+    citations: bool
 
 
 @dataclass(eq=False)
@@ -58,11 +72,11 @@ class AttributionCallbackHandler(RunTracker):
     `llm` is the chain's ChatHuggingFace or HuggingFacePipeline on a local pipeline. Attach the
     handler to the chain or pass it per call, not to the model, where it sees no retriever.
 
-    `method`, `proxy`, `keep`, `budget` and further `options` are those of attribot_rag.Attributor;
-    a proxy may be a LangChain model too. With `citations`, `content_blocks` of attributed messages
-    show them as standard annotations. In mode 'background' answers come at once, with the status
-    'pending', and what caused them later: to `on_result`, and to whoever asks `result` or
-    `aresult`; `max_pending` answers may wait.
+    `method`, `keep`, `budget`, `verdicts`, `context` and `scoring` are those of
+    attribot_rag.Attributor, and `proxy`, which may be a LangChain model too. With `citations`,
+    `content_blocks` of attributed messages show them as standard annotations. In mode 'background'
+    answers come at once, with the status 'pending', and what caused them later: to `on_result`, and
+    to whoever asks `result` or `aresult`; `max_pending` answers may wait.
 
     Summaries of at most 16 KB are attached to messages and dicts; `results` keeps the whole of the
     last `max_results` runs. What fails becomes an 'error' there and a line in the log, unless
@@ -73,27 +87,18 @@ class AttributionCallbackHandler(RunTracker):
         self,
         llm: Any,
         *,
-        method: str | Method = "auto",
         proxy: Any = None,
-        keep: int | float | None = None,
-        budget: Budget | None = None,
         citations: bool = False,
-        mode: Mode = "inline",
-        raise_error: bool = False,
-        **options: Any,
+        **options: Unpack[ServiceOptions],
     ) -> None:
         super().__init__()
+        UnknownOption.check(type(self).__name__, options, HandlerOptions.__optional_keys__)
         self._service = AttributionService(
             language_model_of(llm),
-            mode=mode,
-            raise_error=raise_error,
-            method=method,
             proxy=None if proxy is None else language_model_of(proxy),
-            keep=keep,
-            budget=budget,
             **options,
         )
-        self.raise_error = raise_error
+        self.raise_error = options.get("raise_error", False)
         self._citations = citations
         self._calls: dict[UUID, _ModelCall] = {}
         self._warned = False

@@ -12,17 +12,20 @@ from uuid import uuid4
 from langchain.agents.middleware import AgentMiddleware
 from langchain.agents.middleware.types import ModelRequest, ModelResponse
 from langchain_core.messages import AIMessage, BaseMessage
+from typing_extensions import Unpack
 
-from attribot_rag.errors import UnsupportedModel
+from attribot_rag.errors import UnknownOption, UnsupportedModel
 from attribot_rag.runtime import (
     AttributedRun,
     AttributionService,
     ObservedAnswer,
     RunOutcome,
     RunStore,
+    ServiceOptions,
     ServiceRegistry,
 )
 from langchain_attribot.documents import retrieved_documents
+from langchain_attribot.handler import HandlerOptions
 from langchain_attribot.messages import attached, prompt_texts_of, register, template_messages
 from langchain_attribot.models import find_language_model, language_model_of
 
@@ -37,18 +40,27 @@ class AttributionMiddleware(AgentMiddleware[Any, Any, Any]):
 
     Documents are the artifacts of all tool messages in the conversation, earlier turns included:
     make retriever tools with `response_format="content_and_artifact"`. `llm` is the local model
-    that answers, by default the one in the agent's own model; `options` are those of the callback
-    handler. Messages that call tools are no answers, and are left alone.
+    that answers, by default the one in the agent's own model; `proxy`, `citations` and `options`
+    are those of the callback handler. Messages that call tools are no answers, and are left alone.
     """
 
-    def __init__(self, llm: Any = None, *, citations: bool = False, **options: Any) -> None:
+    def __init__(
+        self,
+        llm: Any = None,
+        *,
+        proxy: Any = None,
+        citations: bool = False,
+        **options: Unpack[ServiceOptions],
+    ) -> None:
         super().__init__()
+        UnknownOption.check(type(self).__name__, options, HandlerOptions.__optional_keys__)
         self._llm = llm
         self._citations = citations
-        if options.get("proxy") is not None:
-            options["proxy"] = language_model_of(options["proxy"])
-        store = RunStore(options.pop("max_results", 128))
-        self._services = ServiceRegistry(store, **options)
+        self._services = ServiceRegistry(
+            RunStore(options.get("max_results", 128)),
+            proxy=None if proxy is None else language_model_of(proxy),
+            **options,
+        )
         if llm is not None:
             self._services.service_for(language_model_of(llm))
         if citations:

@@ -12,9 +12,10 @@ from langchain_core.runnables import Runnable, RunnableConfig, ensure_config
 from langchain_core.runnables.config import merge_configs
 from langchain_core.runnables.utils import AddableDict
 from langchain_core.tracers.context import register_configure_hook
+from typing_extensions import Unpack
 
 from attribot_rag.errors import InvalidInput
-from langchain_attribot.handler import AttributionCallbackHandler
+from langchain_attribot.handler import AttributionCallbackHandler, HandlerOptions
 from langchain_attribot.models import language_models_in
 
 _attributing: ContextVar[AttributionCallbackHandler | None] = ContextVar(
@@ -24,7 +25,7 @@ register_configure_hook(_attributing, inheritable=True)
 
 
 @contextmanager
-def attribute(llm: Any, **options: Any) -> Iterator[AttributionCallbackHandler]:
+def attribute(llm: Any, **options: Unpack[HandlerOptions]) -> Iterator[AttributionCallbackHandler]:
     """Attribute every answer that the model gives within the block.
 
     Gives the handler, whose `last` and `results` hold them; `llm` and `options` are the handler's.
@@ -39,7 +40,9 @@ def attribute(llm: Any, **options: Any) -> Iterator[AttributionCallbackHandler]:
             _attributing.reset(token)
 
 
-def with_attribution(chain: Runnable[Any, Any], llm: Any = None, **options: Any) -> AttributedChain:
+def with_attribution(
+    chain: Runnable[Any, Any], llm: Any = None, **options: Unpack[HandlerOptions]
+) -> AttributedChain:
     """The chain as a runnable that gives {answer, documents, attribution}.
 
     `documents` are those that the answer was attributed to; without any, `attribution` is None.

@@ -19,7 +19,7 @@ from langchain_huggingface import ChatHuggingFace
 from langgraph.checkpoint.memory import InMemorySaver
 
 from attribot_rag import LanguageModel
-from attribot_rag.errors import InvalidInput
+from attribot_rag.errors import InvalidInput, UnknownOption
 from langchain_attribot import AttributionCallbackHandler, AttributionMiddleware
 
 EXACT: dict[str, Any] = {"method": "leave_one_out", "verdicts": None}
@@ -133,7 +133,9 @@ def test_citations_and_bad_options_are_as_with_the_handler(tiny_chat: ChatHuggin
     assert isinstance(message, AIMessage)
     assert message.response_metadata["model_provider"] == "langchain-attribot"
     with pytest.raises(InvalidInput, match="mode='later'"):
-        AttributionMiddleware(tiny_chat, mode="later")
+        AttributionMiddleware(tiny_chat, mode="later")  # type: ignore[arg-type]
+    with pytest.raises(UnknownOption, match=r"AttributionMiddleware .* did you mean 'method'\?"):
+        AttributionMiddleware(metod="auto")  # type: ignore[call-arg]
 
 
 def test_the_handler_sees_through_an_agent_too(tiny_chat: ChatHuggingFace) -> None:

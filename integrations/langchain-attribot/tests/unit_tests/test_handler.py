@@ -24,7 +24,7 @@ from langchain_huggingface import ChatHuggingFace
 from langgraph.graph import START, StateGraph
 
 from attribot_rag import Attributor, Budget, LanguageModel, LeaveOneOut
-from attribot_rag.errors import InvalidInput, NotRecorded
+from attribot_rag.errors import InvalidInput, NotRecorded, UnknownOption
 from langchain_attribot import AttributionCallbackHandler, attribute, citations_of
 
 EXACT = {"method": "leave_one_out", "verdicts": None}
@@ -498,8 +498,15 @@ def test_options_that_make_no_sense_are_refused(tiny_chat: ChatHuggingFace) -> N
         AttributionCallbackHandler(tiny_chat, max_pending=0)
     with pytest.raises(InvalidInput, match="unknown method"):
         AttributionCallbackHandler(tiny_chat, method="guess")
-    with pytest.raises(TypeError, match="surprise"):
-        AttributionCallbackHandler(tiny_chat, surprise=True)
+    with pytest.raises(
+        UnknownOption, match=r"Handler has no option 'metod'; did you mean 'method'"
+    ):
+        AttributionCallbackHandler(tiny_chat, metod="auto")  # type: ignore[call-arg]
+    with (
+        pytest.raises(UnknownOption, match=r"did you mean 'citations'\?"),
+        attribute(tiny_chat, citation=True),  # type: ignore[call-arg]
+    ):
+        pass
 
 
 def test_a_budget_makes_it_partial_and_says_so(tiny_chat: ChatHuggingFace) -> None:

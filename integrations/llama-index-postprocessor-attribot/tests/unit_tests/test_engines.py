@@ -386,7 +386,7 @@ def test_a_hundred_queries_leave_nothing_behind(
         return generate(*args, **kwargs)
 
     monkeypatch.setattr(tiny_llm._model, "generate", generates)
-    postprocessor = AttributionPostprocessor(method=Scoring(), options={"verdicts": None})
+    postprocessor = AttributionPostprocessor(method=Scoring(), verdicts=None)
     engine = index_of().as_query_engine(llm=tiny_llm, node_postprocessors=[postprocessor, Breaks()])
     found = []
     for number in range(100):
