@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any, cast
 
 import torch
@@ -249,11 +248,7 @@ class Attributor:
                 f"the model answered {question!r} with nothing; ask in other words, or set "
                 "min_new_tokens"
             )
-        attribution = self.attribute_generation(generation, known, prompt)
-        if len(generation.response_ids) < max_new_tokens:
-            return attribution
-        cut = f"The answer was cut at {max_new_tokens} tokens (max_new_tokens)."
-        return replace(attribution, notes=(*attribution.notes, cut))
+        return self.attribute_generation(generation, known, prompt)
 
     @property
     def _chats(self) -> bool:

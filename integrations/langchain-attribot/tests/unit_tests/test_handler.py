@@ -57,6 +57,7 @@ def test_the_message_of_a_chain_carries_its_attribution(
     assert run.summary == summary
     assert run.attribution is not None
     assert run.attribution.response == message.content
+    assert "The answer was cut at 6 tokens (max_new_tokens)." in summary["notes"]
     message.model_dump_json()
 
 

@@ -64,6 +64,7 @@ def test_a_query_carries_what_caused_its_answer(
     assert ids(summary) == {"ferry", "lighthouse"}
     assert len(summary["sources"]) == 4
     assert not summary["retokenized"]
+    assert "The answer was cut at 4 tokens (max_new_tokens)." in summary["notes"]
     run = postprocessor.result(response)
     assert run.attribution is not None
     (generation,) = attributor.recorder.generations
