@@ -129,12 +129,13 @@ class AttributionPostprocessor(BaseNodePostprocessor, QueryObserver):
         """The same, without blocking the event loop."""
         return await self.results.wait_async(_run_id_of(response), timeout)
 
-    def cited_response(self, response: Any) -> str:
+    def cited_response(self, response: Any, *, remarks: bool = True) -> str:
         """The answer with the numbers of the documents that each sentence cites: '... high. [1]'.
 
-        Waits for the attribution; raises its error if there is one.
+        With `remarks`, also with the verdicts that the numbers do not show: '... blue. (not from
+        the context)'. Waits for the attribution; raises its error if there is one.
         """
-        return self._attribution(response).to_cited_text()
+        return self._attribution(response).to_cited_text(remarks=remarks)
 
     def cited_message(self, response: Any) -> ChatMessage:
         """The answer as a message with a CitationBlock for every citation; as `cited_response`."""
