@@ -229,8 +229,7 @@ class AttributionService:
         return RunOutcome(error=error)
 
     def _finish(self, pending: AttributedRun, outcome: RunOutcome) -> AttributedRun:
-        run = replace(pending, outcome=outcome)
-        self.store.add(run)
+        run = self.store.add(replace(pending, outcome=outcome))
         if self._on_result is not None:
             try:
                 self._on_result(run)

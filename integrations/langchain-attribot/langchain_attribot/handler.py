@@ -30,6 +30,7 @@ from langchain_attribot.messages import (
     KEY,
     attach,
     attach_to_dict,
+    attach_to_output,
     calls_tools,
     is_last,
     output_texts,
@@ -132,10 +133,13 @@ class AttributionCallbackHandler(RunTracker):
 
     def root_ended(self, root: Run, outputs: Any) -> None:
         self._warn_if_nothing_retrieved(root)
-        self.results.set_answer(root.id, list(output_texts(outputs)))
+        if outputs is None:  # of a stream whose pieces do not add up
+            return
+        answer = self.results.set_answer(root.id, list(output_texts(outputs)))
         if isinstance(outputs, dict) and root.parsed is not outputs and "messages" not in outputs:
-            known = self.results.get(str(root.id))
-            attach_to_dict(outputs, None if known is None else known.summary)
+            attach_to_dict(outputs, None if answer is None else answer.summary)
+        elif isinstance(outputs, BaseMessage) and answer is not None and answer.shown is not None:
+            attach_to_output(outputs, answer.summary)
 
     def _warn_if_nothing_retrieved(self, root: Run) -> None:
         kinds = set(root.kinds())

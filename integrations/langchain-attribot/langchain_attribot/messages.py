@@ -28,14 +28,16 @@ def prompt_texts_of(messages: Sequence[BaseMessage]) -> list[str]:
 
 
 def output_texts(outputs: Any) -> Iterator[str]:
-    """The texts of a chain's output: a text, a message, or a dict with those among its values."""
+    """The texts of a chain's output: a text, messages, or a dict with those among its values."""
     if isinstance(outputs, str):
         yield outputs
     elif isinstance(outputs, BaseMessage):
         yield outputs.text
+    elif isinstance(outputs, list):
+        yield from (one.text for one in outputs if isinstance(one, BaseMessage))
     elif isinstance(outputs, dict):
         for value in outputs.values():
-            if isinstance(value, str | BaseMessage):
+            if isinstance(value, str | BaseMessage | list):
                 yield from output_texts(value)
 
 
@@ -80,6 +82,13 @@ def attach_to_dict(outputs: dict[Any, Any], summary: dict[str, Any] | None) -> N
         del outputs[KEY]
 
 
+def attach_to_output(message: BaseMessage, summary: dict[str, Any]) -> None:
+    """Give a message that a chain made of an attributed one the summary of its own text."""
+    held = message.response_metadata.get(KEY)
+    if isinstance(held, dict) and held.get("run_id") == summary["run_id"]:
+        message.response_metadata = {**message.response_metadata, KEY: summary}
+
+
 def is_last(chunk: ChatGenerationChunk) -> bool:
     """Whether the stream ends with this chunk."""
     return getattr(chunk.message, "chunk_position", None) == "last"
@@ -104,8 +113,13 @@ def attached(
 
 
 def citations_of(message: AIMessage) -> list[Citation]:
-    """LangChain's standard annotations for what each sentence of an attributed message cites."""
+    """LangChain's standard annotations for what each sentence of an attributed message cites.
+
+    None for a message whose text is another than the one that its attribution's positions are of.
+    """
     summary = message.response_metadata.get(KEY) or {}
+    if summary.get("offsets") != "shown":
+        return []
     texts = {source["id"]: source["text"] for source in summary.get("sources", ())}
     documents = {one["index"]: one for one in summary.get("documents", ())}
     return [

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any
 
+import jsonschema
 import pytest
 from agents import SearchesFirst
 from chains import ByName, joined
@@ -19,6 +20,7 @@ from langchain_huggingface import ChatHuggingFace
 from langgraph.checkpoint.memory import InMemorySaver
 
 from attribot_rag import LanguageModel
+from attribot_rag.attribution.schema import summary_schema
 from attribot_rag.errors import InvalidInput, UnknownOption
 from langchain_attribot import AttributionCallbackHandler, AttributionMiddleware
 
@@ -158,6 +160,8 @@ def test_a_model_that_is_not_local_is_said_to_be(tiny_chat: ChatHuggingFace) -> 
         Searching(responses=["a"]), [search], middleware=[AttributionMiddleware(**EXACT)]
     )
     summary = ask(agent, "one")[-1].response_metadata["attribution"]
+    jsonschema.validate(summary, summary_schema())
+    assert (summary["status"], summary["sentences"]) == ("unsupported", [])
     assert summary["error"]["type"] == "UnsupportedModel"
     assert "AttributionMiddleware(llm)" in summary["error"]["message"]
 
@@ -184,6 +188,7 @@ def test_the_handler_sees_through_an_agent_too(tiny_chat: ChatHuggingFace) -> No
     check(messages[-1], "one")
     assert not any("attribution" in one.response_metadata for one in messages[:-1])
     assert handler.last is not None
+    assert handler.last.summary["offsets"] == "shown"  # in the state's messages
     assert handler.num_open == 0
 
 

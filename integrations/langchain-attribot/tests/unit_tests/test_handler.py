@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any, TypedDict
 from uuid import uuid4
 
+import jsonschema
 import numpy as np
 import pytest
 from chains import PROMPT, ByName, Given, joined, rag
@@ -24,6 +25,7 @@ from langchain_huggingface import ChatHuggingFace
 from langgraph.graph import START, StateGraph
 
 from attribot_rag import Attributor, Budget, LanguageModel, LeaveOneOut
+from attribot_rag.attribution.schema import summary_schema
 from attribot_rag.errors import InvalidInput, NotRecorded, UnknownOption
 from langchain_attribot import AttributionCallbackHandler, attribute, citations_of
 
@@ -366,6 +368,7 @@ def test_a_failure_of_attribution_leaves_the_answer_intact(
         message = chain.invoke(QUESTION, config={"callbacks": [handler]})
     assert message.content == plain.content
     summary = message.response_metadata["attribution"]
+    jsonschema.validate(summary, summary_schema())
     assert summary["status"] == "error"
     assert summary["error"] == {"type": "ZeroDivisionError", "message": "the scorer broke"}
     assert "the scorer broke" in caplog.text

@@ -123,11 +123,11 @@ class AttributionPostprocessor(BaseNodePostprocessor, QueryObserver):
 
         Raises TimeoutError after `timeout` seconds, InvalidInput for a response without any.
         """
-        return self.results.wait(_run_id_of(response), timeout)
+        return _told(response, self.results.wait(_run_id_of(response), timeout))
 
     async def aresult(self, response: Any, timeout: float | None = None) -> AttributedRun:
         """The same, without blocking the event loop."""
-        return await self.results.wait_async(_run_id_of(response), timeout)
+        return _told(response, await self.results.wait_async(_run_id_of(response), timeout))
 
     def cited_response(self, response: Any, *, remarks: bool = True) -> str:
         """The answer with the numbers of the documents that each sentence cites: '... high. [1]'.
@@ -186,3 +186,10 @@ def _run_id_of(response: Any) -> str:
             "no AttributionPostprocessor was among the node_postprocessors"
         )
     return str(summary["run_id"])
+
+
+def _told(response: Any, run: AttributedRun) -> AttributedRun:
+    """Who waits may be woken before the response was told."""
+    if response.metadata["attribution"]["status"] == "pending":
+        response.metadata["attribution"] = run.summary
+    return run
