@@ -13,7 +13,8 @@ generation that gave the answer, attributes it here or in the background, and ke
     run.attribution                               # the whole result, or None and an `error`
     service.close()
 
-`ServiceRegistry` holds the services where a model is known only when it answers,
+`ServiceRegistry` holds the services where a model is known only when it answers, `service_that_saw`
+tells which of several models gave an answer,
 `remove_duplicates` takes out what retrieved texts repeat, and `texts_in_prompt` tells which texts a
 prompt was made of.
 """
@@ -28,6 +29,7 @@ from attribot_rag.runtime.service import (
     ObservedAnswer,
     ServiceOptions,
     ServiceRegistry,
+    service_that_saw,
 )
 
 __all__ = [
@@ -42,5 +44,6 @@ __all__ = [
     "ServiceOptions",
     "ServiceRegistry",
     "remove_duplicates",
+    "service_that_saw",
     "texts_in_prompt",
 ]

@@ -5,9 +5,10 @@ from __future__ import annotations
 import logging
 import sys
 import threading
+import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future, wait
+from concurrent.futures import FIRST_COMPLETED, Future, wait
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -173,13 +174,17 @@ class AttributionService:
         max_pending = self._max_pending if self.in_background else sys.maxsize
         return self._queue.submit(task, max_pending=max_pending, after=match)
 
+    def find(self, answer: ObservedAnswer) -> Future[Match | None]:
+        """The recorded generation of the answer, when it has ended; None if there is none."""
+        return self.recorder.match(
+            answer.text, contains=answer.prompt_texts, like=self._rendered(answer.prompt)
+        )
+
     def _match(self, answer: ObservedAnswer) -> Future[Match | None]:
         """The recorded generation of the answer, which nobody else is given from then on."""
         if not answer.text.strip():
             raise InvalidInput(f"the answer {answer.text!r} is empty, nothing can be attributed")
-        match = self.recorder.match(
-            answer.text, contains=answer.prompt_texts, like=self._rendered(answer.prompt)
-        )
+        match = self.find(answer)
         match.add_done_callback(self._claim)
         return match
 
@@ -236,6 +241,30 @@ class AttributionService:
             except Exception:
                 logger.exception("on_result failed for the run %s", run.run_id)
         return run
+
+
+def service_that_saw(
+    services: Sequence[AttributionService], answer: ObservedAnswer
+) -> AttributionService:
+    """The service of the model that gave the answer; the first if none was seen to give it.
+
+    Waits only where several models are answering such a prompt.
+    """
+    if len(services) == 1 or not answer.text.strip():
+        return services[0]
+    found = {service.find(answer): service for service in services}
+    awaited, end = set(found), time.monotonic() + _MATCH_TIMEOUT
+    while True:
+        ended = {match for match in awaited if match.done()}
+        for match in ended:
+            if match.exception() is None and match.result() is not None:
+                return found[match]
+        awaited -= ended
+        if len(awaited) == 1:
+            return found[awaited.pop()]
+        if not awaited or time.monotonic() > end:
+            return services[0]
+        wait(awaited, end - time.monotonic(), return_when=FIRST_COMPLETED)
 
 
 class ServiceRegistry:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -24,6 +24,7 @@ from attribot_rag.runtime import (
     ObservedAnswer,
     RunStore,
     ServiceOptions,
+    service_that_saw,
 )
 from langchain_attribot.documents import METADATA_KEY, named_documents, retrieved_documents
 from langchain_attribot.messages import (
@@ -38,8 +39,8 @@ from langchain_attribot.messages import (
     register,
     template_messages,
 )
-from langchain_attribot.models import language_model_of
-from langchain_attribot.run_tracker import Run, RunTracker
+from langchain_attribot.models import language_model_of, language_models_of
+from langchain_attribot.run_tracker import Run, RunTracker, names_of
 
 logger = logging.getLogger(__name__)
 
@@ -49,6 +50,10 @@ class HandlerOptions(ServiceOptions, total=False):
 
     proxy: Any
     citations: bool
+    only: Only
+
+
+Only = str | Callable[[frozenset[str]], bool] | None
 
 
 @dataclass(eq=False)
@@ -70,14 +75,20 @@ class AttributionCallbackHandler(RunTracker):
         rag = chain.with_config(callbacks=[handler])
         rag.invoke("Who signed the treaty?").response_metadata["attribution"]
 
-    `llm` is the chain's ChatHuggingFace or HuggingFacePipeline on a local pipeline. Attach the
-    handler to the chain or pass it per call, not to the model, where it sees no retriever.
+    `llm` is the chain's ChatHuggingFace or HuggingFacePipeline on a local pipeline; or a list of
+    those, or the chain itself, where several models answer (branches, fallbacks): each answer is
+    attributed on the model that gave it. Attach the handler to the chain or pass it per call, not
+    to the model, where it sees no retriever.
 
     `method`, `keep`, `budget`, `verdicts`, `context` and `scoring` are those of
     attribot_rag.Attributor, and `proxy`, which may be a LangChain model too. With `citations`,
     `content_blocks` of attributed messages show them as standard annotations. In mode 'background'
     answers come at once, with the status 'pending', and what caused them later: to `on_result`, and
     to whoever asks `result` or `aresult`; `max_pending` answers may wait.
+
+    `only` says which calls of models are attributed: those of a LangGraph node, with a tag, or of a
+    run of this name, themselves or within one; or those for whose names, the set of all of these, a
+    function gives True.
 
     Summaries of at most 16 KB are attached to messages and dicts; `results` keeps the whole of the
     last `max_results` runs. What fails becomes an 'error' there and a line in the log, unless
@@ -90,17 +101,24 @@ class AttributionCallbackHandler(RunTracker):
         *,
         proxy: Any = None,
         citations: bool = False,
+        only: Only = None,
         **options: Unpack[ServiceOptions],
     ) -> None:
         super().__init__()
         UnknownOption.check(type(self).__name__, options, HandlerOptions.__optional_keys__)
-        self._service = AttributionService(
-            language_model_of(llm),
-            proxy=None if proxy is None else language_model_of(proxy),
-            **options,
-        )
+        store = RunStore(options.get("max_results", 128))
+        self._services = [
+            AttributionService(
+                language_model,
+                store=store,
+                proxy=None if proxy is None else language_model_of(proxy),
+                **options,
+            )
+            for language_model in language_models_of(llm)
+        ]
         self.raise_error = options.get("raise_error", False)
         self._citations = citations
+        self._only = only
         self._calls: dict[UUID, _ModelCall] = {}
         self._warned = False
         if citations:
@@ -109,7 +127,7 @@ class AttributionCallbackHandler(RunTracker):
     @property
     def results(self) -> RunStore:
         """The last runs, by the id of the model's run and of its root (`config["run_id"]`)."""
-        return self._service.store
+        return self._services[0].store
 
     @property
     def last(self) -> AttributedRun | None:
@@ -117,8 +135,9 @@ class AttributionCallbackHandler(RunTracker):
         return self.results.last
 
     def close(self) -> None:
-        """Stop recording the model's generations."""
-        self._service.close()
+        """Stop recording the models' generations."""
+        for service in self._services:
+            service.close()
 
     def result(self, run_id: UUID | str, timeout: float | None = None) -> AttributedRun:
         """The finished run of this id or with this root, waited for while it is pending.
@@ -161,12 +180,17 @@ class AttributionCallbackHandler(RunTracker):
         run_id: UUID,
         parent_run_id: UUID | None = None,
         metadata: dict[str, Any] | None = None,
-        **_: Any,
+        **named: Any,
     ) -> None:
         documents = [*retrieved_documents(messages[0]), *named_documents(metadata)]
-        run = self._begin_call(run_id, parent_run_id, documents)
-        prompt = template_messages(messages[0])
-        self._calls[run_id] = _ModelCall(run, prompt_texts_of(messages[0]), prompt)
+        names = names_of({**named, "metadata": metadata})
+        run = self._begin_call(run_id, parent_run_id, documents, names)
+        self._calls[run_id] = _ModelCall(
+            run,
+            prompt_texts_of(messages[0]),
+            template_messages(messages[0]),
+            attributed=not self._is_wanted(run),
+        )
 
     def on_llm_start(
         self,
@@ -176,15 +200,28 @@ class AttributionCallbackHandler(RunTracker):
         run_id: UUID,
         parent_run_id: UUID | None = None,
         metadata: dict[str, Any] | None = None,
-        **_: Any,
+        **named: Any,
     ) -> None:
-        run = self._begin_call(run_id, parent_run_id, named_documents(metadata))
-        self._calls[run_id] = _ModelCall(run, [prompts[0]], prompts[0])
+        names = names_of({**named, "metadata": metadata})
+        run = self._begin_call(run_id, parent_run_id, named_documents(metadata), names)
+        self._calls[run_id] = _ModelCall(
+            run, [prompts[0]], prompts[0], attributed=not self._is_wanted(run)
+        )
+
+    def _is_wanted(self, run: Run) -> bool:
+        names = run.all_names()
+        return self._only is None or (
+            self._only in names if isinstance(self._only, str) else self._only(names)
+        )
 
     def _begin_call(
-        self, run_id: UUID, parent_run_id: UUID | None, documents: Sequence[Document]
+        self,
+        run_id: UUID,
+        parent_run_id: UUID | None,
+        documents: Sequence[Document],
+        names: frozenset[str],
     ) -> Run:
-        run = self._begin(run_id, parent_run_id, "model", tuple(documents))
+        run = self._begin(run_id, parent_run_id, "model", tuple(documents), names)
         if run.orphan and not documents and not self._warned:
             self._warned = True
             warnings.warn(
@@ -227,7 +264,7 @@ class AttributionCallbackHandler(RunTracker):
         call = self._calls.pop(run_id, None)
         stopped = isinstance(error, GeneratorExit | asyncio.CancelledError)
         try:
-            if call is not None and stopped and self._service.in_background:
+            if call is not None and stopped and self._services[0].in_background:
                 self._attribute(call, "".join(call.streamed))
         finally:
             self._end(run_id)
@@ -241,12 +278,13 @@ class AttributionCallbackHandler(RunTracker):
         if not documents or not text.strip():
             return None
         answer = ObservedAnswer(text, tuple(documents), tuple(call.prompt_texts), call.prompt)
-        run = self._service.attribute(str(call.run.id), str(call.run.root), answer)
+        service = service_that_saw(self._services, answer)
+        run = service.attribute(str(call.run.id), str(call.run.root), answer)
         if run.attribution is not None:
             gone = frozenset(run.attribution.not_located)
             used = [one for index, one in enumerate(documents) if index not in gone]
             self._use(call.run, used)
-        if not self._service.in_background:
+        if not service.in_background:
             with suppress(RuntimeError):  # a model called on its own, with nobody to tell
                 dispatch_custom_event(KEY, run.summary)  # for `astream_events`
         call.summary = run.summary

@@ -60,6 +60,8 @@ def attach(generation: Generation, summary: dict[str, Any] | None, *, citations:
     message = generation.message
     if summary is None and KEY not in message.response_metadata:
         return
+    if not _replaces(summary, message.response_metadata.get(KEY)):
+        return
     changed = attached(message, summary, citations=citations)
     if isinstance(message, AIMessageChunk):
         message.response_metadata = changed.response_metadata
@@ -77,9 +79,17 @@ def attach_to_dict(outputs: dict[Any, Any], summary: dict[str, Any] | None) -> N
     if held is not None and not ours:
         return
     if summary is not None:
-        outputs[KEY] = summary
+        if _replaces(summary, held):
+            outputs[KEY] = summary
     elif ours:
         del outputs[KEY]
+
+
+def _replaces(summary: dict[str, Any] | None, held: Any) -> bool:
+    """False for an error where another handler, of the model that answered, has told of the run."""
+    if summary is None or not isinstance(held, dict) or held.get("run_id") != summary["run_id"]:
+        return True
+    return summary["error"] is None or held["error"] is not None
 
 
 def attach_to_output(message: BaseMessage, summary: dict[str, Any]) -> None:

@@ -63,7 +63,8 @@ class AttributionMiddleware(AgentMiddleware[Any, Any, Any]):
         **options: Unpack[ServiceOptions],
     ) -> None:
         super().__init__()
-        UnknownOption.check(type(self).__name__, options, HandlerOptions.__optional_keys__)
+        known = HandlerOptions.__optional_keys__ - {"only"}
+        UnknownOption.check(type(self).__name__, options, known)
         self._llm = llm
         self._citations = citations
         self._warned = False

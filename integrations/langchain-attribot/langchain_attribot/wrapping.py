@@ -47,19 +47,15 @@ def with_attribution(
 
     `documents` are those that the answer was attributed to; without any, `attribution` is None.
 
-    `llm` is the model that answers; without it, the one local model in the chain. `options` are the
-    handler's. Streamed, the pieces of the answer come first, documents and attribution last. Raises
-    InvalidInput if the chain shows no local model, or several.
+    `llm` is the model that answers, or a list of those; without it, all local models in the chain.
+    `options` are the handler's. Streamed, the pieces of the answer come first, documents and
+    attribution last. Raises InvalidInput if the chain shows no local model.
     """
-    if llm is None:
-        found = language_models_in(chain)
-        if len(found) != 1:
-            names = ", ".join(one.name for one in found) or "none"
-            raise InvalidInput(
-                f"the chain shows {len(found)} local models ({names}); pass the one that answers: "
-                "with_attribution(chain, llm)"
-            )
-        llm = found[0]
+    llm = llm or language_models_in(chain)
+    if not llm:
+        raise InvalidInput(
+            "the chain shows no local model; pass those that answer: with_attribution(chain, llm)"
+        )
     return AttributedChain(chain, AttributionCallbackHandler(llm, **options))
 
 
