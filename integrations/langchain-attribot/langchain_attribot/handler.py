@@ -45,15 +45,15 @@ from langchain_attribot.run_tracker import Run, RunTracker, names_of
 logger = logging.getLogger(__name__)
 
 
+Only = str | Callable[[frozenset[str]], bool] | None
+
+
 class HandlerOptions(ServiceOptions, total=False):
     """Options of AttributionCallbackHandler, for functions that pass them on."""
 
     proxy: Any
     citations: bool
     only: Only
-
-
-Only = str | Callable[[frozenset[str]], bool] | None
 
 
 @dataclass(eq=False)

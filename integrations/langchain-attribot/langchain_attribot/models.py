@@ -83,8 +83,8 @@ def _parts(held: Any) -> Iterator[Any]:
         yield from held
     elif isinstance(held, dict):
         yield from held.values()
-    elif isinstance(held, Runnable):
-        yield from vars(held).values()
-        yield from getattr(held, "deps", ())  # of a function, what it calls
     else:
+        if isinstance(held, Runnable):
+            yield from vars(held).values()
+            yield from getattr(held, "deps", ())  # of a function, what it calls
         yield from (getattr(held, name, None) for name in _HOLDERS)
