@@ -7,7 +7,7 @@ build on `attribot_rag.runtime`.
 
 from attribot_rag._version import __version__
 from attribot_rag.attribution import Attribution
-from attribot_rag.attributor import Attributor
+from attribot_rag.attributor import Attributor, AttributorOptions
 from attribot_rag.context import ContextOptions, Document
 from attribot_rag.errors import AttributionError
 from attribot_rag.language_model import LanguageModel
@@ -20,6 +20,7 @@ __all__ = [
     "Attribution",
     "AttributionError",
     "Attributor",
+    "AttributorOptions",
     "Auto",
     "Budget",
     "ContextOptions",

@@ -100,6 +100,8 @@ def _notes(scorer: Scorer, scores: Scores) -> Iterator[str]:
         yield (
             "Prompt or response was tokenized again; the ids need not be those of the generation."
         )
+    if scorer.generation.cut_at is not None:
+        yield f"The answer was cut at {scorer.generation.cut_at} tokens (max_new_tokens)."
     if late := scorer.context.not_in_time:
         yield f"{len(late)} of the documents were not located in time."
     if crowded := scorer.context.crowded:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any, cast
 
 import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
+from typing_extensions import Never, TypedDict
 
 from attribot_rag.assembly import assemble
 from attribot_rag.attribution import Attribution, ResponseText
@@ -19,7 +19,7 @@ from attribot_rag.context import (
     TokenizedText,
     locate_context,
 )
-from attribot_rag.errors import InvalidInput
+from attribot_rag.errors import InvalidInput, UnknownOption
 from attribot_rag.generation import Generation
 from attribot_rag.language_model import (
     LanguageModel,
@@ -48,10 +48,22 @@ _RESPONSE_WAIT = 30.0
 _LOCATING_SECONDS = 1.0
 
 
+class AttributorOptions(TypedDict, total=False):
+    """Options of Attributor, for functions that pass them on."""
+
+    method: str | Method
+    keep: int | float | None
+    budget: Budget | None
+    verdicts: VerdictOptions | None
+    context: ContextOptions | None
+    scoring: ScoringOptions | None
+    progress: bool
+
+
 class Attributor:
     """Attributes the answers of one model to the documents in its prompts.
 
-        attributor = Attributor(model, tokenizer)
+        attributor = Attributor(model, tokenizer)  # or Attributor(load_model("path"))
         with attributor.recorder:
             ...                                   # the model answers, in your own code
         attribution = attributor.attribute(prompt, response, documents)
@@ -60,6 +72,8 @@ class Attributor:
     of that generation. Without a recording, prompt and response are tokenized again, which the
     result says.
 
+    The model comes with its tokenizer, or both together as a LanguageModel.
+
     `method` is 'auto', 'leave_one_out', 'hierarchical', 'masked', 'masked_hierarchical', one of the
     baselines 'context_cite', 'attention_weights', 'gradient_norm' and 'similarity', whose scores
     are no nats, or a method of `attribot_rag.methods`. A `proxy`, a smaller model with its
@@ -67,15 +81,16 @@ class Attributor:
     number of sources, or a fraction) it only decides which sources the target scores: proxy
     pruning. `budget` bounds what one attribution may cost, not counting what is done once for a
     model. `verdicts` are the thresholds by which each sentence of the answer is judged, or None to
-    leave that out. A `recorder` of the model's may have other bounds than the default.
+    leave that out. A `recorder` of the model's may have other bounds than the default. An option
+    that does not exist raises UnknownOption, an InvalidInput.
 
     It may be used by several threads: attributions of one model's answers take turns.
     """
 
     def __init__(
         self,
-        model: PreTrainedModel,
-        tokenizer: PreTrainedTokenizerBase,
+        model: PreTrainedModel | LanguageModel,
+        tokenizer: PreTrainedTokenizerBase | None = None,
         *,
         method: str | Method = "auto",
         proxy: LanguageModel | None = None,
@@ -86,8 +101,11 @@ class Attributor:
         scoring: ScoringOptions | None = None,
         progress: bool = True,
         recorder: GenerationRecorder | None = None,
+        **unknown: Never,
     ) -> None:
-        self.language_model = LanguageModel(model, tokenizer)
+        known = {*AttributorOptions.__optional_keys__, "proxy", "recorder"}
+        UnknownOption.check("Attributor", unknown, known)
+        self.language_model = LanguageModel.of(model, tokenizer)
         self.recorder = recorder or GenerationRecorder(self.language_model)
         self.context_options = context or ContextOptions()
         self.scoring_options = scoring or ScoringOptions()
@@ -230,11 +248,7 @@ class Attributor:
                 f"the model answered {question!r} with nothing; ask in other words, or set "
                 "min_new_tokens"
             )
-        attribution = self.attribute_generation(generation, known, prompt)
-        if len(generation.response_ids) < max_new_tokens:
-            return attribution
-        cut = f"The answer was cut at {max_new_tokens} tokens (max_new_tokens)."
-        return replace(attribution, notes=(*attribution.notes, cut))
+        return self.attribute_generation(generation, known, prompt)
 
     @property
     def _chats(self) -> bool:

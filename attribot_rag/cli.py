@@ -97,10 +97,9 @@ def _attributed(options: argparse.Namespace, seconds: dict[str, float]) -> Attri
     loading = nullcontext() if progress else redirect_stderr(io.StringIO())
     with _timed(seconds, "loading the model"), loading:
         language_model = load_model(options.model, device=options.device)
-    model, tokenizer = language_model.model, language_model.tokenizer
     with _timed(seconds, "answer and attribution"):
         attributor = Attributor(
-            model, tokenizer, method=options.method, budget=budget, progress=progress
+            language_model, method=options.method, budget=budget, progress=progress
         )
         return attributor.ask(options.question, documents, max_new_tokens=options.max_new_tokens)
 

@@ -1,5 +1,10 @@
 """Everything that attribot-rag raises on purpose."""
 
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
 
 class AttributionError(Exception):
     """Base of all errors of this package; its message names the value and how to mend it."""
@@ -7,6 +12,20 @@ class AttributionError(Exception):
 
 class InvalidInput(AttributionError, ValueError):
     """A prompt, response, document or option that cannot be attributed."""
+
+
+class UnknownOption(InvalidInput):
+    """An option that does not exist, misspelt perhaps; the message lists those that do."""
+
+    @classmethod
+    def check(cls, owner: str, given: Iterable[str], known: Iterable[str]) -> None:
+        """Raises UnknownOption for the first given name that is not known."""
+        names = sorted(known)
+        for name in given:
+            if name not in names:
+                close = get_close_matches(name, names, 1)
+                meant = f"; did you mean {close[0]!r}?" if close else "."
+                raise cls(f"{owner} has no option {name!r}{meant} Its options: {', '.join(names)}")
 
 
 class DocumentsNotLocated(InvalidInput):

@@ -82,7 +82,8 @@ class Generation:
     were made from text afterwards and may differ from the ids that the model saw or gave. The
     decoder of an encoder-decoder began with `decoder_ids`; empty, with its start token.
     `model_version` is that of the model when it answered (`model_state.model_version`), None if
-    that is not known. Raises InvalidInput for an empty response, and for an empty prompt that
+    that is not known. `cut_at` is the limit in tokens at which the model had to stop, None if it
+    ended otherwise. Raises InvalidInput for an empty response, and for an empty prompt that
     nothing else conditioned.
     """
 
@@ -93,6 +94,7 @@ class Generation:
     conditioning: Conditioning = Conditioning()
     decoder_ids: tuple[int, ...] = ()
     model_version: int | None = None
+    cut_at: int | None = None
 
     def __post_init__(self) -> None:
         if not (self.prompt_ids or self.conditioning):
@@ -116,7 +118,8 @@ class Generation:
 
     def truncated(self, num_response_tokens: int) -> Generation:
         """The same generation with only the first tokens of its response."""
-        return replace(self, response_ids=self.response_ids[:num_response_tokens])
+        cut_at = self.cut_at if num_response_tokens >= len(self.response_ids) else None
+        return replace(self, response_ids=self.response_ids[:num_response_tokens], cut_at=cut_at)
 
     @property
     def num_bytes(self) -> int:

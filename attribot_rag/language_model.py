@@ -48,6 +48,25 @@ class LanguageModel:
                 f"model {self.name!r} embeds {model_size}; load both from the same checkpoint"
             )
 
+    @classmethod
+    def of(
+        cls, model: PreTrainedModel | LanguageModel, tokenizer: PreTrainedTokenizerBase | None
+    ) -> LanguageModel:
+        """A LanguageModel as it is, or one of a model with its tokenizer.
+
+        Raises InvalidInput for a model without tokenizer, and a LanguageModel with another one.
+        """
+        if isinstance(model, LanguageModel):
+            if tokenizer is not None and tokenizer is not model.tokenizer:
+                raise InvalidInput("a LanguageModel has its own tokenizer; leave the other one out")
+            return model
+        if tokenizer is None and isinstance(model, torch.nn.Module):
+            raise InvalidInput(
+                f"the {type(model).__name__} came without its tokenizer; pass that as the second "
+                "argument, or a LanguageModel, such as load_model gives, alone"
+            )
+        return cls(model, tokenizer)  # which says what is not loaded
+
     @property
     def name(self) -> str:
         return self.model.name_or_path or type(self.model).__name__

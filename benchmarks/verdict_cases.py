@@ -24,7 +24,7 @@ from support.verdict_cases import CASES, attribute, is_right  # noqa: E402
 
 def main() -> None:
     language_model = load_model()
-    attributor = Attributor(language_model.model, language_model.tokenizer, progress=False)
+    attributor = Attributor(language_model, progress=False)
     found: dict[tuple[str, str], list[bool]] = defaultdict(list)
     wrong = []
     for case in tqdm(CASES, unit="case"):

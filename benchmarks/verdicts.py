@@ -63,7 +63,7 @@ def judge(
     answered = answer(example, language_model)
     if answered is None:
         return []
-    attributor = Attributor(language_model.model, language_model.tokenizer, progress=False)
+    attributor = Attributor(language_model, progress=False)
     attribution = attributor.attribute_generation(answered.generation, example.documents)
     found = []
     for verdict in attribution.verdicts:

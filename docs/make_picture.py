@@ -35,7 +35,7 @@ SVG = """\
 
 def main() -> None:
     language_model = load_model()
-    attributor = Attributor(language_model.model, language_model.tokenizer)
+    attributor = Attributor(language_model)
     documents = retrieve(QUESTION, read_chunks([ROOT / "examples" / "corpus"]), 4)
     table = render_table(attributor.ask(QUESTION, documents), width=WIDTH, color=True)
     console = Console(record=True, width=WIDTH, file=io.StringIO())

@@ -5,7 +5,7 @@ documents = [
     "The lighthouse is 38 metres high. Its lamp was lit for the first time in 1844.",
 ]
 language_model = load_model()  # the embedded one; any loaded model with its tokenizer will do
-attributor = Attributor(language_model.model, language_model.tokenizer)
+attributor = Attributor(language_model)
 attribution = attributor.ask("How high is the lighthouse?", documents)
 print(attribution.response)
 for ranked in attribution.top(3):

@@ -62,10 +62,8 @@ class TestTokenizerOfAnotherModel:
     [
         ("tiny", byte_tokenizer(), r"'tiny' is no loaded model; pass load_model\('tiny'\)\.model"),
         (None, byte_tokenizer(), r"None is no loaded model; pass load_model\('gpt2'\)\.model"),
-        (BYTE_LEVEL, byte_tokenizer(), "a LanguageModel is no loaded model"),
         (byte_tokenizer(), BYTE_LEVEL.model, "the model comes first, then its tokenizer"),
         (sized(259), "tiny", r"'tiny' is no loaded tokenizer; .*\('tiny'\)\.tokenizer"),
-        (sized(259), None, "None is no loaded tokenizer"),
         (sized(259), sized(259), "a LlamaForCausalLM is no loaded tokenizer"),
     ],
 )
@@ -74,6 +72,26 @@ def test_what_is_not_loaded(model: Any, tokenizer: Any, message: str) -> None:
         LanguageModel(model, tokenizer)
     with pytest.raises(InvalidInput, match=message):
         Attributor(model, tokenizer)
+
+
+class TestModelAndTokenizerTogether:
+    @pytest.mark.parametrize("tokenizer", [None, BYTE_LEVEL.tokenizer])
+    def test_a_language_model_is_enough(self, tokenizer: Any) -> None:
+        assert Attributor(BYTE_LEVEL, tokenizer).language_model is BYTE_LEVEL
+        with pytest.raises(InvalidInput, match="a LanguageModel is no loaded model"):
+            LanguageModel(BYTE_LEVEL, byte_tokenizer())  # type: ignore[arg-type]
+
+    def test_a_tokenizer_of_another_model(self) -> None:
+        with pytest.raises(InvalidInput, match="has its own tokenizer; leave the other one out"):
+            Attributor(BYTE_LEVEL, METASPACE.tokenizer)
+
+    def test_a_model_without_tokenizer(self) -> None:
+        with pytest.raises(InvalidInput, match="LlamaForCausalLM came without its tokenizer; pass"):
+            Attributor(sized(259))
+        with pytest.raises(InvalidInput, match="None is no loaded tokenizer"):
+            LanguageModel(sized(259), None)  # type: ignore[arg-type]
+        with pytest.raises(InvalidInput, match="'tiny' is no loaded model"):
+            Attributor("tiny")  # type: ignore[arg-type]
 
 
 @ALL

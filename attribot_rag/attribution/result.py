@@ -249,11 +249,16 @@ class Attribution:
 
         return render_table(self, top=top, width=width, color=color)
 
-    def to_cited_text(self) -> str:
-        """The answer with the numbers of the documents that each sentence cites."""
+    def to_cited_text(self, *, remarks: bool = True) -> str:
+        """The answer with the numbers of the documents that each sentence cites.
+
+        With `remarks`, verdicts that the numbers do not show stand in brackets after their
+        sentences: '(not from the context)', '(from the conversation)', '(follows from sentence 1)',
+        '(only together)', '(not decided: ...)' with the reason.
+        """
         from attribot_rag.display import render_cited
 
-        return render_cited(self)
+        return render_cited(self, remarks=remarks)
 
     def to_markdown(self, *, top: int = 5) -> str:
         """The same as Markdown with numbered citations; nothing in foreign text takes effect."""

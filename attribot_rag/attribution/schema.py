@@ -16,12 +16,12 @@ from pydantic.json_schema import GenerateJsonSchema
 from attribot_rag.attribution.result import Attribution
 from attribot_rag.attribution.serialization import CONFIG, SCHEMA_VERSION
 from attribot_rag.attribution.summary import MAX_SUMMARY_BYTES
-from attribot_rag.attribution.summary_schema import Calls, Failure, Pending, SchemaVersion, Summary
+from attribot_rag.attribution.summary_schema import SchemaVersion, Summary
 
 _SUMMARY = (
     "What is attached to an answer: the summary of its attribution, or why there is none, or that "
     f"it is still under way. At most {MAX_SUMMARY_BYTES:,} bytes as JSON. Characters are Unicode "
-    "code points of the text that the caller was given, intervals [start, end) from 0."
+    "code points, intervals [start, end) from 0."
 )
 
 
@@ -43,14 +43,13 @@ def attribution_schema() -> dict[str, Any]:
 
 
 def summary_schema() -> dict[str, Any]:
-    """The schema of what is attached to an answer: a summary, a failure, or a pending summary."""
-    kinds = (Summary, Failure, Pending, Calls)
+    """The schema of what is attached to an answer, whatever became of its attribution."""
     return {
         **_head("summary"),
         "title": "Summary of an attribution",
         "description": _SUMMARY,
-        "anyOf": [{"$ref": f"#/$defs/{kind.__name__}"} for kind in kinds],
-        "$defs": _definitions(list[Summary | Failure | Pending | Calls]),
+        "$ref": "#/$defs/Summary",
+        "$defs": _definitions(list[Summary]),
     }
 
 

@@ -5,16 +5,23 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 from attribot_rag.attribution import summary_schema
 from attribot_rag.attribution.citations import Citations, CitedSentence, cite, document_order
+from attribot_rag.attribution.offsets import Offsets
 from attribot_rag.attribution.result import Attribution, RankedSource
 from attribot_rag.attribution.serialization import SCHEMA_VERSION
 
 MAX_SUMMARY_BYTES = 16_384
 _DECIMALS = 4
 _MAX_UNIT = 60
+_MAX_NOTES = 10
+_MESSAGE_LENGTHS = (1000, 300, 100, 30)
+_OFFSETS_OF_ANSWER = (
+    "Positions are characters of the model's own answer, of which an output parser or another step "
+    "made something else."
+)
 _MAX_BITS = 64
 
 
@@ -39,78 +46,151 @@ _SIZES = (
 )
 
 
+@dataclass(frozen=True)
+class Shown:
+    """Where a response stands in the text that its caller was given.
+
+    It begins at character `start` of the model's answer. `offsets` map the answer's characters to
+    those of another text that was made of it; `is_lost` says that these cannot be told.
+    """
+
+    start: int = 0
+    offsets: Offsets | None = None
+    is_lost: bool = False
+
+    def interval(self, start: int, end: int) -> tuple[int, int]:
+        """The place of characters [start, end) of the response."""
+        start, end = self.start + start, self.start + end
+        return (start, end) if self.offsets is None else self.offsets.interval(start, end)
+
+
 def summarize(
-    attribution: Attribution, *, start: int = 0, max_bytes: int = MAX_SUMMARY_BYTES
+    attribution: Attribution,
+    *,
+    shown: Shown | None = None,
+    run_id: str | None = None,
+    max_bytes: int = MAX_SUMMARY_BYTES,
 ) -> dict[str, Any]:
     """Verdicts, cited documents and the best sources, as plain data of at most 16 KB of JSON.
 
-    Positions are characters of the text that was shown, in which the response begins at `start`.
-    Sources, documents and sentences that did not fit are counted under `omitted`; the first
-    ten notes are kept. The summary is longer than `max_bytes` if even its other fields are. Its
-    schema is docs/schemas/summary.json.
+    Positions are characters of the text that was shown. Sources, documents and sentences that did
+    not fit are counted under `omitted`; the first ten notes are kept. The summary is longer than
+    `max_bytes` if even its other fields are. Its schema is docs/schemas/summary.json.
     """
     citations = cite(attribution)
     for size in _SIZES:
-        data = _summary(attribution, citations, start, size)
+        data = _summary(attribution, citations, shown or Shown(), size)
+        data["run_id"] = run_id
+        if len(json.dumps(data).encode()) <= max_bytes:
+            break
+    return cast(dict[str, Any], data)
+
+
+def without_attribution(
+    status: Literal["complete", "partial", "pending", "error", "unsupported"],
+    *,
+    error: BaseException | None = None,
+    length: int = 0,
+    run_id: str | None = None,
+    max_bytes: int = MAX_SUMMARY_BYTES,
+) -> dict[str, Any]:
+    """The same fields for an answer of `length` characters that has no attribution of its own.
+
+    Messages of errors are cut at a thousand characters, or fewer to fit into `max_bytes`.
+    """
+    data: summary_schema.Summary = {
+        "schema_version": SCHEMA_VERSION,
+        "status": status,
+        "run_id": run_id,
+        "error": None,
+        "start": 0,
+        "end": length,
+        "offsets": "shown",
+        "unit": None,
+        "sentences": [],
+        "documents": [],
+        "sources": [],
+        "agreement": None,
+        "notes": [],
+        "method": None,
+        "model": None,
+        "retokenized": None,
+        "seconds": None,
+        "calls": [],
+        "places": [],
+        "omitted": {"sources": 0, "documents": 0, "sentences": 0, "calls": 0},
+    }
+    for num_characters in _MESSAGE_LENGTHS if error is not None else ():
+        message = str(error)[:num_characters]
+        data["error"] = {"type": type(error).__name__, "message": message}
         if len(json.dumps(data).encode()) <= max_bytes:
             break
     return cast(dict[str, Any], data)
 
 
 def _summary(
-    attribution: Attribution, citations: Citations, start: int, size: _Size
+    attribution: Attribution, citations: Citations, shown: Shown, size: _Size
 ) -> summary_schema.Summary:
     ranked = attribution.top(size.num_sources)
     documents = document_order(attribution, citations.numbers)[: size.num_documents]
     sentences = citations.sentences[: size.num_sentences]
     provenance = attribution.provenance
+    start, end = shown.interval(0, len(attribution.response))
+    notes = [*([_OFFSETS_OF_ANSWER] if shown.is_lost else ()), *attribution.notes]
     return {
         "schema_version": SCHEMA_VERSION,
         "status": "partial" if attribution.partial else "complete",
+        "run_id": None,
+        "error": None,
         "start": start,
-        "end": start + len(attribution.response),
+        "end": end,
+        "offsets": "answer" if shown.is_lost else "shown",
         "unit": _cut(attribution.unit, _MAX_UNIT),
-        "sentences": [_sentence(attribution, sentence, start) for sentence in sentences],
+        "sentences": [_sentence(attribution, sentence, shown, size) for sentence in sentences],
         "documents": [_document(attribution, citations, index, size) for index in documents],
         "sources": [_source(attribution, ranking, size) for ranking in ranked],
         "agreement": attribution.agreement,
-        "notes": [_cut(note, 2 * size.num_characters) for note in attribution.notes[:10]],
+        "notes": [_cut(note, 2 * size.num_characters) for note in notes[:_MAX_NOTES]],
         "method": _cut(provenance.method, 200),
         "model": _cut(provenance.model_name, 200),
         "retokenized": provenance.retokenized,
         "seconds": round(provenance.seconds, 3),
+        "calls": [],
+        "places": [],
         "omitted": {
             "sources": len(attribution.sources) - len(ranked),
             "documents": len(attribution.documents) - len(documents),
             "sentences": len(citations.sentences) - len(sentences),
+            "calls": 0,
         },
     }
 
 
 def _sentence(
-    attribution: Attribution, cited: CitedSentence, start: int
-) -> summary_schema.SentenceSummary | summary_schema.JudgedSentenceSummary:
+    attribution: Attribution, cited: CitedSentence, shown: Shown, size: _Size
+) -> summary_schema.SentenceSummary:
     documents = {
         document: None
         for source_id in cited.source_ids
         for document in attribution.sources[source_id].documents
     }
-    sentence: summary_schema.SentenceSummary = {
-        "start": start + cited.start,
-        "end": start + cited.end,
+    start, end = shown.interval(cited.start, cited.end)
+    text = attribution.response[cited.start : cited.end]
+    if shown.offsets is not None:
+        text = shown.offsets.shown[start:end]
+    verdict = cited.verdict
+    return {
+        "start": start,
+        "end": end,
+        "text": _cut(text, size.num_characters),
+        "verdict": None if verdict is None else verdict.kind,
         "sources": list(cited.source_ids),
         "documents": list(documents),
         "relation": cited.relation,
-    }
-    if cited.verdict is None:
-        return sentence
-    return {
-        **sentence,
-        "verdict": cited.verdict.kind,
-        "effect": _rounded(cited.verdict.effect),
-        "reliance": _rounded(cited.verdict.reliance),
-        "follows": cited.verdict.follows,
-        "reason": cited.verdict.reason,
+        "effect": None if verdict is None else _rounded(verdict.effect),
+        "reliance": None if verdict is None else _rounded(verdict.reliance),
+        "follows": None if verdict is None else verdict.follows,
+        "reason": None if verdict is None else verdict.reason,
     }
 
 
@@ -119,7 +199,7 @@ def _document(
 ) -> summary_schema.DocumentSummary:
     document = attribution.documents[index]
     located = index not in attribution.not_located
-    summary: summary_schema.DocumentSummary = {
+    return {
         "index": index,
         "id": None if document.id is None else _cut(str(document.id), size.num_characters),
         "number": citations.numbers.get(index),
@@ -127,14 +207,12 @@ def _document(
         "url": document.url if len(document.url) <= 5 * size.num_characters else "",
         "located": located,
         "located_share": round(attribution.partly_located.get(index, 1.0) * located, _DECIMALS),
-    }
-    if size.metadata:
-        summary["metadata"] = {
+        "metadata": {
             str(key): _cut(value, size.num_characters) if isinstance(value, str) else value
             for key, value in document.metadata.items()
-            if _is_scalar(value) and len(str(key)) <= size.num_characters
-        }
-    return summary
+            if size.metadata and _is_scalar(value) and len(str(key)) <= size.num_characters
+        },
+    }
 
 
 def _source(

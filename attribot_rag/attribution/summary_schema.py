@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Literal
 
 from pydantic import Field
-from typing_extensions import NotRequired, TypedDict
+from typing_extensions import TypedDict
 
 from attribot_rag.attribution.verdict import Kind, Reason, Relation
 
@@ -26,10 +26,14 @@ RunId = Annotated[
 
 
 class SentenceSummary(TypedDict):
-    """The characters [start, end) and what they cite, by a rule of thumb: without a verdict."""
+    """The characters [start, end), what they cite, and the verdict on them."""
 
     start: Index
     end: Index
+    text: str
+    """The characters themselves, to which `offsets` of the summary refers."""
+    verdict: Kind | None
+    """Null for an attribution without verdicts, which cites by a rule of thumb."""
     sources: list[Index]
     """Ids of the cited sources, best first; `sources` of the summary need not hold them."""
     documents: Indices
@@ -38,12 +42,6 @@ class SentenceSummary(TypedDict):
     relation: Relation
     """Whether each of the sources matters by itself, the sentence stands with either of them alone,
     or only with all of them together."""
-
-
-class JudgedSentenceSummary(SentenceSummary):
-    """The characters [start, end), what they cite, and the verdict on them."""
-
-    verdict: Kind
     effect: float | None
     """The sum of the cited sources' scores for the sentence, or the joint score of a group, in
     nats."""
@@ -75,9 +73,9 @@ class DocumentSummary(TypedDict):
     of 0."""
     located_share: Share
     """The share of its text that stands in the prompt."""
-    metadata: NotRequired[dict[str, str | float | bool]]
-    """Texts, finite numbers and booleans of what its owner attached. Left out altogether where the
-    summary would be too long."""
+    metadata: dict[str, str | float | bool]
+    """Texts, finite numbers and booleans of what its owner attached. Empty where the summary would
+    be too long with it."""
 
 
 class SourceSummary(TypedDict):
@@ -96,55 +94,12 @@ class SourceSummary(TypedDict):
 
 
 class Omitted(TypedDict):
-    """How many sources, documents and sentences of the attribution are not in the summary."""
+    """How many sources, documents, sentences and calls are not in the summary."""
 
     sources: Index
     documents: Index
     sentences: Index
-
-
-class Summary(TypedDict):
-    """Verdicts, cited documents and the best sources. Texts that were too long end in an ellipsis;
-    what did not fit at all is counted under omitted."""
-
-    schema_version: SchemaVersion
-    status: Literal["complete", "partial"]
-    """Partial if the budget ran out before everything was scored."""
-    run_id: NotRequired[RunId]
-    start: Index
-    """Where the attributed response begins; 0 unless the prompt was given back before it."""
-    end: Index
-    """Where it ends."""
-    unit: Annotated[str, Field(min_length=1)]
-    """What scores are measured in: nats, unless the method is a baseline with another unit."""
-    sentences: list[JudgedSentenceSummary | SentenceSummary]
-    """The first sentences of the response, in order."""
-    documents: list[DocumentSummary]
-    """First the cited documents, by their number, then those of the best sources, then the
-    others."""
-    sources: list[SourceSummary]
-    """The sources with the highest scores for the whole response, best first."""
-    agreement: Share | None
-    """How well approximate scores met the exact scores of the same sources, or null if that was not
-    measured."""
-    notes: Annotated[list[str], Field(max_length=10)]
-    """What a reader should know before trusting the scores: the first ten notes."""
-    method: str
-    """Which ablations were asked for."""
-    model: str
-    """The model without the folder that it was loaded from."""
-    retokenized: bool
-    """True if the ids were made from text and need not be those that the model saw or gave."""
-    seconds: Annotated[float, Field(ge=0)]
-    """What the attribution took."""
-    omitted: Omitted
-
-
-class Pending(TypedDict):
-    """The attribution is under way in the background."""
-
-    status: Literal["pending"]
-    run_id: NotRequired[RunId]
+    calls: Index
 
 
 class ErrorDescription(TypedDict):
@@ -156,36 +111,54 @@ class ErrorDescription(TypedDict):
     """What went wrong and how to mend it."""
 
 
-class OmittedCalls(TypedDict):
-    """How many calls are not in the summary."""
-
-    calls: Index
-
-
-class Failure(TypedDict):
-    """Why the answer was not attributed."""
+class Summary(TypedDict):
+    """Verdicts, cited documents and the best sources, or why there are none. Every status has the
+    same fields: lists are empty and values null where nothing was attributed. Texts that were too
+    long end in an ellipsis; what did not fit at all is counted under omitted."""
 
     schema_version: SchemaVersion
-    status: Literal["error", "unsupported"]
-    """'unsupported' for what cannot be attributed at all, such as a model that is not local."""
-    run_id: NotRequired[RunId]
-    error: ErrorDescription
-    calls: NotRequired[list[Summary | Failure | Pending]]
-    """What each call's own answer is attributed to, among the documents in its own prompt;
-    positions are characters of that answer."""
-    omitted: NotRequired[OmittedCalls]
-
-
-class Calls(TypedDict):
-    """An answer that several calls of a model gave, one after the other."""
-
-    schema_version: SchemaVersion
-    status: Literal["complete", "partial", "pending"]
-    """'partial' if a call has no attribution or only a part of one."""
-    run_id: NotRequired[RunId]
-    calls: list[Summary | Failure | Pending]
-    """What each call's own answer is attributed to, among the documents in its own prompt;
-    positions are characters of that answer."""
+    status: Literal["complete", "partial", "pending", "error", "unsupported"]
+    """'partial' if the budget ran out before everything was scored, or one of several calls has no
+    attribution or only a part of one; 'pending' while the attribution is under way in the
+    background; 'unsupported' for what cannot be attributed at all, such as a model that is not
+    local."""
+    run_id: RunId | None
+    error: ErrorDescription | None
+    """Why the answer was not attributed; null for other statuses than 'error' and 'unsupported'."""
+    start: Index
+    """Where the attributed response begins; 0 unless the prompt was given back before it."""
+    end: Index
+    """Where it ends."""
+    offsets: Literal["shown", "answer"]
+    """Whose characters `start`, `end` and those of `sentences` are: of the text that the caller was
+    given, or of the model's own answer, where something made another text of it."""
+    unit: Annotated[str, Field(min_length=1)] | None
+    """What scores are measured in: nats, unless the method is a baseline with another unit."""
+    sentences: list[SentenceSummary]
+    """The first sentences of the response, in order. One that is not in the text that the caller
+    was given is an empty interval."""
+    documents: list[DocumentSummary]
+    """First the cited documents, by their number, then those of the best sources, then the
+    others."""
+    sources: list[SourceSummary]
+    """The sources with the highest scores for the whole response, best first."""
+    agreement: Share | None
+    """How well approximate scores met the exact scores of the same sources, or null if that was not
+    measured."""
+    notes: Annotated[list[str], Field(max_length=10)]
+    """What a reader should know before trusting the scores: the first ten notes."""
+    method: str | None
+    """Which ablations were asked for."""
+    model: str | None
+    """The model without the folder that it was loaded from."""
+    retokenized: bool | None
+    """True if the ids were made from text and need not be those that the model saw or gave."""
+    seconds: Annotated[float, Field(ge=0)] | None
+    """What the attribution took."""
+    calls: list[Summary]
+    """Where several calls of a model gave the answer, what each call's own answer is attributed to,
+    among the documents in its own prompt; positions are characters of that answer."""
     places: list[tuple[Index, Index]]
-    """Per call the characters [start, end) of the answer that it gave."""
-    omitted: OmittedCalls
+    """Per call the characters [start, end) of the answer that it gave; empty where the calls build
+    on each other."""
+    omitted: Omitted

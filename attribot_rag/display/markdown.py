@@ -23,15 +23,17 @@ def render_markdown(attribution: Attribution, *, top: int = 5) -> str:
     return re.sub(r"\n{3,}", "\n\n", text).strip() + "\n"
 
 
-def render_cited(attribution: Attribution) -> str:
+def render_cited(attribution: Attribution, *, remarks: bool = True) -> str:
     """The answer as plain text with the numbers that each sentence cites, as in '... high. [1]'.
 
-    Numbers are those of `cite`, and of every other rendering of the attribution.
+    Numbers are those of `cite`, and of every other rendering of the attribution. A verdict that
+    they do not show is told in words, as in '... blue. (not from the context)', with `remarks`.
     """
     answer = ""
     for passage in report_on(attribution, top=0).passages:
         marks = "".join(f" [{mark}]" for mark in passage.marks)
-        answer += f"{passage.text}{marks}{passage.space}"
+        remark = f" ({passage.remark})" if remarks and passage.remark else ""
+        answer += f"{passage.text}{marks}{remark}{passage.space}"
     return answer.strip()
 
 

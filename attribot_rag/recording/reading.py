@@ -14,6 +14,8 @@ from attribot_rag.generation import Generation, LayerCache, PromptCache
 from attribot_rag.model_state import model_version
 from attribot_rag.recording.conditioning import read_conditioning
 
+_DEFAULT_MAX_NEW_TOKENS = 20  # of transformers, where nothing is set
+
 
 def read_generations(
     model: PreTrainedModel, arguments: dict[str, Any], output: Mapping[str, Any] | torch.Tensor
@@ -32,6 +34,8 @@ def read_generations(
     version = model_version(model)
     pad_id = _pad_id(model, arguments) if len(sequences) > 1 else None
     cached = _plain_cache(model, arguments, output)
+    num_generated = sequences.shape[1] - response_start
+    limit = _max_new_tokens(model, arguments, response_start)
     generations = []
     for row, sequence in enumerate(sequences):
         index = row // rows_per_prompt
@@ -57,6 +61,7 @@ def read_generations(
                 conditioning=conditioning,
                 decoder_ids=tuple(begun),
                 model_version=version,
+                cut_at=limit if num_generated >= limit and len(response_ids) >= limit else None,
             )
         )
     return generations
@@ -127,6 +132,15 @@ def generation_setting(model: PreTrainedModel, arguments: dict[str, Any], name: 
         return arguments[name]
     given = getattr(arguments.get("generation_config"), name, None)
     return getattr(model.generation_config, name, None) if given is None else given
+
+
+def _max_new_tokens(model: PreTrainedModel, arguments: dict[str, Any], response_start: int) -> int:
+    """How many tokens `generate` may give at most."""
+    max_new_tokens = generation_setting(model, arguments, "max_new_tokens")
+    if max_new_tokens is not None:
+        return int(max_new_tokens)
+    max_length = generation_setting(model, arguments, "max_length")
+    return _DEFAULT_MAX_NEW_TOKENS if max_length is None else int(max_length) - response_start
 
 
 def _pad_id(model: PreTrainedModel, arguments: dict[str, Any]) -> int | None:

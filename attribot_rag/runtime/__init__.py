@@ -13,7 +13,8 @@ generation that gave the answer, attributes it here or in the background, and ke
     run.attribution                               # the whole result, or None and an `error`
     service.close()
 
-`ServiceRegistry` holds the services where a model is known only when it answers,
+`ServiceRegistry` holds the services where a model is known only when it answers, `service_that_saw`
+tells which of several models gave an answer,
 `remove_duplicates` takes out what retrieved texts repeat, and `texts_in_prompt` tells which texts a
 prompt was made of.
 """
@@ -22,7 +23,14 @@ from attribot_rag.attribution.summary import MAX_SUMMARY_BYTES
 from attribot_rag.context import texts_in_prompt
 from attribot_rag.runtime.deduplication import DeduplicatedText, remove_duplicates
 from attribot_rag.runtime.run_store import AttributedRun, RunOutcome, RunStore
-from attribot_rag.runtime.service import AttributionService, Mode, ObservedAnswer, ServiceRegistry
+from attribot_rag.runtime.service import (
+    AttributionService,
+    Mode,
+    ObservedAnswer,
+    ServiceOptions,
+    ServiceRegistry,
+    service_that_saw,
+)
 
 __all__ = [
     "MAX_SUMMARY_BYTES",
@@ -33,7 +41,9 @@ __all__ = [
     "ObservedAnswer",
     "RunOutcome",
     "RunStore",
+    "ServiceOptions",
     "ServiceRegistry",
     "remove_duplicates",
+    "service_that_saw",
     "texts_in_prompt",
 ]

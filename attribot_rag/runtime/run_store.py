@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
 
 from attribot_rag.attribution import Attribution
-from attribot_rag.attribution.serialization import SCHEMA_VERSION
-from attribot_rag.attribution.summary import MAX_SUMMARY_BYTES, summarize
-from attribot_rag.errors import DocumentsNotLocated, InvalidInput
-
-_MAX_MESSAGE = 1000
+from attribot_rag.attribution.offsets import Offsets
+from attribot_rag.attribution.summary import (
+    MAX_SUMMARY_BYTES,
+    Shown,
+    summarize,
+    without_attribution,
+)
+from attribot_rag.errors import DocumentsNotLocated, InvalidInput, UnsupportedModel
 
 
 @dataclass(frozen=True)
@@ -32,24 +34,14 @@ class RunOutcome:
     error: BaseException | None = None
     start: int = 0
 
-    def summary(self, max_bytes: int = MAX_SUMMARY_BYTES) -> dict[str, Any]:
-        """Plain data of at most 16 KB as JSON: `to_summary`, or `status` 'error' and the reason."""
-        if self.attribution is not None:
-            return summarize(self.attribution, start=self.start, max_bytes=max_bytes)
-        kind, message = type(self.error).__name__, str(self.error)[:_MAX_MESSAGE]
-        return {
-            "schema_version": SCHEMA_VERSION,
-            "status": "error",
-            "error": {"type": kind, "message": message},
-        }
-
 
 @dataclass(frozen=True, eq=False)
 class AttributedRun:
     """One answer: the model's run, the root run that it was a part of, and what came of it.
 
     `documents` are the framework's own that `text`, the answer, was attributed to; `outcome` is
-    None while it is pending.
+    None while it is pending. `shown` is the text that something made of the answer and the caller
+    was given, None if that is the answer itself, '' if it was given no text.
     """
 
     run_id: str
@@ -57,6 +49,7 @@ class AttributedRun:
     documents: Sequence[Any]
     text: str = ""
     outcome: RunOutcome | None = None
+    shown: str | None = None
 
     @property
     def attribution(self) -> Attribution | None:
@@ -74,10 +67,23 @@ class AttributedRun:
 
     def summary_of(self, max_bytes: int) -> dict[str, Any]:
         """The same in fewer bytes of JSON."""
-        own = {"run_id": self.run_id}
-        if self.outcome is None:
-            return {"status": "pending", **own}
-        return {**self.outcome.summary(max_bytes - len(json.dumps(own))), **own}
+        if self.outcome is not None and self.outcome.attribution is not None:
+            offsets = None if self.shown is None else Offsets.between(self.text, self.shown)
+            is_lost = self.shown is not None and offsets is None
+            shown = Shown(self.outcome.start, offsets, is_lost)
+            return summarize(
+                self.outcome.attribution, shown=shown, run_id=self.run_id, max_bytes=max_bytes
+            )
+        failure: Literal["error", "unsupported"] = (
+            "unsupported" if isinstance(self.error, UnsupportedModel) else "error"
+        )
+        return without_attribution(
+            "pending" if self.outcome is None else failure,
+            error=self.error,
+            length=len(self.text if self.shown is None else self.shown),
+            run_id=self.run_id,
+            max_bytes=max_bytes,
+        )
 
 
 class RunStore(Mapping[str, AttributedRun]):
@@ -112,9 +118,12 @@ class RunStore(Mapping[str, AttributedRun]):
     def num_pending(self) -> int:
         return len(self._futures)
 
-    def add(self, run: AttributedRun) -> None:
-        """Keep the run in place of what was known of it."""
+    def add(self, run: AttributedRun) -> AttributedRun:
+        """Keep the run in place of what was known of it, but for the text that was shown."""
         with self._lock:
+            known = self._runs.get(run.run_id)
+            if known is not None and run.shown is None:
+                run = replace(run, shown=known.shown)
             if run.run_id not in self._runs and not self._is_beside_the_answer(run):
                 self._roots[run.root_id] = run.run_id
             self._runs[run.run_id] = run
@@ -124,6 +133,7 @@ class RunStore(Mapping[str, AttributedRun]):
                     del self._roots[old.root_id]
             if run.outcome is not None:
                 self.last = self._runs.get(self._roots.get(run.root_id, ""), run)
+            return run
 
     def expect(self, run: AttributedRun, start: Callable[[], Future[AttributedRun]]) -> None:
         """Keep a pending run, and the future that `start` gives, which is done when the run is."""
@@ -161,23 +171,48 @@ class RunStore(Mapping[str, AttributedRun]):
 
         Raises TimeoutError after `timeout` seconds, InvalidInput for a run without attribution.
         """
-        return self.future(run_id).result(timeout)
+        return self._latest(self.future(run_id).result(timeout))
 
     async def wait_async(self, run_id: object, timeout: float | None = None) -> AttributedRun:
         """The same, without blocking the event loop."""
         future = asyncio.wrap_future(self.future(run_id))
-        return await asyncio.wait_for(asyncio.shield(future), timeout)
+        return self._latest(await asyncio.wait_for(asyncio.shield(future), timeout))
 
-    def set_answer(self, root_id: object, texts: Collection[str]) -> None:
-        """Let the root's id name the last of its answers that is one of these texts, if any is."""
-        wanted = {text.strip() for text in texts}
+    def _latest(self, run: AttributedRun) -> AttributedRun:
+        """The run with what has been told of its shown text since it finished."""
+        return self._runs.get(run.run_id, run)
+
+    def set_answer(self, root_id: object, texts: Sequence[str]) -> AttributedRun | None:
+        """Let the root's id name the last of its answers that is one of these texts.
+
+        Answers to prompts with documents come before others. `texts` are what the root gave its
+        caller. If none is an answer, one of them may be made of an answer, the one that is most
+        like it; else it stays the last answer, and no text was shown. The run is None for a root
+        without answers.
+        """
         with self._lock:
-            runs = (run for run in reversed(self._runs.values()) if run.root_id == str(root_id))
-            answer = next((run for run in runs if run.text.strip() in wanted), None)
+            runs = [run for run in reversed(self._runs.values()) if run.root_id == str(root_id)]
+            runs.sort(key=lambda run: isinstance(run.error, DocumentsNotLocated))
+            answer = next((run for run in runs if run.text in texts), None)
+            if answer is None and runs:
+                last = self._runs.get(self._key(root_id), runs[0])
+                answer = self._made_of(runs, texts) or replace(last, shown="")
+                self._runs[answer.run_id] = answer
             if answer is not None:
                 self._roots[answer.root_id] = answer.run_id
                 if self.last is not None and self.last.root_id == answer.root_id:
                     self.last = answer
+            return answer
+
+    @staticmethod
+    def _made_of(runs: Sequence[AttributedRun], texts: Sequence[str]) -> AttributedRun | None:
+        """The run whose answer is most like a text, with that text; the first of several."""
+        made = [(run, Offsets.between(run.text, text)) for run in runs for text in texts]
+        alike = [(run, offsets) for run, offsets in made if offsets is not None]
+        if not alike:
+            return None
+        run, offsets = max(alike, key=lambda one: one[1].similarity)
+        return replace(run, shown=offsets.shown)
 
     def outcome_of(self, run: AttributedRun) -> RunOutcome | None:
         """How the attribution of the same answer to the same documents within the root ended."""

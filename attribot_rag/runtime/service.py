@@ -5,18 +5,20 @@ from __future__ import annotations
 import logging
 import sys
 import threading
+import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, wait
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, wait
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 from transformers import PreTrainedModel
+from typing_extensions import Unpack
 
-from attribot_rag.attributor import Attributor, Documents
-from attribot_rag.errors import AttributionError, InvalidInput, NotRecorded
+from attribot_rag.attributor import Attributor, AttributorOptions, Documents
+from attribot_rag.errors import AttributionError, InvalidInput, NotRecorded, UnknownOption
 from attribot_rag.language_model import LanguageModel, Prompt
 from attribot_rag.methods import make_method
 from attribot_rag.model_queue import ModelQueue
@@ -49,6 +51,16 @@ class ObservedAnswer:
     warning: str = ""
 
 
+class ServiceOptions(AttributorOptions, total=False):
+    """Options of AttributionService, for integrations that pass them on."""
+
+    mode: Mode
+    max_pending: int
+    max_results: int
+    on_result: Callable[[AttributedRun], None] | None
+    raise_error: bool
+
+
 class AttributionService:
     """Attributes the answers of one model, and never breaks what asked for it.
 
@@ -56,7 +68,7 @@ class AttributionService:
     between `begin_recording` and `end_recording`. In mode 'background' at most `max_pending`
     answers may wait. `on_result` is told of every finished run; `store` keeps them, a new one the
     last `max_results`. Errors become outcomes, and are logged; with `raise_error` they are raised
-    where the caller waits. `options` are those of Attributor.
+    where the caller waits. `proxy` and `options` are those of Attributor.
     """
 
     def __init__(
@@ -70,22 +82,21 @@ class AttributionService:
         raise_error: bool = False,
         record_always: bool = True,
         store: RunStore | None = None,
-        **options: Any,
+        proxy: LanguageModel | None = None,
+        **options: Unpack[AttributorOptions],
     ) -> None:
-        if mode not in get_args(Mode):
-            raise InvalidInput(f"mode={mode!r}; choose one of {', '.join(get_args(Mode))}")
-        if max_pending < 1:
-            raise InvalidInput(f"max_pending={max_pending!r}; use at least 1")
+        _check_options("AttributionService", options, mode, max_pending)
+        options.setdefault("progress", False)
         self.store = RunStore(max_results) if store is None else store
         self.in_background = mode == "background"
         self.recorder = GenerationRecorder(
             language_model, max_generations=_MAX_GENERATIONS, max_cache_bytes=_MAX_CACHE_BYTES
         )
         self.attributor = Attributor(
-            language_model.model,
-            language_model.tokenizer,
+            language_model,
             recorder=self.recorder,
-            **{"progress": False, **options},
+            proxy=proxy,
+            **options,
         )
         self._max_pending = max_pending
         self._on_result = on_result
@@ -163,13 +174,17 @@ class AttributionService:
         max_pending = self._max_pending if self.in_background else sys.maxsize
         return self._queue.submit(task, max_pending=max_pending, after=match)
 
+    def find(self, answer: ObservedAnswer) -> Future[Match | None]:
+        """The recorded generation of the answer, when it has ended; None if there is none."""
+        return self.recorder.match(
+            answer.text, contains=answer.prompt_texts, like=self._rendered(answer.prompt)
+        )
+
     def _match(self, answer: ObservedAnswer) -> Future[Match | None]:
         """The recorded generation of the answer, which nobody else is given from then on."""
         if not answer.text.strip():
             raise InvalidInput(f"the answer {answer.text!r} is empty, nothing can be attributed")
-        match = self.recorder.match(
-            answer.text, contains=answer.prompt_texts, like=self._rendered(answer.prompt)
-        )
+        match = self.find(answer)
         match.add_done_callback(self._claim)
         return match
 
@@ -219,8 +234,7 @@ class AttributionService:
         return RunOutcome(error=error)
 
     def _finish(self, pending: AttributedRun, outcome: RunOutcome) -> AttributedRun:
-        run = replace(pending, outcome=outcome)
-        self.store.add(run)
+        run = self.store.add(replace(pending, outcome=outcome))
         if self._on_result is not None:
             try:
                 self._on_result(run)
@@ -229,19 +243,54 @@ class AttributionService:
         return run
 
 
+def service_that_saw(
+    services: Sequence[AttributionService], answer: ObservedAnswer
+) -> AttributionService:
+    """The service of the model that gave the answer; the first if none was seen to give it.
+
+    Waits only where several models are answering such a prompt.
+    """
+    if len(services) == 1 or not answer.text.strip():
+        return services[0]
+    found = {service.find(answer): service for service in services}
+    awaited, end = set(found), time.monotonic() + _MATCH_TIMEOUT
+    while True:
+        ended = {match for match in awaited if match.done()}
+        for match in ended:
+            if match.exception() is None and match.result() is not None:
+                return found[match]
+        awaited -= ended
+        if len(awaited) == 1:
+            return found[awaited.pop()]
+        if not awaited or time.monotonic() > end:
+            return services[0]
+        wait(awaited, end - time.monotonic(), return_when=FIRST_COMPLETED)
+
+
 class ServiceRegistry:
     """One service for each model, made when it is first asked for; all share one `store`.
 
     The services of the `max_models` models that were asked for last are kept, each with what was
-    prepared for scoring. They record on demand only. `options` are those of AttributionService.
+    prepared for scoring. They record on demand only. `proxy` and `options` are those of
+    AttributionService.
     """
 
-    def __init__(self, store: RunStore, *, max_models: int = 4, **options: Any) -> None:
+    def __init__(
+        self,
+        store: RunStore,
+        *,
+        max_models: int = 4,
+        proxy: LanguageModel | None = None,
+        **options: Unpack[ServiceOptions],
+    ) -> None:
         if max_models < 1:
             raise InvalidInput(f"max_models={max_models!r}; use at least 1")
+        mode, max_pending = options.get("mode", "inline"), options.get("max_pending", 1)
+        _check_options("ServiceRegistry", options, mode, max_pending)
+        make_method(options.get("method", "auto"), proxy, options.get("keep"))
         self.store = store
-        make_method(options.get("method", "auto"), options.get("proxy"), options.get("keep"))
         self._max_models = max_models
+        self._proxy = proxy
         self._options = options
         self._services: OrderedDict[PreTrainedModel, AttributionService] = OrderedDict()
         self._lock = threading.Lock()
@@ -254,7 +303,11 @@ class ServiceRegistry:
         with self._lock:
             if model not in self._services:
                 self._services[model] = AttributionService(
-                    language_model, store=self.store, record_always=False, **self._options
+                    language_model,
+                    store=self.store,
+                    record_always=False,
+                    proxy=self._proxy,
+                    **self._options,
                 )
             self._services.move_to_end(model)
             if len(self._services) > self._max_models:
@@ -266,3 +319,12 @@ class ServiceRegistry:
         with self._lock:
             while self._services:
                 self._services.popitem()[1].close()
+
+
+def _check_options(owner: str, given: Iterable[str], mode: Mode, max_pending: int) -> None:
+    """Raises InvalidInput for what is wrong with options, before a model answers."""
+    UnknownOption.check(owner, given, {*ServiceOptions.__optional_keys__, "proxy"})
+    if mode not in get_args(Mode):
+        raise InvalidInput(f"mode={mode!r}; choose one of {', '.join(get_args(Mode))}")
+    if max_pending < 1:
+        raise InvalidInput(f"max_pending={max_pending!r}; use at least 1")

@@ -14,10 +14,11 @@ from fastapi import FastAPI, HTTPException, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse
 from starlette.middleware.trustedhost import TrustedHostMiddleware
+from typing_extensions import Unpack
 
 from attribot_rag.attribution import Attribution
 from attribot_rag.attribution.schema import attribution_schema
-from attribot_rag.attributor import Attributor
+from attribot_rag.attributor import Attributor, AttributorOptions
 from attribot_rag.context import Document
 from attribot_rag.corpus import retrieve
 from attribot_rag.errors import AttributionError, InvalidInput, QueueFull, ScoringOutOfMemory
@@ -71,22 +72,24 @@ def create_app(
     token: str | None = None,
     hosts: Sequence[str] = ("*",),
     limits: Limits | None = None,
-    **options: Any,
+    proxy: LanguageModel | None = None,
+    **options: Unpack[AttributorOptions],
 ) -> FastAPI:
     """The service as an ASGI application.
 
     Questions without documents are answered from `chunks`. `token` is the bearer token that clients
     must send, if any; several tokens, one a line, tell clients apart. `hosts` are the names under
-    which the service answers. `options` go to Attributor. Raises InvalidInput for limits that are
-    not above 0, or an empty token.
+    which the service answers. `proxy` and `options` go to Attributor. Raises InvalidInput for
+    limits that are not above 0, or an empty token.
     """
     limits = limits or Limits()
     if min(vars(limits).values()) <= 0:
         raise InvalidInput(f"{limits}: all limits must be above 0")
     if token is not None and not token.strip():
         raise InvalidInput("the token is empty; leave it out to let everybody in")
-    options = {"progress": False, "budget": Budget(seconds=limits.seconds), **options}
-    attributor = Attributor(language_model.model, language_model.tokenizer, **options)
+    options.setdefault("progress", False)
+    options.setdefault("budget", Budget(seconds=limits.seconds))
+    attributor = Attributor(language_model, proxy=proxy, **options)
     queue = ModelQueue.of(language_model.model)
     service = _Service(attributor, queue, tuple(chunks), limits)
     app = FastAPI(

@@ -63,7 +63,7 @@ class CachingAttributor(Attributor):
     """The default attributor with a store of scored rows."""
 
     def __init__(self, language_model: LanguageModel, store: RowStore) -> None:
-        super().__init__(language_model.model, language_model.tokenizer, progress=False)
+        super().__init__(language_model, progress=False)
         self._scoring_models = CachingModels(language_model, store)
 
     @property

@@ -1,7 +1,10 @@
 """Citations within the answer's text."""
 
+from typing import Any
+
 from support.attributions import handmade
 
+from attribot_rag.attribution import Verdict
 from attribot_rag.display import render_cited
 
 
@@ -24,3 +27,26 @@ def test_every_sentence_is_followed_by_the_numbers_that_it_cites() -> None:
 def test_without_citations_it_is_the_answer() -> None:
     found = handmade("All is well.", ["A document."], {"A document.": (0.1,)})
     assert render_cited(found) == "All is well."
+
+
+def test_verdicts_that_numbers_do_not_show_are_told_in_words() -> None:
+    told: dict[str, dict[str, Any]] = {
+        "It is high. ": {"kind": "grounded", "source_ids": (0,)},
+        "So it is tall. ": {"kind": "follows", "follows": 0},
+        "It is blue. ": {"kind": "unsupported"},
+        "You said so. ": {"kind": "conversation"},
+        "It may be old. ": {"kind": "open", "reason": "budget"},
+        "Welcome!": {"kind": "trivial"},
+    }
+    verdicts, start = [], 0
+    for text, fields in told.items():
+        verdicts.append(Verdict(start=start, end=start + len(text), **fields))
+        start += len(text)
+    document = "It is 38 metres high."
+    found = handmade("".join(told), [document], {document: (9.0,) * 6}, verdicts=tuple(verdicts))
+    assert found.to_cited_text() == (
+        "It is high. [1] So it is tall. (follows from sentence 1) "
+        "It is blue. (not from the context) You said so. (from the conversation) "
+        "It may be old. (not decided: the budget ran out) Welcome!"
+    )
+    assert found.to_cited_text(remarks=False) == "".join(told).replace("high.", "high. [1]")

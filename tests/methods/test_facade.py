@@ -9,7 +9,7 @@ from support.tiny_models import byte_level
 
 from attribot_rag import Attribution, Attributor, LanguageModel
 from attribot_rag.context import Ablation, Document
-from attribot_rag.errors import InvalidInput
+from attribot_rag.errors import InvalidInput, UnknownOption
 from attribot_rag.methods import LeaveOneOut, Masked, make_method
 from attribot_rag.methods.factory import METHODS
 from attribot_rag.prompting import rag_prompt
@@ -149,3 +149,14 @@ def test_options_of_a_wrong_kind_are_refused_at_once(options: dict[str, Any], sa
     language_model = byte_level()
     with pytest.raises(InvalidInput, match=said):
         Attributor(language_model.model, language_model.tokenizer, **options)
+
+
+def test_a_misspelt_option_is_told_the_right_one() -> None:
+    with pytest.raises(
+        UnknownOption,
+        match=r"^Attributor has no option 'metod'; did you mean 'method'\? Its options: budget, "
+        "context, keep, method, progress, proxy, recorder, scoring, verdicts$",
+    ):
+        Attributor(byte_level(), metod="auto")  # type: ignore[arg-type]
+    with pytest.raises(UnknownOption, match=r"no option 'colour'\. Its options: budget, "):
+        Attributor(byte_level(), colour="red")  # type: ignore[arg-type]

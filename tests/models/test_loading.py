@@ -1,10 +1,15 @@
 import io
+import shutil
+import socket
 import sys
+import time
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 
 import pytest
 import torch
+from huggingface_hub import constants
+from support.patience import scaled
 from support.tiny_models import build, byt5_encoder_decoder
 
 from attribot_rag import LanguageModel, load_model
@@ -73,6 +78,38 @@ def test_a_folder_that_does_not_exist(
 def test_a_folder_may_look_like_an_id(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(folder.parent)
     assert load_model(folder.name, device="cpu").vocabulary_size == 300
+
+
+class TestWithoutConnection:
+    @pytest.fixture(autouse=True)
+    def cache(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+        with socket.socket() as closed:
+            closed.bind(("127.0.0.1", 0))
+            endpoint = f"http://127.0.0.1:{closed.getsockname()[1]}"
+        monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
+        monkeypatch.setattr(constants, "ENDPOINT", endpoint)
+        monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
+        return tmp_path / "hub"
+
+    @pytest.mark.parametrize("name", ["org/tiny", "smollm2-135", "no id"])
+    def test_an_id_fails_at_once(self, name: str) -> None:
+        started = time.monotonic()
+        with pytest.raises(
+            InvalidInput,
+            match=f"'{name}' cannot be loaded: there is no such folder, http.* cannot be reached, "
+            f"and .*hub does not hold it; pass '{DEFAULT_MODEL}', which is embedded, or the path",
+        ):
+            load_model(name, device="cpu")
+        assert time.monotonic() - started < scaled(5)
+
+    def test_what_the_cache_holds_is_loaded(self, folder: Path, cache: Path) -> None:
+        kept = cache / "models--org--tiny"
+        shutil.copytree(folder, kept / "snapshots" / "0123", ignore=lambda *_: ["hub"])
+        (kept / "refs").mkdir()
+        (kept / "refs" / "main").write_text("0123")
+        started = time.monotonic()
+        assert load_model("org/tiny", device="cpu").vocabulary_size == 300
+        assert time.monotonic() - started < scaled(10)
 
 
 @pytest.mark.parametrize("device", ["toaster", "cuda:99"])

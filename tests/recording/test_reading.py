@@ -7,7 +7,13 @@ import torch
 from support.architectures import ARCHITECTURES
 from support.scripted_generation import generate
 from support.tiny_models import architecture, build, byte_tokenizer, left_padded, prompt
-from transformers import DynamicCache, LogitsProcessor, LogitsProcessorList
+from transformers import (
+    DynamicCache,
+    GenerationConfig,
+    LogitsProcessor,
+    LogitsProcessorList,
+    StoppingCriteriaList,
+)
 from transformers.cache_utils import DynamicLayer
 
 from attribot_rag.generation import Generation
@@ -16,6 +22,7 @@ from attribot_rag.recording import GenerationRecorder
 
 DECODERS = [one.name for one in ARCHITECTURES if one.name != "t5"]
 EOS, PAD = 2, 0
+CONFIG = GenerationConfig(max_new_tokens=5, eos_token_id=2)  # type: ignore[no-untyped-call]
 SHORT: dict[str, Any] = {"max_new_tokens": 6, "do_sample": False}
 
 
@@ -262,3 +269,38 @@ def test_a_cache_is_read_before_the_caller_goes_on_with_it(name: str) -> None:
     first, second = recorder.generations
     assert_cache_is_that_of_a_prefill(language_model, first)
     assert second.cache is None
+
+
+class TestWhereTheLimitCut:
+    @pytest.mark.parametrize(
+        "limit",
+        [
+            {"max_new_tokens": 5},
+            {"max_length": 45},
+            {"generation_config": CONFIG},
+        ],
+    )
+    def test_rows_that_did_not_end_by_themselves(self, limit: dict[str, Any]) -> None:
+        language_model = build("llama")
+        ids, mask = left_padded((40, 40, 40), PAD)
+        ending = LogitsProcessorList([Ending((2, 4, 99), 40)])
+        given = {"do_sample": False, "pad_token_id": PAD, "eos_token_id": EOS, **limit}
+        _, generations = recorded(
+            language_model, ids, attention_mask=mask, logits_processor=ending, **given
+        )
+        assert [len(one.response_ids) for one in generations] == [2, 4, 5]
+        assert [one.cut_at for one in generations] == [None, None, 5]
+        assert generations[2].truncated(5).cut_at == 5
+        assert generations[2].truncated(4).cut_at is None  # the user stopped it before
+
+    def test_what_a_criterion_stopped(self) -> None:
+        def three_tokens(ids: torch.Tensor, *_: Any, **__: Any) -> torch.Tensor:
+            return torch.full((len(ids),), ids.shape[1] >= 43)
+
+        _, (generation,) = recorded(
+            build("llama"),
+            prompt(40),
+            stopping_criteria=StoppingCriteriaList([three_tokens]),
+            **SHORT,
+        )
+        assert (len(generation.response_ids), generation.cut_at) == (3, None)

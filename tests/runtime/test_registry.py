@@ -1,16 +1,26 @@
 """The services of several models."""
 
 import copy
+import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
+from support.patience import scaled
 from support.scripted_generation import ANSWER, DOCUMENTS, QUESTION, rendered, say
 from support.tiny_models import byte_level
+from transformers import StoppingCriteria, StoppingCriteriaList
 
 from attribot_rag.errors import InvalidInput
 from attribot_rag.language_model import LanguageModel
-from attribot_rag.runtime import ObservedAnswer, RunStore, ServiceRegistry
+from attribot_rag.runtime import (
+    AttributionService,
+    ObservedAnswer,
+    RunStore,
+    ServiceRegistry,
+    service_that_saw,
+)
 
 EXACT: dict[str, Any] = {"method": "leave_one_out", "verdicts": None}
 
@@ -62,6 +72,9 @@ def test_nothing_is_recorded_unasked_nor_after_closing(models: list[LanguageMode
         (lambda: ServiceRegistry(RunStore(), method="guess"), "guess"),
         (lambda: ServiceRegistry(RunStore(), keep=3), "keep=3 is for a proxy"),
         (lambda: ServiceRegistry(RunStore(), max_models=0), "max_models=0; use at least 1"),
+        (lambda: ServiceRegistry(RunStore(), max_pending=0), "max_pending=0; use at least 1"),
+        (lambda: ServiceRegistry(RunStore(), mode="on"), "mode='on'; choose"),  # type: ignore[arg-type]
+        (lambda: ServiceRegistry(RunStore(), budgte=1), "mean 'budget'"),  # type: ignore[call-arg]
         (lambda: RunStore(0), "max_results=0; use at least 1"),
     ],
 )
@@ -70,3 +83,45 @@ def test_bad_options_are_refused_before_any_model_is_there(
 ) -> None:
     with pytest.raises(InvalidInput, match=said):
         making()
+
+
+def answer_of(text: str) -> ObservedAnswer:
+    return ObservedAnswer(text, DOCUMENTS, [QUESTION])
+
+
+class TestWhichModelAnswered:
+    def test_it_is_the_one_that_was_seen_to(self, models: list[LanguageModel]) -> None:
+        services = [AttributionService(model, **EXACT) for model in models]
+        for model, text in zip(models, ("One.", "Two.", "Three."), strict=True):
+            say(model, [rendered(model)], [text])
+        for text, service in zip(("One.", "Two.", "Three."), services, strict=True):
+            assert service_that_saw(services, answer_of(text)) is service
+        for text in ("Four.", " "):
+            assert service_that_saw(services, answer_of(text)) is services[0]
+
+    def test_of_several_that_are_answering_whoever_gives_it(
+        self, models: list[LanguageModel]
+    ) -> None:
+        class Held(StoppingCriteria):
+            """Holds the generation until it is let go."""
+
+            def __init__(self) -> None:
+                self.reached, self.go = threading.Event(), threading.Event()
+
+            def __call__(self, ids: Any, *_: Any, **__: Any) -> Any:
+                self.reached.set()
+                assert self.go.wait(scaled(60))
+                return ids.new_zeros(len(ids)).bool()
+
+        services = [AttributionService(model, **EXACT) for model in models[:2]]
+        holds = [Held(), Held()]
+        with ThreadPoolExecutor(3) as pool:
+            for model, hold in zip(models, holds, strict=False):
+                criteria = StoppingCriteriaList([hold])
+                pool.submit(say, model, [rendered(model)], [ANSWER], stopping_criteria=criteria)
+            assert all(hold.reached.wait(scaled(60)) for hold in holds)
+            asked = pool.submit(service_that_saw, services, answer_of(ANSWER))
+            holds[1].go.set()
+            found = asked.result(scaled(60))
+            holds[0].go.set()
+        assert found is services[1]

@@ -25,7 +25,14 @@ from support.tiny_models import byte_level
 from transformers import StoppingCriteria, StoppingCriteriaList, TextIteratorStreamer
 
 from attribot_rag import Attribution, Attributor, Document, LeaveOneOut
-from attribot_rag.errors import DocumentsNotLocated, InvalidInput, NotRecorded, QueueFull
+from attribot_rag.errors import (
+    DocumentsNotLocated,
+    InvalidInput,
+    NotRecorded,
+    QueueFull,
+    UnknownOption,
+    UnsupportedModel,
+)
 from attribot_rag.language_model import LanguageModel
 from attribot_rag.model_queue import ModelQueue
 from attribot_rag.runtime import (
@@ -341,8 +348,10 @@ class TestErrors:
     def test_unknown_options_are_refused_and_nothing_is_recorded(
         self, model: LanguageModel
     ) -> None:
-        with pytest.raises(TypeError, match="colour"):
-            AttributionService(model, colour="red")
+        with pytest.raises(
+            UnknownOption, match=r"^AttributionService has no option 'max_pendin'; "
+        ):
+            AttributionService(model, max_pendin=3)  # type: ignore[call-arg]
         with pytest.raises(InvalidInput, match="method"):
             AttributionService(model, method="guess")
         assert "generate" not in vars(model.model)
@@ -354,7 +363,8 @@ class TestBackground:
         service = making(on_result=lambda run: told.append((run, threading.current_thread())))
         say(model, [rendered(model)], [ANSWER])
         pending = attributed(service, answer(), background=True)
-        assert pending.summary == {"status": "pending", "run_id": pending.run_id}
+        assert (pending.summary["status"], pending.summary["run_id"]) == ("pending", pending.run_id)
+        SUMMARIES.validate(pending.summary)
         run = finished(service, pending)
         ((seen, thread),) = told
         assert seen is run
@@ -582,31 +592,34 @@ class TestOutcomes:
         service = making(**options)
         say(model, [rendered(model)], [ANSWER])
         run = attributed(service, answer())
-        assert run.outcome is not None
-        summary = run.outcome.summary()
+        summary = run.summary
         assert summary["status"] == "complete"
         assert summary["method"].startswith(options.get("method", "leave_one_out"))
-        assert [one.get("verdict") is not None for one in summary["sentences"]] == [
-            bool(options)
-        ] * 2
+        assert [one["verdict"] is not None for one in summary["sentences"]] == [bool(options)] * 2
         SUMMARIES.validate(summary)
 
-    def test_errors_are_summarized_by_kind_and_message(self) -> None:
-        summary = RunOutcome(error=DocumentsNotLocated("no document is there")).summary()
-        assert summary == {
-            "schema_version": "1.3",
-            "status": "error",
-            "error": {"type": "DocumentsNotLocated", "message": "no document is there"},
-        }
+    @pytest.mark.parametrize(
+        ("error", "status"),
+        [(DocumentsNotLocated("none"), "error"), (UnsupportedModel("none"), "unsupported")],
+    )
+    def test_errors_are_summarized_by_kind_and_message(self, error: Exception, status: str) -> None:
+        summary = failed(error).summary
+        assert summary["status"] == status
+        assert summary["error"] == {"type": type(error).__name__, "message": "none"}
+        assert (summary["run_id"], summary["start"], summary["end"]) == ("run", 0, 7)
         SUMMARIES.validate(summary)
 
     @pytest.mark.parametrize("message", ["x" * 10**6, "条" * 10**6, "🙂" * 10**6, "\x00" * 10**6])
     def test_long_messages_are_cut(self, message: str) -> None:
-        summary = RunOutcome(error=MemoryError(message)).summary()
-        assert summary["error"]["type"] == "MemoryError"
-        assert summary["error"]["message"] == message[:1000]
-        assert len(json.dumps(summary).encode()) <= MAX_SUMMARY_BYTES
-        SUMMARIES.validate(summary)
+        run = failed(MemoryError(message))
+        assert run.summary["error"] == {"type": "MemoryError", "message": message[:1000]}
+        for max_bytes, summary in ((MAX_SUMMARY_BYTES, run.summary), (1200, run.summary_of(1200))):
+            assert len(json.dumps(summary).encode()) <= max_bytes
+            SUMMARIES.validate(summary)
+
+
+def failed(error: Exception) -> AttributedRun:
+    return AttributedRun("run", "root", (), "Answer.", RunOutcome(error=error))
 
 
 def test_recording_lasts_as_long_as_somebody_asked_for_it(

@@ -1,11 +1,16 @@
 """Which retrieved text caused the answer of a LangChain chain on a local model."""
 
+from typing import TYPE_CHECKING
+
 from attribot_rag.runtime import AttributedRun
 from langchain_attribot.compressor import DeduplicatingCompressor
 from langchain_attribot.documents import METADATA_KEY
 from langchain_attribot.handler import AttributionCallbackHandler
 from langchain_attribot.messages import citations_of
 from langchain_attribot.wrapping import attribute, with_attribution
+
+if TYPE_CHECKING:
+    from langchain_attribot.middleware import AttributionMiddleware
 
 __version__ = "0.1.0"
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from langchain_core.callbacks import Callbacks
 from langchain_core.documents import BaseDocumentCompressor, Document
-from pydantic import Field
+from pydantic import Field, model_validator
 
+from attribot_rag.errors import UnknownOption
 from attribot_rag.runtime import DeduplicatedText, remove_duplicates
 
 MERGED_KEY = "merged"
@@ -25,6 +27,13 @@ class DeduplicatingCompressor(BaseDocumentCompressor):
 
     threshold: float = Field(default=0.9, gt=0, le=1)
     min_overlap: int | None = Field(default=30, ge=1)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _check_names(cls, given: Any) -> Any:
+        if isinstance(given, dict):
+            UnknownOption.check(cls.__name__, given, cls.model_fields)
+        return given
 
     def compress_documents(
         self, documents: Sequence[Document], query: str, callbacks: Callbacks | None = None

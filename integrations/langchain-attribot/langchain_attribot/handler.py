@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,14 +15,23 @@ from langchain_core.callbacks import dispatch_custom_event
 from langchain_core.documents import Document
 from langchain_core.messages import BaseMessage
 from langchain_core.outputs import ChatGenerationChunk, GenerationChunk, LLMResult
+from typing_extensions import Unpack
 
-from attribot_rag import Budget, Method
-from attribot_rag.runtime import AttributedRun, AttributionService, Mode, ObservedAnswer, RunStore
+from attribot_rag.errors import UnknownOption
+from attribot_rag.runtime import (
+    AttributedRun,
+    AttributionService,
+    ObservedAnswer,
+    RunStore,
+    ServiceOptions,
+    service_that_saw,
+)
 from langchain_attribot.documents import METADATA_KEY, named_documents, retrieved_documents
 from langchain_attribot.messages import (
     KEY,
     attach,
     attach_to_dict,
+    attach_to_output,
     calls_tools,
     is_last,
     output_texts,
@@ -30,10 +39,21 @@ from langchain_attribot.messages import (
     register,
     template_messages,
 )
-from langchain_attribot.models import language_model_of
-from langchain_attribot.run_tracker import Run, RunTracker
+from langchain_attribot.models import language_model_of, language_models_of
+from langchain_attribot.run_tracker import Run, RunTracker, names_of
 
 logger = logging.getLogger(__name__)
+
+
+Only = str | Callable[[frozenset[str]], bool] | None
+
+
+class HandlerOptions(ServiceOptions, total=False):
+    """Options of AttributionCallbackHandler, for functions that pass them on."""
+
+    proxy: Any
+    citations: bool
+    only: Only
 
 
 @dataclass(eq=False)
@@ -55,14 +75,20 @@ class AttributionCallbackHandler(RunTracker):
         rag = chain.with_config(callbacks=[handler])
         rag.invoke("Who signed the treaty?").response_metadata["attribution"]
 
-    `llm` is the chain's ChatHuggingFace or HuggingFacePipeline on a local pipeline. Attach the
-    handler to the chain or pass it per call, not to the model, where it sees no retriever.
+    `llm` is the chain's ChatHuggingFace or HuggingFacePipeline on a local pipeline; or a list of
+    those, or the chain itself, where several models answer (branches, fallbacks): each answer is
+    attributed on the model that gave it. Attach the handler to the chain or pass it per call, not
+    to the model, where it sees no retriever.
 
-    `method`, `proxy`, `keep`, `budget` and further `options` are those of attribot_rag.Attributor;
-    a proxy may be a LangChain model too. With `citations`, `content_blocks` of attributed messages
-    show them as standard annotations. In mode 'background' answers come at once, with the status
-    'pending', and what caused them later: to `on_result`, and to whoever asks `result` or
-    `aresult`; `max_pending` answers may wait.
+    `method`, `keep`, `budget`, `verdicts`, `context` and `scoring` are those of
+    attribot_rag.Attributor, and `proxy`, which may be a LangChain model too. With `citations`,
+    `content_blocks` of attributed messages show them as standard annotations. In mode 'background'
+    answers come at once, with the status 'pending', and what caused them later: to `on_result`, and
+    to whoever asks `result` or `aresult`; `max_pending` answers may wait.
+
+    `only` says which calls of models are attributed: those of a LangGraph node, with a tag, or of a
+    run of this name, themselves or within one; or those for whose names, the set of all of these, a
+    function gives True.
 
     Summaries of at most 16 KB are attached to messages and dicts; `results` keeps the whole of the
     last `max_results` runs. What fails becomes an 'error' there and a line in the log, unless
@@ -73,28 +99,26 @@ class AttributionCallbackHandler(RunTracker):
         self,
         llm: Any,
         *,
-        method: str | Method = "auto",
         proxy: Any = None,
-        keep: int | float | None = None,
-        budget: Budget | None = None,
         citations: bool = False,
-        mode: Mode = "inline",
-        raise_error: bool = False,
-        **options: Any,
+        only: Only = None,
+        **options: Unpack[ServiceOptions],
     ) -> None:
         super().__init__()
-        self._service = AttributionService(
-            language_model_of(llm),
-            mode=mode,
-            raise_error=raise_error,
-            method=method,
-            proxy=None if proxy is None else language_model_of(proxy),
-            keep=keep,
-            budget=budget,
-            **options,
-        )
-        self.raise_error = raise_error
+        UnknownOption.check(type(self).__name__, options, HandlerOptions.__optional_keys__)
+        store = RunStore(options.get("max_results", 128))
+        self._services = [
+            AttributionService(
+                language_model,
+                store=store,
+                proxy=None if proxy is None else language_model_of(proxy),
+                **options,
+            )
+            for language_model in language_models_of(llm)
+        ]
+        self.raise_error = options.get("raise_error", False)
         self._citations = citations
+        self._only = only
         self._calls: dict[UUID, _ModelCall] = {}
         self._warned = False
         if citations:
@@ -103,7 +127,7 @@ class AttributionCallbackHandler(RunTracker):
     @property
     def results(self) -> RunStore:
         """The last runs, by the id of the model's run and of its root (`config["run_id"]`)."""
-        return self._service.store
+        return self._services[0].store
 
     @property
     def last(self) -> AttributedRun | None:
@@ -111,8 +135,9 @@ class AttributionCallbackHandler(RunTracker):
         return self.results.last
 
     def close(self) -> None:
-        """Stop recording the model's generations."""
-        self._service.close()
+        """Stop recording the models' generations."""
+        for service in self._services:
+            service.close()
 
     def result(self, run_id: UUID | str, timeout: float | None = None) -> AttributedRun:
         """The finished run of this id or with this root, waited for while it is pending.
@@ -127,10 +152,13 @@ class AttributionCallbackHandler(RunTracker):
 
     def root_ended(self, root: Run, outputs: Any) -> None:
         self._warn_if_nothing_retrieved(root)
-        self.results.set_answer(root.id, list(output_texts(outputs)))
+        if outputs is None:  # of a stream whose pieces do not add up
+            return
+        answer = self.results.set_answer(root.id, list(output_texts(outputs)))
         if isinstance(outputs, dict) and root.parsed is not outputs and "messages" not in outputs:
-            known = self.results.get(str(root.id))
-            attach_to_dict(outputs, None if known is None else known.summary)
+            attach_to_dict(outputs, None if answer is None else answer.summary)
+        elif isinstance(outputs, BaseMessage) and answer is not None and answer.shown is not None:
+            attach_to_output(outputs, answer.summary)
 
     def _warn_if_nothing_retrieved(self, root: Run) -> None:
         kinds = set(root.kinds())
@@ -152,12 +180,17 @@ class AttributionCallbackHandler(RunTracker):
         run_id: UUID,
         parent_run_id: UUID | None = None,
         metadata: dict[str, Any] | None = None,
-        **_: Any,
+        **named: Any,
     ) -> None:
         documents = [*retrieved_documents(messages[0]), *named_documents(metadata)]
-        run = self._begin_call(run_id, parent_run_id, documents)
-        prompt = template_messages(messages[0])
-        self._calls[run_id] = _ModelCall(run, prompt_texts_of(messages[0]), prompt)
+        names = names_of({**named, "metadata": metadata})
+        run = self._begin_call(run_id, parent_run_id, documents, names)
+        self._calls[run_id] = _ModelCall(
+            run,
+            prompt_texts_of(messages[0]),
+            template_messages(messages[0]),
+            attributed=not self._is_wanted(run),
+        )
 
     def on_llm_start(
         self,
@@ -167,15 +200,28 @@ class AttributionCallbackHandler(RunTracker):
         run_id: UUID,
         parent_run_id: UUID | None = None,
         metadata: dict[str, Any] | None = None,
-        **_: Any,
+        **named: Any,
     ) -> None:
-        run = self._begin_call(run_id, parent_run_id, named_documents(metadata))
-        self._calls[run_id] = _ModelCall(run, [prompts[0]], prompts[0])
+        names = names_of({**named, "metadata": metadata})
+        run = self._begin_call(run_id, parent_run_id, named_documents(metadata), names)
+        self._calls[run_id] = _ModelCall(
+            run, [prompts[0]], prompts[0], attributed=not self._is_wanted(run)
+        )
+
+    def _is_wanted(self, run: Run) -> bool:
+        names = run.all_names()
+        return self._only is None or (
+            self._only in names if isinstance(self._only, str) else self._only(names)
+        )
 
     def _begin_call(
-        self, run_id: UUID, parent_run_id: UUID | None, documents: Sequence[Document]
+        self,
+        run_id: UUID,
+        parent_run_id: UUID | None,
+        documents: Sequence[Document],
+        names: frozenset[str],
     ) -> Run:
-        run = self._begin(run_id, parent_run_id, "model", tuple(documents))
+        run = self._begin(run_id, parent_run_id, "model", tuple(documents), names)
         if run.orphan and not documents and not self._warned:
             self._warned = True
             warnings.warn(
@@ -218,7 +264,7 @@ class AttributionCallbackHandler(RunTracker):
         call = self._calls.pop(run_id, None)
         stopped = isinstance(error, GeneratorExit | asyncio.CancelledError)
         try:
-            if call is not None and stopped and self._service.in_background:
+            if call is not None and stopped and self._services[0].in_background:
                 self._attribute(call, "".join(call.streamed))
         finally:
             self._end(run_id)
@@ -232,12 +278,13 @@ class AttributionCallbackHandler(RunTracker):
         if not documents or not text.strip():
             return None
         answer = ObservedAnswer(text, tuple(documents), tuple(call.prompt_texts), call.prompt)
-        run = self._service.attribute(str(call.run.id), str(call.run.root), answer)
+        service = service_that_saw(self._services, answer)
+        run = service.attribute(str(call.run.id), str(call.run.root), answer)
         if run.attribution is not None:
             gone = frozenset(run.attribution.not_located)
             used = [one for index, one in enumerate(documents) if index not in gone]
             self._use(call.run, used)
-        if not self._service.in_background:
+        if not service.in_background:
             with suppress(RuntimeError):  # a model called on its own, with nobody to tell
                 dispatch_custom_event(KEY, run.summary)  # for `astream_events`
         call.summary = run.summary

@@ -28,14 +28,16 @@ def prompt_texts_of(messages: Sequence[BaseMessage]) -> list[str]:
 
 
 def output_texts(outputs: Any) -> Iterator[str]:
-    """The texts of a chain's output: a text, a message, or a dict with those among its values."""
+    """The texts of a chain's output: a text, messages, or a dict with those among its values."""
     if isinstance(outputs, str):
         yield outputs
     elif isinstance(outputs, BaseMessage):
         yield outputs.text
+    elif isinstance(outputs, list):
+        yield from (one.text for one in outputs if isinstance(one, BaseMessage))
     elif isinstance(outputs, dict):
         for value in outputs.values():
-            if isinstance(value, str | BaseMessage):
+            if isinstance(value, str | BaseMessage | list):
                 yield from output_texts(value)
 
 
@@ -58,6 +60,8 @@ def attach(generation: Generation, summary: dict[str, Any] | None, *, citations:
     message = generation.message
     if summary is None and KEY not in message.response_metadata:
         return
+    if not _replaces(summary, message.response_metadata.get(KEY)):
+        return
     changed = attached(message, summary, citations=citations)
     if isinstance(message, AIMessageChunk):
         message.response_metadata = changed.response_metadata
@@ -75,9 +79,24 @@ def attach_to_dict(outputs: dict[Any, Any], summary: dict[str, Any] | None) -> N
     if held is not None and not ours:
         return
     if summary is not None:
-        outputs[KEY] = summary
+        if _replaces(summary, held):
+            outputs[KEY] = summary
     elif ours:
         del outputs[KEY]
+
+
+def _replaces(summary: dict[str, Any] | None, held: Any) -> bool:
+    """False for an error where another handler, of the model that answered, has told of the run."""
+    if summary is None or not isinstance(held, dict) or held.get("run_id") != summary["run_id"]:
+        return True
+    return summary["error"] is None or held["error"] is not None
+
+
+def attach_to_output(message: BaseMessage, summary: dict[str, Any]) -> None:
+    """Give a message that a chain made of an attributed one the summary of its own text."""
+    held = message.response_metadata.get(KEY)
+    if isinstance(held, dict) and held.get("run_id") == summary["run_id"]:
+        message.response_metadata = {**message.response_metadata, KEY: summary}
 
 
 def is_last(chunk: ChatGenerationChunk) -> bool:
@@ -104,8 +123,13 @@ def attached(
 
 
 def citations_of(message: AIMessage) -> list[Citation]:
-    """LangChain's standard annotations for what each sentence of an attributed message cites."""
+    """LangChain's standard annotations for what each sentence of an attributed message cites.
+
+    None for a message whose text is another than the one that its attribution's positions are of.
+    """
     summary = message.response_metadata.get(KEY) or {}
+    if summary.get("offsets") != "shown":
+        return []
     texts = {source["id"]: source["text"] for source in summary.get("sources", ())}
     documents = {one["index"]: one for one in summary.get("documents", ())}
     return [

@@ -3,28 +3,39 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from langchain.agents.middleware import AgentMiddleware
 from langchain.agents.middleware.types import ModelRequest, ModelResponse
-from langchain_core.messages import AIMessage, BaseMessage
+from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
+from typing_extensions import Unpack
 
-from attribot_rag.errors import UnsupportedModel
+from attribot_rag.errors import UnknownOption, UnsupportedModel
 from attribot_rag.runtime import (
     AttributedRun,
     AttributionService,
     ObservedAnswer,
     RunOutcome,
     RunStore,
+    ServiceOptions,
     ServiceRegistry,
 )
 from langchain_attribot.documents import retrieved_documents
+from langchain_attribot.handler import HandlerOptions
 from langchain_attribot.messages import attached, prompt_texts_of, register, template_messages
 from langchain_attribot.models import find_language_model, language_model_of
+from langchain_attribot.retrieval import observed_tool
+
+if TYPE_CHECKING:
+    from langgraph.prebuilt.tool_node import ToolCallRequest
+    from langgraph.types import Command
+
+logger = logging.getLogger(__name__)
 
 _RUN_PREFIX = "lc_run--"
 _UUID_LENGTH = 36
@@ -35,20 +46,33 @@ class AttributionMiddleware(AgentMiddleware[Any, Any, Any]):
 
         agent = create_agent(chat, [retriever_tool], middleware=[AttributionMiddleware()])
 
-    Documents are the artifacts of all tool messages in the conversation, earlier turns included:
-    make retriever tools with `response_format="content_and_artifact"`. `llm` is the local model
-    that answers, by default the one in the agent's own model; `options` are those of the callback
-    handler. Messages that call tools are no answers, and are left alone.
+    Documents are the artifacts of all tool messages in the conversation, earlier turns included.
+    Where a tool gives text alone, what retrievers found for it becomes its message's artifact; of a
+    tool that searches without a LangChain retriever, make one with
+    `response_format="content_and_artifact"`. `llm` is the local model
+    that answers, by default the one in the agent's own model; `proxy`, `citations` and `options`
+    are those of the callback handler. Messages that call tools are no answers, and are left alone.
     """
 
-    def __init__(self, llm: Any = None, *, citations: bool = False, **options: Any) -> None:
+    def __init__(
+        self,
+        llm: Any = None,
+        *,
+        proxy: Any = None,
+        citations: bool = False,
+        **options: Unpack[ServiceOptions],
+    ) -> None:
         super().__init__()
+        known = HandlerOptions.__optional_keys__ - {"only"}
+        UnknownOption.check(type(self).__name__, options, known)
         self._llm = llm
         self._citations = citations
-        if options.get("proxy") is not None:
-            options["proxy"] = language_model_of(options["proxy"])
-        store = RunStore(options.pop("max_results", 128))
-        self._services = ServiceRegistry(store, **options)
+        self._warned = False
+        self._services = ServiceRegistry(
+            RunStore(options.get("max_results", 128)),
+            proxy=None if proxy is None else language_model_of(proxy),
+            **options,
+        )
         if llm is not None:
             self._services.service_for(language_model_of(llm))
         if citations:
@@ -82,6 +106,22 @@ class AttributionMiddleware(AgentMiddleware[Any, Any, Any]):
             response = await handler(request)
             return await asyncio.to_thread(self._attributed, request, response, service)
 
+    def wrap_tool_call(
+        self,
+        request: ToolCallRequest,
+        handler: Callable[[ToolCallRequest], ToolMessage | Command[Any]],
+    ) -> ToolMessage | Command[Any]:
+        with observed_tool() as retrieval:
+            return retrieval.attached(handler(request))
+
+    async def awrap_tool_call(
+        self,
+        request: ToolCallRequest,
+        handler: Callable[[ToolCallRequest], Awaitable[ToolMessage | Command[Any]]],
+    ) -> ToolMessage | Command[Any]:
+        with observed_tool() as retrieval:
+            return retrieval.attached(await handler(request))
+
     def _service(self, model: Any) -> AttributionService | None:
         """The service of the model that answers; None if it holds no local one."""
         language_model = find_language_model(model if self._llm is None else self._llm)
@@ -99,6 +139,7 @@ class AttributionMiddleware(AgentMiddleware[Any, Any, Any]):
         documents = retrieved_documents(messages)
         result = list(response.result)
         if not documents:
+            self._warn_if_tools_gave_text(messages)
             return response
         for index, message in enumerate(result):
             if isinstance(message, AIMessage) and not message.tool_calls and message.text:
@@ -108,6 +149,14 @@ class AttributionMiddleware(AgentMiddleware[Any, Any, Any]):
                 run = self._run(_run_id(message), answer, service, request.model)
                 result[index] = attached(message, run.summary, citations=self._citations)
         return replace(response, result=result)
+
+    def _warn_if_tools_gave_text(self, messages: Sequence[BaseMessage]) -> None:
+        if not self._warned and any(isinstance(one, ToolMessage) for one in messages):
+            self._warned = True
+            logger.warning(
+                "no attribution: tools answered, and no documents were seen; have the tool that "
+                'searches give them as its artifact: response_format="content_and_artifact"'
+            )
 
     def _run(
         self, run_id: str, answer: ObservedAnswer, service: AttributionService | None, model: Any

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import deque
+from collections.abc import Iterator
 from typing import Any, cast
 
 from langchain_core.runnables import Runnable
@@ -34,20 +36,55 @@ def language_model_of(llm: Any) -> LanguageModel:
 def find_language_model(llm: Any) -> LanguageModel | None:
     """The same, or None."""
     for _ in range(8):
-        if isinstance(llm, LanguageModel):
-            return llm
-        model, tokenizer = getattr(llm, "model", None), getattr(llm, "tokenizer", None)
-        if hasattr(model, "generate") and isinstance(tokenizer, PreTrainedTokenizerBase):
-            return LanguageModel(cast(PreTrainedModel, model), tokenizer)
+        found = _own_model(llm)
+        if found is not None:
+            return found
         llm = next((held for name in _HOLDERS if (held := getattr(llm, name, None))), None)
     return None
 
 
-def language_models_in(chain: Runnable[Any, Any]) -> list[LanguageModel]:
-    """All different local models that the chain's graph shows."""
+def _own_model(llm: Any) -> LanguageModel | None:
+    if isinstance(llm, LanguageModel):
+        return llm
+    model, tokenizer = getattr(llm, "model", None), getattr(llm, "tokenizer", None)
+    if hasattr(model, "generate") and isinstance(tokenizer, PreTrainedTokenizerBase):
+        return LanguageModel(cast(PreTrainedModel, model), tokenizer)
+    return None
+
+
+def language_models_of(llm: Any) -> list[LanguageModel]:
+    """The different local models of a LangChain model, of several in a list, or of a chain.
+
+    Raises InvalidInput if there is none.
+    """
+    found = language_models_in(llm)
+    return found or [language_model_of(llm)]
+
+
+def language_models_in(chain: Any) -> list[LanguageModel]:
+    """All different local models in a chain, also in its branches, fallbacks and functions."""
     found: dict[int, LanguageModel] = {}
-    for llm in (chain, *(node.data for node in chain.get_graph().nodes.values())):
-        language_model = find_language_model(llm)
+    seen: dict[int, Any] = {}
+    waiting = deque([chain])
+    while waiting:
+        held = waiting.popleft()
+        if id(held) in seen:
+            continue
+        seen[id(held)] = held
+        language_model = _own_model(held)
         if language_model is not None:
             found.setdefault(id(language_model.model), language_model)
+        waiting.extend(_parts(held))
     return list(found.values())
+
+
+def _parts(held: Any) -> Iterator[Any]:
+    if isinstance(held, list | tuple | set):
+        yield from held
+    elif isinstance(held, dict):
+        yield from held.values()
+    else:
+        if isinstance(held, Runnable):
+            yield from vars(held).values()
+            yield from getattr(held, "deps", ())  # of a function, what it calls
+        yield from (getattr(held, name, None) for name in _HOLDERS)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 from uuid import UUID
@@ -21,7 +21,7 @@ _MAX_TREES = 1024
 
 @dataclass(eq=False)
 class Run:
-    """A run that has begun.
+    """A run that has begun, with its name and tags.
 
     `inputs` are the documents in its input, `outputs` those in its output; a retriever's outputs
     replace those of the retrievers within it. An `orphan` names a parent that was not seen;
@@ -33,6 +33,7 @@ class Run:
     kind: Kind
     parent: Run | None
     orphan: bool
+    names: frozenset[str] = frozenset()
     inputs: Sequence[Document] = ()
     outputs: Sequence[Document] | None = None
     parsed: Any = None
@@ -48,6 +49,11 @@ class Run:
         passed_on: list[Sequence[Document]] = []
         self._collect(retrieved, passed_on)
         return merged([merged(retrieved, by_everything), *passed_on], by_text)
+
+    def all_names(self) -> frozenset[str]:
+        """Names and tags of the run and of the runs around it."""
+        around = frozenset() if self.parent is None else self.parent.all_names()
+        return self.names | around
 
     def kinds(self) -> Iterator[Kind]:
         """The kinds of the run and of all runs within it."""
@@ -95,10 +101,10 @@ class RunTracker(BaseCallbackHandler):
         run_id: UUID,
         parent_run_id: UUID | None = None,
         run_type: str | None = None,
-        **_: Any,
+        **named: Any,
     ) -> None:
         kind: Kind = "parser" if run_type == "parser" else "chain"
-        self._begin(run_id, parent_run_id, kind, tuple(documents_in(inputs)))
+        self._begin(run_id, parent_run_id, kind, tuple(documents_in(inputs)), names_of(named))
 
     def on_chain_end(self, outputs: Any, *, run_id: UUID, **_: Any) -> None:
         run = self._end(run_id, tuple(documents_in(outputs)), outputs)
@@ -127,13 +133,18 @@ class RunTracker(BaseCallbackHandler):
         self._end(run_id, tuple(documents))
 
     def _begin(
-        self, run_id: UUID, parent_id: UUID | None, kind: Kind, inputs: Sequence[Document] = ()
+        self,
+        run_id: UUID,
+        parent_id: UUID | None,
+        kind: Kind,
+        inputs: Sequence[Document] = (),
+        names: frozenset[str] = frozenset(),
     ) -> Run:
         with self._lock:
             parent = None if parent_id is None else self._runs.get(parent_id)
             root = run_id if parent is None else parent.root
             orphan = parent is None and parent_id is not None
-            run = Run(run_id, root, kind, parent, orphan, inputs)
+            run = Run(run_id, root, kind, parent, orphan, names, inputs)
             if parent is not None:
                 parent.children.append(run)
             self._runs[run_id] = run
@@ -194,6 +205,12 @@ class RunTracker(BaseCallbackHandler):
         with self._lock:
             if run.root in self._trees:
                 self._used.setdefault(run.root, set()).update(map(by_text, documents))
+
+
+def names_of(told: Mapping[str, Any]) -> frozenset[str]:
+    """The name, the tags and the LangGraph node of a run, as its callback is told of them."""
+    node = (told.get("metadata") or {}).get("langgraph_node")
+    return frozenset(filter(None, (told.get("name"), node, *(told.get("tags") or ()))))
 
 
 def _contained(prompt: str, documents: Sequence[Document]) -> list[Document]:

@@ -12,9 +12,10 @@ from langchain_core.runnables import Runnable, RunnableConfig, ensure_config
 from langchain_core.runnables.config import merge_configs
 from langchain_core.runnables.utils import AddableDict
 from langchain_core.tracers.context import register_configure_hook
+from typing_extensions import Unpack
 
 from attribot_rag.errors import InvalidInput
-from langchain_attribot.handler import AttributionCallbackHandler
+from langchain_attribot.handler import AttributionCallbackHandler, HandlerOptions
 from langchain_attribot.models import language_models_in
 
 _attributing: ContextVar[AttributionCallbackHandler | None] = ContextVar(
@@ -24,7 +25,7 @@ register_configure_hook(_attributing, inheritable=True)
 
 
 @contextmanager
-def attribute(llm: Any, **options: Any) -> Iterator[AttributionCallbackHandler]:
+def attribute(llm: Any, **options: Unpack[HandlerOptions]) -> Iterator[AttributionCallbackHandler]:
     """Attribute every answer that the model gives within the block.
 
     Gives the handler, whose `last` and `results` hold them; `llm` and `options` are the handler's.
@@ -39,24 +40,22 @@ def attribute(llm: Any, **options: Any) -> Iterator[AttributionCallbackHandler]:
             _attributing.reset(token)
 
 
-def with_attribution(chain: Runnable[Any, Any], llm: Any = None, **options: Any) -> AttributedChain:
+def with_attribution(
+    chain: Runnable[Any, Any], llm: Any = None, **options: Unpack[HandlerOptions]
+) -> AttributedChain:
     """The chain as a runnable that gives {answer, documents, attribution}.
 
     `documents` are those that the answer was attributed to; without any, `attribution` is None.
 
-    `llm` is the model that answers; without it, the one local model in the chain. `options` are the
-    handler's. Streamed, the pieces of the answer come first, documents and attribution last. Raises
-    InvalidInput if the chain shows no local model, or several.
+    `llm` is the model that answers, or a list of those; without it, all local models in the chain.
+    `options` are the handler's. Streamed, the pieces of the answer come first, documents and
+    attribution last. Raises InvalidInput if the chain shows no local model.
     """
-    if llm is None:
-        found = language_models_in(chain)
-        if len(found) != 1:
-            names = ", ".join(one.name for one in found) or "none"
-            raise InvalidInput(
-                f"the chain shows {len(found)} local models ({names}); pass the one that answers: "
-                "with_attribution(chain, llm)"
-            )
-        llm = found[0]
+    llm = llm or language_models_in(chain)
+    if not llm:
+        raise InvalidInput(
+            "the chain shows no local model; pass those that answer: with_attribution(chain, llm)"
+        )
     return AttributedChain(chain, AttributionCallbackHandler(llm, **options))
 
 

@@ -19,7 +19,7 @@ from support.tiny_models import endless
 from attribot_rag import LanguageModel, load_model
 
 QUESTION = "How high is the lighthouse?"
-EXACT: dict[str, Any] = {"method": "leave_one_out", "options": {"verdicts": None}}
+EXACT: dict[str, Any] = {"method": "leave_one_out", "verdicts": None}
 
 
 def nodes() -> list[TextNode]:

@@ -196,13 +196,13 @@ def test_scored_ids_are_those_that_generate_saw_and_gave(
     llm = make(smollm2, max_new_tokens=12, **sampling)
     handler = AttributionCallbackHandler(llm, **EXACT)
     scored: list[tuple[tuple[int, ...], tuple[int, ...]]] = []
-    attribute = handler._service.attributor.attribute_generation
+    attribute = handler._services[0].attributor.attribute_generation
 
     def seen(generation: Any, *args: Any, **kwargs: Any) -> Any:
         scored.append((generation.prompt_ids, generation.response_ids))
         return attribute(generation, *args, **kwargs)
 
-    monkeypatch.setattr(handler._service.attributor, "attribute_generation", seen)
+    monkeypatch.setattr(handler._services[0].attributor, "attribute_generation", seen)
     spy = Spy(smollm2.model, monkeypatch)
     chain = rag(retriever, llm).with_config(callbacks=[handler])
     torch.manual_seed(1)

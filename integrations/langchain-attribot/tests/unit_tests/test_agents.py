@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any
 
+import jsonschema
 import pytest
 from agents import SearchesFirst
 from chains import ByName, joined
@@ -14,12 +15,13 @@ from langchain_core.documents import Document
 from langchain_core.language_models import FakeListChatModel
 from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.runnables import Runnable, RunnableLambda
-from langchain_core.tools import create_retriever_tool
+from langchain_core.tools import create_retriever_tool, tool
 from langchain_huggingface import ChatHuggingFace
 from langgraph.checkpoint.memory import InMemorySaver
 
 from attribot_rag import LanguageModel
-from attribot_rag.errors import InvalidInput
+from attribot_rag.attribution.schema import summary_schema
+from attribot_rag.errors import InvalidInput, UnknownOption
 from langchain_attribot import AttributionCallbackHandler, AttributionMiddleware
 
 EXACT: dict[str, Any] = {"method": "leave_one_out", "verdicts": None}
@@ -28,10 +30,10 @@ EXACT: dict[str, Any] = {"method": "leave_one_out", "verdicts": None}
 def agent_of(
     chat: ChatHuggingFace, middleware: Sequence[AgentMiddleware[Any, Any, Any]] = (), **options: Any
 ) -> Runnable[Any, Any]:
-    tool = create_retriever_tool(
+    search = create_retriever_tool(
         ByName(), "search", "Finds harbours.", response_format="content_and_artifact"
     )
-    return create_agent(SearchesFirst(llm=chat), [tool], middleware=middleware, **options)
+    return create_agent(SearchesFirst(llm=chat), [search], middleware=middleware, **options)
 
 
 def ask(agent: Runnable[Any, Any], question: str, **config: Any) -> list[BaseMessage]:
@@ -58,6 +60,46 @@ def test_the_middleware_attributes_the_answer_and_no_tool_call(
     (run,) = middleware.results.values()
     assert str(run.run_id) == summary["run_id"]
     assert summary["run_id"] in str(messages[-1].id)
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+def test_a_retriever_tool_that_gives_text_alone(
+    tiny_chat: ChatHuggingFace, asynchronous: bool
+) -> None:
+    search = create_retriever_tool(ByName(), "search", "Finds harbours.")
+    middleware = AttributionMiddleware(tiny_chat, **EXACT)
+    agent = create_agent(
+        SearchesFirst(llm=tiny_chat),
+        [search],
+        middleware=[middleware],
+        checkpointer=InMemorySaver(),
+    )
+    for names in (["one"], ["one", "two"]):
+        given: Any = {"messages": [("human", names[-1])]}
+        config: Any = {"configurable": {"thread_id": "one"}}
+        invoked = asyncio.run(agent.ainvoke(given, config)) if asynchronous else None
+        messages = (invoked or agent.invoke(given, config))["messages"]
+        check(messages[-1], *names)
+        assert [one.id for one in messages[-2].artifact] == [f"document {names[-1]}"]
+
+
+def test_tools_without_documents_are_named_once(
+    tiny_chat: ChatHuggingFace, caplog: pytest.LogCaptureFixture
+) -> None:
+    @tool
+    def search(query: str) -> str:
+        """Finds harbours."""
+        ByName().invoke("another")  # which the tool does not tell the model
+        return f"The harbour {query} was built in 1900."
+
+    middleware = AttributionMiddleware(tiny_chat, **EXACT)
+    agent = create_agent(SearchesFirst(llm=tiny_chat), [search], middleware=[middleware])
+    for name in ("one", "two"):
+        messages = ask(agent, name)
+        assert "attribution" not in messages[-1].response_metadata
+        assert messages[-2].artifact is None  # type: ignore[attr-defined]
+    (line,) = [one.message for one in caplog.records if one.name.startswith("langchain_attribot")]
+    assert 'response_format="content_and_artifact"' in line
 
 
 def test_the_model_is_recorded_while_the_agent_asks_it(tiny: LanguageModel) -> None:
@@ -111,13 +153,15 @@ def test_a_model_that_is_not_local_is_said_to_be(tiny_chat: ChatHuggingFace) -> 
         def _plain(self) -> FakeListChatModel:
             return FakeListChatModel(responses=["It is old."])
 
-    tool = create_retriever_tool(
+    search = create_retriever_tool(
         ByName(), "search", "Finds harbours.", response_format="content_and_artifact"
     )
     agent = create_agent(
-        Searching(responses=["a"]), [tool], middleware=[AttributionMiddleware(**EXACT)]
+        Searching(responses=["a"]), [search], middleware=[AttributionMiddleware(**EXACT)]
     )
     summary = ask(agent, "one")[-1].response_metadata["attribution"]
+    jsonschema.validate(summary, summary_schema())
+    assert (summary["status"], summary["sentences"]) == ("unsupported", [])
     assert summary["error"]["type"] == "UnsupportedModel"
     assert "AttributionMiddleware(llm)" in summary["error"]["message"]
 
@@ -133,7 +177,9 @@ def test_citations_and_bad_options_are_as_with_the_handler(tiny_chat: ChatHuggin
     assert isinstance(message, AIMessage)
     assert message.response_metadata["model_provider"] == "langchain-attribot"
     with pytest.raises(InvalidInput, match="mode='later'"):
-        AttributionMiddleware(tiny_chat, mode="later")
+        AttributionMiddleware(tiny_chat, mode="later")  # type: ignore[arg-type]
+    with pytest.raises(UnknownOption, match=r"AttributionMiddleware .* did you mean 'method'\?"):
+        AttributionMiddleware(metod="auto")  # type: ignore[call-arg]
 
 
 def test_the_handler_sees_through_an_agent_too(tiny_chat: ChatHuggingFace) -> None:
@@ -142,6 +188,7 @@ def test_the_handler_sees_through_an_agent_too(tiny_chat: ChatHuggingFace) -> No
     check(messages[-1], "one")
     assert not any("attribution" in one.response_metadata for one in messages[:-1])
     assert handler.last is not None
+    assert handler.last.summary["offsets"] == "shown"  # in the state's messages
     assert handler.num_open == 0
 
 

@@ -6,6 +6,7 @@ import threading
 from typing import Any
 from uuid import uuid4
 
+import jsonschema
 import numpy as np
 import pytest
 from chains import ByName, Given, rag
@@ -15,6 +16,7 @@ from langchain_huggingface import ChatHuggingFace
 from support.patience import scaled
 
 from attribot_rag import LanguageModel, LeaveOneOut
+from attribot_rag.attribution.schema import summary_schema
 from attribot_rag.errors import InvalidInput, QueueFull
 from attribot_rag.model_queue import ModelQueue
 from langchain_attribot import AttributedRun, AttributionCallbackHandler
@@ -46,6 +48,7 @@ def test_the_answer_comes_before_its_attribution(tiny_chat: ChatHuggingFace) -> 
     message = chain.invoke(QUESTION, config={"run_id": run_id})
     pending = message.response_metadata["attribution"]
     assert pending["status"] == "pending"
+    jsonschema.validate(pending, summary_schema())
     assert handler.results[run_id].summary == pending
     assert handler.results[run_id].attribution is None
     with pytest.raises(TimeoutError):

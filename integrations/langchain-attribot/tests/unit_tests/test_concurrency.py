@@ -170,7 +170,7 @@ def test_two_hundred_runs_leave_nothing_behind(tiny: LanguageModel) -> None:
     assert not handler._calls
     assert handler.results.num_pending == 0
     assert len(handler.results) <= 16
-    left = handler._service.recorder.generations
+    left = handler._services[0].recorder.generations
     assert len(left) == 34  # the answers without any documents, bounded elsewhere
 
 

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any, TypedDict
 from uuid import uuid4
 
+import jsonschema
 import numpy as np
 import pytest
 from chains import PROMPT, ByName, Given, joined, rag
@@ -24,7 +25,8 @@ from langchain_huggingface import ChatHuggingFace
 from langgraph.graph import START, StateGraph
 
 from attribot_rag import Attributor, Budget, LanguageModel, LeaveOneOut
-from attribot_rag.errors import InvalidInput, NotRecorded
+from attribot_rag.attribution.schema import summary_schema
+from attribot_rag.errors import InvalidInput, NotRecorded, UnknownOption
 from langchain_attribot import AttributionCallbackHandler, attribute, citations_of
 
 EXACT = {"method": "leave_one_out", "verdicts": None}
@@ -57,6 +59,7 @@ def test_the_message_of_a_chain_carries_its_attribution(
     assert run.summary == summary
     assert run.attribution is not None
     assert run.attribution.response == message.content
+    assert "The answer was cut at 6 tokens (max_new_tokens)." in summary["notes"]
     message.model_dump_json()
 
 
@@ -365,6 +368,7 @@ def test_a_failure_of_attribution_leaves_the_answer_intact(
         message = chain.invoke(QUESTION, config={"callbacks": [handler]})
     assert message.content == plain.content
     summary = message.response_metadata["attribution"]
+    jsonschema.validate(summary, summary_schema())
     assert summary["status"] == "error"
     assert summary["error"] == {"type": "ZeroDivisionError", "message": "the scorer broke"}
     assert "the scorer broke" in caplog.text
@@ -498,8 +502,15 @@ def test_options_that_make_no_sense_are_refused(tiny_chat: ChatHuggingFace) -> N
         AttributionCallbackHandler(tiny_chat, max_pending=0)
     with pytest.raises(InvalidInput, match="unknown method"):
         AttributionCallbackHandler(tiny_chat, method="guess")
-    with pytest.raises(TypeError, match="surprise"):
-        AttributionCallbackHandler(tiny_chat, surprise=True)
+    with pytest.raises(
+        UnknownOption, match=r"Handler has no option 'metod'; did you mean 'method'"
+    ):
+        AttributionCallbackHandler(tiny_chat, metod="auto")  # type: ignore[call-arg]
+    with (
+        pytest.raises(UnknownOption, match=r"did you mean 'citations'\?"),
+        attribute(tiny_chat, citation=True),  # type: ignore[call-arg]
+    ):
+        pass
 
 
 def test_a_budget_makes_it_partial_and_says_so(tiny_chat: ChatHuggingFace) -> None:

@@ -11,7 +11,7 @@ from langchain_core.output_parsers import StrOutputParser
 from langchain_core.runnables import RunnableLambda
 from langchain_huggingface import ChatHuggingFace
 
-from attribot_rag.errors import InvalidInput
+from attribot_rag.errors import InvalidInput, UnknownOption
 from langchain_attribot import with_attribution
 
 EXACT: dict[str, Any] = {"method": "leave_one_out", "verdicts": None}
@@ -70,7 +70,13 @@ def test_without_retrieved_documents_there_is_no_attribution(tiny_chat: ChatHugg
 
 def test_the_model_is_found_or_asked_for(tiny_chat: ChatHuggingFace) -> None:
     elsewhere = rag(Given(documents=DOCUMENTS), FakeListChatModel(responses=["a"]))
-    with pytest.raises(InvalidInput, match=r"shows 0 local models \(none\); pass the one"):
+    with pytest.raises(InvalidInput, match="shows no local model; pass those that answer"):
         with_attribution(elsewhere)
     hidden = RunnableLambda(lambda given: rag(ByName(), tiny_chat).invoke(given).content)
     check(with_attribution(hidden, tiny_chat, **EXACT).invoke("A"), "A")
+
+
+def test_a_misspelt_option_is_told_the_right_one(tiny_chat: ChatHuggingFace) -> None:
+    chain = rag(ByName(), tiny_chat)
+    with pytest.raises(UnknownOption, match=r"no option 'metod'; did you mean 'method'\?"):
+        with_attribution(chain, metod="auto")  # type: ignore[call-arg]

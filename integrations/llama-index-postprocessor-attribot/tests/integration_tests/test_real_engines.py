@@ -255,7 +255,7 @@ def test_a_proxy_prunes_in_one_argument_and_scores_as_the_core_does(
     smollm2: LanguageModel, tiny_llm: HuggingFaceLLM, llm: HuggingFaceLLM, index: VectorStoreIndex
 ) -> None:
     options: dict[str, Any] = {"method": "leave_one_out", "keep": 3}
-    postprocessor = AttributionPostprocessor(proxy=tiny_llm, **options, options={"verdicts": None})
+    postprocessor = AttributionPostprocessor(proxy=tiny_llm, **options, verdicts=None)
     proxy = LanguageModel(tiny_llm._model, tiny_llm._tokenizer)
     attributor = Attributor(
         smollm2.model, smollm2.tokenizer, proxy=proxy, progress=False, verdicts=None, **options

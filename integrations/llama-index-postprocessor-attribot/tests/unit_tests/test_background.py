@@ -43,7 +43,7 @@ def status(response: Any) -> str:
 def test_the_answer_comes_before_its_attribution(tiny_llm: HuggingFaceLLM) -> None:
     held, told = Held(), list[AttributedRun]()
     postprocessor = AttributionPostprocessor(
-        method=held, mode="background", on_result=told.append, options={"verdicts": None}
+        method=held, mode="background", on_result=told.append, verdicts=None
     )
     response = engine_of(tiny_llm, postprocessor).query(QUESTION)
     assert status(response) == "pending"
@@ -61,7 +61,7 @@ def test_the_answer_comes_before_its_attribution(tiny_llm: HuggingFaceLLM) -> No
 @pytest.mark.parametrize("mode", ["inline", "background"])
 def test_scoring_does_not_block_the_event_loop(tiny_llm: HuggingFaceLLM, mode: Any) -> None:
     held = Held()
-    postprocessor = AttributionPostprocessor(method=held, mode=mode, options={"verdicts": None})
+    postprocessor = AttributionPostprocessor(method=held, mode=mode, verdicts=None)
 
     async def ask() -> Any:
         response = await engine_of(tiny_llm, postprocessor).aquery(QUESTION)
@@ -77,7 +77,7 @@ def test_scoring_does_not_block_the_event_loop(tiny_llm: HuggingFaceLLM, mode: A
 def test_an_awaited_engine_lets_others_run(tiny_llm: HuggingFaceLLM) -> None:
     held = Held()
     engine = AttributedQueryEngine(
-        index_of().as_query_engine(llm=tiny_llm), method=held, options={"verdicts": None}
+        index_of().as_query_engine(llm=tiny_llm), method=held, verdicts=None
     )
 
     async def ask() -> Any:
@@ -95,7 +95,7 @@ def test_a_full_queue_is_told_and_breaks_nothing(
 ) -> None:
     held = Held()
     postprocessor = AttributionPostprocessor(
-        method=held, mode="background", max_pending=2, options={"verdicts": None}
+        method=held, mode="background", max_pending=2, verdicts=None
     )
     engine = engine_of(tiny_llm, postprocessor)
     responses = [engine.query(QUESTION)]

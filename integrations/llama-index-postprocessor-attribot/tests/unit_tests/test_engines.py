@@ -64,6 +64,7 @@ def test_a_query_carries_what_caused_its_answer(
     assert ids(summary) == {"ferry", "lighthouse"}
     assert len(summary["sources"]) == 4
     assert not summary["retokenized"]
+    assert "The answer was cut at 4 tokens (max_new_tokens)." in summary["notes"]
     run = postprocessor.result(response)
     assert run.attribution is not None
     (generation,) = attributor.recorder.generations
@@ -262,7 +263,7 @@ def test_a_refined_answer_is_never_passed_off_as_one_call_s(
     summary = attributed(engine.query(QUESTION), "unsupported")
     assert "2 calls that build on each other" in summary["error"]["message"]
     assert sorted(map(ids, summary["calls"]), key=sorted) == [{"ferry"}, {"lighthouse"}]
-    assert "sources" not in summary
+    assert summary["sources"] == summary["sentences"] == []
 
 
 def test_nothing_to_attribute_breaks_nothing(
@@ -386,7 +387,7 @@ def test_a_hundred_queries_leave_nothing_behind(
         return generate(*args, **kwargs)
 
     monkeypatch.setattr(tiny_llm._model, "generate", generates)
-    postprocessor = AttributionPostprocessor(method=Scoring(), options={"verdicts": None})
+    postprocessor = AttributionPostprocessor(method=Scoring(), verdicts=None)
     engine = index_of().as_query_engine(llm=tiny_llm, node_postprocessors=[postprocessor, Breaks()])
     found = []
     for number in range(100):

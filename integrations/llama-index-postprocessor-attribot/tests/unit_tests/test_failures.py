@@ -45,8 +45,7 @@ def engine_of(llm: Any, postprocessor: AttributionPostprocessor, **options: Any)
         ({"method": "bogus"}, "bogus"),
         ({"keep": 5}, "keep=5 is for a proxy"),
         ({"proxy": MockLLM()}, "MockLLM holds no local Hugging Face model"),
-        ({"options": {"verdict": None}}, "known are verdicts, context, scoring"),
-        ({"verdicts": None}, "verdicts"),
+        ({"verdict": None}, "no option 'verdict'; did you mean 'verdicts'"),
         ({"max_pending": 0}, "max_pending"),
     ],
 )

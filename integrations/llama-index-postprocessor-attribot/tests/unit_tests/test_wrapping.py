@@ -11,7 +11,7 @@ from llama_index.llms.huggingface import HuggingFaceLLM
 from llama_index.postprocessor.attribot import AttributedQueryEngine, AttributionPostprocessor
 
 from attribot_rag.attribution import cite
-from attribot_rag.errors import InvalidInput
+from attribot_rag.errors import InvalidInput, UnknownOption
 
 
 def engine_of(llm: HuggingFaceLLM, **options: Any) -> AttributedQueryEngine:
@@ -84,3 +84,7 @@ def test_options_that_make_no_sense_are_refused(tiny_llm: HuggingFaceLLM) -> Non
         AttributionPostprocessor(mode="later")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="threshold"):
         AttributionPostprocessor(threshold=2)
+    with pytest.raises(ValueError, match=r"no option 'metod'; did you mean 'method'\?.*verdicts"):
+        AttributionPostprocessor(metod="auto")  # type: ignore[call-arg]
+    with pytest.raises(UnknownOption, match=r"AttributedQueryEngine .*did you mean 'budget'\?"):
+        engine_of(tiny_llm, budgte=None)

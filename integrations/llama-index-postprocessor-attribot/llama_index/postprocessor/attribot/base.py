@@ -15,15 +15,32 @@ from llama_index.postprocessor.attribot.models import language_model_of
 from llama_index.postprocessor.attribot.nodes import without_duplicates
 from llama_index.postprocessor.attribot.query_tracker import installed
 from llama_index.postprocessor.attribot.tracked_query import QueryObserver, TrackedQuery
-from pydantic import ConfigDict, Field, PrivateAttr
+from pydantic import ConfigDict, Field, PrivateAttr, model_validator
 
-from attribot_rag import Attribution, Budget, LanguageModel
-from attribot_rag.errors import InvalidInput
+from attribot_rag import (
+    Attribution,
+    AttributorOptions,
+    Budget,
+    ContextOptions,
+    LanguageModel,
+    ScoringOptions,
+    VerdictOptions,
+)
+from attribot_rag.errors import InvalidInput, UnknownOption
 from attribot_rag.runtime import AttributedRun, Mode, RunStore, ServiceRegistry
 
 logger = logging.getLogger(__name__)
 
-_OPTIONS = ("verdicts", "context", "scoring")
+
+class PostprocessorOptions(AttributorOptions, total=False):
+    """Options of AttributionPostprocessor that say how answers are attributed."""
+
+    proxy: Any
+    mode: Mode
+    max_pending: int
+    max_results: int
+    on_result: Callable[[AttributedRun], None] | None
+    score_metadata: bool
 
 
 class AttributionPostprocessor(BaseNodePostprocessor, QueryObserver):
@@ -36,8 +53,8 @@ class AttributionPostprocessor(BaseNodePostprocessor, QueryObserver):
     exact, near (`threshold`) and overlapping (`min_overlap` characters; None leaves overlaps), are
     taken out before the prompt is built, unless `deduplicate` is False. Nodes are never changed.
 
-    `method`, `proxy` (a HuggingFaceLLM too), `keep` and `budget` are those of
-    attribot_rag.Attributor, `options` further ones of it. With `score_metadata`, the metadata lines
+    `method`, `proxy` (a HuggingFaceLLM too), `keep`, `budget`, `verdicts`, `context`, `scoring` and
+    `progress` are those of attribot_rag.Attributor. With `score_metadata`, the metadata lines
     that the model reads with a node count as its text. In mode 'background', and in asynchronous
     queries, whose event loop scoring must not block, the response has the status 'pending' at
     first: `result` waits for the attribution, `aresult` awaits it.
@@ -49,6 +66,10 @@ class AttributionPostprocessor(BaseNodePostprocessor, QueryObserver):
     proxy: Any = Field(default=None, exclude=True)
     keep: int | float | None = None
     budget: Budget | None = None
+    verdicts: VerdictOptions | None = Field(default_factory=VerdictOptions)
+    context: ContextOptions | None = None
+    scoring: ScoringOptions | None = None
+    progress: bool = False
     mode: Mode = "inline"
     deduplicate: bool = True
     threshold: float = Field(default=0.9, gt=0, le=1)
@@ -57,14 +78,17 @@ class AttributionPostprocessor(BaseNodePostprocessor, QueryObserver):
     max_pending: int = Field(default=32, ge=1)
     max_results: int = Field(default=128, ge=1)
     on_result: Callable[[AttributedRun], None] | None = Field(default=None, exclude=True)
-    options: dict[str, Any] = Field(default_factory=dict)
 
     _services: ServiceRegistry = PrivateAttr()
 
+    @model_validator(mode="before")
+    @classmethod
+    def _check_names(cls, given: Any) -> Any:
+        if isinstance(given, dict):
+            UnknownOption.check(cls.__name__, given, cls.model_fields)
+        return given
+
     def model_post_init(self, _: Any) -> None:
-        unknown = sorted(set(self.options) - set(_OPTIONS))
-        if unknown:
-            raise InvalidInput(f"options={unknown}; known are {', '.join(_OPTIONS)}")
         self._services = ServiceRegistry(
             RunStore(self.max_results),
             mode=self.mode,
@@ -74,7 +98,10 @@ class AttributionPostprocessor(BaseNodePostprocessor, QueryObserver):
             proxy=None if self.proxy is None else language_model_of(self.proxy),
             keep=self.keep,
             budget=self.budget,
-            **self.options,
+            verdicts=self.verdicts,
+            context=self.context,
+            scoring=self.scoring,
+            progress=self.progress,
         )
         installed()
 
@@ -96,18 +123,19 @@ class AttributionPostprocessor(BaseNodePostprocessor, QueryObserver):
 
         Raises TimeoutError after `timeout` seconds, InvalidInput for a response without any.
         """
-        return self.results.wait(_run_id_of(response), timeout)
+        return _told(response, self.results.wait(_run_id_of(response), timeout))
 
     async def aresult(self, response: Any, timeout: float | None = None) -> AttributedRun:
         """The same, without blocking the event loop."""
-        return await self.results.wait_async(_run_id_of(response), timeout)
+        return _told(response, await self.results.wait_async(_run_id_of(response), timeout))
 
-    def cited_response(self, response: Any) -> str:
+    def cited_response(self, response: Any, *, remarks: bool = True) -> str:
         """The answer with the numbers of the documents that each sentence cites: '... high. [1]'.
 
-        Waits for the attribution; raises its error if there is one.
+        With `remarks`, also with the verdicts that the numbers do not show: '... blue. (not from
+        the context)'. Waits for the attribution; raises its error if there is one.
         """
-        return self._attribution(response).to_cited_text()
+        return self._attribution(response).to_cited_text(remarks=remarks)
 
     def cited_message(self, response: Any) -> ChatMessage:
         """The answer as a message with a CitationBlock for every citation; as `cited_response`."""
@@ -158,3 +186,10 @@ def _run_id_of(response: Any) -> str:
             "no AttributionPostprocessor was among the node_postprocessors"
         )
     return str(summary["run_id"])
+
+
+def _told(response: Any, run: AttributedRun) -> AttributedRun:
+    """Who waits may be woken before the response was told."""
+    if response.metadata["attribution"]["status"] == "pending":
+        response.metadata["attribution"] = run.summary
+    return run

@@ -62,13 +62,13 @@ class Completion:
             self._store.add(run)
             self._query.attach(run.summary)
 
-    def fail(self, error: BaseException, text: str = "", status: str = "error") -> None:
+    def fail(self, error: BaseException, text: str = "") -> None:
         """Attach an error in place of an attribution."""
         run_id = self._query.run_id
         nodes = tuple(self._query.nodes)
         run = AttributedRun(run_id, run_id, nodes, text, RunOutcome(error=error))
         self._store.add(run)
-        self._query.attach({**run.summary, "status": status})
+        self._query.attach(run.summary)
         self._query.done()
 
     def _observed(self, stream: Generator[str, None, None]) -> Generator[str, None, None]:
@@ -141,13 +141,13 @@ class Completion:
                 "probabilities the score needs; answer with a HuggingFaceLLM on a model of "
                 "transformers (of PEFT's: pass what merge_and_unload() gives)"
             )
-            self.fail(error, text, status="unsupported")
+            self.fail(error, text)
         elif len(calls) == 1 and text.strip() == str(calls[0].answer).strip():
             self._attribute(calls[0], query.run_id, text, self._attach)
         else:
             answer = MultiCallAnswer(calls, text, query, self._store)
             if any(call.answer is None for call in calls):
-                self.fail(answer.unsupported(), text, status="unsupported")
+                self.fail(answer.unsupported(), text)
             else:
                 answer.attribute(self._attribute)
 

@@ -8,11 +8,15 @@ from llama_index.core.base.base_query_engine import BaseQueryEngine
 from llama_index.core.base.response.schema import RESPONSE_TYPE
 from llama_index.core.prompts.mixin import PromptMixinType
 from llama_index.core.schema import NodeWithScore, QueryBundle
-from llama_index.postprocessor.attribot.base import AttributionPostprocessor
+from llama_index.postprocessor.attribot.base import (
+    AttributionPostprocessor,
+    PostprocessorOptions,
+)
 from llama_index.postprocessor.attribot.citing import SourceNodes, used_nodes
 from llama_index.postprocessor.attribot.tracked_query import ObservedWithin
+from typing_extensions import Unpack
 
-from attribot_rag.errors import InvalidInput
+from attribot_rag.errors import InvalidInput, UnknownOption
 from attribot_rag.runtime import AttributedRun
 
 
@@ -29,8 +33,14 @@ class AttributedQueryEngine(BaseQueryEngine, ObservedWithin):
     postprocessor: AttributionPostprocessor
 
     def __init__(
-        self, engine: BaseQueryEngine, *, source_nodes: SourceNodes = "all", **options: Any
+        self,
+        engine: BaseQueryEngine,
+        *,
+        source_nodes: SourceNodes = "all",
+        **options: Unpack[PostprocessorOptions],
     ) -> None:
+        names = {*PostprocessorOptions.__optional_keys__, "source_nodes"}
+        UnknownOption.check("AttributedQueryEngine", options, names)
         if source_nodes not in get_args(SourceNodes):
             known = ", ".join(get_args(SourceNodes))
             raise InvalidInput(f"source_nodes={source_nodes!r}; choose one of {known}")

@@ -93,18 +93,15 @@ class MultiCallAnswer:
         told = range(min(len(self._calls), _MAX_CALLS))
         max_bytes = MAX_SUMMARY_BYTES // (len(told) + 1)
         summaries = [self._known[index].summary_of(max_bytes) for index in told]
-        merged: dict[str, Any] = {
-            "schema_version": summaries[0].get("schema_version"),
-            "status": self._status(),
-            "run_id": self._query.run_id,
+        outcome = RunOutcome(error=self.unsupported()) if self._places is None else None
+        whole = self._run(outcome).summary_of(max_bytes)
+        return {
+            **whole,
+            "status": whole["status"] if self._places is None else self._status(),
             "calls": summaries,
-            "omitted": {"calls": len(self._calls) - len(summaries)},
+            "places": (self._places or [])[: len(summaries)],
+            "omitted": {**whole["omitted"], "calls": len(self._calls) - len(summaries)},
         }
-        if self._places is None:
-            reason = RunOutcome(error=self.unsupported()).summary()
-            return {**merged, **reason, "status": "unsupported"}
-        merged["places"] = self._places[: len(summaries)]
-        return merged
 
     def _status(self) -> str:
         """The least that is true of each call; one without attribution makes it partial."""

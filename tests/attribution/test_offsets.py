@@ -1,0 +1,69 @@
+"""Characters of an answer in the text that an application made of it."""
+
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from attribot_rag.attribution.offsets import Offsets
+
+ANSWER = "The **ferry** is red. It is old. So it is both."
+
+
+def told(answer: str, shown: str) -> list[str] | None:
+    """The pieces of the shown text in which the answer's three sentences stand."""
+    offsets = Offsets.between(answer, shown)
+    if offsets is None:
+        return None
+    first, second = answer.index("It is old"), answer.index("So it is")
+    edges = ((0, first), (first, second), (second, len(answer)))
+    intervals = [offsets.interval(*edge) for edge in edges]
+    assert all(a[1] <= b[0] for a, b in pairwise(intervals))
+    return [shown[start:end] for start, end in intervals]
+
+
+@pytest.mark.parametrize(
+    ("answer", "shown", "expected"),
+    [
+        (ANSWER, ANSWER, ["The **ferry** is red. ", "It is old. ", "So it is both."]),
+        (f"\n {ANSWER} ", ANSWER, ["The **ferry** is red. ", "It is old. ", "So it is both."]),
+        (ANSWER, ANSWER.upper(), ["THE **FERRY** IS RED. ", "IT IS OLD. ", "SO IT IS BOTH."]),
+        (ANSWER, ANSWER.replace("*", ""), ["The ferry is red. ", "It is old. ", "So it is both."]),
+        (
+            f'{{"a": "{ANSWER}"}}',
+            ANSWER,
+            ["The **ferry** is red. ", "It is old. ", "So it is both."],
+        ),
+        (ANSWER, ANSWER[:32], ["The **ferry** is red. ", "It is old.", ""]),
+        (ANSWER, f"{ANSWER} [1]", ["The **ferry** is red. ", "It is old. ", "So it is both."]),
+        (
+            f"{'prompt ' * 99}{ANSWER}",
+            ANSWER,
+            ["The **ferry** is red. ", "It is old. ", "So it is both."],
+        ),
+        (ANSWER, "42", None),
+        (ANSWER, "The answer was refused by the guard.", None),
+        (ANSWER, " ", None),
+        (ANSWER, "", None),
+    ],
+)
+def test_sentences_are_found_in_what_was_made_of_them(
+    answer: str, shown: str, expected: list[str] | None
+) -> None:
+    assert told(answer, shown) == expected
+
+
+@given(st.text(min_size=1), st.text(min_size=1), st.data())
+def test_intervals_stay_within_the_text_and_in_order(
+    answer: str, shown: str, data: st.DataObject
+) -> None:
+    offsets = Offsets.between(answer, shown)
+    if offsets is None:
+        return
+    edges = sorted(data.draw(st.lists(st.integers(0, len(answer)), min_size=2, max_size=6)))
+    last = 0
+    for start, end in pairwise(edges):
+        first, after = offsets.interval(start, end)
+        assert last <= first <= after <= len(shown)
+        last = after
