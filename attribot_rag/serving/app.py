@@ -20,12 +20,19 @@ from attribot_rag.attribution.schema import attribution_schema
 from attribot_rag.attributor import Attributor
 from attribot_rag.context import Document
 from attribot_rag.corpus import retrieve
-from attribot_rag.errors import AttributionError, InvalidInput, QueueFull, ScoringOutOfMemory
+from attribot_rag.errors import (
+    AttributionError,
+    InvalidInput,
+    QueueFull,
+    ScoringOutOfMemory,
+    ServiceStopping,
+)
 from attribot_rag.language_model import LanguageModel
 from attribot_rag.model_queue import ModelQueue
 from attribot_rag.scoring import Budget
 from attribot_rag.serving.access import AccessControl
 from attribot_rag.serving.body import BodyLimits
+from attribot_rag.serving.fair_queue import FairQueue
 from attribot_rag.serving.page import page_and_policy
 from attribot_rag.serving.request_models import (
     AskRequest,
@@ -33,12 +40,13 @@ from attribot_rag.serving.request_models import (
     AttributeRequest,
     Health,
     Problem,
+    QueuePlace,
+    QueueStatus,
     read_documents,
 )
 
 Result = TypeVar("Result")
 
-_HANGUP_CHECKS = 0.25  # seconds
 # The alternatives of union types, which pydantic puts into the places of errors.
 _ALTERNATIVES = {"str", "constrained-str", "list[Message]", "GivenDocument"}
 _NO_OBJECT = "the body is no JSON object; send one, with Content-Type: application/json"
@@ -87,7 +95,7 @@ def create_app(
         raise InvalidInput("the token is empty; leave it out to let everybody in")
     options = {"progress": False, "budget": Budget(seconds=limits.seconds), **options}
     attributor = Attributor(language_model.model, language_model.tokenizer, **options)
-    queue = ModelQueue.of(language_model.model)
+    queue = FairQueue(ModelQueue.of(language_model.model), limits.waiting)
     service = _Service(attributor, queue, tuple(chunks), limits)
     app = FastAPI(
         title="attribot-rag",
@@ -103,12 +111,14 @@ def create_app(
         open_paths=frozenset({"/", "/health", "/openapi.json", "/schema.json"}),
         body_limits=BodyLimits(limits.bytes, limits.read_seconds),
         max_requests=limits.waiting,
+        retry_after=lambda: queue.retry_after,
     )
     app.add_exception_handler(AttributionError, _refused)
     app.add_exception_handler(RequestValidationError, _malformed)
     app.get("/", response_class=HTMLResponse)(page)
     app.get("/health")(service.health)
     app.get("/schema.json")(attribution_schema)
+    app.get("/queue")(service.queue)
     app.post("/attribute", response_model=dict[str, Any])(service.attribute)
     app.post("/ask", response_model=AskResponse)(service.ask)
     return app
@@ -117,14 +127,14 @@ def create_app(
 @dataclass
 class _Service:
     _attributor: Attributor
-    _queue: ModelQueue
+    _queue: FairQueue
     _chunks: Sequence[Document]
     _limits: Limits
 
     async def health(self) -> Health:
         return Health(
             model=PurePath(self._attributor.language_model.name).name,
-            waiting=self._queue.num_pending,
+            waiting=len(self._queue),
             max_waiting=self._limits.waiting,
         )
 
@@ -165,20 +175,36 @@ class _Service:
             max_time=self._limits.seconds,
         )
 
+    async def queue(self, request: Request) -> QueueStatus:
+        """The queue, and the places of this client's requests in it."""
+        places = self._queue.places(request.state.client)
+        return QueueStatus(
+            waiting=len(self._queue),
+            max_waiting=self._limits.waiting,
+            places=[QueuePlace(before=one.before, seconds=one.seconds) for one in places],
+        )
+
     async def _run(self, request: Request, task: Callable[[], Result]) -> Result:
         """The task's result after its turn in the queue; cancelled if the client hangs up."""
+        working = asyncio.ensure_future(self._queue.run(request.state.client, task))
+        leaving = asyncio.ensure_future(_leaves(request))
         try:
-            future = self._queue.submit(task, max_pending=self._limits.waiting)
-        except QueueFull as full:
-            detail = f"the queue is full (it takes {self._limits.waiting}); try again later"
-            raise HTTPException(429, detail, {"Retry-After": "5"}) from full
-        waited = asyncio.wrap_future(future)
-        while not waited.done():
-            await asyncio.wait({waited}, timeout=_HANGUP_CHECKS)
-            if not waited.done() and await request.is_disconnected():
-                future.cancel()
+            await asyncio.wait({working, leaving}, return_when=asyncio.FIRST_COMPLETED)
+            if not working.done():
                 raise HTTPException(400, "the client has gone")
-        return waited.result()
+            return working.result()
+        except QueueFull as full:
+            headers = {"Retry-After": str(self._queue.retry_after)}
+            raise HTTPException(429, str(full), headers) from full
+        finally:
+            working.cancel()
+            leaving.cancel()
+
+
+async def _leaves(request: Request) -> None:
+    """Returns when the client hangs up."""
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
 
 
 def _shown(attribution: Attribution) -> Attribution:
@@ -194,9 +220,9 @@ async def page() -> HTMLResponse:
 
 
 async def _refused(_: Request, error: Exception) -> Response:
-    """422 for what cannot be attributed, 503 for lack of memory, otherwise 500."""
+    """422 for what cannot be attributed, 503 for lack of memory and at the end, otherwise 500."""
     status = 422 if isinstance(error, InvalidInput) else 500
-    if isinstance(error, ScoringOutOfMemory):
+    if isinstance(error, (ScoringOutOfMemory, ServiceStopping)):
         status = 503
     return _json({"detail": str(error)}, status)
 
