@@ -97,6 +97,7 @@ class AccessControl:
     async def _counted(self, client: str, scope: Scope, receive: Receive, send: Send) -> None:
         if self._num_requests[client] >= self._max_requests:
             detail = f"you have {self._max_requests} requests here already; try again later"
+            scope["state"]["refusal"] = "client's limit"
             headers = {"Retry-After": str(self._retry_after())}
             await _refusal(429, detail, **headers)(scope, receive, send)
             return

@@ -4,13 +4,12 @@ import asyncio
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import httpx
 import pytest
 from support.patience import scaled
-from support.service_process import service
 
 from attribot_rag.errors import QueueFull, ServiceStopping
 from attribot_rag.model_queue import ModelQueue
@@ -145,13 +144,6 @@ def test_a_closed_queue_finishes_what_runs() -> None:
     asyncio.run(check())
 
 
-@pytest.fixture(scope="module")
-def address(tiny_model: str) -> Iterator[str]:
-    options = ("--seconds", "1", "--waiting", "4", "--method", "leave_one_out")
-    with service(tiny_model, *options, token="hostile\nsmall") as (found, _):
-        yield found
-
-
 async def until(holds: Callable[[dict[str, Any]], bool], client: httpx.AsyncClient) -> None:
     """Wait until this holds of what a client is told of the queue."""
     limit = time.monotonic() + scaled(60)
@@ -160,14 +152,14 @@ async def until(holds: Callable[[dict[str, Any]], bool], client: httpx.AsyncClie
         await asyncio.sleep(0.02)
 
 
-def test_a_small_request_waits_for_one_of_a_hostile_clients_at_most(address: str) -> None:
+def test_a_small_request_waits_for_one_of_a_hostile_clients_at_most(two_clients: str) -> None:
     async def check() -> None:
         ended: list[int] = []
 
         async def ask(client: httpx.AsyncClient) -> None:
             ended.append((await client.post("/ask", json=LONG, headers=HOSTILE)).status_code)
 
-        async with httpx.AsyncClient(base_url=address, timeout=scaled(60)) as client:
+        async with httpx.AsyncClient(base_url=two_clients, timeout=scaled(60)) as client:
             started = time.monotonic()
             answer = await client.post("/attribute", json=GIVEN, headers=SMALL)
             alone = time.monotonic() - started
@@ -191,9 +183,9 @@ def test_a_small_request_waits_for_one_of_a_hostile_clients_at_most(address: str
     asyncio.run(check())
 
 
-def test_a_waiting_client_is_told_its_places_and_no_one_elses(address: str) -> None:
+def test_a_waiting_client_is_told_its_places_and_no_one_elses(two_clients: str) -> None:
     async def check() -> None:
-        async with httpx.AsyncClient(base_url=address, timeout=scaled(60)) as client:
+        async with httpx.AsyncClient(base_url=two_clients, timeout=scaled(60)) as client:
             asked = [client.post("/ask", json=LONG, headers=HOSTILE) for _ in range(3)]
             many = [asyncio.create_task(one) for one in asked]
             await until(lambda told: told["waiting"] == 3, client)
@@ -204,14 +196,14 @@ def test_a_waiting_client_is_told_its_places_and_no_one_elses(address: str) -> N
             for task in many:
                 task.cancel()  # hangs up
             await until(lambda told: told["waiting"] == 0, client)
-        assert httpx.get(f"{address}/queue").status_code == 401
+        assert httpx.get(f"{two_clients}/queue").status_code == 401
 
     asyncio.run(check())
 
 
-def test_a_refusal_tells_when_to_come_back(address: str) -> None:
+def test_a_refusal_tells_when_to_come_back(two_clients: str) -> None:
     async def check() -> None:
-        async with httpx.AsyncClient(base_url=address, timeout=scaled(60)) as client:
+        async with httpx.AsyncClient(base_url=two_clients, timeout=scaled(60)) as client:
             asked = (client.post("/ask", json=LONG, headers=HOSTILE) for _ in range(5))
             answers = await asyncio.gather(*asked)
             refused = [answer for answer in answers if answer.status_code == 429]
