@@ -60,5 +60,9 @@ class QueueFull(AttributionError):
     """More answers wait for their attribution than were allowed to."""
 
 
+class ServiceStopping(AttributionError):
+    """A request that came, or still waited, when the service was told to stop."""
+
+
 class SchemaError(AttributionError, ValueError):
     """A serialized attribution that does not follow the schema."""

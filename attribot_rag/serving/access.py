@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hmac
 from collections import Counter
+from collections.abc import Callable
 
 from fastapi import Request
 from fastapi.responses import JSONResponse
@@ -30,9 +31,10 @@ class AccessControl:
 
     `tokens` are compared in constant time with what comes as `Authorization: Bearer ...`;
     `open_paths` need none. A client is named by its token, or by its address where there are not
-    several tokens; it may have `max_requests` at once on the other paths. Routes find its name in
-    `request.state.client`. A refused request's body is not read. Every response forbids scripts and
-    framing, unless it has a content security policy of its own.
+    several tokens; it may have `max_requests` with a body at once, beside those to open paths.
+    Routes find its name in `request.state.client`; `retry_after` tells in how many seconds to come
+    back. A refused request's body is not read. Every response forbids scripts and framing, unless
+    it has a content security policy of its own.
     """
 
     def __init__(
@@ -43,6 +45,7 @@ class AccessControl:
         open_paths: frozenset[str],
         body_limits: BodyLimits,
         max_requests: int,
+        retry_after: Callable[[], int],
     ) -> None:
         self._app = app
         # Header values are bytes, which Starlette decodes as Latin-1.
@@ -51,6 +54,7 @@ class AccessControl:
         self._open_paths = open_paths
         self._body_limits = body_limits
         self._max_requests = max_requests
+        self._retry_after = retry_after
         self._num_requests: Counter[str] = Counter()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -68,10 +72,13 @@ class AccessControl:
             await refusal(scope, receive, send)
         elif body.is_announced_too_large:
             await _refusal(413, self._body_limits.too_large)(scope, receive, send)
-        elif is_open:
-            await self._app(scope, receive, send)
         else:
-            await self._counted(self._name_client(scope, number), scope, receive, send)
+            client = self._name_client(scope, number)
+            scope.setdefault("state", {})["client"] = client
+            if is_open or not body.is_unread:
+                await self._app(scope, receive, send)
+            else:
+                await self._counted(client, scope, receive, send)
 
     async def _find_token(self, request: Request) -> int | None:
         """Which of the tokens was sent; all are compared, so that time tells nothing."""
@@ -90,9 +97,10 @@ class AccessControl:
     async def _counted(self, client: str, scope: Scope, receive: Receive, send: Send) -> None:
         if self._num_requests[client] >= self._max_requests:
             detail = f"you have {self._max_requests} requests here already; try again later"
-            await _refusal(429, detail, **{"Retry-After": "5"})(scope, receive, send)
+            scope["state"]["refusal"] = "client's limit"
+            headers = {"Retry-After": str(self._retry_after())}
+            await _refusal(429, detail, **headers)(scope, receive, send)
             return
-        scope.setdefault("state", {})["client"] = client
         self._num_requests[client] += 1
         try:
             await self._app(scope, receive, send)

@@ -8,12 +8,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import PurePath
-from typing import Any, TypeVar
+from typing import Any
 
 from fastapi import FastAPI, HTTPException, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse
 from starlette.middleware.trustedhost import TrustedHostMiddleware
+from starlette.routing import Route
 from typing_extensions import Unpack
 
 from attribot_rag.attribution import Attribution
@@ -21,12 +22,20 @@ from attribot_rag.attribution.schema import attribution_schema
 from attribot_rag.attributor import Attributor, AttributorOptions
 from attribot_rag.context import Document
 from attribot_rag.corpus import retrieve
-from attribot_rag.errors import AttributionError, InvalidInput, QueueFull, ScoringOutOfMemory
+from attribot_rag.errors import (
+    AttributionError,
+    InvalidInput,
+    QueueFull,
+    ScoringOutOfMemory,
+    ServiceStopping,
+)
 from attribot_rag.language_model import LanguageModel
 from attribot_rag.model_queue import ModelQueue
 from attribot_rag.scoring import Budget
 from attribot_rag.serving.access import AccessControl
 from attribot_rag.serving.body import BodyLimits
+from attribot_rag.serving.fair_queue import FairQueue
+from attribot_rag.serving.metrics import CountResponses, Metrics
 from attribot_rag.serving.page import page_and_policy
 from attribot_rag.serving.request_models import (
     AskRequest,
@@ -34,12 +43,11 @@ from attribot_rag.serving.request_models import (
     AttributeRequest,
     Health,
     Problem,
+    QueuePlace,
+    QueueStatus,
     read_documents,
 )
 
-Result = TypeVar("Result")
-
-_HANGUP_CHECKS = 0.25  # seconds
 # The alternatives of union types, which pydantic puts into the places of errors.
 _ALTERNATIVES = {"str", "constrained-str", "list[Message]", "GivenDocument"}
 _NO_OBJECT = "the body is no JSON object; send one, with Content-Type: application/json"
@@ -90,8 +98,9 @@ def create_app(
     options.setdefault("progress", False)
     options.setdefault("budget", Budget(seconds=limits.seconds))
     attributor = Attributor(language_model, proxy=proxy, **options)
-    queue = ModelQueue.of(language_model.model)
-    service = _Service(attributor, queue, tuple(chunks), limits)
+    queue = FairQueue(ModelQueue.of(language_model.model), limits.waiting)
+    metrics = Metrics(num_waiting=lambda: len(queue))
+    service = _Service(attributor, queue, metrics, tuple(chunks), limits)
     app = FastAPI(
         title="attribot-rag",
         summary="Which retrieved text caused the answer",
@@ -99,6 +108,16 @@ def create_app(
         redoc_url=None,
         responses=_REFUSALS,
     )
+    app.state.queue = queue
+    app.add_exception_handler(AttributionError, _refused)
+    app.add_exception_handler(RequestValidationError, _malformed)
+    app.get("/", response_class=HTMLResponse)(page)
+    app.get("/health")(service.health)
+    app.get("/schema.json")(attribution_schema)
+    app.get("/queue")(service.queue)
+    app.get("/metrics", include_in_schema=False)(metrics.show)
+    app.post("/attribute", response_model=dict[str, Any])(service.attribute)
+    app.post("/ask", response_model=AskResponse)(service.ask)
     app.add_middleware(TrustedHostMiddleware, allowed_hosts=hosts)
     app.add_middleware(
         AccessControl,
@@ -106,47 +125,41 @@ def create_app(
         open_paths=frozenset({"/", "/health", "/openapi.json", "/schema.json"}),
         body_limits=BodyLimits(limits.bytes, limits.read_seconds),
         max_requests=limits.waiting,
+        retry_after=lambda: queue.retry_after,
     )
-    app.add_exception_handler(AttributionError, _refused)
-    app.add_exception_handler(RequestValidationError, _malformed)
-    app.get("/", response_class=HTMLResponse)(page)
-    app.get("/health")(service.health)
-    app.get("/schema.json")(attribution_schema)
-    app.post("/attribute", response_model=dict[str, Any])(service.attribute)
-    app.post("/ask", response_model=AskResponse)(service.ask)
+    routes = frozenset(route.path for route in app.routes if isinstance(route, Route))
+    app.add_middleware(CountResponses, metrics=metrics, routes=routes)
     return app
 
 
 @dataclass
 class _Service:
     _attributor: Attributor
-    _queue: ModelQueue
+    _queue: FairQueue
+    _metrics: Metrics
     _chunks: Sequence[Document]
     _limits: Limits
 
     async def health(self) -> Health:
         return Health(
             model=PurePath(self._attributor.language_model.name).name,
-            waiting=self._queue.num_pending,
+            waiting=len(self._queue),
             max_waiting=self._limits.waiting,
         )
 
     async def attribute(self, given: AttributeRequest, request: Request) -> Response:
         """The attribution of a response, by the public schema."""
-        attribution = await self._run(
-            request,
-            partial(
-                self._attributor.attribute,
-                given.read_prompt(),
-                given.response,
-                read_documents(given.documents),
-            ),
+        task = partial(
+            self._attributor.attribute,
+            given.read_prompt(),
+            given.response,
+            read_documents(given.documents),
         )
-        return _json(_shown(attribution).to_dict())
+        return _json((await self._attribution(request, task)).to_dict())
 
     async def ask(self, given: AskRequest, request: Request) -> Response:
         """An answer of the model from the documents, with its attribution."""
-        attribution = _shown(await self._run(request, partial(self._answer, given)))
+        attribution = await self._attribution(request, partial(self._answer, given))
         answer: dict[str, Any] = {
             "answer": attribution.response,
             "attribution": attribution.to_dict(),
@@ -168,20 +181,38 @@ class _Service:
             max_time=self._limits.seconds,
         )
 
-    async def _run(self, request: Request, task: Callable[[], Result]) -> Result:
-        """The task's result after its turn in the queue; cancelled if the client hangs up."""
+    async def queue(self, request: Request) -> QueueStatus:
+        """The queue, and the places of this client's requests in it."""
+        places = self._queue.places(request.state.client)
+        return QueueStatus(
+            waiting=len(self._queue),
+            max_waiting=self._limits.waiting,
+            places=[QueuePlace(before=one.before, seconds=one.seconds) for one in places],
+        )
+
+    async def _attribution(self, request: Request, task: Callable[[], Attribution]) -> Attribution:
+        """What the task gives after its turn in the queue; cancelled if the client hangs up."""
+        measured = partial(self._metrics.measured, request.url.path, task)
+        working = asyncio.ensure_future(self._queue.run(request.state.client, measured))
+        leaving = asyncio.ensure_future(_leaves(request))
         try:
-            future = self._queue.submit(task, max_pending=self._limits.waiting)
-        except QueueFull as full:
-            detail = f"the queue is full (it takes {self._limits.waiting}); try again later"
-            raise HTTPException(429, detail, {"Retry-After": "5"}) from full
-        waited = asyncio.wrap_future(future)
-        while not waited.done():
-            await asyncio.wait({waited}, timeout=_HANGUP_CHECKS)
-            if not waited.done() and await request.is_disconnected():
-                future.cancel()
+            await asyncio.wait({working, leaving}, return_when=asyncio.FIRST_COMPLETED)
+            if not working.done():
+                request.state.refusal = "client gone"
                 raise HTTPException(400, "the client has gone")
-        return waited.result()
+            return _shown(working.result())
+        except QueueFull as full:
+            headers = {"Retry-After": str(self._queue.retry_after)}
+            raise HTTPException(429, str(full), headers) from full
+        finally:
+            working.cancel()
+            leaving.cancel()
+
+
+async def _leaves(request: Request) -> None:
+    """Returns when the client hangs up."""
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
 
 
 def _shown(attribution: Attribution) -> Attribution:
@@ -196,11 +227,13 @@ async def page() -> HTMLResponse:
     return HTMLResponse(text, headers={"Content-Security-Policy": policy})
 
 
-async def _refused(_: Request, error: Exception) -> Response:
-    """422 for what cannot be attributed, 503 for lack of memory, otherwise 500."""
+async def _refused(request: Request, error: Exception) -> Response:
+    """422 for what cannot be attributed, 503 for lack of memory and at the end, otherwise 500."""
     status = 422 if isinstance(error, InvalidInput) else 500
-    if isinstance(error, ScoringOutOfMemory):
+    if isinstance(error, (ScoringOutOfMemory, ServiceStopping)):
         status = 503
+    if isinstance(error, ServiceStopping):
+        request.state.refusal = "stopping"
     return _json({"detail": str(error)}, status)
 
 

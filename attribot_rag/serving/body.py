@@ -26,6 +26,7 @@ class Body:
     """Limits what is received of a body, and closes the connection of one that was not read.
 
     Otherwise the server would go on taking what nobody reads, for as long as the client sends.
+    `is_unread` says whether there is a body that was not read to its end.
     """
 
     def __init__(self, scope: Scope, limits: BodyLimits) -> None:
@@ -34,7 +35,7 @@ class Body:
         self._limits = limits
         self._length = int(length) if length.isdecimal() else 0
         self._size = 0
-        self._is_unread = self._length > 0 or "transfer-encoding" in headers
+        self.is_unread = self._length > 0 or "transfer-encoding" in headers
         self._deadline = anyio.current_time() + limits.seconds
 
     @property
@@ -45,7 +46,7 @@ class Body:
         """A channel that raises what is answered with 408 or 413 as soon as a limit is reached."""
 
         async def limited() -> Message:
-            if not self._is_unread:
+            if not self.is_unread:
                 return await receive()
             try:
                 with anyio.fail_after(self._deadline - anyio.current_time()):
@@ -56,7 +57,7 @@ class Body:
             self._size += len(message.get("body", b""))
             if self._size > self._limits.bytes:
                 raise HTTPException(413, self._limits.too_large)
-            self._is_unread = message.get("more_body", False)
+            self.is_unread = message.get("more_body", False)
             return message
 
         return limited
@@ -65,7 +66,7 @@ class Body:
         """A channel whose response ends the connection if the body was not read to its end."""
 
         async def sending(message: Message) -> None:
-            if message["type"] == "http.response.start" and self._is_unread:
+            if message["type"] == "http.response.start" and self.is_unread:
                 MutableHeaders(scope=message)["Connection"] = "close"
             await send(message)
 

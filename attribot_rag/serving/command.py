@@ -65,7 +65,13 @@ def serve(options: argparse.Namespace) -> None:
         ),
         method=options.method,
     )
-    run_server(app, host=options.host, port=options.port, read_seconds=options.read_seconds)
+    run_server(
+        app,
+        host=options.host,
+        port=options.port,
+        read_seconds=options.read_seconds,
+        stop_seconds=2 * options.seconds + 10,
+    )
 
 
 def check_address(host: str, port: int) -> None:

@@ -80,3 +80,14 @@ class Health(BaseModel):
     model: str
     waiting: int = Field(description="requests in the queue or in progress")
     max_waiting: int
+
+
+class QueuePlace(BaseModel):
+    before: int = Field(description="how many requests are served before this one")
+    seconds: float | None = Field(description="until its turn, by the last requests; null at first")
+
+
+class QueueStatus(BaseModel):
+    waiting: int = Field(description="requests in the queue or in progress")
+    max_waiting: int
+    places: list[QueuePlace] = Field(description="of this client's waiting requests, in order")

@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+import socket
+from contextlib import suppress
 
 import h11
 import uvicorn
 from fastapi import FastAPI
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from attribot_rag.serving.fair_queue import FairQueue
+
 _MAX_CONNECTIONS = 512
 
 
-def run_server(app: FastAPI, *, host: str, port: int, read_seconds: int) -> None:
-    """Serve until Ctrl-C or a signal; a client has `read_seconds` for each request's head."""
-    uvicorn.run(
+def run_server(app: FastAPI, *, host: str, port: int, read_seconds: int, stop_seconds: int) -> None:
+    """Serve until Ctrl-C or SIGTERM; a client has `read_seconds` for each request's head.
+
+    Then what runs is answered, for at most `stop_seconds`, and what waits in the queue is refused.
+    """
+    config = uvicorn.Config(
         app,
         host=host,
         port=port,
@@ -22,9 +29,24 @@ def run_server(app: FastAPI, *, host: str, port: int, read_seconds: int) -> None
         ws="none",
         timeout_keep_alive=read_seconds,
         limit_concurrency=_MAX_CONNECTIONS,
+        timeout_graceful_shutdown=stop_seconds,
         server_header=False,
         log_level="info",
     )
+    with suppress(KeyboardInterrupt):
+        _Server(config, app.state.queue).run()
+
+
+class _Server(uvicorn.Server):
+    """Closes the queue before it waits for what is not answered."""
+
+    def __init__(self, config: uvicorn.Config, queue: FairQueue) -> None:
+        super().__init__(config)
+        self._queue = queue
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self._queue.close()
+        await super().shutdown(sockets)
 
 
 class HeadTimeout(H11Protocol):

@@ -1,5 +1,8 @@
+from collections.abc import Iterator
+
 import pytest
 from support.browser import chromium as chromium
+from support.service_process import service
 from support.tiny_models import endless
 
 from attribot_rag import LanguageModel
@@ -9,3 +12,11 @@ from attribot_rag import LanguageModel
 def chatty(smollm2: LanguageModel) -> LanguageModel:
     """Random weights, and the tokenizer and the chat template of the embedded model."""
     return endless(smollm2.tokenizer)
+
+
+@pytest.fixture(scope="session")
+def two_clients(tiny_model: str) -> Iterator[str]:
+    """The address of a service with a short queue, and the tokens `hostile` and `small`."""
+    options = ("--seconds", "1", "--waiting", "4", "--method", "leave_one_out")
+    with service(tiny_model, *options, token="hostile\nsmall") as (address, _):
+        yield address

@@ -12,6 +12,7 @@ from schemathesis.specs.openapi.checks import (
     response_schema_conformance,
     status_code_conformance,
 )
+from support.patience import scaled
 
 from attribot_rag import Document, LanguageModel
 from attribot_rag.serving.app import create_app
@@ -35,6 +36,7 @@ OPERATIONS = [
     ("/", "GET"),
     ("/health", "GET"),
     ("/schema.json", "GET"),
+    ("/queue", "GET"),
     ("/attribute", "POST"),
     ("/ask", "POST"),
 ]
@@ -62,6 +64,6 @@ def test_every_request_is_answered_as_described(
     @given(case=operation.as_strategy(generation_mode=mode))
     @settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
     def check(case: Any) -> None:
-        case.call_and_validate(checks=CHECKS)
+        case.call_and_validate(checks=CHECKS, timeout=scaled(120))
 
     check()

@@ -1,0 +1,156 @@
+"""Who is served next: one request at a time, and the clients in turn."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from itertools import chain, zip_longest
+from statistics import fmean
+from sys import maxsize
+from typing import Any, TypeVar
+
+from attribot_rag.errors import QueueFull, ServiceStopping
+from attribot_rag.model_queue import ModelQueue
+
+Result = TypeVar("Result")
+
+_NUM_DURATIONS = 20
+
+
+@dataclass(eq=False)
+class _Request:
+    client: str
+    task: Callable[[], Any]
+    result: asyncio.Future[Any]
+    began: float = field(default=0.0, init=False)
+
+
+@dataclass(frozen=True)
+class Place:
+    """How many requests are served before a waiting one, and in how many seconds, if known."""
+
+    before: int
+    seconds: float | None
+
+
+class FairQueue:
+    """Clients take turns, round robin; each client's requests are served in their order.
+
+    At most `max_requests` wait or run. Where the queue is full, a client with fewer requests takes
+    the place of the newest one of the client that has most. For one event loop; tasks run in the
+    thread of the model's queue.
+    """
+
+    def __init__(self, model_queue: ModelQueue, max_requests: int) -> None:
+        self._model_queue = model_queue
+        self._max_requests = max_requests
+        self._waiting: dict[str, deque[_Request]] = {}  # the client whose turn is next comes first
+        self._running: _Request | None = None
+        self._durations: deque[float] = deque(maxlen=_NUM_DURATIONS)
+        self._is_closed = False
+
+    def __len__(self) -> int:
+        """How many requests wait or run."""
+        return sum(map(len, self._waiting.values())) + (self._running is not None)
+
+    async def run(self, client: str, task: Callable[[], Result]) -> Result:
+        """The task's result; if this is cancelled, a task that waits does not run.
+
+        Raises QueueFull if there is no place, or another client takes it, and ServiceStopping.
+        """
+        if self._is_closed:
+            raise ServiceStopping("the service is stopping; ask again when it is back")
+        if len(self) >= self._max_requests:
+            self._make_room(client)
+        request = _Request(client, task, asyncio.get_running_loop().create_future())
+        self._waiting.setdefault(client, deque()).append(request)
+        self._start_next()
+        try:
+            return await request.result  # type: ignore[no-any-return]
+        finally:
+            if request in self._waiting.get(client, ()):
+                self._remove(request)
+
+    def places(self, client: str) -> list[Place]:
+        """The places of a client's waiting requests, in the order of their service."""
+        running = self._running is not None
+        return [
+            Place(before, self._seconds_until(before))
+            for before, request in enumerate(self._order(), start=running)
+            if request.client == client
+        ]
+
+    @property
+    def retry_after(self) -> int:
+        """In how many seconds a request will have left the queue, 5 if nothing tells."""
+        return max(1, round(self._seconds_until(1) or 0)) if self._durations else 5
+
+    def close(self) -> None:
+        """Refuse whatever waits, and whatever comes; what runs goes on."""
+        self._is_closed = True
+        for request in self._order():
+            self._refuse(request, ServiceStopping("the service is stopping; it was not your turn"))
+
+    def _order(self) -> list[_Request]:
+        rounds = zip_longest(*(self._waiting[client] for client in self._rotation()))
+        return [request for request in chain.from_iterable(rounds) if request is not None]
+
+    def _rotation(self) -> list[str]:
+        """The waiting clients, the one that is served now at the end."""
+        served = self._running.client if self._running else None
+        return sorted(self._waiting, key=lambda client: client == served)
+
+    def _seconds_until(self, num_served: int) -> float | None:
+        if not self._durations:
+            return None
+        mean = fmean(self._durations)
+        elapsed = time.monotonic() - self._running.began if self._running else 0.0
+        return max(0.0, num_served * mean - min(elapsed, mean))
+
+    def _make_room(self, client: str) -> None:
+        counts = {name: len(requests) for name, requests in self._waiting.items()}
+        if self._running is not None:
+            counts[self._running.client] = counts.get(self._running.client, 0) + 1
+        most = max(counts, key=counts.__getitem__)
+        if counts.get(client, 0) + 1 >= counts[most]:
+            raise QueueFull(f"the queue is full (it takes {self._max_requests}); try again later")
+        message = "the queue is full, and another client has fewer requests in it; try again later"
+        self._refuse(self._waiting[most][-1], QueueFull(message))
+
+    def _refuse(self, request: _Request, error: Exception) -> None:
+        self._remove(request)
+        if not request.result.done():
+            request.result.set_exception(error)
+
+    def _remove(self, request: _Request) -> None:
+        self._waiting[request.client].remove(request)
+        if not self._waiting[request.client]:
+            del self._waiting[request.client]
+
+    def _start_next(self) -> None:
+        if self._running is not None or not self._waiting:
+            return
+        request = self._order()[0]
+        self._remove(request)
+        self._running = request
+        request.began = time.monotonic()
+        done = asyncio.wrap_future(self._model_queue.submit(request.task, max_pending=maxsize))
+        done.add_done_callback(self._finish)
+
+    def _finish(self, done: asyncio.Future[Any]) -> None:
+        request = self._running
+        assert request is not None
+        self._durations.append(time.monotonic() - request.began)
+        self._running = None
+        if request.client in self._waiting:  # to the end
+            self._waiting[request.client] = self._waiting.pop(request.client)
+        error = done.exception()
+        if not request.result.done():  # else the client has gone
+            if error is None:
+                request.result.set_result(done.result())
+            else:
+                request.result.set_exception(error)
+        self._start_next()

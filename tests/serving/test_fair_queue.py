@@ -1,0 +1,213 @@
+"""Who is served next, in the queue itself and in a running service."""
+
+import asyncio
+import logging
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import httpx
+import pytest
+from support.patience import scaled
+
+from attribot_rag.errors import QueueFull, ServiceStopping
+from attribot_rag.model_queue import ModelQueue
+from attribot_rag.serving.fair_queue import FairQueue
+
+logger = logging.getLogger(__name__)
+
+HOSTILE, SMALL = ({"Authorization": f"Bearer {token}"} for token in ("hostile", "small"))
+TEXT = "The ferry Kittiwake carries up to 84 passengers."
+GIVEN = {"prompt": f"{TEXT} How many?", "response": "84.", "documents": [TEXT]}
+LONG = {"question": "How high is the lighthouse?", "max_new_tokens": 300}
+
+
+class Crowd:
+    """Requests of several clients behind one that runs until `opened`."""
+
+    def __init__(self, max_requests: int = 100) -> None:
+        self.queue = FairQueue(ModelQueue(), max_requests)
+        self.served: list[str] = []
+        self.opened = threading.Event()
+
+    async def enter(self, *names: str) -> list[asyncio.Task[None]]:
+        """One request for each name, whose first letter is the client."""
+        tasks = []
+        for name in names:
+            tasks.append(asyncio.create_task(self.queue.run(name[0], self._task(name))))
+            await asyncio.sleep(0)
+        return tasks
+
+    def _task(self, name: str) -> Callable[[], None]:
+        def task() -> None:
+            assert self.opened.wait(scaled(60))
+            self.served.append(name)
+
+        return task
+
+
+def test_clients_take_turns() -> None:
+    async def check() -> None:
+        crowd = Crowd()
+        tasks = await crowd.enter("a1", "a2", "a3", "b1", "c1", "b2")
+        assert [place.before for place in crowd.queue.places("a")] == [3, 5]
+        assert [place.before for place in crowd.queue.places("b")] == [1, 4]
+        crowd.opened.set()
+        await asyncio.gather(*tasks)
+        assert crowd.served == ["a1", "b1", "c1", "a2", "b2", "a3"]
+        assert len(crowd.queue) == 0
+        assert crowd.queue.places("a") == []
+
+    asyncio.run(check())
+
+
+def test_a_client_that_comes_is_next_but_for_those_that_wait() -> None:
+    async def check() -> None:
+        crowd = Crowd()
+        tasks = await crowd.enter("a1", "b1", "a2", "c1", "b2")
+        assert [place.before for place in crowd.queue.places("c")] == [2]
+        crowd.opened.set()
+        await asyncio.gather(*tasks)
+        assert crowd.served == ["a1", "b1", "c1", "a2", "b2"]
+
+    asyncio.run(check())
+
+
+def test_a_full_queue_makes_room_for_a_client_with_fewer_requests() -> None:
+    async def check() -> None:
+        crowd = Crowd(max_requests=3)
+        *tasks, dropped = await crowd.enter("a1", "a2", "a3")
+        with pytest.raises(QueueFull, match="it takes 3"):
+            await crowd.queue.run("a", print)
+        tasks += await crowd.enter("b1")
+        with pytest.raises(QueueFull, match="another client has fewer"):
+            await dropped
+        with pytest.raises(QueueFull, match="it takes 3"):  # b would have as many as a
+            await crowd.queue.run("b", print)
+        crowd.opened.set()
+        await asyncio.gather(*tasks)
+        assert crowd.served == ["a1", "b1", "a2"]
+
+    asyncio.run(check())
+
+
+def test_who_leaves_is_not_served() -> None:
+    async def check() -> None:
+        crowd = Crowd()
+        running, waiting, last = await crowd.enter("a1", "a2", "b1")
+        waiting.cancel()
+        running.cancel()
+        await asyncio.gather(waiting, running, return_exceptions=True)
+        assert len(crowd.queue) == 2  # a task that runs is finished
+        crowd.opened.set()
+        await last
+        assert crowd.served == ["a1", "b1"]
+
+    asyncio.run(check())
+
+
+def test_an_estimate_is_made_of_what_was_served() -> None:
+    async def check() -> None:
+        crowd = Crowd()
+        assert crowd.queue.retry_after == 5
+        tasks = await crowd.enter("a1", "a2", "a3")
+        assert [place.seconds for place in crowd.queue.places("a")] == [None, None]
+        crowd.opened.set()
+        await asyncio.gather(*tasks)
+        crowd.opened.clear()
+        tasks = await crowd.enter("a1", "a2", "a3")
+        first, second = (place.seconds for place in crowd.queue.places("a"))
+        assert first is not None
+        assert second is not None
+        assert 0 <= first <= second
+        assert crowd.queue.retry_after >= 1
+        crowd.opened.set()
+        await asyncio.gather(*tasks)
+
+    asyncio.run(check())
+
+
+def test_a_closed_queue_finishes_what_runs() -> None:
+    async def check() -> None:
+        crowd = Crowd()
+        running, waiting = await crowd.enter("a1", "b1")
+        crowd.queue.close()
+        with pytest.raises(ServiceStopping):
+            await waiting
+        with pytest.raises(ServiceStopping):
+            await crowd.queue.run("b", print)
+        crowd.opened.set()
+        await running
+        assert crowd.served == ["a1"]
+
+    asyncio.run(check())
+
+
+async def until(holds: Callable[[dict[str, Any]], bool], client: httpx.AsyncClient) -> None:
+    """Wait until this holds of what a client is told of the queue."""
+    limit = time.monotonic() + scaled(60)
+    while not holds((await client.get("/queue", headers=SMALL)).json()):
+        assert time.monotonic() < limit
+        await asyncio.sleep(0.02)
+
+
+def test_a_small_request_waits_for_one_of_a_hostile_clients_at_most(two_clients: str) -> None:
+    async def check() -> None:
+        ended: list[int] = []
+
+        async def ask(client: httpx.AsyncClient) -> None:
+            ended.append((await client.post("/ask", json=LONG, headers=HOSTILE)).status_code)
+
+        async with httpx.AsyncClient(base_url=two_clients, timeout=scaled(60)) as client:
+            started = time.monotonic()
+            answer = await client.post("/attribute", json=GIVEN, headers=SMALL)
+            alone = time.monotonic() - started
+            assert answer.status_code == 200
+            many = [asyncio.create_task(ask(client)) for _ in range(10)]
+            await until(lambda told: told["waiting"] == told["max_waiting"], client)
+            started = time.monotonic()
+            small = asyncio.create_task(client.post("/attribute", json=GIVEN, headers=SMALL))
+            await until(lambda told: bool(told["places"]) or small.done(), client)
+            before = ended.count(200)
+            assert (await small).status_code == 200
+            waited = time.monotonic() - started
+            assert ended.count(200) - before <= 1
+            logger.info("alone %.2f s, beside a hostile client %.2f s", alone, waited)
+            started = time.monotonic()
+            await asyncio.gather(*many)
+            logger.info("%s; the others took %.2f s more", ended, time.monotonic() - started)
+            assert ended.count(200) >= 3  # one made room for the small request
+            assert set(ended) == {200, 429}
+
+    asyncio.run(check())
+
+
+def test_a_waiting_client_is_told_its_places_and_no_one_elses(two_clients: str) -> None:
+    async def check() -> None:
+        async with httpx.AsyncClient(base_url=two_clients, timeout=scaled(60)) as client:
+            asked = [client.post("/ask", json=LONG, headers=HOSTILE) for _ in range(3)]
+            many = [asyncio.create_task(one) for one in asked]
+            await until(lambda told: told["waiting"] == 3, client)
+            told = (await client.get("/queue", headers=HOSTILE)).json()
+            others = (await client.get("/queue", headers=SMALL)).json()
+            assert [place["before"] for place in told["places"]] == [1, 2]
+            assert others["places"] == []
+            for task in many:
+                task.cancel()  # hangs up
+            await until(lambda told: told["waiting"] == 0, client)
+        assert httpx.get(f"{two_clients}/queue").status_code == 401
+
+    asyncio.run(check())
+
+
+def test_a_refusal_tells_when_to_come_back(two_clients: str) -> None:
+    async def check() -> None:
+        async with httpx.AsyncClient(base_url=two_clients, timeout=scaled(60)) as client:
+            asked = (client.post("/ask", json=LONG, headers=HOSTILE) for _ in range(5))
+            answers = await asyncio.gather(*asked)
+            refused = [answer for answer in answers if answer.status_code == 429]
+            assert len(refused) == 1
+            assert int(refused[0].headers["Retry-After"]) > 0
+
+    asyncio.run(check())
