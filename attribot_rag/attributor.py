@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, MutableMapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any, cast
 
 import torch
+from torch.utils.weak import WeakIdKeyDictionary
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from typing_extensions import Never, TypedDict
 
 from attribot_rag.assembly import assemble
-from attribot_rag.attribution import Attribution, ResponseText
+from attribot_rag.attribution import Attribution, Counterfactual, Provenance, ResponseText
 from attribot_rag.context import (
     ContextOptions,
     Document,
@@ -19,8 +22,9 @@ from attribot_rag.context import (
     TokenizedText,
     locate_context,
 )
-from attribot_rag.errors import InvalidInput, UnknownOption
-from attribot_rag.generation import Generation
+from attribot_rag.counterfactual import Rerun
+from attribot_rag.errors import InvalidInput, NotRecorded, UnknownOption
+from attribot_rag.generation import Conditioning, Generation
 from attribot_rag.language_model import (
     LanguageModel,
     Message,
@@ -119,6 +123,8 @@ class Attributor:
         self.progress = progress
         self._scoring_models = ScoringModels(self.language_model.model)
         self._queue = ModelQueue.of(self.language_model.model)
+        # By their provenance, which copies of an attribution share.
+        self._generations: MutableMapping[Provenance, Generation] = WeakIdKeyDictionary()
 
     def attribute(
         self,
@@ -155,6 +161,17 @@ class Attributor:
         `prompt` as chat messages tells earlier turns from the documents; `response` is the text
         that was shown, if it differs from the generation's by white space around it.
         """
+        with self._turn(generation):
+            attribution = self._attribute(generation, documents, prompt, response)
+            kept = generation.without_tensors()
+            if not self._scoring_models.is_conditioned(generation):
+                kept = replace(kept, conditioning=Conditioning())
+        self._generations[attribution.provenance] = kept
+        return attribution
+
+    @contextmanager
+    def _turn(self, generation: Generation) -> Iterator[None]:
+        """The model's turn to score this generation."""
         num_tokens = len(generation.prompt_ids) + len(generation.response_ids)
         with (
             self._queue.turn(),
@@ -162,7 +179,7 @@ class Attributor:
             torch.autocast(self.language_model.device.type, enabled=False),
             self._scoring_models.settled(),
         ):
-            return self._attribute(generation, documents, prompt, response)
+            yield
 
     def _attribute(
         self,
@@ -199,9 +216,7 @@ class Attributor:
                 context=context,
                 models=self._scoring_models,
                 options=self.scoring_options,
-                session=Session(
-                    meter, progress, lambda: self.recorder.wait_until_idle(_GENERATION_WAIT)
-                ),
+                session=Session(meter, progress, self._wait_for_generations),
                 prompt_input=PromptInput(given, context, self.context_options),
             )
             scores = self.method.run(scorer)
@@ -249,6 +264,52 @@ class Attributor:
                 "min_new_tokens"
             )
         return self.attribute_generation(generation, known, prompt)
+
+    def answer_without(
+        self, attribution: Attribution, *documents: int, **generate: Any
+    ) -> Counterfactual:
+        """Let the model answer again without some documents, by index, of an attribution.
+
+        The documents are taken out of the prompt that the model saw, and nothing else: another
+        document that says the same stays. The model is told what it was told for the first answer
+        (limits, sampling), and `generate` besides; what was not recorded is answered greedily. The
+        result also has what the first answer loses without these documents.
+
+        `attribution` is one that this Attributor made, still in memory; raises NotRecorded for any
+        other, InvalidInput for documents that do not stand in the prompt, UnsupportedModel for an
+        answer that was conditioned on images and the like.
+        """
+        generation = self._generations.get(attribution.provenance)
+        if generation is None:
+            raise NotRecorded(
+                "this attribution was not made by this Attributor (was it read from a file?); "
+                "attribute the answer with it, and pass what that returns"
+            )
+        rerun = Rerun.of(attribution, documents, generation, self.language_model)
+        second = rerun.answer(generate)
+        with self._turn(generation):
+            models = self._scoring_models
+            models.make_ready(self.scoring_options.implementation, generation)
+            scored = Scorer(
+                language_model=self.language_model,
+                generation=generation,
+                context=rerun.context,
+                models=models,
+                options=self.scoring_options,
+                session=Session(before_batch=self._wait_for_generations),
+            ).score([rerun.removed])
+            notes = tuple(rerun.notes(second, model_changed=models.changed_since(generation)))
+        ids = () if second is None else second.response_ids
+        return Counterfactual(
+            documents=tuple(sorted(set(documents))),
+            response=self.language_model.decode(ids, skip_special_tokens=True).strip(),
+            score=float((scored.full - scored.ablated[0]).sum()),
+            exact=scored.in_step[0],
+            notes=notes,
+        )
+
+    def _wait_for_generations(self) -> None:
+        self.recorder.wait_until_idle(_GENERATION_WAIT)
 
     @property
     def _chats(self) -> bool:

@@ -14,10 +14,10 @@ from pathlib import Path
 from transformers.utils import logging as transformers_logging
 
 from attribot_rag._version import __version__
-from attribot_rag.attribution import Attribution
+from attribot_rag.attribution import Attribution, Counterfactual, cite
 from attribot_rag.attributor import Attributor
 from attribot_rag.corpus import read_chunks, retrieve
-from attribot_rag.display import print_table
+from attribot_rag.display import print_counterfactual, print_table
 from attribot_rag.display.escaping import on_one_line
 from attribot_rag.errors import AttributionError, InvalidInput
 from attribot_rag.evaluation import command
@@ -62,9 +62,11 @@ def _evaluate(options: argparse.Namespace) -> None:
 
 
 def _ask(options: argparse.Namespace) -> None:
+    if options.json and options.without:
+        raise InvalidInput("--json prints an attribution alone; leave it or --without out")
     seconds: dict[str, float] = {}
     with redirect_stdout(sys.stderr), _quiet_transformers():
-        attribution = _attributed(options, seconds)
+        attribution, without = _attributed(options, seconds)
     if options.json:
         _encode_stdout(encoding="utf-8")
         sys.stdout.write(attribution.to_json(indent=2) + "\n")
@@ -72,8 +74,11 @@ def _ask(options: argparse.Namespace) -> None:
         _encode_stdout(errors="replace")
         sys.stdout.write("\n")
         print_table(attribution, top=options.top)
+        for counterfactual in without:
+            sys.stdout.write("\n")
+            print_counterfactual(attribution, counterfactual)
         took = ", ".join(f"{name} {value:.2f} s" for name, value in seconds.items())
-        sys.stdout.write(f" {took}\n\n")
+        sys.stdout.write(f"\n {took}\n\n" if without else f" {took}\n\n")
     if options.html:
         try:
             options.html.write_text(attribution.to_html(), encoding="utf-8")
@@ -86,7 +91,9 @@ def _serve(options: argparse.Namespace) -> None:
         serving.serve(options)
 
 
-def _attributed(options: argparse.Namespace, seconds: dict[str, float]) -> Attribution:
+def _attributed(
+    options: argparse.Namespace, seconds: dict[str, float]
+) -> tuple[Attribution, list[Counterfactual]]:
     progress = options.progress and sys.stderr.isatty()
     budget = None if options.seconds is None else Budget(seconds=options.seconds)
     with _timed(seconds, "retrieval"):
@@ -101,7 +108,31 @@ def _attributed(options: argparse.Namespace, seconds: dict[str, float]) -> Attri
         attributor = Attributor(
             language_model, method=options.method, budget=budget, progress=progress
         )
-        return attributor.ask(options.question, documents, max_new_tokens=options.max_new_tokens)
+        attribution = attributor.ask(
+            options.question, documents, max_new_tokens=options.max_new_tokens
+        )
+    if not options.without:
+        return attribution, []
+    chosen = [_documents_called(name, attribution) for name in options.without]
+    with _timed(seconds, "answers without documents"):
+        return attribution, [attributor.answer_without(attribution, *one) for one in chosen]
+
+
+def _documents_called(name: str, attribution: Attribution) -> list[int]:
+    """Indices of the documents that have this number in the answer, or are chunks of this file."""
+    numbers = cite(attribution).numbers
+    found = [
+        index
+        for index, document in enumerate(attribution.documents)
+        if name in (str(numbers.get(index, "")), document.id, str(document.id).rpartition("#")[0])
+    ]
+    if not found:
+        cited = (f"{number} ({attribution.documents[i].id})" for i, number in numbers.items())
+        others = (str(d.id) for i, d in enumerate(attribution.documents) if i not in numbers)
+        raise InvalidInput(
+            f"--without {name}: the prompt has no such document, but {', '.join([*cited, *others])}"
+        )
+    return found
 
 
 @contextmanager
@@ -163,6 +194,14 @@ def _parser() -> argparse.ArgumentParser:
     )
     add("--seconds", type=float, metavar="S", help="how long the attribution may take")
     add("--json", action="store_true", help="print the attribution as JSON and nothing else")
+    add(
+        "--without",
+        action="append",
+        default=[],
+        metavar="DOCUMENT",
+        help="answer again without a document: its number in the answer, its name (notes.md#2), or "
+        "a file (notes.md); may be given several times",
+    )
     add("--html", type=Path, metavar="FILE", help="write a page that shows it, too")
     evaluation = commands.add_parser(
         "evaluate",

@@ -73,6 +73,18 @@ class Conditioning:
         }
 
 
+@dataclass(frozen=True, eq=False)
+class GenerationSettings:
+    """What `generate` was told besides its inputs, so that another prompt is answered the same way.
+
+    `values` are its arguments by name: limits, beams, sampling. `left_out` names what shaped the
+    answer, too, but may hold a state: processors of logits, criteria to stop.
+    """
+
+    values: Mapping[str, Any] = field(default_factory=dict)
+    left_out: tuple[str, ...] = ()
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Generation:
     """A prompt and the response that a model gave to it, in token ids.
@@ -83,7 +95,8 @@ class Generation:
     decoder of an encoder-decoder began with `decoder_ids`; empty, with its start token.
     `model_version` is that of the model when it answered (`model_state.model_version`), None if
     that is not known. `cut_at` is the limit in tokens at which the model had to stop, None if it
-    ended otherwise. Raises InvalidInput for an empty response, and for an empty prompt that
+    ended otherwise. `settings` are how it was generated, None if that is not known. Raises
+    InvalidInput for an empty response, and for an empty prompt that
     nothing else conditioned.
     """
 
@@ -95,6 +108,7 @@ class Generation:
     decoder_ids: tuple[int, ...] = ()
     model_version: int | None = None
     cut_at: int | None = None
+    settings: GenerationSettings | None = None
 
     def __post_init__(self) -> None:
         if not (self.prompt_ids or self.conditioning):

@@ -75,6 +75,27 @@ def test_a_page_can_be_written_beside_it(
     assert "page.html cannot be written: No such file or directory" in shown.err
 
 
+def test_the_answer_without_a_document(
+    notes: str, tiny_model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = tmp_path / "other.txt"
+    other.write_text("The ferry carries \x1b[31m9 passengers.")
+    both = ask(notes, tiny_model)
+    both.insert(3, str(other))
+    assert main([*both, "--without", "notes.md", "--without", "other.txt#1"]) == 0
+    shown = capsys.readouterr().out
+    assert "\x1b" not in shown
+    found = re.findall(r"\n Without (\S+), which is worth ~?-?\d+\.\d\d nats:\n .", shown)
+    assert found == ["notes.md#1", "other.txt#1"]
+    assert re.search(r"answers without documents \d+\.\d\d s", shown)
+    assert main([*both, "--without", "7"]) == 2
+    message = capsys.readouterr().err
+    assert message.startswith("attribot-rag: --without 7: the prompt has no such document, but ")
+    assert "notes.md#1" in message and "other.txt#1" in message
+    assert main([*both, "--without", "1", "--json"]) == 2
+    assert "--json prints an attribution alone" in capsys.readouterr().err
+
+
 def test_what_the_output_cannot_encode_is_replaced(
     notes: str, tiny_model: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

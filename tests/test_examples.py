@@ -33,6 +33,18 @@ def test_the_readme_shows_an_example_and_what_it_prints(
 
 
 @pytest.mark.slow
+def test_a_document_is_blamed_and_left_out(capsys: pytest.CaptureFixture[str]) -> None:
+    page = (ROOT / "docs" / "counterfactual.md").read_text(encoding="utf-8")
+    code, shown = page.split("```python\n")[1].split("```\n\nprints\n\n```\n")
+    assert code == (ROOT / "examples" / "counterfactual.py").read_text(encoding="utf-8")
+    expected = shown.split("```")[0].splitlines()
+    found = printed("counterfactual.py", capsys)
+    assert [line[6:] for line in found] == [line[6:] for line in expected]
+    for line, other in zip(found[1:], expected[1:], strict=True):
+        assert float(line.split()[0]) == pytest.approx(float(other.split()[0]), abs=0.05)
+
+
+@pytest.mark.slow
 def test_quickstart_scores_what_generate_really_saw(capsys: pytest.CaptureFixture[str]) -> None:
     names = runpy.run_path(str(ROOT / "examples" / "quickstart.py"))
     capsys.readouterr()

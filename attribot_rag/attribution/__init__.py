@@ -1,8 +1,15 @@
 """The result: scores, spans, citations, provenance, and its serialized form."""
 
 from attribot_rag.attribution.citations import Citations, CitedSentence, cite
+from attribot_rag.attribution.counterfactual import Counterfactual
 from attribot_rag.attribution.provenance import Provenance
-from attribot_rag.attribution.result import Attribution, RankedSource, ResponseText, SourceGroup
+from attribot_rag.attribution.result import (
+    Attribution,
+    RankedDocument,
+    RankedSource,
+    ResponseText,
+    SourceGroup,
+)
 from attribot_rag.attribution.serialization import SCHEMA_VERSION
 from attribot_rag.attribution.verdict import Marker, Verdict
 
@@ -11,8 +18,10 @@ __all__ = [
     "Attribution",
     "Citations",
     "CitedSentence",
+    "Counterfactual",
     "Marker",
     "Provenance",
+    "RankedDocument",
     "RankedSource",
     "ResponseText",
     "SourceGroup",

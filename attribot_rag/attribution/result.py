@@ -61,6 +61,15 @@ class RankedSource:
 
 
 @dataclass(frozen=True)
+class RankedDocument:
+    """A document, its index in the attribution, and its score in nats for the span asked about."""
+
+    index: int
+    document: Document
+    score: float
+
+
+@dataclass(frozen=True)
 class SourceGroup:
     """Sources that were removed together, with their joint score per response token in nats."""
 
@@ -220,6 +229,25 @@ class Attribution:
         ]
         ranked.sort(key=lambda ranking: (-ranking.score, ranking.source.id))
         return tuple(ranked[:k])
+
+    def documents_by_effect(
+        self, start: int = 0, end: int | None = None
+    ) -> tuple[RankedDocument, ...]:
+        """The documents by the sum of their sources' scores for a span of the response, best first.
+
+        What several documents say counts for each of them; documents without a scored source are
+        left out. `Attributor.answer_without` measures what a document is worth as a whole.
+        """
+        tokens = self._tokens(start, end)
+        scores: dict[int, float] = {}
+        for source in self.sources:
+            score = self._sum(source.id, tokens)
+            if score is None:
+                continue
+            for index in source.documents:
+                scores[index] = scores.get(index, 0.0) + score
+        ranked = sorted(scores, key=lambda index: (-scores[index], index))
+        return tuple(RankedDocument(i, self.documents[i], scores[i]) for i in ranked)
 
     def to_dict(self) -> dict[str, Any]:
         """Dicts, lists, strings, finite numbers, booleans and None (docs/schemas/attribution.json).

@@ -4,11 +4,12 @@ from attribot_rag.display.escaping import escape_markdown
 from attribot_rag.display.html import render_html
 from attribot_rag.display.markdown import render_cited, render_markdown
 from attribot_rag.display.report import label_of
-from attribot_rag.display.table import print_table, render_table
+from attribot_rag.display.table import print_counterfactual, print_table, render_table
 
 __all__ = [
     "escape_markdown",
     "label_of",
+    "print_counterfactual",
     "print_table",
     "render_cited",
     "render_html",

@@ -12,9 +12,16 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from attribot_rag.attribution import Attribution
+from attribot_rag.attribution import Attribution, Counterfactual
 from attribot_rag.display.escaping import on_one_line, visible
-from attribot_rag.display.report import ListedSource, Report, ellipsize, report_on
+from attribot_rag.display.report import (
+    ListedSource,
+    Report,
+    ellipsize,
+    label_of,
+    report_on,
+    score_text,
+)
 
 _BAR_WIDTH = 16
 _MIN_WIDTH = 40
@@ -30,7 +37,36 @@ def render_table(
     `width` in columns, from 40, defaults to the terminal's. With `color` the text holds ANSI
     colours; it never holds a control character of a document or an answer.
     """
-    columns = max(width or shutil.get_terminal_size().columns, _MIN_WIDTH)
+    columns = _columns(width)
+    return _render(
+        _blocks(report_on(attribution, top=top), min(_BAR_WIDTH, columns // 6)), columns, color
+    )
+
+
+def print_table(attribution: Attribution, *, top: int = 5, file: TextIO | None = None) -> None:
+    """Write what `render_table` gives, in colour if `file` (default: stdout) is a terminal."""
+    console = Console(file=file)
+    blocks = _blocks(report_on(attribution, top=top), min(_BAR_WIDTH, _columns(console.width) // 6))
+    _print(blocks, console)
+
+
+def print_counterfactual(
+    attribution: Attribution, counterfactual: Counterfactual, *, file: TextIO | None = None
+) -> None:
+    """Write the answer without some documents of the attribution, in colour on a terminal."""
+    _print([_without(attribution, counterfactual)], Console(file=file))
+
+
+def _columns(width: int | None) -> int:
+    return max(width or shutil.get_terminal_size().columns, _MIN_WIDTH)
+
+
+def _print(blocks: Iterable[RenderableType], console: Console) -> None:
+    color = bool(console.color_system) and not console.no_color and not console.legacy_windows
+    console.file.write(_render(blocks, _columns(console.width), color))
+
+
+def _render(blocks: Iterable[RenderableType], columns: int, color: bool) -> str:
     console = Console(
         file=io.StringIO(),
         width=columns,
@@ -40,17 +76,21 @@ def render_table(
         legacy_windows=False,
     )
     with console.capture() as capture:
-        for block in _blocks(report_on(attribution, top=top), min(_BAR_WIDTH, columns // 6)):
+        for block in blocks:
             console.print(Padding(block, (1, 1, 0, 1)))
     return "\n".join(line.rstrip() for line in capture.get().split("\n")).lstrip("\n")
 
 
-def print_table(attribution: Attribution, *, top: int = 5, file: TextIO | None = None) -> None:
-    """Write what `render_table` gives, in colour if `file` (default: stdout) is a terminal."""
-    console = Console(file=file)
-    color = bool(console.color_system) and not console.no_color and not console.legacy_windows
-    text = render_table(attribution, top=top, width=console.width, color=color)
-    console.file.write(text)
+def _without(attribution: Attribution, counterfactual: Counterfactual) -> RenderableType:
+    labels = (label_of(attribution.documents[i], i) for i in counterfactual.documents)
+    score = score_text(counterfactual.score, exact=counterfactual.exact)
+    lines = [
+        Text(
+            f"Without {', '.join(map(_label, labels))}, which is worth {score} nats:", style="dim"
+        ),
+        Text(visible(counterfactual.response) or "(no answer)", style="bold", overflow="fold"),
+    ]
+    return Group(*lines, _remarks(counterfactual.notes)) if counterfactual.notes else Group(*lines)
 
 
 def _blocks(report: Report, bar_width: int) -> Iterable[RenderableType]:

@@ -1,7 +1,7 @@
 """Recording what a loaded model generates, without changing what its callers get."""
 
 from attribot_rag.generation import Generation
-from attribot_rag.recording.answer import generate_answer
+from attribot_rag.recording.answer import generate_answer, generate_with
 from attribot_rag.recording.recorder import GenerationRecorder, Match
 
-__all__ = ["Generation", "GenerationRecorder", "Match", "generate_answer"]
+__all__ = ["Generation", "GenerationRecorder", "Match", "generate_answer", "generate_with"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
 import torch
@@ -19,8 +19,15 @@ def generate_answer(
 
     `options` go to the model's own `generate`.
     """
-    inputs = torch.tensor([list(prompt_ids)], device=language_model.device)
     settings = {"do_sample": False, "max_new_tokens": max_new_tokens, **options}
+    return generate_with(language_model, prompt_ids, settings)
+
+
+def generate_with(
+    language_model: LanguageModel, prompt_ids: Sequence[int], settings: Mapping[str, Any]
+) -> Generation | None:
+    """Let the model's own `generate` answer a prompt with these settings and no others."""
+    inputs = torch.tensor([list(prompt_ids)], device=language_model.device)
     with GenerationRecorder(language_model) as recorder, torch.inference_mode():
         generate = cast(Callable[..., Any], language_model.model.generate)
         generate(inputs, attention_mask=torch.ones_like(inputs), **settings)

@@ -13,6 +13,7 @@ from transformers.generation.utils import GenerateDecoderOnlyOutput
 from attribot_rag.generation import Generation, LayerCache, PromptCache
 from attribot_rag.model_state import model_version
 from attribot_rag.recording.conditioning import read_conditioning
+from attribot_rag.recording.settings import read_settings
 
 _DEFAULT_MAX_NEW_TOKENS = 20  # of transformers, where nothing is set
 
@@ -36,6 +37,7 @@ def read_generations(
     cached = _plain_cache(model, arguments, output)
     num_generated = sequences.shape[1] - response_start
     limit = _max_new_tokens(model, arguments, response_start)
+    settings = read_settings(arguments)
     generations = []
     for row, sequence in enumerate(sequences):
         index = row // rows_per_prompt
@@ -62,6 +64,7 @@ def read_generations(
                 decoder_ids=tuple(begun),
                 model_version=version,
                 cut_at=limit if num_generated >= limit and len(response_ids) >= limit else None,
+                settings=settings,
             )
         )
     return generations

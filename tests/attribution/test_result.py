@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.attributions import attribution
+from support.attributions import attribution, handmade
 from support.strategies import attributions
 
 from attribot_rag.attribution import Attribution
@@ -42,6 +42,16 @@ def test_ranking() -> None:
     assert [one.score for one in found.top(2)] == [7, 3]
     assert [one.source.id for one in found.top(10, 0, 1)] == [1, 0, 3, 4]
     assert found.top(0) == ()
+
+
+def test_documents_are_ranked_by_what_their_sources_are_worth() -> None:
+    scores = {"One. ": [1.0, 4.0], "Shared. ": [2.0, 0.0], "Other. ": [0.5, -9.0], "New.": None}
+    found = handmade("Yes. No.", ["One. Shared. ", "Shared. Other. ", "New."], scores)
+    ranked = found.documents_by_effect()
+    assert [(one.index, one.score) for one in ranked] == [(0, 7.0), (1, -6.5)]
+    assert ranked[0].document == found.documents[0]
+    spanned = found.documents_by_effect(*found.find("Yes."))
+    assert [(one.index, one.score) for one in spanned] == [(0, 3.0), (1, 2.5)]
 
 
 def test_fewer_than_no_sources() -> None:
