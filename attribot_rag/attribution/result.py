@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import webbrowser
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -46,10 +47,13 @@ class ResponseText:
             raise InvalidInput(
                 f"characters {start} to {end} are not in the response of {len(self.text)}"
             )
+        return range(bisect_left(self._anchors, start), bisect_left(self._anchors, end))
+
+    @cached_property
+    def _anchors(self) -> tuple[int, ...]:
+        """For each token the character that decides where it belongs, ascending."""
         last = len(self.text) - 1
-        anchors = token_anchors(self.token_spans, self.text)
-        chosen = [index for index, anchor in enumerate(anchors) if start <= min(anchor, last) < end]
-        return range(chosen[0], chosen[-1] + 1) if chosen else range(0)
+        return tuple(min(anchor, last) for anchor in token_anchors(self.token_spans, self.text))
 
 
 @dataclass(frozen=True)
@@ -196,7 +200,11 @@ class Attribution:
         Tokens without text at the end of the response belong to its last character. Raises
         InvalidInput for characters outside the response.
         """
-        return ResponseText(self.response, self.token_spans).tokens_in(start, end)
+        return self._shown.tokens_in(start, end)
+
+    @cached_property
+    def _shown(self) -> ResponseText:
+        return ResponseText(self.response, self.token_spans)
 
     def score(self, source_id: int, start: int = 0, end: int | None = None) -> float | None:
         """Score in nats of a source for the characters [start, end) of the response.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain
@@ -74,17 +74,14 @@ def _markers(
     A sentence that follows from another has the other's sources; "Sources: [1]" speaks of the
     whole answer.
     """
+    told = (one.tokens for one in sentences if not (one.trivial or one.thinking))
+    whole = tuple(chain.from_iterable(told))
+    cited = frozenset(chain.from_iterable(verdict.source_ids for verdict in verdicts))
+    own: list[Collection[int]] = []
     for sentence, verdict in zip(sentences, verdicts, strict=True):
-        tokens: tuple[int, ...] = sentence.tokens
-        if sentence.trivial:
-            others = (other for other in sentences if not (other.trivial or other.thinking))
-            tokens = tuple(chain.from_iterable(other.tokens for other in others))
-            cited = tuple(chain.from_iterable(other.source_ids for other in verdicts))
-        else:
-            while verdict.follows is not None:
-                verdict = verdicts[verdict.follows]
-            cited = verdict.source_ids
-        yield from audit.markers_in(sentence.start, sentence.end, tokens, cited)
+        own.append(verdict.source_ids if verdict.follows is None else own[verdict.follows])
+        of = (whole, cited) if sentence.trivial else (sentence.tokens, own[-1])
+        yield from audit.markers_in(sentence.start, sentence.end, *of)
 
 
 class _Judge:
@@ -170,8 +167,16 @@ class _Judge:
         """Whether the answer or the conversation has a sentence before this sentence."""
         return bool(index or self._scorer.context.conversation)
 
+    def _in_time(self) -> bool:
+        """Whether there is time to look further than at the scores that are there."""
+        meter = self._scorer.session.meter
+        meter.exhausted |= meter.is_late
+        return not meter.is_late
+
     def _group(self, sentence: AnswerSentence, evidence: Evidence) -> Group | None:
         """The sources that carry a sentence together or each alone, None without such sources."""
+        if not self._in_time():
+            return None
         needed = self._options.explained_share * evidence.reliance
         group = find_group(
             self._joint,
@@ -212,6 +217,8 @@ class _Judge:
         """
         options = self._options
         if not self._may_have_origins(index) or reliance >= 2 * options.min_reliance:
+            return None
+        if not self._in_time():
             return None
         enough = []
         for origin in self._origins.find(index):

@@ -41,6 +41,7 @@ class MarkerAudit:
             for source_id in cited
             for document in self.context.sources[source_id].documents
         }
+        effects: dict[int, float | None] = {}
         for match in MARKER.finditer(self.response, start, end):
             for number in map(int, re.findall(r"\d+", match.group(1))):
                 document = number - 1 if 1 <= number <= len(self.context.documents) else None
@@ -48,7 +49,9 @@ class MarkerAudit:
                 if document in supporting:
                     supported = True
                 elif document is not None:
-                    effect = self._effect(document, tokens)
+                    if document not in effects:
+                        effects[document] = self._effect(document, tokens)
+                    effect = effects[document]
                     supported = None if effect is None else effect >= self.min_effect
                 yield Marker(
                     start=match.start(),

@@ -15,6 +15,7 @@ from attribot_rag.verdicts.sentences import AnswerSentence
 
 _NEARLY = 0.8
 _NUM_LIKELY = 3
+_MAX_EARLIER = 100
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,7 @@ class Origins:
     def find(self, index: int) -> Iterator[Origin]:
         """The origins of a sentence: the conversation, and the earlier sentence that matters most.
 
-        None of them beyond the budget.
+        Of the last hundred earlier sentences. None of them beyond the budget.
         """
         tokens = self._sentences[index].tokens
         if self._bare is None or self._after_all is None:
@@ -60,7 +61,8 @@ class Origins:
         # The first word would be another token right after the prompt, so it does not count.
         tokens = tokens[1:] or tokens
         after_all = self._sum(self._after_all, tokens)
-        before = enumerate(self._sentences[:index])
+        first = max(0, index - _MAX_EARLIER)
+        before = enumerate(self._sentences[first:index], first)
         earlier = [i for i, one in before if one.tokens and not one.trivial]
         alone = self._after([], index, tokens) if earlier else None
         if alone is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import chain, pairwise
 
 from attribot_rag.attribution import ResponseText
@@ -68,7 +69,7 @@ class AnswerSentence:
     thinking: bool
     figures: tuple[tuple[int, ...], ...] = ()
 
-    @property
+    @cached_property
     def trivial(self) -> bool:
         """Whether there is nothing to judge: no word but "Sources", or a pleasantry (in English).
 

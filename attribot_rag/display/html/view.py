@@ -7,6 +7,8 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from itertools import accumulate
 from typing import Any
 
 from attribot_rag.attribution import Attribution, Verdict
@@ -184,11 +186,20 @@ def _rounded(score: float | None) -> float | None:
 def _tokens(attribution: Attribution, passage: CitedPassage) -> list[tuple[int, int, int]]:
     """Each token of a sentence with its characters there, counted as browsers count."""
 
+    text = attribution.response[passage.start : passage.end]
+    places = list(accumulate(map(_width, text, f" {text}"), initial=0))
+
     def shown(position: int) -> int:
-        end = max(passage.start, min(position, passage.end))
-        text = visible(attribution.response[passage.start : end])
-        return len(text.encode("utf-16-le", "surrogatepass")) // 2
+        return places[max(0, min(position, passage.end) - passage.start)]
 
     tokens = attribution.tokens_in(passage.start, passage.end)
     spans = ((token, *attribution.token_spans[token]) for token in tokens)
     return [(token, shown(start), shown(end)) for token, start, end in spans]
+
+
+@lru_cache(1_024)
+def _width(character: str, before: str) -> int:
+    """The length in UTF-16 of what is shown of a character after another."""
+    if before + character == "\r\n":  # a single line break, which the first of them shows
+        return 0
+    return len(visible(character).encode("utf-16-le", "surrogatepass")) // 2
