@@ -15,6 +15,7 @@ from attribot_rag.context.intervals import Interval
 from attribot_rag.generation import PromptCache
 from attribot_rag.scoring.base import Reduction, Unsupported
 from attribot_rag.scoring.kernels import Kernel, Keys, merge
+from attribot_rag.scoring.recomputed import attend_recomputed
 from attribot_rag.scoring.row import Row
 from attribot_rag.scoring.visibility import VISIBILITY, Visibility
 
@@ -229,7 +230,8 @@ def packed_attention(
         if view.cached:
             assert cached is not None
             gate = None if observer is None else observer.gate(view)
-            parts += [kernel.attend(queries, *cached, keys, gate) for keys in view.cached]
+            attend = attend_recomputed if kernel.differentiable else Kernel.attend
+            parts += [attend(kernel, queries, *cached, keys, gate) for keys in view.cached]
         part, log_sum = parts[0]
         for other in parts[1:]:
             part, log_sum = merge(part, log_sum, *other)
@@ -255,8 +257,6 @@ def _cached(
         kinds = config.layer_types
         layer_index = max(i for i in range(len(cache)) if kinds[i] == kinds[layer_index])
     keys, values = cache[layer_index]
-    if torch.is_grad_enabled():  # which no tensor of inference mode may enter
-        keys, values = (one.clone() if one.is_inference() else one for one in (keys, values))
     expand: Any = getattr(module, "expand_kv", None)
     if expand is not None:
         with torch.no_grad():

@@ -88,6 +88,12 @@ class Kernel:
         weights = (scores - log_sum[0, :, :, None]).exp()
         return weights if keys.mask is None else weights * keys.mask.to(weights)
 
+    def slope(self, query: torch.Tensor, key: torch.Tensor) -> torch.Tensor | float:
+        """The derivative of the scores [..., queries, keys] by the query's product with the key."""
+        if self.softcap is None:
+            return self.scaling
+        return self.scaling * (1.0 - (self._scores(query, key) / self.softcap).square())
+
     def _scores(self, query: torch.Tensor, key: torch.Tensor) -> torch.Tensor:
         scores = (query @ key.transpose(-1, -2)).float() * self.scaling
         if self.softcap is not None:
@@ -109,21 +115,21 @@ class Kernel:
         device, scale = query.device.type, self.scaling
         if self.differentiable or self.softcap is not None or key.shape[-1] < value.shape[-1]:
             return self._run_plainly(query, key, value, causal=causal, mask=mask, gate=gate)
-        assert gate is None
         width = value.shape[-1]
         value = torch.nn.functional.pad(value, (0, key.shape[-1] - width))
         if device == "cpu":
             bias = None
-            if mask is not None:
-                bias = query.new_zeros(mask.shape).masked_fill_(~mask, float("-inf"))
-                bias = bias[None, None]
+            if mask is not None or gate is not None:
+                bias = query.new_zeros(1, 1, query.shape[2], key.shape[2])
+                bias = bias if gate is None else bias + gate
+                bias = bias if mask is None else bias.masked_fill_(~mask, float("-inf"))
             output, log_sum = kernels._scaled_dot_product_flash_attention_for_cpu(
                 query, key, value, 0.0, causal, attn_mask=bias, scale=scale
             )
             if mask is not None:
                 output, log_sum = _without_blind(output, log_sum, mask)
             return output[..., :width], log_sum
-        if device == "cuda" and query.shape[-1] <= 256 and mask is None:
+        if device == "cuda" and query.shape[-1] <= 256 and mask is None and gate is None:
             if query.dtype in (torch.float16, torch.bfloat16) and query.shape[-1] % 8 == 0:
                 output, log_sum, *_ = kernels._scaled_dot_product_flash_attention(
                     query, key, value, 0.0, causal, False, scale=scale
@@ -133,7 +139,7 @@ class Kernel:
                     query, key, value, None, True, 0.0, causal, scale=scale
                 )
             return output[..., :width], log_sum[..., : query.shape[2]]
-        output, log_sum = self._run_plainly(query, key, value, causal=causal, mask=mask)
+        output, log_sum = self._run_plainly(query, key, value, causal=causal, mask=mask, gate=gate)
         return output[..., :width], log_sum
 
     def _run_plainly(

@@ -54,6 +54,21 @@ def gated(implementation: Packed, row: Row, unit: Sequence[int], factor: float) 
 
 
 @pytest.mark.parametrize("name", KINDS)
+def test_no_attention_weights_on_the_prompt_are_kept(name: str) -> None:
+    implementation, row = packed(name)
+    kept: list[torch.Size] = []
+
+    def keep(tensor: torch.Tensor) -> torch.Tensor:
+        kept.append(tensor.shape)
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+        implementation.effects(row, Patch(MEMBERS, PARTS, (0.25, 0.75)))
+    assert kept
+    assert not [shape for shape in kept if TAIL.start in shape]
+
+
+@pytest.mark.parametrize("name", KINDS)
 def test_the_gradient_is_that_of_a_small_gate(name: str) -> None:
     implementation, row = packed(name)
     near_one = 1 - 1e-4
