@@ -11,6 +11,8 @@
 # make test-pythons  runs what needs neither the embedded model nor a browser with other Pythons:
 #                    PYTHONS, which are on the PATH as python3.X or come from pyenv
 #
+# make dist   builds the wheels and sdists of all three packages into dist, checks and installs them
+#
 # ATTRIBOT_RAG_PATIENCE   multiplies every limit of time in the tests, say by 4 on a busy machine
 # WORKERS      how many processes run the tests; each takes one core and about 2 GB
 # PYTHON       the interpreter of the virtual environment: 3.11, or newer if constraints.txt allows
@@ -34,13 +36,14 @@ LANGCHAIN := integrations/langchain-attribot
 LLAMA_INDEX := integrations/llama-index-postprocessor-attribot
 LOWEST := .venv-lowest
 QUANTIZED := .venv-quantized
+DIST := .venv-dist
 GRADIO := .venv-gradio
 CHAINLIT := .venv-chainlit
 PORTABLE := $(addprefix tests/,context recording scoring methods verdicts attribution display)
 PYTHON_PIP = .venv-py$*/bin/python -m pip install -qq --disable-pip-version-check --no-compile \
   --constraint constraints.txt
 
-.PHONY: demo test test-lowest test-quantized test-pythons labelled install chromium clean
+.PHONY: demo test dist test-lowest test-quantized test-pythons labelled install chromium clean
 .PHONY: chat chainlit-chat chats langchain-rag langchain-agent llama-index-rag llama-index-chat
 
 demo: install
@@ -93,6 +96,25 @@ test-lowest: install
 	  cp -r tests/support $(LOWEST)/$$(basename $$package)/tests && \
 	  (cd $(LOWEST)/$$(basename $$package) && ../bin/pytest tests/unit_tests) || exit 1; \
 	done
+
+# Each package's folder may be uploaded as it is. What is installed in the end is tested without the
+# folders here: Python's -P keeps them out.
+dist:
+	rm -rf $(DIST) dist
+	$(PYTHON) -m venv $(DIST)
+	$(DIST)/bin/python -m pip install -qq --constraint constraints.txt pip
+	$(DIST)/bin/python -m pip install -qq --constraint constraints.txt --group dist
+	for package in . $(LANGCHAIN) $(LLAMA_INDEX); do \
+	  name=$$(sed -n '/^name = /{s/.*"\(.*\)"/\1/p;q;}' $$package/pyproject.toml) && \
+	  $(DIST)/bin/python -m build --no-isolation --outdir dist/$$name $$package > /dev/null && \
+	  $(DIST)/bin/twine check --strict dist/$$name/* && \
+	  $(DIST)/bin/check-wheel-contents dist/$$name/*.whl || exit 1; \
+	done
+	$(DIST)/bin/python -m pip install -qq --constraint constraints.txt \
+	  $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX)) torch
+	$(DIST)/bin/python -m pip install -qq --constraint constraints.txt dist/*/*.whl
+	$(DIST)/bin/python -P -c "import langchain_attribot, llama_index.postprocessor.attribot"
+	$(DIST)/bin/attribot-rag --version
 
 # Without dependencies, which are there; what quantizes is seen by these tests only.
 # torchao has escape sequences that Python 3.11 warns of when it compiles them.
@@ -160,4 +182,4 @@ chromium:
 	  $(SUDO) apt-get install -qq -y --no-install-recommends chromium; }
 
 clean:
-	rm -rf $(VENV) $(LOWEST) $(QUANTIZED) $(GRADIO) $(CHAINLIT) .venv-py*
+	rm -rf $(VENV) $(LOWEST) $(QUANTIZED) $(DIST) dist $(GRADIO) $(CHAINLIT) .venv-py*
