@@ -1,6 +1,7 @@
 """The result: scores, spans, citations, provenance, and its serialized form."""
 
 from attribot_rag.attribution.citations import Citations, CitedSentence, cite
+from attribot_rag.attribution.composition import CitedOrigin, ComposedSentence, Composition
 from attribot_rag.attribution.counterfactual import Counterfactual
 from attribot_rag.attribution.provenance import Provenance
 from attribot_rag.attribution.result import (
@@ -17,7 +18,10 @@ __all__ = [
     "SCHEMA_VERSION",
     "Attribution",
     "Citations",
+    "CitedOrigin",
     "CitedSentence",
+    "ComposedSentence",
+    "Composition",
     "Counterfactual",
     "Marker",
     "Provenance",

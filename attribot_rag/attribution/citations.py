@@ -34,7 +34,9 @@ class CitedSentence:
 class Citations:
     """The sentences of a response and `numbers`, which gives each cited document its number.
 
-    Documents are numbered from 1 in the order in which they are first cited.
+    Documents are numbered from 1 in the order in which they are first cited. Where the model wrote
+    markers such as [2] of its own, they are numbered by their places among all documents, as the
+    markers are.
     """
 
     sentences: tuple[CitedSentence, ...]
@@ -63,11 +65,12 @@ def cite(
     if not cited:
         spans = split_spans(attribution.response, sentences)
         cited = [_by_rule(attribution, span, min_score, min_share) for span in spans]
+    by_place = any(marker.document is not None for marker in attribution.markers)
     numbers: dict[int, int] = {}
     for sentence in cited:
         for source_id in sentence.source_ids:
             for document in attribution.sources[source_id].documents:
-                numbers.setdefault(document, len(numbers) + 1)
+                numbers.setdefault(document, document + 1 if by_place else len(numbers) + 1)
     return Citations(tuple(cited), numbers)
 
 

@@ -285,8 +285,11 @@ class Attribution:
 
         return render_table(self, top=top, width=width, color=color)
 
-    def to_cited_text(self, *, remarks: bool = True) -> str:
+    def to_cited_text(self, *, remarks: bool = True, markers: bool = True) -> str:
         """The answer with the numbers of the documents that each sentence cites.
+
+        Without `markers`, the model's own markers such as [2] are left out (those that the verdicts
+        audited), so that only measured citations stay.
 
         With `remarks`, verdicts that the numbers do not show stand in brackets after their
         sentences: '(not from the context)', '(from the conversation)', '(follows from sentence 1)',
@@ -294,7 +297,7 @@ class Attribution:
         """
         from attribot_rag.display import render_cited
 
-        return render_cited(self, remarks=remarks)
+        return render_cited(self, remarks=remarks, markers=markers)
 
     def to_markdown(self, *, top: int = 5) -> str:
         """The same as Markdown with numbered citations; nothing in foreign text takes effect."""

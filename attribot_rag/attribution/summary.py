@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, cast
 
 from attribot_rag.attribution import summary_schema
 from attribot_rag.attribution.citations import Citations, CitedSentence, cite, document_order
+from attribot_rag.attribution.composition import Composition, document_key
 from attribot_rag.attribution.offsets import Offsets
 from attribot_rag.attribution.result import Attribution, RankedSource
 from attribot_rag.attribution.serialization import SCHEMA_VERSION
@@ -86,6 +88,25 @@ def summarize(
     return cast(dict[str, Any], data)
 
 
+def summarize_composition(
+    composition: Composition,
+    *,
+    shown: Shown | None = None,
+    run_id: str | None = None,
+    max_bytes: int = MAX_SUMMARY_BYTES,
+) -> dict[str, Any]:
+    """The same of an answer that was made of earlier answers, less these: 'composite'.
+
+    Documents are those that were retrieved for any of the answers, sources those that are cited.
+    """
+    for size in _SIZES:
+        data = _composed(composition, shown or Shown(), size)
+        data["run_id"] = run_id
+        if len(json.dumps(data).encode()) <= max_bytes:
+            break
+    return cast(dict[str, Any], data)
+
+
 def without_attribution(
     status: Literal["complete", "partial", "pending", "error", "unsupported"],
     *,
@@ -102,6 +123,8 @@ def without_attribution(
         "schema_version": SCHEMA_VERSION,
         "status": status,
         "run_id": run_id,
+        "query": None,
+        "answer": None,
         "error": None,
         "start": 0,
         "end": length,
@@ -141,6 +164,8 @@ def _summary(
         "schema_version": SCHEMA_VERSION,
         "status": "partial" if attribution.partial else "complete",
         "run_id": None,
+        "query": None,
+        "answer": None,
         "error": None,
         "start": start,
         "end": end,
@@ -164,6 +189,65 @@ def _summary(
             "calls": 0,
         },
     }
+
+
+def _composed(composition: Composition, shown: Shown, size: _Size) -> summary_schema.Summary:
+    attribution = composition.attribution
+    data = _summary(attribution, cite(attribution), shown, size)
+    keys = {key: index for index, key in enumerate(composition.documents)}
+    ids = {(id(one.attribution), one.source_id): i for i, one in enumerate(composition.origins)}
+
+    def indices(attribution: Attribution, documents: Sequence[int]) -> list[int]:
+        return [keys[document_key(attribution, index)] for index in documents]
+
+    sentences = [
+        {
+            **_sentence(attribution, sentence.cited, shown, size),
+            "verdict": sentence.kind,
+            "relation": sentence.relation,
+            "sources": [ids[id(one.attribution), one.source_id] for one in sentence.origins],
+            "documents": list(
+                dict.fromkeys(
+                    index
+                    for one in sentence.origins
+                    for index in indices(one.attribution, one.documents)
+                )
+            ),
+        }
+        for sentence in composition.sentences[: size.num_sentences]
+    ]
+    documents = [
+        {
+            **_document(of, Citations((), {}), index, size),
+            "index": keys[key],
+            "number": composition.numbers.get(key),
+        }
+        for key, (of, index) in list(composition.documents.items())[: size.num_documents]
+    ]
+    sources = [
+        {
+            **_source(one.attribution, RankedSource(one.source, score), size),
+            "id": index,
+            "documents": indices(one.attribution, one.documents),
+        }
+        for index, one in enumerate(composition.origins[: size.num_sources])
+        if (score := one.attribution.score(one.source_id)) is not None
+    ]
+    return cast(
+        summary_schema.Summary,
+        {
+            **data,
+            "status": "composite",
+            "sentences": sentences,
+            "documents": documents,
+            "sources": sources,
+            "omitted": {
+                **data["omitted"],
+                "sources": len(composition.origins) - len(sources),
+                "documents": len(composition.documents) - len(documents),
+            },
+        },
+    )
 
 
 def _sentence(

@@ -41,7 +41,8 @@ class SentenceSummary(TypedDict):
     hold them."""
     relation: Relation
     """Whether each of the sources matters by itself, the sentence stands with either of them alone,
-    or only with all of them together."""
+    or only with all of them together. Of a composite, where the sentence cites several earlier
+    answers, that is meant of these."""
     effect: float | None
     """The sum of the cited sources' scores for the sentence, or the joint score of a group, in
     nats."""
@@ -62,8 +63,8 @@ class DocumentSummary(TypedDict):
     id: str | None
     """The owner's name for it."""
     number: Annotated[int, Field(ge=1)] | None
-    """Counts the cited documents from 1, in the order in which they are first cited; null for
-    others."""
+    """Counts the cited documents from 1, in the order in which they are first cited, or all of them
+    where the model wrote markers such as [2] of its own; null for documents that are not cited."""
     title: str
     """What its metadata calls it, or where that says it is from; empty without either."""
     url: str
@@ -87,7 +88,8 @@ class SourceSummary(TypedDict):
     documents: Indices
     """Indices of the documents that hold it, ascending."""
     score: float
-    """Its score for the whole response; positive where the source supports it."""
+    """Its score for the whole response; positive where the source supports it. Of a composite, for
+    the earlier answer that it was read for."""
     exact: bool
     """Whether its text was removed to the character from the full prompt and everything after it
     encoded again; if not, its score is approximate."""
@@ -117,12 +119,18 @@ class Summary(TypedDict):
     long end in an ellipsis; what did not fit at all is counted under omitted."""
 
     schema_version: SchemaVersion
-    status: Literal["complete", "partial", "pending", "error", "unsupported"]
+    status: Literal["complete", "partial", "composite", "pending", "error", "unsupported"]
     """'partial' if the budget ran out before everything was scored, or one of several calls has no
-    attribution or only a part of one; 'pending' while the attribution is under way in the
+    attribution or only a part of one; 'composite' if the answer was made of earlier answers, which
+    `calls` has: it is attributed to these, these to what was retrieved for them, and its sentences
+    cite what the earlier answers cite; 'pending' while the attribution is under way in the
     background; 'unsupported' for what cannot be attributed at all, such as a model that is not
     local."""
     run_id: RunId | None
+    query: str | None
+    """What was asked, where the framework tells, or its beginning."""
+    answer: str | None
+    """The text that was attributed, or its beginning; null where there is none yet."""
     error: ErrorDescription | None
     """Why the answer was not attributed; null for other statuses than 'error' and 'unsupported'."""
     start: Index
@@ -141,7 +149,8 @@ class Summary(TypedDict):
     """First the cited documents, by their number, then those of the best sources, then the
     others."""
     sources: list[SourceSummary]
-    """The sources with the highest scores for the whole response, best first."""
+    """The sources with the highest scores for the whole response, best first. Of a composite, those
+    that are cited, in the order of the sentences."""
     agreement: Share | None
     """How well approximate scores met the exact scores of the same sources, or null if that was not
     measured."""
@@ -157,7 +166,8 @@ class Summary(TypedDict):
     """What the attribution took."""
     calls: list[Summary]
     """Where several calls of a model gave the answer, what each call's own answer is attributed to,
-    among the documents in its own prompt; positions are characters of that answer."""
+    among the documents in its own prompt; positions are characters of that answer. Of a composite,
+    the earlier answers, in the order in which they were given."""
     places: list[tuple[Index, Index]]
     """Per call the characters [start, end) of the answer that it gave; empty where the calls build
     on each other."""

@@ -2,7 +2,7 @@
 
 from attribot_rag.display.escaping import escape_markdown
 from attribot_rag.display.html import render_html
-from attribot_rag.display.markdown import render_cited, render_markdown
+from attribot_rag.display.markdown import render_cited, render_composed, render_markdown
 from attribot_rag.display.report import label_of
 from attribot_rag.display.table import print_counterfactual, print_table, render_table
 
@@ -12,6 +12,7 @@ __all__ = [
     "print_counterfactual",
     "print_table",
     "render_cited",
+    "render_composed",
     "render_html",
     "render_markdown",
     "render_table",

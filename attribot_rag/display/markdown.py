@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
+from dataclasses import replace
 from functools import cache
 
 from jinja2 import Environment, PackageLoader, Template
 
-from attribot_rag.attribution import Attribution
+from attribot_rag.attribution import Attribution, Composition
 from attribot_rag.display.escaping import escape_markdown, on_one_line
-from attribot_rag.display.report import ellipsize, report_on
+from attribot_rag.display.report import Mark, ellipsize, remark_on, report_on
 
 _SOURCE_LENGTH = 200
 
@@ -23,18 +25,59 @@ def render_markdown(attribution: Attribution, *, top: int = 5) -> str:
     return re.sub(r"\n{3,}", "\n\n", text).strip() + "\n"
 
 
-def render_cited(attribution: Attribution, *, remarks: bool = True) -> str:
+def render_cited(attribution: Attribution, *, remarks: bool = True, markers: bool = True) -> str:
     """The answer as plain text with the numbers that each sentence cites, as in '... high. [1]'.
 
     Numbers are those of `cite`, and of every other rendering of the attribution. A verdict that
     they do not show is told in words, as in '... blue. (not from the context)', with `remarks`.
+    Without `markers`, those that the model wrote itself are left out.
     """
     answer = ""
     for passage in report_on(attribution, top=0).passages:
-        marks = "".join(f" [{mark}]" for mark in passage.marks)
-        remark = f" ({passage.remark})" if remarks and passage.remark else ""
-        answer += f"{passage.text}{marks}{remark}{passage.space}"
+        text = passage.text
+        if not markers:
+            text = _without_markers(attribution, passage.start, passage.end)
+        answer += f"{_marked(text, passage.marks, passage.remark, remarks)}{passage.space}"
     return answer.strip()
+
+
+def render_composed(composition: Composition, *, remarks: bool = True, markers: bool = True) -> str:
+    """The same of an answer that was made of earlier answers, with the numbers of what these cite.
+
+    Numbers are those of the composition. A sentence that comes from an earlier answer alone has the
+    remark on that.
+    """
+    answer = ""
+    for sentence in composition.sentences:
+        cited, response = sentence.cited, composition.attribution.response
+        text = response[cited.start : cited.end]
+        space = "\n" * text.count("\n", len(text.rstrip())) or " "
+        if not markers:
+            text = _without_markers(composition.attribution, cited.start, cited.end)
+        groups = [composition.numbers_of([origin]) for origin in sentence.origins]
+        if sentence.relation == "either" and groups:
+            groups = [composition.numbers_of(sentence.origins)]
+        marks = dict.fromkeys(map(Mark, groups))
+        verdict = cited.verdict
+        if verdict is not None and sentence.kind is not None:
+            verdict = replace(verdict, kind=sentence.kind, relation=sentence.relation)
+        answer += f"{_marked(text.rstrip(), marks, remark_on(verdict), remarks)}{space}"
+    return answer.strip()
+
+
+def _marked(text: str, marks: Iterable[Mark], remark: str, remarks: bool) -> str:
+    numbers = "".join(f" [{mark}]" for mark in marks)
+    return f"{text}{numbers}{f' ({remark})' if remarks and remark else ''}"
+
+
+def _without_markers(attribution: Attribution, start: int, end: int) -> str:
+    """The characters [start, end) of the response without the model's markers, and their space."""
+    text, kept = "", start
+    for marker in attribution.markers:
+        if kept <= marker.start and marker.end <= end:
+            text = (text + attribution.response[kept : marker.start]).rstrip()
+            kept = marker.end
+    return (text + attribution.response[kept:end]).rstrip()
 
 
 @cache

@@ -182,12 +182,13 @@ def _passages(attribution: Attribution, citations: Citations) -> Iterable[CitedP
             end=sentence.start + len(words),
             marks=tuple(dict.fromkeys(mark for mark in marks if mark is not None)),
             verdict=sentence.verdict,
-            remark=_remark(sentence.verdict),
+            remark=remark_on(sentence.verdict),
             space="\n" * text.count("\n", len(words)) or " ",
         )
 
 
-def _remark(verdict: Verdict | None) -> str:
+def remark_on(verdict: Verdict | None) -> str:
+    """The verdict in words where citations do not show it, else ''."""
     if verdict is None:
         return ""
     if verdict.kind == "follows" and verdict.follows is not None:

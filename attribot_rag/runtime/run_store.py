@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -11,20 +12,26 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal
 
-from attribot_rag.attribution import Attribution
+from attribot_rag.attribution import Attribution, Composition
 from attribot_rag.attribution.offsets import Offsets
 from attribot_rag.attribution.summary import (
     MAX_SUMMARY_BYTES,
     Shown,
     summarize,
+    summarize_composition,
     without_attribution,
 )
 from attribot_rag.errors import DocumentsNotLocated, InvalidInput, UnsupportedModel
+
+_MIN_CALL_BYTES = 900  # of an earlier answer's summary
+_TEXT_LENGTHS = (400, 100, 30, 0)  # characters of a query and of an answer in a summary
 
 
 @dataclass(frozen=True)
 class RunOutcome:
     """An attribution, or the error that took its place; never both.
+
+    It is neither for an answer that is nothing but earlier answers, end to end.
 
     `start` is where the attributed response begins in the text that the caller was given, which
     may hold the prompt too.
@@ -41,7 +48,10 @@ class AttributedRun:
 
     `documents` are the framework's own that `text`, the answer, was attributed to; `outcome` is
     None while it is pending. `shown` is the text that something made of the answer and the caller
-    was given, None if that is the answer itself, '' if it was given no text.
+    was given, None if that is the answer itself, '' if it was given no text. `query` is what was
+    asked, if the framework tells. `earlier` are the runs of answers that `text` was made of: they
+    stood in its prompt, as documents with these runs' ids; or `text` is these answers end to end,
+    each at its place [start, end) of `places`.
     """
 
     run_id: str
@@ -50,15 +60,69 @@ class AttributedRun:
     text: str = ""
     outcome: RunOutcome | None = None
     shown: str | None = None
+    query: str | None = None
+    earlier: tuple[AttributedRun, ...] = ()
+    places: tuple[tuple[int, int], ...] = ()
 
     @property
     def attribution(self) -> Attribution | None:
-        """The whole result, None while it is pending and if there is an `error`."""
+        """The whole result, None while it is pending, if there is an `error`, and with `places`."""
         return None if self.outcome is None else self.outcome.attribution
 
     @property
     def error(self) -> BaseException | None:
         return None if self.outcome is None else self.outcome.error
+
+    @property
+    def composition(self) -> Composition | None:
+        """The attribution with those of the earlier answers; None without an attribution."""
+        return None if self.attribution is None else self._composed(self.attribution, {})
+
+    def compositions(self) -> list[tuple[int, Composition]]:
+        """The composition, or those of its parts, with where each begins in the text.
+
+        Documents have the same number in all of them. Raises the run's error if there is one.
+        """
+        if self.error is not None:
+            raise self.error
+        if self.attribution is not None:
+            return [(0, self._composed(self.attribution, {}))]
+        found: list[tuple[int, Composition]] = []
+        numbers: Mapping[str, int] = {}
+        for (start, _), run in zip(self.places, self.earlier, strict=False):
+            if run.attribution is not None:
+                composition = run._composed(run.attribution, numbers)
+                numbers = composition.numbers
+                found.append((start, composition))
+        return found
+
+    def to_cited_text(self, *, remarks: bool = True, markers: bool = True) -> str:
+        """The answer with the numbers of what it cites; as Attribution.to_cited_text.
+
+        Where it was made of earlier answers, the numbers are of what these cite. Raises the run's
+        error if there is one.
+        """
+        found = self.compositions()
+        if self.attribution is not None and not self.earlier:
+            return self.attribution.to_cited_text(remarks=remarks, markers=markers)
+        if self.attribution is not None:
+            return found[0][1].to_cited_text(remarks=remarks, markers=markers)
+        ends = dict(self.places)
+        text, end = "", 0
+        for start, composition in found:
+            cited = composition.to_cited_text(remarks=remarks, markers=markers)
+            text, end = f"{text}{self.text[end:start]}{cited}", ends[start]
+        return text + self.text[end:]
+
+    def _composed(self, attribution: Attribution, numbers: Mapping[str, int]) -> Composition:
+        earlier = {one.run_id: one.attribution for one in self._all_earlier()}
+        known = {run_id: one for run_id, one in earlier.items() if one is not None}
+        return Composition(attribution, known, numbers)
+
+    def _all_earlier(self) -> Iterator[AttributedRun]:
+        for run in self.earlier:
+            yield from run._all_earlier()
+            yield run
 
     @cached_property
     def summary(self) -> dict[str, Any]:
@@ -67,12 +131,44 @@ class AttributedRun:
 
     def summary_of(self, max_bytes: int) -> dict[str, Any]:
         """The same in fewer bytes of JSON."""
-        if self.outcome is not None and self.outcome.attribution is not None:
+        shared = 2 * max_bytes // 3 if self.earlier else 0
+        told = self.earlier[: shared // _MIN_CALL_BYTES]
+        room = max_bytes - shared
+        texts = self._texts(room // 4)
+        own = self._own_summary(room - len(json.dumps(texts))) | texts
+        own["omitted"]["calls"] = len(self.earlier) - len(told)
+        if not told:
+            return own
+        calls = [run.summary_of(shared // len(told)) for run in told]
+        if self.places and self.outcome is not None:
+            whole = all(call["status"] == "complete" for call in calls)
+            own["status"] = "complete" if whole else "partial"
+        return {
+            **own,
+            "calls": calls,
+            "places": [list(place) for place in self.places[: len(told)]],
+        }
+
+    def _texts(self, max_bytes: int) -> dict[str, str | None]:
+        for length in _TEXT_LENGTHS:
+            query, answer = (self.query or "")[:length], self.text[:length]
+            texts = {"query": query or None, "answer": answer or None}
+            if len(json.dumps(texts)) <= max_bytes:
+                break
+        return texts
+
+    def _own_summary(self, max_bytes: int) -> dict[str, Any]:
+        composition = self.composition
+        if self.outcome is not None and composition is not None:
             offsets = None if self.shown is None else Offsets.between(self.text, self.shown)
             is_lost = self.shown is not None and offsets is None
             shown = Shown(self.outcome.start, offsets, is_lost)
+            if self.earlier:
+                return summarize_composition(
+                    composition, shown=shown, run_id=self.run_id, max_bytes=max_bytes
+                )
             return summarize(
-                self.outcome.attribution, shown=shown, run_id=self.run_id, max_bytes=max_bytes
+                composition.attribution, shown=shown, run_id=self.run_id, max_bytes=max_bytes
             )
         failure: Literal["error", "unsupported"] = (
             "unsupported" if isinstance(self.error, UnsupportedModel) else "error"

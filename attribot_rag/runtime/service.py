@@ -41,7 +41,8 @@ class ObservedAnswer:
     `text` is what its caller was given: the answer or its beginning, perhaps with the prompt before
     it. `prompt_texts` all stand in the prompt and tell it from other prompts; `prompt` is the whole
     of it, if it is known. `warning` becomes a note of an attribution that finds no source of some
-    sentence.
+    sentence. `query` is what was asked. `elsewhere` says that another copy of the model gave it,
+    which nobody recorded: its prompt and its text are tokenized.
     """
 
     text: str
@@ -49,6 +50,8 @@ class ObservedAnswer:
     prompt_texts: Sequence[str]
     prompt: Prompt | None = None
     warning: str = ""
+    query: str | None = None
+    elsewhere: bool = False
 
 
 class ServiceOptions(AttributorOptions, total=False):
@@ -144,7 +147,7 @@ class AttributionService:
         root stands for it: a framework's model may pass on what another of its models said. Runs
         that are asked for in the background here are not bounded in number.
         """
-        run = AttributedRun(run_id, root_id, answer.documents, answer.text)
+        run = AttributedRun(run_id, root_id, answer.documents, answer.text, query=answer.query)
         try:
             match = self._match(answer)
             if background or self.in_background:
@@ -184,6 +187,10 @@ class AttributionService:
         """The recorded generation of the answer, which nobody else is given from then on."""
         if not answer.text.strip():
             raise InvalidInput(f"the answer {answer.text!r} is empty, nothing can be attributed")
+        if answer.elsewhere:
+            match: Future[Match | None] = Future()
+            match.set_result(None)
+            return match
         match = self.find(answer)
         match.add_done_callback(self._claim)
         return match
@@ -207,6 +214,9 @@ class AttributionService:
     def _outcome(
         self, run: AttributedRun, answer: ObservedAnswer, match: Future[Match | None]
     ) -> RunOutcome:
+        if answer.elsewhere and answer.prompt is not None:
+            text = answer.text
+            return RunOutcome(self.attributor.attribute(answer.prompt, text, answer.documents))
         found = match.result() if match.done() else None
         outcome = self.store.outcome_of(run) if found is None else self._attributed(answer, found)
         if outcome is None:

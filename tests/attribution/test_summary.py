@@ -100,6 +100,8 @@ class TestContents:
             "schema_version": SCHEMA_VERSION,
             "status": "complete",
             "run_id": None,
+            "query": None,
+            "answer": None,
             "error": None,
             "start": 0,
             "end": 73,

@@ -254,16 +254,23 @@ def test_accumulated_answers_are_attributed_one_by_one(
         assert response.response[start:end] == run.attribution.response.strip()
 
 
-def test_a_refined_answer_is_never_passed_off_as_one_call_s(
+def test_a_refined_answer_is_attributed_to_nodes_and_to_the_answer_before_it(
     tiny_llm: HuggingFaceLLM, postprocessor: AttributionPostprocessor
 ) -> None:
     engine = index_of().as_query_engine(
         llm=tiny_llm, node_postprocessors=[postprocessor], response_mode="refine"
     )
-    summary = attributed(engine.query(QUESTION), "unsupported")
-    assert "2 calls that build on each other" in summary["error"]["message"]
-    assert sorted(map(ids, summary["calls"]), key=sorted) == [{"ferry"}, {"lighthouse"}]
-    assert summary["sources"] == summary["sentences"] == []
+    response = engine.query(QUESTION)
+    summary = attributed(response, "composite")
+    assert ids(summary) == {"ferry", "lighthouse"}
+    (first,) = summary["calls"]
+    run = postprocessor.result(response)
+    assert run.attribution is not None
+    assert run.attribution.response.strip() == response.response.strip()
+    node, answer = run.attribution.documents
+    assert {node.id, *ids(first)} == {"ferry", "lighthouse"}
+    assert (answer.id, answer.text) == (first["run_id"], first["answer"].strip())
+    assert postprocessor.results[first["run_id"]].attribution is not None
 
 
 def test_nothing_to_attribute_breaks_nothing(

@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from conftest import EXACT, QUESTION, index_of
+from conftest import EXACT, QUESTION, index_of, nodes
 from llama_index.core import Document, StorageContext, VectorStoreIndex
 from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.embeddings import MockEmbedding
@@ -113,7 +113,13 @@ def test_sources_that_an_engine_numbers_in_the_prompt(tiny_llm: HuggingFaceLLM) 
         node_postprocessors=[AttributionPostprocessor(**EXACT)],
     )
     response = engine.query(QUESTION)
-    assert "Source 2:\nThe lighthouse is 38 metres high." in sources_of(response)
+    assert [one.node.get_content()[:9] for one in response.source_nodes] == [
+        "Source 1:",
+        "Source 2:",
+    ]
+    assert sources_of(response) == {
+        sentence for node in nodes() for sentence in node.text.replace(". ", ".\n").split("\n")
+    }
 
 
 def test_a_retriever_that_gives_its_own_nodes_again(tiny_llm: HuggingFaceLLM) -> None:

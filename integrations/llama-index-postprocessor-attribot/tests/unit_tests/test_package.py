@@ -52,7 +52,7 @@ def test_nothing_is_kept_of_engines_without_it(monkeypatch: pytest.MonkeyPatch) 
     end = QueryTracker.prepare_to_exit_span
 
     def seen(spans: QueryTracker, id_: str, *args: object, **kwargs: object) -> None:
-        kept.append(spans.num_open)
+        kept.append(spans.num_observed)
         end(spans, id_, *args, **kwargs)  # type: ignore[arg-type]
 
     monkeypatch.setattr(QueryTracker, "prepare_to_exit_span", seen)

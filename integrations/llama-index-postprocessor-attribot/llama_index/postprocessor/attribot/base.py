@@ -7,18 +7,23 @@ from collections.abc import Callable
 from typing import Any
 
 from llama_index.core.base.llms.types import ChatMessage
+from llama_index.core.llms import LLM
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.schema import NodeWithScore, QueryBundle
 from llama_index.postprocessor.attribot.citing import cited_message
 from llama_index.postprocessor.attribot.completion import Completion
-from llama_index.postprocessor.attribot.models import language_model_of
+from llama_index.postprocessor.attribot.models import find_language_model, language_model_of
 from llama_index.postprocessor.attribot.nodes import without_duplicates
 from llama_index.postprocessor.attribot.query_tracker import installed
-from llama_index.postprocessor.attribot.tracked_query import QueryObserver, TrackedQuery
+from llama_index.postprocessor.attribot.response_metadata import KEY, ResponseMetadata
+from llama_index.postprocessor.attribot.tracked_query import (
+    QueryObserver,
+    TrackedQuery,
+    text_of,
+)
 from pydantic import ConfigDict, Field, PrivateAttr, model_validator
 
 from attribot_rag import (
-    Attribution,
     AttributorOptions,
     Budget,
     ContextOptions,
@@ -26,8 +31,8 @@ from attribot_rag import (
     ScoringOptions,
     VerdictOptions,
 )
-from attribot_rag.errors import InvalidInput, UnknownOption
-from attribot_rag.runtime import AttributedRun, Mode, RunStore, ServiceRegistry
+from attribot_rag.errors import InvalidInput, UnknownOption, UnsupportedModel
+from attribot_rag.runtime import AttributedRun, Mode, RunOutcome, RunStore, ServiceRegistry
 
 logger = logging.getLogger(__name__)
 
@@ -35,6 +40,7 @@ logger = logging.getLogger(__name__)
 class PostprocessorOptions(AttributorOptions, total=False):
     """Options of AttributionPostprocessor that say how answers are attributed."""
 
+    language_model: Any
     proxy: Any
     mode: Mode
     max_pending: int
@@ -49,7 +55,10 @@ class AttributionPostprocessor(BaseNodePostprocessor, QueryObserver):
         engine = index.as_query_engine(node_postprocessors=[AttributionPostprocessor()])
         engine.query("Who signed the treaty?").metadata["attribution"]
 
-    The model needs not be named: it is the HuggingFaceLLM that answers. Duplicates among the nodes,
+    The model needs not be named: it is the HuggingFaceLLM that answers. Where another kind answers
+    (a wrapper, a server with the same weights), `language_model` is the local copy that scores, a
+    HuggingFaceLLM or an attribot_rag.LanguageModel; the prompt is then made from text
+    (`retokenized`). Duplicates among the nodes,
     exact, near (`threshold`) and overlapping (`min_overlap` characters; None leaves overlaps), are
     taken out before the prompt is built, unless `deduplicate` is False. Nodes are never changed.
 
@@ -57,12 +66,14 @@ class AttributionPostprocessor(BaseNodePostprocessor, QueryObserver):
     `progress` are those of attribot_rag.Attributor. With `score_metadata`, the metadata lines
     that the model reads with a node count as its text. In mode 'background', and in asynchronous
     queries, whose event loop scoring must not block, the response has the status 'pending' at
-    first: `result` waits for the attribution, `aresult` awaits it.
+    first: `result` waits for the attribution, `aresult` awaits it. `on_result` is told of the run
+    of every response that was given, once its attribution has ended.
     """
 
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
 
     method: str | Any = "auto"
+    language_model: Any = Field(default=None, exclude=True)
     proxy: Any = Field(default=None, exclude=True)
     keep: int | float | None = None
     budget: Budget | None = None
@@ -80,6 +91,8 @@ class AttributionPostprocessor(BaseNodePostprocessor, QueryObserver):
     on_result: Callable[[AttributedRun], None] | None = Field(default=None, exclude=True)
 
     _services: ServiceRegistry = PrivateAttr()
+    _results: RunStore = PrivateAttr()
+    _scoring_model: LanguageModel | None = PrivateAttr(default=None)
 
     @model_validator(mode="before")
     @classmethod
@@ -89,11 +102,13 @@ class AttributionPostprocessor(BaseNodePostprocessor, QueryObserver):
         return given
 
     def model_post_init(self, _: Any) -> None:
+        if self.language_model is not None:
+            self._scoring_model = language_model_of(self.language_model)
+        self._results = RunStore(self.max_results)
         self._services = ServiceRegistry(
             RunStore(self.max_results),
             mode=self.mode,
             max_pending=self.max_pending,
-            on_result=self.on_result,
             method=self.method,
             proxy=None if self.proxy is None else language_model_of(self.proxy),
             keep=self.keep,
@@ -105,6 +120,18 @@ class AttributionPostprocessor(BaseNodePostprocessor, QueryObserver):
         )
         installed()
 
+    def __deepcopy__(self, memo: dict[int, Any] | None = None) -> AttributionPostprocessor:
+        """Another with the same options, models and callbacks, and without results."""
+        return type(self)(**self._options())
+
+    __copy__ = __deepcopy__
+
+    def __reduce__(self) -> Any:
+        return _made, (type(self), self._options())
+
+    def _options(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in type(self).model_fields}
+
     @classmethod
     def class_name(cls) -> str:
         return "AttributionPostprocessor"
@@ -112,7 +139,7 @@ class AttributionPostprocessor(BaseNodePostprocessor, QueryObserver):
     @property
     def results(self) -> RunStore:
         """The last answers, by the `run_id` in their responses' metadata."""
-        return self._services.store
+        return self._results
 
     def close(self) -> None:
         """Let go of what was prepared for the models."""
@@ -129,24 +156,18 @@ class AttributionPostprocessor(BaseNodePostprocessor, QueryObserver):
         """The same, without blocking the event loop."""
         return _told(response, await self.results.wait_async(_run_id_of(response), timeout))
 
-    def cited_response(self, response: Any, *, remarks: bool = True) -> str:
+    def cited_response(self, response: Any, *, remarks: bool = True, markers: bool = True) -> str:
         """The answer with the numbers of the documents that each sentence cites: '... high. [1]'.
 
         With `remarks`, also with the verdicts that the numbers do not show: '... blue. (not from
-        the context)'. Waits for the attribution; raises its error if there is one.
+        the context)'. Without `markers`, those that the model wrote itself ("... high [2].") are
+        left out. Waits for the attribution; raises its error if there is one.
         """
-        return self._attribution(response).to_cited_text(remarks=remarks)
+        return self.result(response).to_cited_text(remarks=remarks, markers=markers)
 
     def cited_message(self, response: Any) -> ChatMessage:
         """The answer as a message with a CitationBlock for every citation; as `cited_response`."""
-        return cited_message(self._attribution(response))
-
-    def _attribution(self, response: Any) -> Attribution:
-        run = self.result(response)
-        if run.attribution is None:
-            assert run.error is not None
-            raise run.error
-        return run.attribution
+        return cited_message(self.result(response))
 
     def _postprocess_nodes(
         self, nodes: list[NodeWithScore], query_bundle: QueryBundle | None = None
@@ -159,6 +180,10 @@ class AttributionPostprocessor(BaseNodePostprocessor, QueryObserver):
             logger.exception("duplicates stay, because nodes could not be compared")
             return nodes
 
+    def model_of(self, llm: LLM) -> LanguageModel | None:
+        """The local model that scores what this model of LlamaIndex answers."""
+        return self._scoring_model or find_language_model(llm)
+
     def model_called(self, query: TrackedQuery, language_model: LanguageModel) -> None:
         """Record what a model is going to answer, until the answer is attributed."""
         service = self._services.service_for(language_model)
@@ -167,7 +192,14 @@ class AttributionPostprocessor(BaseNodePostprocessor, QueryObserver):
 
     def answered(self, query: TrackedQuery, response: Any) -> None:
         """Attribute a response, or have it attributed when it has been streamed."""
-        completion = Completion(query, self._services, score_metadata=self.score_metadata)
+        completion = Completion(
+            query,
+            self._services,
+            self._results,
+            score_metadata=self.score_metadata,
+            in_background=self.mode == "background",
+            on_result=self.on_result,
+        )
         try:
             completion.begin(response)
         except KeyboardInterrupt as error:
@@ -177,9 +209,34 @@ class AttributionPostprocessor(BaseNodePostprocessor, QueryObserver):
             logger.exception("no attribution of %s", query.run_id)
             query.done()
 
+    def unseen(self, query: TrackedQuery, response: Any) -> None:
+        """Say that a response was not made by any model that was seen to be called."""
+        error = UnsupportedModel(
+            "nodes went through the postprocessor, but no call of a model of LlamaIndex was seen "
+            "that gave this answer; call one within the engine, or attribute the answer with "
+            "attribot_rag.Attributor(model, tokenizer).attribute(prompt, answer, nodes)"
+        )
+        logger.warning("no attribution: %s", error)
+        run = AttributedRun(
+            query.run_id,
+            query.run_id,
+            tuple(query.nodes),
+            text_of(response),
+            RunOutcome(error=error),
+            query=query.text or None,
+        )
+        query.add(response)
+        query.attach(self._results.add(run))
+
+
+def _made(
+    kind: type[AttributionPostprocessor], options: dict[str, Any]
+) -> AttributionPostprocessor:
+    return kind(**options)
+
 
 def _run_id_of(response: Any) -> str:
-    summary = (getattr(response, "metadata", None) or {}).get("attribution") or {}
+    summary = (getattr(response, "metadata", None) or {}).get(KEY) or {}
     if "run_id" not in summary:
         raise InvalidInput(
             "the response carries no attribution: nothing was retrieved, no model was called, or "
@@ -190,6 +247,6 @@ def _run_id_of(response: Any) -> str:
 
 def _told(response: Any, run: AttributedRun) -> AttributedRun:
     """Who waits may be woken before the response was told."""
-    if response.metadata["attribution"]["status"] == "pending":
-        response.metadata["attribution"] = run.summary
+    if response.metadata[KEY]["status"] == "pending":
+        ResponseMetadata.attach(response, run.summary)
     return run

@@ -8,48 +8,59 @@ from typing import Literal
 from llama_index.core.base.llms.types import ChatMessage, CitationBlock, MessageRole, TextBlock
 from llama_index.core.schema import NodeWithScore
 
-from attribot_rag import Attribution
-from attribot_rag.attribution import cite
+from attribot_rag.attribution import CitedOrigin, ComposedSentence, Composition
+from attribot_rag.runtime import AttributedRun
 
 SourceNodes = Literal["all", "ranked", "used"]
 
 
-def cited_message(attribution: Attribution) -> ChatMessage:
+def cited_message(run: AttributedRun) -> ChatMessage:
     """The answer as a message with a CitationBlock for every document that a sentence cites.
 
     `additional_location_info` has the document's `number` and the characters `start` and `end` of
-    the sentence in the answer.
+    the sentence in the answer. Raises the run's error if there is one.
     """
-    citations = cite(attribution)
-    blocks = [
+    blocks: list[TextBlock | CitationBlock] = []
+    for first, composition in run.compositions():
+        for sentence in composition.sentences:
+            for origin in sentence.origins:
+                blocks += _citations(composition, sentence, origin, first)
+    text = run.text if run.attribution is None else run.attribution.response
+    return ChatMessage(role=MessageRole.ASSISTANT, blocks=[TextBlock(text=text), *blocks])
+
+
+def _citations(
+    composition: Composition, sentence: ComposedSentence, origin: CitedOrigin, first: int
+) -> list[CitationBlock]:
+    documents = origin.attribution.documents
+    return [
         CitationBlock(
-            cited_content=TextBlock(text=attribution.sources[source_id].text.strip()),
-            source=str(attribution.documents[index].id or ""),
-            title=attribution.documents[index].title,
+            cited_content=TextBlock(text=origin.source.text.strip()),
+            source=str(documents[index].id or ""),
+            title=documents[index].title,
             additional_location_info={
-                "number": citations.numbers[index],
-                "start": sentence.start,
-                "end": sentence.end,
+                "number": composition.number_of(origin, index),
+                "start": first + sentence.cited.start,
+                "end": first + sentence.cited.end,
             },
         )
-        for sentence in citations
-        for source_id in sentence.source_ids
-        for index in attribution.sources[source_id].documents
+        for index in origin.documents
     ]
-    text = TextBlock(text=attribution.response)
-    return ChatMessage(role=MessageRole.ASSISTANT, blocks=[text, *blocks])
 
 
 def used_nodes(
-    nodes: Sequence[NodeWithScore], attribution: Attribution, which: SourceNodes
+    nodes: Sequence[NodeWithScore], run: AttributedRun, which: SourceNodes
 ) -> list[NodeWithScore]:
     """Copies of the nodes: those with the best sources first, or only those that are cited."""
-    numbers = cite(attribution).numbers
-    order = {str(attribution.documents[index].id): number for index, number in numbers.items()}
+    order: dict[str, int] = {}
     best: dict[str, float] = {}
-    for ranked in reversed(attribution.top(len(attribution.sources))):
-        for index in ranked.source.documents:
-            best[str(attribution.documents[index].id)] = ranked.score
+    for _, composition in run.compositions():
+        order.update(composition.numbers)
+        for attribution in (composition.attribution, *composition.earlier.values()):
+            for ranked in attribution.top(len(attribution.sources)):
+                for index in ranked.source.documents:
+                    key = str(attribution.documents[index].id)
+                    best[key] = max(ranked.score, best.get(key, ranked.score))
     copies = [one.model_copy(update={"node": one.node.model_copy()}) for one in nodes]
     if which == "used":
         cited = [one for one in copies if one.node_id in order]

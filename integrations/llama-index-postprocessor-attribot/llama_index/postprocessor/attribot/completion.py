@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Callable, Generator, Iterator
+from collections.abc import AsyncGenerator, Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 from llama_index.core.base.response.schema import AsyncStreamingResponse, StreamingResponse
 from llama_index.core.schema import MetadataMode
-from llama_index.postprocessor.attribot.multi_call import MultiCallAnswer
-from llama_index.postprocessor.attribot.nodes import document_of, has_visible_metadata
-from llama_index.postprocessor.attribot.tracked_query import ModelCall, TrackedQuery, streaming
+from llama_index.postprocessor.attribot.composed_answer import ComposedAnswer, EarlierAnswer
+from llama_index.postprocessor.attribot.nodes import documents_of, has_visible_metadata
+from llama_index.postprocessor.attribot.tracked_query import (
+    ModelCall,
+    TrackedQuery,
+    streaming,
+    text_of,
+)
 
 from attribot_rag import Document
 from attribot_rag.errors import DocumentsNotLocated, UnsupportedModel
@@ -20,6 +25,7 @@ from attribot_rag.runtime import (
     AttributedRun,
     ObservedAnswer,
     RunOutcome,
+    RunStore,
     ServiceRegistry,
     texts_in_prompt,
 )
@@ -39,11 +45,20 @@ class Completion:
     """
 
     def __init__(
-        self, query: TrackedQuery, services: ServiceRegistry, *, score_metadata: bool
+        self,
+        query: TrackedQuery,
+        services: ServiceRegistry,
+        results: RunStore,
+        *,
+        score_metadata: bool,
+        in_background: bool,
+        on_result: Callable[[AttributedRun], None] | None,
     ) -> None:
         self._query = query
         self._services = services
-        self._store = services.store
+        self._results = results
+        self._in_background = in_background
+        self._on_result = on_result
         self._score_metadata = score_metadata
         self._background = query.asynchronous
 
@@ -55,21 +70,25 @@ class Completion:
         elif isinstance(response, AsyncStreamingResponse):
             response.response_gen = self._aobserved(response.response_gen)
         else:
-            self._finish(str(getattr(response, "response", "") or ""))
+            self._finish(text_of(response))
             return
-        if self._query.nodes:
-            run = AttributedRun(self._query.run_id, self._query.run_id, ())
-            self._store.add(run)
-            self._query.attach(run.summary)
+        if self._query.nodes or self._query.earlier:
+            self._query.attach(self._results.add(self._run("")))
 
     def fail(self, error: BaseException, text: str = "") -> None:
-        """Attach an error in place of an attribution."""
-        run_id = self._query.run_id
-        nodes = tuple(self._query.nodes)
-        run = AttributedRun(run_id, run_id, nodes, text, RunOutcome(error=error))
-        self._store.add(run)
-        self._query.attach(run.summary)
+        """Attach an error in place of an attribution, to what was not answered."""
+        self._query.attach(self._results.add(self._run(text, RunOutcome(error=error))))
         self._query.done()
+
+    def refuse(self, error: BaseException, text: str) -> None:
+        """Attach an error in place of an attribution."""
+        self._attach(self._results.add(self._run(text, RunOutcome(error=error))))
+
+    def _run(self, text: str, outcome: RunOutcome | None = None) -> AttributedRun:
+        query = self._query
+        return AttributedRun(
+            query.run_id, query.run_id, tuple(query.nodes), text, outcome, query=query.text or None
+        )
 
     def _observed(self, stream: Generator[str, None, None]) -> Generator[str, None, None]:
         with self._watched() as shown:
@@ -120,84 +139,101 @@ class Completion:
         self._finish(text)
 
     def _finish(self, text: str) -> None:
+        self._query.answer = text
         try:
             self._attribute_all(text)
         except Exception as error:
             logger.exception("no attribution of %s", self._query.run_id)
-            self.fail(error, text)
+            self.refuse(error, text)
 
     def _attribute_all(self, text: str) -> None:
         query = self._query
         calls = [call for call in query.calls if call.answer != ""]
         remote = [call.name for call in calls if call.language_model is None]
         if query.error is not None:
-            self.fail(query.error, text)
-        elif not query.nodes or not text.strip() or not calls:
+            self.refuse(query.error, text)
+        elif not (query.nodes or query.earlier) or not text.strip() or not calls:
             query.attach(None)
             query.done()
         elif remote:
             error = UnsupportedModel(
                 f"{', '.join(dict.fromkeys(remote))} is no local Hugging Face model, whose "
                 "probabilities the score needs; answer with a HuggingFaceLLM on a model of "
-                "transformers (of PEFT's: pass what merge_and_unload() gives)"
+                "transformers (of PEFT's: pass what merge_and_unload() gives), or pass a local "
+                "copy of the model as language_model="
             )
-            self.fail(error, text)
-        elif len(calls) == 1 and text.strip() == str(calls[0].answer).strip():
-            self._attribute(calls[0], query.run_id, text, self._attach)
+            self.refuse(error, text)
+        elif any(call.answer is None for call in calls):
+            error = UnsupportedModel(
+                f"the answer took {len(calls)} calls, of which one was streamed to another, so "
+                "that its answer is not known; use a response mode of one call to stream"
+            )
+            self.refuse(error, text)
         else:
-            answer = MultiCallAnswer(calls, text, query, self._store)
-            if any(call.answer is None for call in calls):
-                self.fail(answer.unsupported(), text)
-            else:
-                answer.attribute(self._attribute)
+            earlier = [one for one in query.earlier if one.run is not None and one.answer.strip()]
+            answer = ComposedAnswer(query, calls, earlier, text, self._results, self._attach)
+            wait = not (self._background or self._in_background)
+            answer.attribute(self._attribute, self._services.store, wait=wait)
 
     def _attach(self, run: AttributedRun) -> None:
-        self._query.attach(run.summary)
+        """Attach what is known; when that is all, tell of it."""
+        self._query.attach(run)
         if run.outcome is not None:
             self._query.done()
+            if self._on_result is not None:
+                try:
+                    self._on_result(run)
+                except Exception:
+                    logger.exception("on_result failed for the run %s", run.run_id)
 
     def _attribute(
-        self, call: ModelCall, run_id: str, text: str, then: Callable[[AttributedRun], None]
-    ) -> None:
-        """Attribute one call's answer; `then` is told what is known, and again when more is."""
+        self, call: ModelCall, run_id: str, earlier: Sequence[EarlierAnswer]
+    ) -> AttributedRun:
+        """The run of one call's answer, which may be pending."""
         assert call.language_model is not None
         service = self._services.service_for(call.language_model)
-        documents = self._documents(call)
-        root_id = self._query.run_id
+        documents = self._documents(call, earlier)
+        text = str(call.answer)
         if not documents:
             error = DocumentsNotLocated(
-                f"none of the {len(self._query.nodes)} nodes stands in the prompt of this "
-                "call, which builds on what other calls answered"
+                f"none of the {len(self._query.nodes)} nodes and {len(earlier)} earlier answers "
+                "stands in the prompt of this call"
             )
-            run = AttributedRun(run_id, root_id, (), text, RunOutcome(error=error))
-            self._store.add(run)
-            then(run)
-            return
+            return AttributedRun(
+                run_id, run_id, (), text, RunOutcome(error=error), query=self._query.text or None
+            )
         answer = ObservedAnswer(
             text=text,
             documents=documents,
-            prompt_texts=self._prompt_texts(call),
+            prompt_texts=self._prompt_texts(call, documents),
             prompt=_messages(call) or call.prompt,
             warning=self._warning(),
+            query=self._query.text or None,
+            elsewhere=call.elsewhere,
         )
-        run = service.attribute(run_id, root_id, answer, background=self._background)
-        then(run)
-        if run.outcome is None:
-            self._store.future(run_id).add_done_callback(lambda done: then(done.result()))
+        return service.attribute(run_id, run_id, answer, background=self._background)
 
-    def _documents(self, call: ModelCall) -> list[Document]:
-        """The nodes that LlamaIndex put into the call's prompt, as a whole or in part."""
-        nodes = self._query.nodes
-        whole = [document_of(one.node, with_metadata=self._score_metadata) for one in nodes]
-        if len(self._query.calls) == 1:
-            return whole
-        contained = texts_in_prompt(call.prompt, {one.text for one in whole})
-        return [one for one in whole if one.text in contained]
+    def _documents(self, call: ModelCall, earlier: Sequence[EarlierAnswer]) -> list[Document]:
+        """Of the nodes and the earlier answers those that stand in the call's prompt."""
+        answers = [
+            Document(one.text, one.run_id, {"title": one.query} if one.query else {})
+            for one in earlier
+        ]
+        contained = texts_in_prompt(call.prompt, {one.text for one in answers}) if answers else ()
+        answers = [one for one in answers if one.text in contained]
+        nodes = documents_of(self._query.nodes, with_metadata=self._score_metadata)
+        if answers:  # engines make nodes of them
+            nodes = [one for one in nodes if not any(held.text in one.text for held in answers)]
+        if len(self._query.calls) > 1 or earlier:
+            contained = texts_in_prompt(call.prompt, {one.text for one in nodes})
+            nodes = [one for one in nodes if one.text in contained]
+        return [*nodes, *answers]
 
-    def _prompt_texts(self, call: ModelCall) -> list[str]:
+    def _prompt_texts(self, call: ModelCall, documents: Sequence[Document]) -> list[str]:
         """Texts that stand in the prompt as they are, whatever stands between them."""
         contents = (one.node.get_content(MetadataMode.NONE) for one in self._query.nodes)
-        texts = map(str.strip, (self._query.text, *contents))
+        answers = (one.text for one in documents)
+        texts = map(str.strip, (self._query.text, *contents, *answers))
         return [text for text in texts if text and text in call.prompt]
 
     def _warning(self) -> str:

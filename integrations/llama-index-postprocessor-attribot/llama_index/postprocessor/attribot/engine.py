@@ -80,8 +80,7 @@ class AttributedQueryEngine(BaseQueryEngine, ObservedWithin):
 
     def _with_nodes(self, response: RESPONSE_TYPE) -> RESPONSE_TYPE:
         run = self.postprocessor.results.get(self._run_id_of(response) or "")
-        if self._source_nodes != "all" and run is not None and run.attribution is not None:
-            response.source_nodes = used_nodes(
-                response.source_nodes, run.attribution, self._source_nodes
-            )
+        known = run is not None and run.outcome is not None and run.error is None
+        if self._source_nodes != "all" and run is not None and known:
+            response.source_nodes = used_nodes(response.source_nodes, run, self._source_nodes)
         return response

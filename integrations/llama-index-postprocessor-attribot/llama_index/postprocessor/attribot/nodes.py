@@ -23,10 +23,22 @@ _PROVENANCE = frozenset(
 )
 
 
-def document_of(node: BaseNode, *, with_metadata: bool) -> Document:
-    """A node's text, after the metadata lines that the model reads if they are asked for."""
+def documents_of(nodes: Sequence[NodeWithScore], *, with_metadata: bool) -> list[Document]:
+    """The nodes' texts, after the metadata lines that the model reads if they are asked for.
+
+    What numbers all of them in the prompt, as CitationQueryEngine does ("Source 1:"), is left out.
+    """
     mode = MetadataMode.LLM if with_metadata else MetadataMode.NONE
-    return Document(node.get_content(mode), node.node_id, dict(node.metadata))
+    own = [one.node.get_content(MetadataMode.NONE) for one in nodes]
+    labels = [f"Source {number}:\n" for number in range(1, len(nodes) + 1)]
+    labelled = all(text.startswith(label) for text, label in zip(own, labels, strict=True))
+    documents = []
+    for one, label in zip(nodes, labels, strict=True):
+        text = one.node.get_content(mode)
+        if labelled:
+            text = text.replace(label, "", 1).strip()
+        documents.append(Document(text, one.node.node_id, dict(one.node.metadata)))
+    return documents
 
 
 def has_visible_metadata(node: BaseNode) -> bool:

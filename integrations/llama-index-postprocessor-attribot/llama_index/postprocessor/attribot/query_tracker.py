@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import inspect
+import logging
 import threading
-from collections import OrderedDict
-from collections.abc import AsyncGenerator, Generator, Sequence
+from collections.abc import AsyncGenerator, Generator
 from typing import Any
-from weakref import ReferenceType, ref
 
+from llama_index.core.base.base_query_engine import BaseQueryEngine
 from llama_index.core.callbacks import CallbackManager, CBEventType, EventPayload
 from llama_index.core.callbacks.base_handler import BaseCallbackHandler
+from llama_index.core.chat_engine.types import BaseChatEngine
 from llama_index.core.instrumentation.span import BaseSpan
 from llama_index.core.instrumentation.span_handlers import BaseSpanHandler
 from llama_index.core.llms import LLM
-from llama_index.core.schema import NodeWithScore
+from llama_index.postprocessor.attribot.engine_span import EngineSpan
 from llama_index.postprocessor.attribot.models import describe, find_language_model
+from llama_index.postprocessor.attribot.passed_nodes import PassedNodes
 from llama_index.postprocessor.attribot.tracked_query import (
     ModelCall,
     ObservedWithin,
@@ -28,26 +30,23 @@ from llama_index_instrumentation.span import active_span_id
 from pydantic import PrivateAttr
 
 _SYNTHESES = ("synthesize", "asynthesize")
-_POSTPROCESSING = ("_postprocess_nodes", "_apostprocess_nodes")
+_RETRIEVING = ("retrieve", "aretrieve", "_postprocess_nodes", "_apostprocess_nodes")
 _COMPLETIONS = ("complete", "stream_complete", "acomplete", "astream_complete")
-_MAX_PASSED = 1024
 
+logger = logging.getLogger(__name__)
 
 _installing = threading.Lock()
 
 
 class QueryTracker(BaseSpanHandler[BaseSpan]):
-    """Sees every span of the process, and keeps those of observed queries until they end."""
+    """Sees every span of the process, and keeps those within engines until they end."""
 
+    _engines: dict[str, EngineSpan] = PrivateAttr(default_factory=dict)
     _observers: dict[str, QueryObserver] = PrivateAttr(default_factory=dict)
     _queries: dict[str, TrackedQuery] = PrivateAttr(default_factory=dict)
-    _finished: dict[str, TrackedQuery] = PrivateAttr(default_factory=dict)
     _calls: dict[str, ModelCall] = PrivateAttr(default_factory=dict)
-    _parents: dict[str, str] = PrivateAttr(default_factory=dict)
-    _passed: OrderedDict[int, tuple[ReferenceType[NodeWithScore], QueryObserver]] = PrivateAttr(
-        default_factory=OrderedDict
-    )
-    _passing: threading.Lock = PrivateAttr(default_factory=threading.Lock)
+    _passed: PassedNodes = PrivateAttr(default_factory=PassedNodes)
+    _told_of_two: bool = PrivateAttr(default=False)
 
     @classmethod
     def class_name(cls) -> str:
@@ -59,13 +58,22 @@ class QueryTracker(BaseSpanHandler[BaseSpan]):
         return sum(map(len, self._entries))
 
     @property
-    def _entries(self) -> tuple[dict[str, Any], ...]:
-        return self._observers, self._queries, self._finished, self._calls, self._parents
+    def num_observed(self) -> int:
+        """The same without the links between spans, which all engines have."""
+        return self.num_open - len(self._engines)
 
-    def synthesized_by(self, id_: str) -> TrackedQuery | None:
-        """The query whose response this span, which has not ended, puts together."""
-        query = self._queries.get(id_)
-        return query if query is not None and query.run_id == id_ else None
+    @property
+    def _entries(self) -> tuple[dict[str, Any], ...]:
+        return self._engines, self._observers, self._queries, self._calls
+
+    def answered_by(self, id_: str, response: Any) -> TrackedQuery | None:
+        """The query that this span, which has not ended, answers with the response."""
+        query, engine = self._queries.get(id_), self._engines.get(id_)
+        if query is not None:
+            return query if query.run_id == id_ else None
+        if engine is None or engine.own is None or engine.query_of(response) is not engine.own:
+            return None
+        return engine.own
 
     def new_span(
         self,
@@ -77,65 +85,87 @@ class QueryTracker(BaseSpanHandler[BaseSpan]):
         **__: Any,
     ) -> None:
         parent = parent_span_id or ""
-        query = self._queries.get(parent) or streamed_query.get()
-        if query is not None:
-            self._queries[id_] = query
-            if isinstance(instance, LLM):
-                self._call(id_, parent, instance, bound_args, query)
-            return
+        engine = self._engine_of(id_, parent, instance, bound_args)
         observer = self._observers.get(parent)
         if isinstance(instance, ObservedWithin):
             observer = instance.postprocessor
         elif isinstance(instance, QueryObserver):
-            observer = self._observers.setdefault(parent, instance) if parent else instance
+            observer = self._observed_by(instance, parent, engine)
+        query = self._queries.get(parent) or streamed_query.get()
+        if query is None and engine is not None and isinstance(instance, LLM):
+            query = _own_query(engine, observer or engine.observer)
+        if query is not None:
+            self._queries[id_] = query
+            self._call(id_, parent, instance, bound_args, query)
+            return
         synthesizes = _method(id_) in _SYNTHESES and "nodes" in bound_args.arguments
         if synthesizes and observer is None:
-            observer = self._observer_of(bound_args.arguments["nodes"])
+            observer = self._observer_of(bound_args, engine)
         if observer is None:
             return
         self._observers[id_] = observer
         if synthesizes:
-            self._queries[id_] = _tracked_query(id_, observer, bound_args)
-            self._parents[id_] = parent
+            query = _tracked_query(id_, observer, bound_args, engine)
+            self._queries[id_] = query
             _listen_to(getattr(instance, "callback_manager", None))
 
-    def _observer_of(self, nodes: Sequence[NodeWithScore]) -> QueryObserver | None:
-        """Who saw one of these nodes, where retrieval and synthesis are steps of their own."""
-        for node in nodes if self._passed else ():
-            reference, observer = self._passed.get(id(node), (None, None))
-            if reference is not None and reference() is node:
-                return observer
-        return None
+    def _engine_of(
+        self, id_: str, parent: str, instance: Any, bound_args: inspect.BoundArguments
+    ) -> EngineSpan | None:
+        """The engine that the span is a part of: several methods of one engine are one query."""
+        engine = self._engines.get(parent)
+        is_engine = isinstance(instance, BaseQueryEngine | BaseChatEngine)
+        if is_engine and (engine is None or engine.instance is not instance):
+            asynchronous = _method(id_).startswith("a")
+            engine = EngineSpan(id_, instance, engine, _question(bound_args), asynchronous)
+        if engine is not None:
+            self._engines[id_] = engine
+        return engine
+
+    def _observed_by(
+        self, instance: QueryObserver, parent: str, engine: EngineSpan | None
+    ) -> QueryObserver:
+        """The first observer of a query stays; another one is told."""
+        observer = self._observers.setdefault(parent, instance) if parent else instance
+        if engine is not None:
+            engine.observer = engine.observer or observer
+        if observer is not instance and not self._told_of_two:
+            self._told_of_two = True
+            logger.warning(
+                "two AttributionPostprocessors see one query: the first attributes it, or that of "
+                "the AttributedQueryEngine around it, and the other has no results"
+            )
+        return observer
+
+    def _observer_of(
+        self, bound_args: inspect.BoundArguments, engine: EngineSpan | None
+    ) -> QueryObserver | None:
+        """Who saw the nodes, or the answers that they were made of."""
+        if engine is not None and engine.answered:
+            return engine.answered[-1].observer
+        nodes = bound_args.arguments["nodes"]
+        return self._passed.observer_of(nodes, same_objects=engine is not None)
 
     def _call(
         self,
         id_: str,
         parent: str,
-        llm: LLM,
+        instance: Any,
         bound_args: inspect.BoundArguments,
         query: TrackedQuery,
     ) -> None:
         """A model is called: the outermost span is one call, the innermost has its whole prompt."""
         call = self._calls.get(parent)
-        if call is None and query.calls and query.calls[-1].begun:
-            call = query.calls[-1]
-            call.begun = False
-        if call is None:
-            call = ModelCall(describe(llm), None)
-            query.calls.append(call)
-        self._calls[id_] = call
-        if call.language_model is None:  # of a model around a local one, that one
-            call.language_model = find_language_model(llm)
-            if call.language_model is not None:
-                try:
-                    query.observer.model_called(query, call.language_model)
-                except Exception as error:  # which LlamaIndex would swallow
-                    query.error = error
-        messages = _argument(bound_args, "messages")
-        if messages is not None:
-            call.messages = tuple(messages)
-        if _method(id_) in _COMPLETIONS:
-            call.prompt = str(_argument(bound_args, "prompt") or "")
+        if isinstance(instance, LLM):
+            if call is None and query.calls and query.calls[-1].begun:
+                call = query.calls[-1]
+                call.begun = False
+            if call is None:
+                call = ModelCall(describe(instance), None)
+                query.calls.append(call)
+            _fill(call, instance, _method(id_), bound_args, query)
+        if call is not None:
+            self._calls[id_] = call
 
     def prepare_to_exit_span(
         self,
@@ -145,39 +175,33 @@ class QueryTracker(BaseSpanHandler[BaseSpan]):
         result: Any = None,
         **_: Any,
     ) -> None:
-        if id_ not in self._queries and id_ not in self._observers:
-            return
-        observer = self._observers.get(id_)
-        if observer is not None and _method(id_) in _POSTPROCESSING and isinstance(result, list):
-            self._pass(result, observer)
-        call = self._calls.get(id_)
-        if call is not None and _method(id_) in _COMPLETIONS and hasattr(result, "text"):
-            call.answer = str(result.text)
-        elif call is not None and not call.prompt:
-            call.begun = isinstance(result, (Generator, AsyncGenerator))
-        query = self.synthesized_by(id_)
-        parent = self._parents.get(id_)
-        finished = self._finished.get(id_)
+        engine, observer = self._engines.get(id_), self._observers.get(id_)
+        call, query = self._calls.get(id_), self._queries.get(id_)
         self._forget(id_)
-        if query is not None:
-            if parent in self._observers:
-                self._finished[parent] = query
+        if observer is not None and _method(id_) in _RETRIEVING and isinstance(result, list):
+            self._passed.add(result, observer)
+            if engine is not None:
+                engine.nodes = tuple(result)
+                engine.observer = engine.observer or observer
+        if call is not None and isinstance(instance, LLM):
+            _answer(call, instance, _method(id_), result)
+        if query is not None and query.run_id == id_:
+            if engine is not None:
+                engine.synthesized = query
             query.finish(result)
-        elif finished is not None and hasattr(result, "source_nodes"):
-            finished.add(result)
-
-    def _pass(self, nodes: Sequence[NodeWithScore], observer: QueryObserver) -> None:
-        with self._passing:
-            for node in nodes:
-                self._passed[id(node)] = ref(node), observer
-            while len(self._passed) > _MAX_PASSED:
-                self._passed.popitem(last=False)
+        elif engine is not None and engine.instance is instance and hasattr(result, "source_nodes"):
+            if engine.id_ == id_:
+                engine.finish(result)
+            elif engine.synthesized is not None:
+                engine.synthesized.add(result)  # which has new metadata, perhaps
 
     def prepare_to_drop_span(self, id_: str, *_: Any, **__: Any) -> None:
-        query = self.synthesized_by(id_)
+        query, engine = self._queries.get(id_), self._engines.get(id_)
         self._forget(id_)
-        if query is not None:
+        if query is not None and query.run_id == id_:
             query.done()
+        if engine is not None and engine.id_ == id_:
+            engine.drop()
 
     def _forget(self, id_: str) -> None:
         for entries in self._entries:
@@ -202,25 +226,91 @@ def _argument(bound_args: inspect.BoundArguments, name: str) -> Any:
 
 
 def _tracked_query(
-    id_: str, observer: QueryObserver, bound_args: inspect.BoundArguments
+    id_: str,
+    observer: QueryObserver,
+    bound_args: inspect.BoundArguments,
+    engine: EngineSpan | None,
 ) -> TrackedQuery:
-    query = bound_args.arguments.get("query", "")
-    text = str(getattr(query, "query_str", query))
-    nodes = tuple(bound_args.arguments["nodes"])
-    return TrackedQuery(id_, observer, text, nodes, asynchronous=_method(id_).startswith("a"))
+    return TrackedQuery(
+        id_,
+        observer,
+        _question(bound_args),
+        tuple(bound_args.arguments["nodes"]),
+        asynchronous=_method(id_).startswith("a"),
+        earlier=() if engine is None else tuple(engine.answered),
+    )
+
+
+def _own_query(engine: EngineSpan, observer: QueryObserver | None) -> TrackedQuery | None:
+    """The query of an engine that calls a model itself, with nodes or answers of others to hand."""
+    if engine.answered:
+        observer = observer or engine.answered[-1].observer
+    if observer is None or not (engine.nodes or engine.answered):
+        return None
+    if engine.own is None:
+        engine.own = TrackedQuery(
+            engine.id_,
+            observer,
+            engine.text,
+            (),
+            engine.asynchronous,
+        )
+        _listen_to(getattr(engine.instance, "callback_manager", None))
+    engine.own.nodes = engine.nodes
+    engine.own.earlier = tuple(engine.answered)
+    return engine.own
+
+
+def _question(bound_args: inspect.BoundArguments) -> str:
+    """What an engine or a synthesizer is asked."""
+    given = bound_args.arguments
+    names = ("query", "str_or_query_bundle", "query_bundle", "message")
+    asked = next((given[name] for name in names if name in given), "")
+    return str(getattr(asked, "query_str", asked))
+
+
+def _fill(
+    call: ModelCall, llm: LLM, method: str, bound_args: inspect.BoundArguments, query: TrackedQuery
+) -> None:
+    """What the innermost model that is told of the call is told."""
+    if call.language_model is None:  # of a model around a local one, that one
+        call.language_model = query.observer.model_of(llm)
+        if call.language_model is not None:
+            try:
+                query.observer.model_called(query, call.language_model)
+            except Exception as error:  # which LlamaIndex would swallow
+                query.error = error
+    messages = _argument(bound_args, "messages")
+    if messages is not None:
+        call.messages, call.asked = tuple(messages), llm
+    held = find_language_model(llm)
+    known = call.language_model
+    call.elsewhere = known is not None and (held is None or held.model is not known.model)
+    if method in _COMPLETIONS:
+        call.prompt = str(_argument(bound_args, "prompt") or "")
+        if call.asked is not llm:
+            call.messages = None
+
+
+def _answer(call: ModelCall, llm: LLM, method: str, result: Any) -> None:
+    """What the innermost model answered, which others may have changed."""
+    if method in _COMPLETIONS and hasattr(result, "text"):
+        if call.answer is None or find_language_model(llm) is not None:
+            call.answer = str(result.text)
+    elif not call.prompt:
+        call.begun = isinstance(result, (Generator, AsyncGenerator))
 
 
 class SynthesisCallback(BaseCallbackHandler):
-    """Has a response attributed while its synthesis still runs.
+    """Has a response attributed while its synthesis, or its engine, still runs.
 
     LlamaIndex swallows everything that is raised while a span ends, KeyboardInterrupt too; an
     inline attribution there could not be stopped with Ctrl-C. From a callback it can.
     """
 
     def __init__(self) -> None:
-        others: list[CBEventType] = [
-            one for one in CBEventType if one is not CBEventType.SYNTHESIZE
-        ]
+        observed = (CBEventType.SYNTHESIZE, CBEventType.QUERY)
+        others: list[CBEventType] = [one for one in CBEventType if one not in observed]
         super().__init__(event_starts_to_ignore=list(CBEventType), event_ends_to_ignore=others)
 
     def on_event_start(self, *_: Any, event_id: str = "", **__: Any) -> str:
@@ -233,9 +323,11 @@ class SynthesisCallback(BaseCallbackHandler):
         event_id: str = "",
         **_: Any,
     ) -> None:
-        query = installed().synthesized_by(active_span_id.get() or "")
-        if query is not None and payload is not None and EventPayload.RESPONSE in payload:
-            query.finish(payload[EventPayload.RESPONSE])
+        response = (payload or {}).get(EventPayload.RESPONSE)
+        if response is not None:
+            query = installed().answered_by(active_span_id.get() or "", response)
+            if query is not None:
+                query.finish(response)
 
     def start_trace(self, trace_id: str | None = None) -> None:
         """Traces are nothing to it."""

@@ -1,0 +1,160 @@
+"""Answers that were made of earlier answers: what they cite, followed to what was retrieved."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from attribot_rag.attribution.citations import CitedSentence, cite
+from attribot_rag.attribution.result import Attribution
+from attribot_rag.attribution.verdict import Kind, Relation
+from attribot_rag.context import Source
+
+
+@dataclass(frozen=True)
+class CitedOrigin:
+    """A cited source of one of the attributions, and the retrieved `documents` that hold it.
+
+    `documents` are indices of `attribution.documents`.
+    """
+
+    attribution: Attribution
+    source_id: int
+    documents: tuple[int, ...]
+
+    @property
+    def source(self) -> Source:
+        return self.attribution.sources[self.source_id]
+
+
+@dataclass(frozen=True)
+class ComposedSentence:
+    """A sentence of the last answer, and the retrieved texts that it comes from, best first.
+
+    `cited` is what it cites in its own prompt. `kind` is the verdict on it, or on what it cites
+    where that was not retrieved and comes from no retrieved text either; None without verdicts.
+    """
+
+    cited: CitedSentence
+    origins: tuple[CitedOrigin, ...]
+    relation: Relation
+    kind: Kind | None
+
+
+@dataclass(frozen=True)
+class Composition:
+    """The attribution of an answer, some of whose documents are earlier answers.
+
+    `earlier` are the attributions of those, by the ids of the documents as which they were given;
+    `known_numbers` those that documents have already, by their keys.
+    Each step is measured: the last answer against the earlier answers in its prompt, these against
+    what was retrieved for them. The way from the last answer to what was retrieved follows both;
+    it has no score of its own.
+    """
+
+    attribution: Attribution
+    earlier: Mapping[str, Attribution] = field(default_factory=dict)
+    known_numbers: Mapping[str, int] = field(default_factory=dict)
+
+    @cached_property
+    def sentences(self) -> tuple[ComposedSentence, ...]:
+        return tuple(map(self._composed, cite(self.attribution)))
+
+    @cached_property
+    def numbers(self) -> dict[str, int]:
+        """Numbers of the cited documents by their keys, as those of `cite`.
+
+        Over several attributions always from 1 in the order of first citation.
+        """
+        if not self.earlier and not self.known_numbers:
+            numbers = cite(self.attribution).numbers
+            return {document_key(self.attribution, one): numbers[one] for one in numbers}
+        found = dict(self.known_numbers)
+        for origin in self.origins:
+            for index in origin.documents:
+                found.setdefault(document_key(origin.attribution, index), len(found) + 1)
+        return found
+
+    @cached_property
+    def origins(self) -> tuple[CitedOrigin, ...]:
+        """What the sentences come from, in their order and each once."""
+        return _each_once(origin for one in self.sentences for origin in one.origins)
+
+    @cached_property
+    def documents(self) -> dict[str, tuple[Attribution, int]]:
+        """The retrieved documents by their keys: first those that are cited, by their numbers."""
+        found: dict[str, tuple[Attribution, int]] = {}
+        for attribution in (*self.earlier.values(), self.attribution):
+            for index in range(len(attribution.documents)):
+                if self._answer(attribution, index) is None:
+                    found.setdefault(document_key(attribution, index), (attribution, index))
+        cited = {key: found[key] for key in self.numbers if key in found}
+        return {**cited, **found}
+
+    def number_of(self, origin: CitedOrigin, document: int) -> int:
+        return self.numbers[document_key(origin.attribution, document)]
+
+    def numbers_of(self, origins: Iterable[CitedOrigin]) -> tuple[int, ...]:
+        """The numbers of all documents that hold any of these sources, ascending."""
+        numbers = {self.number_of(one, index) for one in origins for index in one.documents}
+        return tuple(sorted(numbers))
+
+    def to_cited_text(self, *, remarks: bool = True, markers: bool = True) -> str:
+        """The last answer with the numbers of what was retrieved; as Attribution.to_cited_text."""
+        from attribot_rag.display import render_composed
+
+        return render_composed(self, remarks=remarks, markers=markers)
+
+    def _answer(self, attribution: Attribution, index: int) -> Attribution | None:
+        """The attribution of the earlier answer that a document is."""
+        return self.earlier.get(str(attribution.documents[index].id))
+
+    def _composed(self, sentence: CitedSentence) -> ComposedSentence:
+        origins = _each_once(self._origins(self.attribution, sentence))
+        within = [
+            earlier
+            for source_id in sentence.source_ids
+            for earlier in self._sentences_of(self.attribution, source_id)
+        ]
+        kind = None if sentence.verdict is None else sentence.verdict.kind
+        if sentence.source_ids and not origins and within:
+            verdict = within[0][1].verdict
+            kind = None if verdict is None else verdict.kind
+        cited = [one for _, one in within if one.source_ids]
+        relation = cited[0].relation if len(cited) == 1 else sentence.relation
+        return ComposedSentence(sentence, origins, relation, kind)
+
+    def _origins(self, attribution: Attribution, sentence: CitedSentence) -> Iterator[CitedOrigin]:
+        for source_id in sentence.source_ids:
+            documents = attribution.sources[source_id].documents
+            retrieved = [one for one in documents if self._answer(attribution, one) is None]
+            if retrieved:
+                yield CitedOrigin(attribution, source_id, tuple(retrieved))
+            for answer, earlier in self._sentences_of(attribution, source_id):
+                yield from self._origins(answer, earlier)
+
+    def _sentences_of(
+        self, attribution: Attribution, source_id: int
+    ) -> Iterator[tuple[Attribution, CitedSentence]]:
+        """The sentences of earlier answers that a source is, as a whole or in part."""
+        for occurrence in attribution.sources[source_id].occurrences:
+            for span in occurrence.spans:
+                answer = self._answer(attribution, span.document)
+                if answer is None:
+                    continue
+                first = max(0, answer.response.find(attribution.documents[span.document].text))
+                start, end = first + span.start, first + span.end
+                for sentence in cite(answer):
+                    if sentence.start < end and start < sentence.end:
+                        yield answer, sentence
+
+
+def document_key(attribution: Attribution, index: int) -> str:
+    """What tells a document from others: its id, or its text where it has none."""
+    document = attribution.documents[index]
+    return document.text if document.id is None else str(document.id)
+
+
+def _each_once(origins: Iterable[CitedOrigin]) -> tuple[CitedOrigin, ...]:
+    return tuple({(id(one.attribution), one.source_id): one for one in origins}.values())

@@ -1,0 +1,160 @@
+"""The attribution of a response that calls of a model gave, perhaps of earlier answers."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, replace
+
+from llama_index.postprocessor.attribot.tracked_query import ModelCall, TrackedQuery
+
+from attribot_rag.errors import InvalidInput
+from attribot_rag.runtime import AttributedRun, RunOutcome, RunStore
+
+
+@dataclass(frozen=True)
+class EarlierAnswer:
+    """An answer that may stand in a later prompt, and the id of its run."""
+
+    run_id: str
+    text: str
+    query: str
+
+
+Attribute = Callable[[ModelCall, str, Sequence[EarlierAnswer]], AttributedRun]
+
+
+class ComposedAnswer:
+    """Attributes each call to what stands in its own prompt: nodes, and the answers before it.
+
+    So a response is the last call's answer, attributed to nodes and to the answers that it was made
+    of, which have attributions of their own; `earlier` are those of other engines. Where it is the
+    calls' answers end to end (accumulate), so are the attributions. `attach` is told what is known
+    of the whole, and again when that is all.
+    """
+
+    def __init__(
+        self,
+        query: TrackedQuery,
+        calls: Sequence[ModelCall],
+        earlier: Sequence[TrackedQuery],
+        text: str,
+        results: RunStore,
+        attach: Callable[[AttributedRun], None],
+    ) -> None:
+        self._query = query
+        self._earlier = earlier
+        self._text = text
+        self._results = results
+        self._attach = attach
+        self._places = _places([str(call.answer) for call in calls], text)
+        if len(calls) == 1 or self._places is None:
+            self._places = None
+            last = [str(call.answer).strip() == text.strip() for call in calls]
+            calls = calls[: last.index(True) + 1] if True in last else calls
+        self._calls = calls
+        self._lock = threading.Lock()
+        self._ended: Future[AttributedRun] = Future()
+
+    def attribute(self, attribute: Attribute, calls: RunStore, *, wait: bool) -> None:
+        """Attribute the calls in their order, whose runs `calls` holds.
+
+        The whole ends when the last of all answers has; with `wait`, here.
+        """
+        answers = [EarlierAnswer(one.run_id, one.answer.strip(), one.text) for one in self._earlier]
+        own: list[AttributedRun] = []
+        for index, call in enumerate(self._calls):
+            call_id = f"{self._query.run_id}/{index + 1}"
+            own.append(attribute(call, call_id, () if self._places else tuple(answers)))
+            answers.append(EarlierAnswer(call_id, str(call.answer).strip(), self._query.text))
+        runs = [self._results.get(one.run_id, one.run) for one in self._earlier]
+        self._runs = [one for one in runs if one is not None] + own
+        stores = [self._results] * (len(self._runs) - len(own)) + [calls] * len(own)
+        pending = [
+            _future(store, run)
+            for store, run in zip(stores, self._runs, strict=True)
+            if run.outcome is None
+        ]
+        if wait:
+            for future in pending:
+                future.result()
+        if all(future.done() for future in pending):
+            self._end(calls)
+            return
+        self._num_pending = len(pending)
+        self._results.expect(self._run(None), lambda: self._ended)
+        self._attach(self._run(None))
+        for future in pending:
+            future.add_done_callback(lambda _: self._known(calls))
+
+    def _known(self, calls: RunStore) -> None:
+        with self._lock:
+            self._num_pending -= 1
+            ended = not self._num_pending
+        if ended:
+            self._end(calls)
+
+    def _end(self, calls: RunStore) -> None:
+        self._runs = [
+            calls.get(run.run_id) or self._results.get(run.run_id) or run for run in self._runs
+        ]
+        if len(self._calls) > 1:
+            for own in self._runs[-len(self._calls) :]:
+                self._results.add(own)
+        outcome = RunOutcome() if self._places is not None else self._runs[-1].outcome
+        run = self._results.add(self._run(outcome))
+        self._attach(run)
+        self._ended.set_result(run)
+
+    def _run(self, outcome: RunOutcome | None) -> AttributedRun:
+        """The whole: what the last call's answer is made of, and how that was attributed."""
+        *before, last = self._runs
+        run = AttributedRun(
+            self._query.run_id,
+            self._query.run_id,
+            tuple(self._query.nodes),
+            self._text,
+            outcome,
+            query=self._query.text or None,
+        )
+        if self._places is not None:
+            return replace(run, earlier=(*before, last), places=tuple(self._places))
+        run = replace(run, text=last.text, earlier=tuple(_used(before, last)))
+        if last.text.strip() == self._text.strip():
+            return run
+        start = self._text.find(last.text.strip())
+        if start < 0 or outcome is None:
+            return replace(run, shown=self._text)
+        lead = len(last.text) - len(last.text.lstrip())
+        return replace(run, outcome=replace(outcome, start=max(0, start - lead)))
+
+
+def _used(before: Sequence[AttributedRun], last: AttributedRun) -> list[AttributedRun]:
+    """The answers that stood in a later prompt; all of them where the last was not attributed."""
+    if last.attribution is None:
+        return list(before) if last.outcome is not None else []
+    found = [one.attribution for one in (*before, last) if one.attribution is not None]
+    used = {document.id for one in found for document in one.documents}
+    return [one for one in before if one.run_id in used]
+
+
+def _future(store: RunStore, run: AttributedRun) -> Future[AttributedRun]:
+    try:
+        return store.future(run.run_id)
+    except InvalidInput:  # a stream that nobody has read to its end
+        unknown: Future[AttributedRun] = Future()
+        unknown.set_result(run)
+        return unknown
+
+
+def _places(answers: list[str], text: str) -> list[tuple[int, int]] | None:
+    """Where each answer stands in the text, one after the other; None if they do not."""
+    places, end = [], 0
+    for answer in answers:
+        start = text.find(answer.strip(), end)
+        if start < 0:
+            return None
+        end = start + len(answer.strip())
+        places.append((start, end))
+    return places

@@ -1,0 +1,64 @@
+"""An engine that is answering, with what was retrieved and answered within it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from llama_index.core.schema import NodeWithScore
+from llama_index.postprocessor.attribot.tracked_query import QueryObserver, TrackedQuery, text_of
+
+
+@dataclass(eq=False)
+class EngineSpan:
+    """A query of an engine, within that of the engine that asked it, if any.
+
+    `nodes` are those that were retrieved for it in steps of its own. `answered` are the queries
+    that other engines answered for it, in order; `synthesized` is the one that its synthesizer
+    answered, and `own` the one for which it called a model without a synthesizer.
+    """
+
+    id_: str
+    instance: Any
+    outer: EngineSpan | None
+    text: str
+    asynchronous: bool
+    observer: QueryObserver | None = None
+    nodes: Sequence[NodeWithScore] = ()
+    answered: list[TrackedQuery] = field(default_factory=list)
+    synthesized: TrackedQuery | None = None
+    own: TrackedQuery | None = None
+
+    def finish(self, response: Any) -> None:
+        """Attach what is known to what the engine answers, and tell the engine that asked."""
+        query = self.query_of(response)
+        if query is not None:
+            query.finish(response)
+            query.add(response)
+        elif self.observer is not None and self.nodes and text_of(response):
+            query = TrackedQuery(self.id_, self.observer, self.text, self.nodes, self.asynchronous)
+            self.observer.unseen(query, response)
+        if query is not self.own:
+            self.drop()
+        if self.outer is not None:
+            self.outer.answered += self.answered if query is None else [query]
+
+    def drop(self) -> None:
+        """What was recorded for it is not needed."""
+        if self.own is not None:
+            self.own.done()
+
+    def query_of(self, response: Any) -> TrackedQuery | None:
+        """The query whose answer a response is: its synthesizer's, another engine's, or its own."""
+        if self.synthesized is not None:
+            return self.synthesized
+        told = reversed(self.answered)
+        passed_on = next((one for one in told if one.carries(response)), None)
+        if passed_on is not None:
+            return passed_on
+        text = text_of(response)
+        if self.own is not None and (self.own.answered or self.own.has_said(text)):
+            return self.own
+        same = (one for one in reversed(self.answered) if text and one.answer.strip() == text)
+        return next(same, self.own)

@@ -1,0 +1,145 @@
+"""Answers that were made of earlier answers: what they cite is followed to what was retrieved."""
+
+import json
+from typing import Any
+
+import pytest
+from support.attributions import handmade
+from support.schemas import SUMMARIES
+
+from attribot_rag import Attribution, Document
+from attribot_rag.attribution import Composition, Marker, Verdict
+from attribot_rag.attribution.summary import MAX_SUMMARY_BYTES
+from attribot_rag.runtime import AttributedRun, RunOutcome
+
+HIGH, WHITE = "The tower is 38 metres high.", "It is white."
+CARRIES = "The ferry carries 84 passengers."
+TOWER = Document(f"Guide. {HIGH} {WHITE}", "tower", {"title": "Tower"})
+FERRY = Document(f"Guide. {CARRIES}", "ferry")
+ABOUT_TOWER = handmade(
+    f" {HIGH} {WHITE}", [TOWER, FERRY], {HIGH: (9.0, 0.0), WHITE: (0.0, 8.0), CARRIES: (0.0, 0.0)}
+)
+ABOUT_FERRY = handmade(CARRIES, [FERRY, TOWER], {CARRIES: (9.0,), HIGH: (0.0,)})
+BOTH = "The tower is high, the ferry is large. Both are white."
+
+
+def composed(*scores: tuple[float, ...], **fields: Any) -> Attribution:
+    """Of two sentences, with scores for the three sentences of the earlier answers."""
+    earlier = [Document(f"{HIGH} {WHITE}", "a"), Document(CARRIES, "b")]
+    return handmade(BOTH, earlier, dict(zip((HIGH, WHITE, CARRIES), scores, strict=True)), **fields)
+
+
+def texts(composition: Composition) -> list[list[str]]:
+    return [[one.source.text for one in sentence.origins] for sentence in composition.sentences]
+
+
+EARLIER = {"a": ABOUT_TOWER, "b": ABOUT_FERRY}
+
+
+def test_a_citation_leads_to_the_sentence_that_the_cited_part_came_from() -> None:
+    composition = Composition(composed((9.0, 0.0), (0.0, 7.0), (8.0, 0.0)), EARLIER)
+    assert texts(composition) == [[HIGH, CARRIES], [WHITE]]
+    assert composition.numbers == {"tower": 1, "ferry": 2}
+    assert list(composition.documents) == ["tower", "ferry"]
+    assert composition.to_cited_text() == (
+        "The tower is high, the ferry is large. [1] [2] Both are white. [1]"
+    )
+
+
+def test_what_was_retrieved_itself_is_cited_itself() -> None:
+    attribution = composed((9.0, 0.0), (0.0, 7.0), (8.0, 0.0))
+    composition = Composition(attribution, {"a": ABOUT_TOWER})
+    assert texts(composition) == [[HIGH, CARRIES], [WHITE]]
+    assert composition.numbers == {"tower": 1, "b": 2}
+    assert Composition(attribution).numbers == {"a": 1, "b": 2}
+
+
+def test_numbers_go_on_where_others_ended() -> None:
+    attribution = composed((9.0, 0.0), (0.0, 7.0), (8.0, 0.0))
+    composition = Composition(attribution, EARLIER, {"other": 1, "ferry": 2})
+    assert composition.numbers == {"other": 1, "ferry": 2, "tower": 3}
+
+
+def test_what_comes_from_an_earlier_answer_alone_is_not_grounded() -> None:
+    verdicts = (
+        Verdict(start=0, end=39, kind="grounded", source_ids=(0,), effect=9.0),
+        Verdict(start=39, end=len(BOTH), kind="unsupported"),
+    )
+    invented = (
+        Verdict(start=0, end=30, kind="unsupported"),
+        Verdict(start=30, end=42, kind="grounded", source_ids=(1,)),
+    )
+    scores = {HIGH: (0.0, 0.0), WHITE: (0.0, 8.0)}
+    earlier = handmade(f" {HIGH} {WHITE}", [TOWER], scores, verdicts=invented)
+    attribution = composed((9.0, 0.0), (0.0, 0.0), (0.0, 0.0), verdicts=verdicts)
+    composition = Composition(attribution, {"a": earlier, "b": ABOUT_FERRY})
+    assert [one.kind for one in composition.sentences] == ["unsupported", "unsupported"]
+    assert texts(composition) == [[], []]
+    assert "(not from the context)" in composition.to_cited_text()
+
+
+def test_earlier_answers_may_be_made_of_earlier_ones() -> None:
+    last = handmade("Both.", [Document(BOTH, "c")], {BOTH[:38]: (9.0,)})
+    middle = composed((9.0, 0.0), (0.0, 7.0), (8.0, 0.0))
+    assert texts(Composition(last, {**EARLIER, "c": middle})) == [[HIGH, CARRIES]]
+
+
+def run(run_id: str, attribution: Attribution, **fields: Any) -> AttributedRun:
+    text = attribution.response
+    return AttributedRun(run_id, run_id, (), text, RunOutcome(attribution), query="Why?", **fields)
+
+
+@pytest.mark.parametrize("num_earlier", [2, 40])
+def test_a_summary_tells_all_of_it(num_earlier: int) -> None:
+    earlier = [run("a", ABOUT_TOWER), run("b", ABOUT_FERRY)]
+    earlier += [run(f"more {number}", ABOUT_FERRY) for number in range(num_earlier - 2)]
+    last = composed((9.0, 0.0), (0.0, 7.0), (8.0, 0.0))
+    whole = run("whole", last, earlier=tuple(earlier))
+    summary = whole.summary
+    SUMMARIES.validate(summary)
+    assert len(json.dumps(summary).encode()) <= MAX_SUMMARY_BYTES
+    assert (summary["status"], summary["query"], summary["answer"]) == ("composite", "Why?", BOTH)
+    assert [one["id"] for one in summary["documents"]] == ["tower", "ferry"]
+    assert [one["documents"] for one in summary["sentences"]] == [[0, 1], [0]]
+    assert [summary["sources"][one]["text"] for one in summary["sentences"][0]["sources"]] == [
+        HIGH,
+        CARRIES,
+    ]
+    assert [one["run_id"] for one in summary["calls"][:2]] == ["a", "b"]
+    assert len(summary["calls"]) + summary["omitted"]["calls"] == num_earlier
+    assert (
+        whole.to_cited_text()
+        == "The tower is high, the ferry is large. [1] [2] Both are white. [1]"
+    )
+
+
+def test_answers_end_to_end_share_their_numbers() -> None:
+    first, second = run("a", ABOUT_FERRY), run("b", ABOUT_TOWER)
+    text = f"Response 1: {CARRIES}\nResponse 2: {HIGH} {WHITE}"
+    places = ((12, 12 + len(CARRIES)), (len(CARRIES) + 25, len(text)))
+    whole = AttributedRun(
+        "whole", "whole", (), text, RunOutcome(), earlier=(first, second), places=places
+    )
+    SUMMARIES.validate(whole.summary)
+    assert whole.summary["status"] == "complete"
+    assert whole.to_cited_text() == (
+        f"Response 1: {CARRIES} [1]\nResponse 2: {HIGH} [2] {WHITE} [2]"
+    )
+
+
+def test_markers_of_the_model_s_own_are_left_out_if_they_shall_be() -> None:
+    response = "The ferry carries 84 passengers [2]. It is red."
+    verdicts = (
+        Verdict(start=0, end=37, kind="grounded", source_ids=(0,), effect=9.0),
+        Verdict(start=37, end=len(response), kind="unsupported"),
+    )
+    marker = Marker(start=32, end=35, number=2, document=1, supported=True)
+    attribution = handmade(
+        response, [TOWER, FERRY], {CARRIES: (9.0, 0.0)}, verdicts=verdicts, markers=(marker,)
+    )
+    assert attribution.to_cited_text(remarks=False) == (
+        "The ferry carries 84 passengers [2]. [2] It is red."
+    )
+    assert attribution.to_cited_text(remarks=False, markers=False) == (
+        "The ferry carries 84 passengers. [2] It is red."
+    )
