@@ -45,8 +45,9 @@ def _scan_from_state(
     **inputs: Any,
 ) -> torch.Tensor:
     """The layer's forward pass `function`, whose scan begins with the state in the cache."""
-    state = None if cache_params is None else cache_params.get_recurrent_state(mixer.layer_idx)
-    if state is not None and hidden_states.shape[1] > 1:
+    index = mixer.layer_idx
+    if hidden_states.shape[1] > 1 and cache_params and cache_params.has_previous_state(index):
+        state = cache_params.layers[index].recurrent_states[0]
         scan = function.__globals__[_SCAN]
         # the heads of Zamba are scanned one after the other
         states = iter(state.clone().unbind(1) if state.dim() == 4 else [state.clone()])
