@@ -72,7 +72,8 @@ class Rerun:
         prompt_ids = self.context.ablate(self.removed, self.language_model).ids
         begun = self.generation.decoder_ids
         if len(begun) > 1:  # with more than its start token
-            settings = {"decoder_input_ids": torch.tensor([begun]), **settings}
+            started = torch.tensor([begun], device=self.language_model.device)
+            settings = {"decoder_input_ids": started, **settings}
         recorded = self.generation.settings or _GREEDY
         return generate_with(self.language_model, prompt_ids, {**recorded.values, **settings})
 
