@@ -4,7 +4,8 @@
 #
 # make chat, make chainlit-chat                  chats about the files in a folder, in the browser
 # make langchain-rag, make langchain-agent        run the LangChain examples
-# make llama-index-rag, make llama-index-chat    run the LlamaIndex examples
+# make llama-index-rag, make llama-index-chat, make llama-index-sub-questions
+#                                                run the LlamaIndex examples
 # make test-quantized   tests quantized models, with packages that are installed beside the others
 # make labelled      judges the held-out half of the labelled answers (half an hour; what was scored is kept)
 # make test-lowest   tests the integrations' wheels with the oldest releases that they allow
@@ -45,6 +46,7 @@ PYTHON_PIP = .venv-py$*/bin/python -m pip install -qq --disable-pip-version-chec
 
 .PHONY: demo test dist test-lowest test-quantized test-pythons labelled install chromium clean
 .PHONY: chat chainlit-chat chats langchain-rag langchain-agent llama-index-rag llama-index-chat
+.PHONY: llama-index-sub-questions
 
 demo: install
 	$(BIN)/attribot-rag ask "$(QUESTION)" examples/corpus
@@ -55,7 +57,7 @@ labelled: install
 langchain-rag langchain-agent: $(VENV)/langchain
 	$(BIN)/python examples/$(subst -,_,$@).py
 
-llama-index-rag llama-index-chat: $(VENV)/llama-index
+llama-index-rag llama-index-chat llama-index-sub-questions: $(VENV)/llama-index
 	$(BIN)/python examples/$(subst -,_,$@).py
 
 chat: $(GRADIO)/installed

@@ -34,6 +34,7 @@ def test_the_readme_s_lines_attach_what_it_shows(
     [
         ("llama_index_rag", ["It is 38 metres high"]),
         ("llama_index_chat", ["It is 38 metres high", "designed by the engineer Alaric Penhow"]),
+        ("llama_index_sub_questions", ["How high is the lighthouse?", "lighthouse.md"]),
     ],
 )
 def test_the_examples_show_what_caused_their_answers(
