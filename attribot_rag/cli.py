@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import errno
 import io
 import os
 import sys
@@ -28,6 +29,7 @@ from attribot_rag.serving import command as serving
 
 FAILED = 2
 INTERRUPTED = 130
+_FULL = (errno.ENOSPC, errno.EFBIG)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -48,10 +50,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _failed(f"{missing}: pip install 'attribot-rag[cli,embedded,evaluation,serve]'")
     except KeyboardInterrupt:
         return INTERRUPTED
-    except BrokenPipeError:
-        # The reader (head, less) has gone; Python would write to it once more when it exits.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except BrokenPipeError:  # the reader (head, less) has gone
+        _discard_stdout()
+    except OSError as error:
+        if error.errno not in _FULL:
+            raise
+        _discard_stdout()
+        return _failed(f"{error.filename or 'the output'} cannot be written: {error.strerror}")
     return 0
+
+
+def _discard_stdout() -> None:
+    """Python would write what is left to it once more when it exits."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _evaluate(options: argparse.Namespace) -> None:

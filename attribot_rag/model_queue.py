@@ -74,8 +74,7 @@ class ModelQueue:
                     "attribute inline"
                 )
             if self._thread is None:
-                self._thread = threading.Thread(target=self._work, name="attribot-rag")
-                self._thread.start()
+                self._start()
             self._num_pending += 1
         future.add_done_callback(self._count_cancelled)
         ready = partial(self._make_ready, partial(self._run, task, future))
@@ -84,6 +83,10 @@ class ModelQueue:
         else:
             after.add_done_callback(lambda _: ready())
         return future
+
+    def _start(self) -> None:
+        self._thread = threading.Thread(target=self._work, name="attribot-rag")
+        self._thread.start()
 
     def _make_ready(self, job: Callable[[], None]) -> None:
         with self._changed:
@@ -100,7 +103,12 @@ class ModelQueue:
                     self._thread = None
                     return
                 job = self._ready.popleft()
-            job()
+            try:
+                job()
+            except BaseException:  # a callback of the future ends this thread: another goes on
+                with self._changed:
+                    self._start()
+                raise
             del job  # and with it the task's model
 
     def _run(self, task: Callable[[], Result], future: Future[Result]) -> None:
