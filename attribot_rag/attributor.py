@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, MutableMapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from typing import Any, cast
 
 import torch
 from torch.utils.weak import WeakIdKeyDictionary
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
-from typing_extensions import Never, TypedDict
+from typing_extensions import Never, TypedDict, Unpack
 
 from attribot_rag.assembly import assemble
 from attribot_rag.attribution import Attribution, Counterfactual, Provenance, ResponseText
@@ -38,8 +38,9 @@ from attribot_rag.model_queue import ModelQueue
 from attribot_rag.progress import progress_bar
 from attribot_rag.prompting import rag_prompt
 from attribot_rag.recording import GenerationRecorder, generate_answer
-from attribot_rag.scoring import Budget, Meter, Scorer, ScoringModels, ScoringOptions, Session
+from attribot_rag.scoring import Budget, Meter, Scorer, ScoringOptions, Session, scoring_models
 from attribot_rag.scoring.memory import naming_out_of_memory
+from attribot_rag.served import ServedModel, ServerOptions
 from attribot_rag.verdicts import Judgement, VerdictOptions, judge
 
 # Any: the documents of frameworks, as Document.of reads them.
@@ -88,7 +89,7 @@ class Attributor:
     leave that out. A `recorder` of the model's may have other bounds than the default. An option
     that does not exist raises UnknownOption, an InvalidInput.
 
-    It may be used by several threads: attributions of one model's answers take turns.
+    It may be used by several threads: attributions of one local model's answers take turns.
     """
 
     def __init__(
@@ -121,10 +122,32 @@ class Attributor:
         self.budget = budget
         self.verdicts = verdicts
         self.progress = progress
-        self._scoring_models = ScoringModels(self.language_model.model)
-        self._queue = ModelQueue.of(self.language_model.model)
+        self._scoring_models = scoring_models(self.language_model)
         # By their provenance, which copies of an attribution share.
         self._generations: MutableMapping[Provenance, Generation] = WeakIdKeyDictionary()
+
+    @classmethod
+    def for_server(
+        cls,
+        url: str,
+        *,
+        tokenizer: PreTrainedTokenizerBase | str,
+        model: str | None = None,
+        server: ServerOptions | None = None,
+        **options: Unpack[AttributorOptions],
+    ) -> Attributor:
+        """Attributes the answers of a model that vLLM or SGLang serves.
+
+            Attributor.for_server("http://localhost:8000", tokenizer="path/or/hub-id")
+
+        `tokenizer` is the model's own, its folder or Hugging Face id; `model` the server's name for
+        it, needed where it serves several. An API key is read from ATTRIBOT_RAG_SERVER_KEY. The
+        server is asked at once for the log-probabilities of a known text: raises ServerFailed if it
+        does not answer, UnsupportedServer if it gives none, TokenizerMismatch if its tokenizer is
+        another one.
+        """
+        served = ServedModel.connect(url, tokenizer, model=model, options=server)
+        return cls(served, **options)
 
     def attribute(
         self,
@@ -174,12 +197,18 @@ class Attributor:
         """The model's turn to score this generation."""
         num_tokens = len(generation.prompt_ids) + len(generation.response_ids)
         with (
-            self._queue.turn(),
+            self._model_turn(),
             naming_out_of_memory(num_tokens),
             torch.autocast(self.language_model.device.type, enabled=False),
             self._scoring_models.settled(),
         ):
             yield
+
+    def _model_turn(self) -> AbstractContextManager[None]:
+        """One attribution at a time for a model that runs here; a server has as many as it takes requests."""
+        if isinstance(self.language_model, ServedModel):
+            return nullcontext()
+        return ModelQueue.of(self.language_model.model).turn()
 
     def _attribute(
         self,

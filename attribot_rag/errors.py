@@ -52,6 +52,14 @@ class ScoringOutOfMemory(AttributionError, MemoryError):
     """Even a single ablation does not fit into memory."""
 
 
+class ServerFailed(AttributionError):
+    """A server that did not answer, or not what its protocol says."""
+
+
+class UnsupportedServer(AttributionError):
+    """A server that gives no log-probabilities of a prompt."""
+
+
 class NotRecorded(AttributionError):
     """An answer that the model was not seen to give."""
 

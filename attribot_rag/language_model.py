@@ -80,6 +80,14 @@ class LanguageModel:
         return self.model.dtype
 
     @property
+    def device_name(self) -> str:
+        return str(self.device)
+
+    @property
+    def dtype_name(self) -> str:
+        return str(self.dtype).removeprefix("torch.")
+
+    @property
     def is_encoder_decoder(self) -> bool:
         return bool(self.model.config.is_encoder_decoder)
 

@@ -15,9 +15,11 @@ class Provenance:
     """Which ablations were asked for."""
     model: str
     dtype: str
+    """'unknown' for a served model."""
     device: str
+    """Where the model ran, the URL of a server for example."""
     implementation: str
-    """How the model was run: packed, cropped or reference."""
+    """How the model was run: packed, cropped or reference, or by a server."""
     fallback: str | None = None
     """Why a faster implementation was not used, None if the fastest or the requested one was."""
     retokenized: bool
@@ -40,6 +42,9 @@ class Provenance:
     """What the cost model expects of the method, verdicts not counted."""
     self_check: float | None = None
     """The largest difference to the reference implementation in nats, if it was asked for."""
+    noise: float | None = None
+    """How much a server's log-probabilities of the same tokens were seen to differ from one call to
+    the next, at most, in nats at a token; null for a model that ran here."""
     options: Mapping[str, str | int | float | bool | None] = field(default_factory=dict)
     """The options of the context, the scorer and the budget."""
     versions: Mapping[str, str] = field(default_factory=dict)

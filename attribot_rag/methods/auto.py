@@ -228,7 +228,8 @@ class Auto:
         per_ablation = (num_prompt - context.end if masked else num_prompt // 2) + num_response
         tokens = self._on_target.num_ablations(scorer) * per_ablation
         own = scorer.language_model.num_parameters * tokens
-        return proxy.num_parameters * (num_prompt + tokens) < own
+        # A served model need not say how large it is: then the caller knows why there is a proxy.
+        return not own or proxy.num_parameters * (num_prompt + tokens) < own
 
     def _notes(self, scores: Scores, agreement: float | None) -> Iterator[str]:
         yield from scores.notes

@@ -40,7 +40,8 @@ class Patching:
     def run(self, scorer: Scorer) -> Scores:
         if not scorer.sees_attention:
             raise UnsupportedModel(
-                f"attention is not seen in {scorer.language_model.name!r}; use 'auto'"
+                f"attention is not seen in {scorer.language_model.name!r}"
+                f"{scorer.why_unseen}; use 'auto'"
             )
         sentences = answer_sentences(scorer)
         estimates = scorer.patched(sentences, self.gates)

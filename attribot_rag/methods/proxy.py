@@ -24,7 +24,7 @@ from attribot_rag.language_model import LanguageModel, Message, Prompt, is_chat
 from attribot_rag.methods.base import GroupScore, Method, Scores, TokenScores
 from attribot_rag.methods.cost import Cost, Workload
 from attribot_rag.methods.leave_one_out import LeaveOneOut
-from attribot_rag.scoring import Scorer, ScoringModels
+from attribot_rag.scoring import Scorer, ScoringModels, scoring_models
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Proxy:
 
     @cached_property
     def _models(self) -> ScoringModels:
-        return ScoringModels(self.language_model.model)
+        return scoring_models(self.language_model)
 
     def cost(self, workload: Workload) -> Cost:
         """With the target's tokenizer; the proxy has to read the prompt first."""

@@ -10,6 +10,7 @@ import torch
 from attribot_rag.generation import Generation
 from attribot_rag.language_model import LanguageModel
 from attribot_rag.recording.recorder import GenerationRecorder
+from attribot_rag.served import ServedModel
 
 
 def generate_answer(
@@ -17,8 +18,10 @@ def generate_answer(
 ) -> Generation | None:
     """Let the model answer a prompt, greedily by default; None if the answer has no tokens.
 
-    `options` go to the model's own `generate`.
+    `options` go to the model's own `generate`, or to the server of a served model.
     """
+    if isinstance(language_model, ServedModel):
+        return language_model.answer(prompt_ids, max_new_tokens=max_new_tokens, **options)
     settings = {"do_sample": False, "max_new_tokens": max_new_tokens, **options}
     return generate_with(language_model, prompt_ids, settings)
 

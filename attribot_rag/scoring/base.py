@@ -28,7 +28,7 @@ class Unsupported(Exception):
 
 
 class OutOfTime(Exception):
-    """The budget ended while the prompt was read."""
+    """The budget ended while the prompt was read, or while a server was waited for."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,11 +36,13 @@ class Reading:
     """How the prompt is read, before the first row, in pieces.
 
     `branches` are ascending positions from which rows are expected to go on. `before_piece` is
-    given the position of each piece; it may raise OutOfTime.
+    given the position of each piece; it may raise OutOfTime. `deadline` is the end of the budget's
+    seconds, a time of `time.perf_counter`; who waits for another machine waits no longer.
     """
 
     branches: Sequence[int] = ()
     before_piece: Callable[[int], None] = lambda _: None
+    deadline: float | None = None
 
 
 class Implementation(ABC):

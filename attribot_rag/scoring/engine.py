@@ -45,7 +45,7 @@ class Engine:
     def implementation(self) -> Implementation:
         """The requested implementation, or the fastest that is right; its prefill is counted."""
         started = time.perf_counter()
-        reading = Reading(self.branches, self._before_piece)
+        reading = Reading(self.branches, self._before_piece, self.session.meter.deadline)
         implementation = self.models.select(self.requested, self.generation, reading)
         self.session.meter.spend(implementation.prefilled_tokens, time.perf_counter() - started)
         self.usage.prefilled_tokens += implementation.prefilled_tokens
@@ -116,7 +116,10 @@ class Engine:
                 break
             started = time.perf_counter()
             before = self.implementation.scored_tokens
-            part = unless_out_of_memory(partial(self.implementation.log_likelihoods, batch))
+            try:
+                part = unless_out_of_memory(partial(self.implementation.log_likelihoods, batch))
+            except OutOfTime:
+                break
             if part is None:
                 self.batching.halve(batch)
                 continue
@@ -168,7 +171,7 @@ class Engine:
 
     @cached_property
     def batching(self) -> Batching:
-        return Batching(self.language_model.model, self.implementation, self.token_budget)
+        return self.models.batching(self.implementation, self.token_budget)
 
     def _affordable(self, batch: Sequence[Row], *, first: bool) -> Sequence[Row]:
         """As many of these rows as the budget allows.

@@ -13,9 +13,10 @@ class ScoringOptions:
     """How log-likelihoods are computed.
 
     `implementation` is 'auto' (the fastest that is right for the model), 'packed', 'cropped' or
-    'reference'. `token_budget` bounds the tokens of a forward pass; with None, memory does.
-    `self_check` also scores an ablation by the reference and raises ScoringFailed if they differ.
-    Raises InvalidInput for an unknown implementation or a budget below 1.
+    'reference', for a served model 'auto' or 'server'. `token_budget` bounds the tokens of a
+    forward pass; with None, memory does. `self_check` also scores an ablation by the reference and
+    raises ScoringFailed if they differ. Raises InvalidInput for an unknown implementation or a
+    budget below 1.
     """
 
     implementation: str = "auto"
@@ -23,7 +24,7 @@ class ScoringOptions:
     self_check: bool = False
 
     def __post_init__(self) -> None:
-        known = ["auto", *(kind.name for kind in IMPLEMENTATIONS)]
+        known = ["auto", *(kind.name for kind in IMPLEMENTATIONS), "server"]
         if self.implementation not in known:
             raise InvalidInput(
                 f"unknown implementation {self.implementation!r}; choose one of {', '.join(known)}"

@@ -175,6 +175,12 @@ class Scorer:
         """Whether `attention` is available here."""
         return self._engine.kind.sees_weights and self.masked_refusal is None
 
+    @property
+    def why_unseen(self) -> str:
+        """Why attention is not seen, as the rest of a sentence; empty if that is not known."""
+        reason = self.masked_refusal
+        return f": {reason}" if reason else ""
+
     def attention(self, reduction: Reduction = "largest") -> list[float] | None:
         """Attention weights on each unit, summed over its tokens and all layers, or None.
 

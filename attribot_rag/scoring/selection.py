@@ -18,7 +18,7 @@ from attribot_rag.language_model import placeholder_ids
 from attribot_rag.model_state import model_version, reads_elsewhere
 from attribot_rag.scoring.base import Implementation, Reading, Unsupported
 from attribot_rag.scoring.cropped import Cropped
-from attribot_rag.scoring.memory import is_out_of_memory
+from attribot_rag.scoring.memory import Batching, is_out_of_memory
 from attribot_rag.scoring.packed import Packed
 from attribot_rag.scoring.probes import FAILURES, Probes, tolerance
 from attribot_rag.scoring.reference import Reference
@@ -70,6 +70,16 @@ class ScoringModels:
     def plain_twin(self) -> PreTrainedModel:
         """The twin with the model's own attention."""
         return self._twin(None)
+
+    @property
+    def noise(self) -> float | None:
+        """The largest difference in nats at a token between two calls; None where it is not
+        measured."""
+        return None
+
+    def batching(self, implementation: Implementation, token_budget: int | None) -> Batching:
+        """What divides rows into batches."""
+        return Batching(self._model, implementation, token_budget)
 
     def make(
         self, kind: type[Implementation], generation: Generation, reading: Reading | None = None

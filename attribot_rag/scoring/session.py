@@ -56,10 +56,15 @@ class Meter:
             self._seconds_per_token = seconds / tokens
 
     @property
+    def deadline(self) -> float | None:
+        """When the budget's seconds are over, by `time.perf_counter`; None without a bound."""
+        seconds = self._budget.seconds
+        return None if seconds is None else self._started + seconds
+
+    @property
     def is_late(self) -> bool:
         """Whether the budget's seconds are over."""
-        seconds = self._budget.seconds
-        return seconds is not None and time.perf_counter() - self._started > seconds
+        return self.deadline is not None and time.perf_counter() > self.deadline
 
     def allows(self, tokens: int, backward: int = 0) -> bool:
         """Whether this number of further tokens fits, by the pace of the last pass.

@@ -24,7 +24,8 @@ class AttentionWeights:
     def run(self, scorer: Scorer) -> Scores:
         if not scorer.sees_attention:
             raise UnsupportedModel(
-                f"attention weights are not seen in {scorer.language_model.name!r}; use 'auto'"
+                f"attention weights are not seen in {scorer.language_model.name!r}"
+                f"{scorer.why_unseen}; use 'auto'"
             )
         weights = scorer.attention("total")
         scorer.session.meter.exhausted |= weights is None

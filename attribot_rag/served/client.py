@@ -1,0 +1,234 @@
+"""HTTP with one server: many requests at once, retried, and given up at a deadline."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import threading
+import time
+import weakref
+from collections.abc import Coroutine, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, TypeVar
+
+import httpx
+from tenacity import (
+    AsyncRetrying,
+    RetryCallState,
+    retry_if_exception_type,
+    stop_after_attempt,
+    wait_random_exponential,
+)
+
+from attribot_rag.errors import InvalidInput, ServerFailed
+
+KEY = "ATTRIBOT_RAG_SERVER_KEY"
+_AGAIN = frozenset({408, 409, 425, 429, 500, 502, 503, 504})
+_CONNECT_SECONDS = 10.0
+_LONGEST_PAUSE = 30.0  # seconds
+_SHOWN = 200  # characters of a server's own words
+
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServerOptions:
+    """How a server is asked.
+
+    At most `concurrency` requests are under way at once, over all threads. A request that is not
+    answered within `timeout` seconds, or with 429 or 5xx, or whose connection breaks, is sent
+    again, at most `attempts` times in all, with growing random pauses between. `protocol` is 'vllm'
+    or 'sglang', by default what the server says that it is. Raises InvalidInput for another value.
+    """
+
+    concurrency: int = 16
+    timeout: float = 120.0
+    attempts: int = 6
+    protocol: Literal["vllm", "sglang"] | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("concurrency", "timeout", "attempts"):
+            if not getattr(self, name) > 0:
+                raise InvalidInput(f"{name}={getattr(self, name)!r}; use more than 0")
+        if self.protocol not in (None, "vllm", "sglang"):
+            raise InvalidInput(f"protocol={self.protocol!r}; choose 'vllm', 'sglang' or None")
+
+
+class Refused(ServerFailed):
+    """A request that the server does not take, however often it is sent."""
+
+
+class NoAnswerInTime(Exception):
+    """The deadline came before the answers."""
+
+
+class _Again(Exception):
+    """A request that may succeed later; `pause` is what the server asks for, in seconds."""
+
+    def __init__(self, problem: str, pause: float = 0.0) -> None:
+        super().__init__(problem)
+        self.pause = pause
+
+
+class Client:
+    """Requests to one server, from any number of threads; all of them run in one event loop.
+
+    The API key is read from the environment and only ever sent to this server.
+    """
+
+    def __init__(self, url: str, options: ServerOptions) -> None:
+        self.url = _base(url)
+        self.options = options
+        self._lock = threading.Lock()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._process = 0
+
+    def __repr__(self) -> str:
+        return f"Client({self.url!r})"
+
+    def get(self, path: str) -> Any:
+        """The JSON at a path, asked for once; None where there is none.
+
+        Raises ServerFailed if the server cannot be reached or refuses the key.
+        """
+        return self._run(self._try_once("GET", path, None))
+
+    def ask(self, path: str, body: Any) -> Any:
+        """The JSON that answers a body, asked for once; None where there is none."""
+        return self._run(self._try_once("POST", path, body))
+
+    def post(self, path: str, bodies: Sequence[Any], deadline: float | None = None) -> list[Any]:
+        """The JSON that answers each body, in their order.
+
+        `deadline` is a time of `time.perf_counter`: then, and if the caller is interrupted, what is
+        under way is cancelled. Raises NoAnswerInTime, and ServerFailed for a request that failed
+        for good, after which the others are cancelled.
+        """
+        return self._run(self._post_all(path, bodies, deadline))
+
+    def _run(self, work: Coroutine[Any, Any, Result]) -> Result:
+        future = asyncio.run_coroutine_threadsafe(work, self._running_loop())
+        try:
+            return future.result()
+        except BaseException:
+            future.cancel()
+            raise
+
+    def _running_loop(self) -> asyncio.AbstractEventLoop:
+        """The event loop of this client's thread; a forked process needs another one."""
+        with self._lock:
+            if self._loop is None or self._process != os.getpid():
+                self._loop = asyncio.new_event_loop()
+                self._process = os.getpid()
+                self._http = self._connections()
+                threading.Thread(
+                    target=_run_until_stopped,
+                    args=(self._loop, self._http),
+                    name="attribot-rag server",
+                    daemon=True,
+                ).start()
+                weakref.finalize(self, self._loop.call_soon_threadsafe, self._loop.stop)
+            return self._loop
+
+    def _connections(self) -> httpx.AsyncClient:
+        count = self.options.concurrency
+        key = os.environ.get(KEY)
+        return httpx.AsyncClient(
+            base_url=self.url,
+            headers={"Authorization": f"Bearer {key}"} if key else {},
+            limits=httpx.Limits(max_connections=count, max_keepalive_connections=count),
+            timeout=httpx.Timeout(self.options.timeout, connect=_CONNECT_SECONDS, pool=None),
+        )
+
+    async def _try_once(self, method: str, path: str, body: Any) -> Any:
+        try:
+            return await self._send(method, path, body)
+        except _Again as error:
+            raise ServerFailed(f"the server at {self.url} {error}") from error
+
+    async def _post_all(self, path: str, bodies: Sequence[Any], deadline: float | None) -> Any:
+        tasks = [asyncio.ensure_future(self._persist(path, body)) for body in bodies]
+        seconds = None if deadline is None else max(0.0, deadline - time.perf_counter())
+        try:
+            return await asyncio.wait_for(asyncio.gather(*tasks), seconds)
+        except asyncio.TimeoutError as error:
+            raise NoAnswerInTime from error
+        finally:
+            for task in tasks:
+                task.cancel()
+
+    async def _persist(self, path: str, body: Any) -> Any:
+        retrying = AsyncRetrying(
+            stop=stop_after_attempt(self.options.attempts),
+            wait=_pause,
+            retry=retry_if_exception_type(_Again),
+            reraise=True,
+        )
+        try:
+            answer: Any = await retrying(self._send, "POST", path, body)
+        except _Again as error:
+            tried = f"{self.options.attempts} times" if self.options.attempts > 1 else "once"
+            raise ServerFailed(
+                f"the server at {self.url} {error}; {path} was asked {tried}"
+            ) from error
+        if answer is None:
+            raise Refused(f"the server at {self.url} has no {path}")
+        return answer
+
+    async def _send(self, method: str, path: str, body: Any) -> Any:
+        """The JSON of the answer, None for 404 and 405; raises _Again and ServerFailed."""
+        try:
+            response = await self._http.request(method, path, json=body)
+        except httpx.TransportError as error:
+            raise _Again(f"did not answer ({type(error).__name__}: {error})") from error
+        status = response.status_code
+        if status in (404, 405):
+            return None
+        said = f"answered {status}: {response.text[:_SHOWN]}"
+        if status in _AGAIN:
+            raise _Again(said, _asked_pause(response))
+        if status in (401, 403):
+            raise ServerFailed(f"the server at {self.url} {said}; put its API key into {KEY}")
+        if not response.is_success:
+            raise Refused(f"the server at {self.url} {said} ({method} {path})")
+        try:
+            return response.json()
+        except json.JSONDecodeError as error:
+            raise ServerFailed(
+                f"the server at {self.url} answered {path} with no JSON: {response.text[:_SHOWN]}"
+            ) from error
+
+
+def _run_until_stopped(loop: asyncio.AbstractEventLoop, http: httpx.AsyncClient) -> None:
+    loop.run_forever()
+    loop.run_until_complete(http.aclose())
+    loop.close()
+
+
+_backoff = wait_random_exponential(multiplier=0.5, max=_LONGEST_PAUSE)
+
+
+def _pause(state: RetryCallState) -> float:
+    error = state.outcome.exception() if state.outcome else None
+    asked = error.pause if isinstance(error, _Again) else 0.0
+    return max(asked, _backoff(state))
+
+
+def _asked_pause(response: httpx.Response) -> float:
+    """The Retry-After header in seconds, if it is a number of them."""
+    asked = response.headers.get("retry-after", "")
+    return min(float(asked), _LONGEST_PAUSE) if asked.isdecimal() else 0.0
+
+
+def _base(url: str) -> str:
+    """The URL without the `/v1` with which it is given to OpenAI's clients."""
+    try:
+        parsed = httpx.URL(url)
+    except (httpx.InvalidURL, TypeError) as error:
+        raise InvalidInput(f"{url!r} is no URL of a server; pass http://HOST:PORT") from error
+    if parsed.scheme not in ("http", "https") or not parsed.host:
+        raise InvalidInput(f"{url!r} is no URL of a server; pass http://HOST:PORT")
+    if parsed.userinfo:
+        raise InvalidInput(f"the URL of a server holds no user or password; put a key into {KEY}")
+    return str(parsed.copy_with(query=None, fragment=None)).rstrip("/").removesuffix("/v1")

@@ -1,0 +1,148 @@
+"""What servers are asked for the log-probabilities of given tokens, and what they answer."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any, ClassVar, NamedTuple
+
+from attribot_rag.errors import ServerFailed
+
+_OTHER_TOKENS = "{} gave log-probabilities of other tokens than it was given"
+
+
+class Scored(NamedTuple):
+    """Log-probabilities in nats of the last tokens of a sequence, and how many tokens went
+    through the model for them."""
+
+    log_probabilities: tuple[float, ...]
+    num_tokens: int
+
+
+class Completion(NamedTuple):
+    """An answer: its ids where the server tells them, its text, and whether it was cut."""
+
+    ids: tuple[int, ...] | None
+    text: str
+    is_cut: bool
+
+
+class Protocol(ABC):
+    """One way of asking a server.
+
+    `reads_cache` says that what sequences have in common is encoded once, as far as the server's
+    prefix cache holds it.
+    """
+
+    name: ClassVar[str]
+    path: ClassVar[str]
+    reads_cache: ClassVar[bool]
+
+    def __init__(self, model: str) -> None:
+        self.model = model
+
+    @abstractmethod
+    def scoring(self, token_ids: Sequence[int], num_scored: int) -> dict[str, Any]:
+        """The request for the log-probabilities of the last tokens of a sequence."""
+
+    @abstractmethod
+    def scored(self, answer: Any, token_ids: Sequence[int], num_scored: int) -> Scored | None:
+        """What it answered; None without log-probabilities of the prompt.
+
+        Raises ServerFailed for those of other tokens.
+        """
+
+    @abstractmethod
+    def completing(
+        self, prompt_ids: Sequence[int], max_new_tokens: int, options: dict[str, Any]
+    ) -> dict[str, Any]:
+        """The request for an answer; `options` go to the server's sampling as they are."""
+
+    @abstractmethod
+    def completion(self, answer: Any) -> Completion:
+        """What it answered."""
+
+
+class VllmCompletions(Protocol):
+    """vLLM of any version: OpenAI's completions with vLLM's `prompt_logprobs`.
+
+    vLLM encodes such a prompt from its beginning, and generates a token that nobody needs.
+    """
+
+    name = "vllm"
+    path = "/v1/completions"
+    reads_cache = False
+
+    def scoring(self, token_ids: Sequence[int], num_scored: int) -> dict[str, Any]:
+        return {
+            "model": self.model,
+            "prompt": list(token_ids),
+            "max_tokens": 1,
+            "temperature": 0,
+            "prompt_logprobs": 0,
+        }
+
+    def scored(self, answer: Any, token_ids: Sequence[int], num_scored: int) -> Scored | None:
+        positions = answer["choices"][0].get("prompt_logprobs")
+        if not positions:
+            return None
+        pairs = zip(positions[-num_scored:], token_ids[-num_scored:], strict=True)
+        found = [(position or {}).get(str(token_id)) for position, token_id in pairs]
+        if len(positions) != len(token_ids) or not all(found):
+            raise ServerFailed(_OTHER_TOKENS.format(self.path))
+        return Scored(tuple(float(one["logprob"]) for one in found if one), len(token_ids))
+
+    def completing(
+        self, prompt_ids: Sequence[int], max_new_tokens: int, options: dict[str, Any]
+    ) -> dict[str, Any]:
+        return {
+            "model": self.model,
+            "prompt": list(prompt_ids),
+            "max_tokens": max_new_tokens,
+            "temperature": 0,
+            "return_token_ids": True,
+            **options,
+        }
+
+    def completion(self, answer: Any) -> Completion:
+        choice = answer["choices"][0]
+        ids = choice.get("token_ids")
+        is_cut = choice.get("finish_reason") == "length"
+        return Completion(None if ids is None else tuple(ids), choice["text"], is_cut)
+
+
+class SglangGenerate(Protocol):
+    """SGLang's own endpoint, which encodes what its radix cache lacks of the prompt."""
+
+    name = "sglang"
+    path = "/generate"
+    reads_cache = True
+
+    def scoring(self, token_ids: Sequence[int], num_scored: int) -> dict[str, Any]:
+        return {
+            "input_ids": list(token_ids),
+            "sampling_params": {"max_new_tokens": 0, "temperature": 0},
+            "return_logprob": True,
+            "logprob_start_len": len(token_ids) - num_scored - 1,
+        }
+
+    def scored(self, answer: Any, token_ids: Sequence[int], num_scored: int) -> Scored | None:
+        told = answer["meta_info"]
+        entries = (told.get("input_token_logprobs") or ())[-num_scored:]
+        if not entries:
+            return None
+        if [entry[1] for entry in entries] != list(token_ids[-num_scored:]):
+            raise ServerFailed(_OTHER_TOKENS.format(self.path))
+        num_tokens = len(token_ids) - int(told.get("cached_tokens") or 0)
+        return Scored(tuple(float(entry[0]) for entry in entries), num_tokens)
+
+    def completing(
+        self, prompt_ids: Sequence[int], max_new_tokens: int, options: dict[str, Any]
+    ) -> dict[str, Any]:
+        sampling = {"max_new_tokens": max_new_tokens, "temperature": 0, **options}
+        return {"input_ids": list(prompt_ids), "sampling_params": sampling}
+
+    def completion(self, answer: Any) -> Completion:
+        ids = answer.get("output_ids")
+        is_cut = answer["meta_info"]["finish_reason"]["type"] == "length"
+        return Completion(None if ids is None else tuple(ids), answer["text"], is_cut)
