@@ -7,6 +7,7 @@
 # make llama-index-rag, make llama-index-chat, make llama-index-sub-questions
 #                                                run the LlamaIndex examples
 # make test-quantized   tests quantized models, with packages that are installed beside the others
+# make batch-demo    attributes the logged answers of examples/answers.jsonl, into the folder batch
 # make vllm-test   compares a real vLLM, its build for CPUs, with the embedded model run here
 # make labelled      judges the held-out half of the labelled answers (half an hour; what was scored is kept)
 # make test-lowest   tests the integrations' wheels with the oldest releases that they allow
@@ -47,13 +48,16 @@ PORTABLE := $(addprefix tests/,context recording scoring methods verdicts attrib
 PYTHON_PIP = .venv-py$*/bin/python -m pip install -qq --disable-pip-version-check --no-compile \
   --constraint constraints.txt
 
-.PHONY: demo test dist test-lowest test-quantized test-pythons vllm-test labelled
+.PHONY: demo batch-demo test dist test-lowest test-quantized test-pythons vllm-test labelled
 .PHONY: install chromium clean
 .PHONY: chat chainlit-chat chats langchain-rag langchain-agent llama-index-rag llama-index-chat
 .PHONY: llama-index-sub-questions
 
 demo: install
 	$(BIN)/attribot-rag ask "$(QUESTION)" examples/corpus
+
+batch-demo: install
+	$(BIN)/attribot-rag batch examples/answers.jsonl --output batch
 
 labelled: install
 	$(BIN)/python -m benchmarks.labelled --split held_out

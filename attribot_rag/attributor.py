@@ -205,7 +205,7 @@ class Attributor:
             yield
 
     def _model_turn(self) -> AbstractContextManager[None]:
-        """One attribution at a time for a model that runs here; a server has as many as it takes requests."""
+        """One at a time for a model that runs here; a server takes many requests at once."""
         if isinstance(self.language_model, ServedModel):
             return nullcontext()
         return ModelQueue.of(self.language_model.model).turn()

@@ -1,4 +1,4 @@
-"""The command `attribot-rag`: ask, evaluate, serve."""
+"""The command `attribot-rag`: ask, batch, evaluate, serve."""
 
 from __future__ import annotations
 
@@ -17,14 +17,17 @@ from transformers.utils import logging as transformers_logging
 from attribot_rag._version import __version__
 from attribot_rag.attribution import Attribution, Counterfactual, cite
 from attribot_rag.attributor import Attributor
+from attribot_rag.batch import command as batches
 from attribot_rag.corpus import read_chunks, retrieve
 from attribot_rag.display import print_counterfactual, print_table
 from attribot_rag.display.escaping import on_one_line
 from attribot_rag.errors import AttributionError, InvalidInput
 from attribot_rag.evaluation import command
+from attribot_rag.language_model import LanguageModel
 from attribot_rag.methods import BASELINES, METHODS
 from attribot_rag.models import DEFAULT_MODEL, load_model
 from attribot_rag.scoring import Budget
+from attribot_rag.served import ServedModel
 from attribot_rag.serving import command as serving
 
 FAILED = 2
@@ -102,6 +105,31 @@ def _serve(options: argparse.Namespace) -> None:
         serving.serve(options)
 
 
+def _batch(options: argparse.Namespace) -> None:
+    with redirect_stdout(sys.stderr), _quiet_transformers():
+        shown = options.progress and sys.stderr.isatty()
+        said = batches.batch(options, _language_model(options, shown=shown), shown=shown)
+    _encode_stdout(errors="replace")
+    sys.stdout.write(said)
+
+
+def _language_model(options: argparse.Namespace, *, shown: bool) -> LanguageModel:
+    """The model of --server, or --model on this machine."""
+    if options.server:
+        if not options.tokenizer:
+            raise InvalidInput("--server needs --tokenizer: the model's folder or Hugging Face id")
+        name = None if options.model == DEFAULT_MODEL else options.model
+        return ServedModel.connect(options.server, options.tokenizer, model=name)
+    if options.tokenizer:
+        raise InvalidInput("--tokenizer is for --server; a local model has its own")
+    if shown:
+        sys.stderr.write(f"Loading {on_one_line(options.model)} ...\n")
+    # The bar of the first conversion is written by tqdm, whatever transformers was told.
+    loading = nullcontext() if shown else redirect_stderr(io.StringIO())
+    with loading:
+        return load_model(options.model, device=options.device)
+
+
 def _attributed(
     options: argparse.Namespace, seconds: dict[str, float]
 ) -> tuple[Attribution, list[Counterfactual]]:
@@ -109,12 +137,8 @@ def _attributed(
     budget = None if options.seconds is None else Budget(seconds=options.seconds)
     with _timed(seconds, "retrieval"):
         documents = retrieve(options.question, read_chunks(options.files), options.chunks)
-    if progress:
-        sys.stderr.write(f"Loading {on_one_line(options.model)} ...\n")
-    # The bar of the first conversion is written by tqdm, whatever transformers was told.
-    loading = nullcontext() if progress else redirect_stderr(io.StringIO())
-    with _timed(seconds, "loading the model"), loading:
-        language_model = load_model(options.model, device=options.device)
+    with _timed(seconds, "loading the model"):
+        language_model = _language_model(options, shown=progress)
     with _timed(seconds, "answer and attribution"):
         attributor = Attributor(
             language_model, method=options.method, budget=budget, progress=progress
@@ -214,6 +238,24 @@ def _parser() -> argparse.ArgumentParser:
         "a file (notes.md); may be given several times",
     )
     add("--html", type=Path, metavar="FILE", help="write a page that shows it, too")
+    logged = commands.add_parser(
+        "batch",
+        help="attribute the logged answers of a file, however many they are",
+        description="Attribute each answer of a log and write a summary for each, the records that "
+        "cannot be attributed with the reason, and statistics. What was done is kept: the same "
+        "command goes on where it was stopped.",
+    )
+    batches.add_arguments(logged)
+    logged.set_defaults(run=_batch)
+    for one in (ask, logged):
+        one.add_argument(
+            "--server",
+            metavar="URL",
+            help="a vLLM or SGLang server that has the model; --model is then its name there",
+        )
+        one.add_argument(
+            "--tokenizer", metavar="NAME", help="with --server: the model's folder, or hub id"
+        )
     evaluation = commands.add_parser(
         "evaluate",
         help="compare attribution methods on a data file",
@@ -231,14 +273,14 @@ def _parser() -> argparse.ArgumentParser:
     )
     serving.add_arguments(service)
     service.set_defaults(run=_serve)
-    for one in (ask, service):
+    for one in (ask, logged, service):
         one.add_argument(
             "--method",
             default="auto",
             choices=METHODS | BASELINES,
             help="how sources are scored: %(choices)s (default: %(default)s)",
         )
-    for one in (ask, evaluation, service):
+    for one in (ask, logged, evaluation, service):
         add = one.add_argument
         add(
             "--model",

@@ -1,0 +1,144 @@
+"""Logged answers, read one at a time."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+
+from attribot_rag.context import Document
+from attribot_rag.errors import InvalidInput
+from attribot_rag.language_model import Prompt
+from attribot_rag.prompting import rag_prompt
+
+Text = Annotated[str, Field(min_length=1, pattern=r"\S")]
+TokenIds = Annotated[list[Annotated[int, Field(ge=0)]], Field(min_length=1)]
+
+_MAX_PROBLEMS = 3
+
+
+class _Given(BaseModel):
+    model_config = ConfigDict(extra="ignore", strict=True)
+
+
+class Message(_Given):
+    role: str
+    content: str
+
+
+class GivenDocument(_Given):
+    text: Text
+    id: str | int | None = None
+    metadata: dict[str, Any] | None = None
+
+
+def _with_text(value: Any) -> Any:
+    return {"text": value} if isinstance(value, str) else value
+
+
+class Record(_Given):
+    """A logged answer and what the model was given for it.
+
+    `prompt` is rendered text or token ids, `messages` chat messages; without either, the prompt is
+    that of `attribot-rag ask` for the `question`. `response` is the answer's text or token ids.
+    """
+
+    id: str | int | None = None
+    prompt: Text | TokenIds | None = None
+    messages: Annotated[list[Message], Field(min_length=1)] | None = None
+    question: Text | None = None
+    documents: Annotated[
+        list[Annotated[GivenDocument, BeforeValidator(_with_text)]], Field(min_length=1)
+    ]
+    response: Text | TokenIds
+
+    @classmethod
+    def of(cls, value: object) -> Record:
+        """Raises InvalidInput with what is wrong with a value."""
+        try:
+            record = cls.model_validate(value)
+        except ValidationError as error:
+            problems = error.errors(include_url=False, include_input=False)[:_MAX_PROBLEMS]
+            told = (f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in problems)
+            raise InvalidInput("; ".join(told)) from error
+        if record.prompt is None and record.messages is None and record.question is None:
+            raise InvalidInput("it has neither a prompt, nor messages, nor a question")
+        return record
+
+    def read_documents(self) -> list[Document]:
+        return [
+            Document(one.text, None if one.id is None else str(one.id), one.metadata or {})
+            for one in self.documents
+        ]
+
+    def read_prompt(self, *, chats: bool) -> Prompt:
+        if self.prompt is not None:
+            return self.prompt
+        if self.messages is not None:
+            return [message.model_dump() for message in self.messages]
+        return rag_prompt(str(self.question), self.read_documents(), chats)
+
+
+def count(path: Path) -> int:
+    """How many records a file has, by its lines."""
+    if path.suffix == ".parquet":
+        return int(_parquet(path).metadata.num_rows)
+    with _opened(path) as file:
+        return sum(1 for line in file if line.strip())
+
+
+def read(path: Path, start: int = 0) -> Iterator[object]:
+    """The values of a JSON lines or Parquet file from this record on, each read when it is wanted.
+
+    What is no JSON is a ValueError in its place. Raises InvalidInput for a file that cannot be
+    read.
+    """
+    values = _from_parquet(path) if path.suffix == ".parquet" else _from_lines(path)
+    return islice(values, start, None)
+
+
+def _from_lines(path: Path) -> Iterator[object]:
+    with _opened(path) as file:
+        for line in file:
+            if line.strip():
+                yield _Line(line)
+
+
+class _Line(bytes):
+    """A line that is parsed by who needs it: those that are done already are not."""
+
+
+def parsed(value: object) -> object:
+    """The JSON of a line, other values as they are; raises InvalidInput for what is no JSON."""
+    if not isinstance(value, _Line):
+        return value
+    try:
+        return json.loads(value)
+    except (ValueError, RecursionError) as error:
+        raise InvalidInput(f"it is no JSON: {error}") from error
+
+
+def _from_parquet(path: Path) -> Iterator[object]:
+    for batch in _parquet(path).iter_batches(batch_size=64):
+        for row in batch.to_pylist():
+            yield {name: value for name, value in row.items() if value is not None}
+
+
+def _parquet(path: Path) -> Any:
+    from pyarrow import ArrowException, parquet
+
+    try:
+        return parquet.ParquetFile(path)
+    except (OSError, ArrowException) as error:
+        raise InvalidInput(f"{path} cannot be read: {error}") from error
+
+
+def _opened(path: Path) -> Any:
+    try:
+        return path.open("rb")
+    except OSError as error:
+        raise InvalidInput(f"{path} cannot be read: {error.strerror}") from error

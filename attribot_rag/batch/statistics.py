@@ -1,0 +1,92 @@
+"""What a batch says of the answers and of the documents."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+_HARMFUL = -2.0
+_NUM_SHOWN = 10
+
+
+@dataclass
+class DocumentCount:
+    """How often a document was retrieved, cited, and made an answer less likely."""
+
+    retrieved: int = 0
+    cited: int = 0
+    harmful: int = 0
+
+
+@dataclass
+class Statistics:
+    """Counts over the results of a batch; memory grows with the number of documents' names."""
+
+    answers: int = 0
+    partial: int = 0
+    verdicts: Counter[str] = field(default_factory=Counter)
+    documents: dict[str, DocumentCount] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, results: Iterable[Mapping[str, Any]]) -> Statistics:
+        """The statistics of a folder's results.
+
+        A document goes by its id, else by its title; one without either is not counted. It is
+        harmful to an answer that is more likely without it, by 2 nats or more.
+        """
+        statistics = cls()
+        for result in results:
+            statistics._add(result["summary"], result["document_scores"])
+        return statistics
+
+    def _add(self, summary: Mapping[str, Any], scores: Mapping[str, float]) -> None:
+        self.answers += 1
+        self.partial += summary["status"] == "partial"
+        self.verdicts.update(one["verdict"] or "none" for one in summary["sentences"])
+        for document in summary["documents"]:
+            name = document["id"] or document["title"]
+            if not name:
+                continue
+            known = self.documents.setdefault(name, DocumentCount())
+            known.retrieved += 1
+            known.cited += document["number"] is not None
+            known.harmful += scores.get(str(document["index"]), 0.0) <= _HARMFUL
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON: shares of the judged sentences, and each document's counts."""
+        judged = sum(self.verdicts.values()) - self.verdicts["trivial"] - self.verdicts["reasoning"]
+        return {
+            "answers": self.answers,
+            "partial": self.partial,
+            "sentences": dict(self.verdicts),
+            "shares": {
+                kind: round(number / judged, 4)
+                for kind, number in self.verdicts.items()
+                if kind not in ("trivial", "reasoning")
+            },
+            "documents": {name: vars(one) for name, one in sorted(self.documents.items())},
+        }
+
+    def to_text(self) -> str:
+        """A few lines for the terminal."""
+        shares = self.to_dict()["shares"]
+        told = ", ".join(f"{kind} {share:.0%}" for kind, share in shares.items())
+        lines = [f"{self.answers} answers attributed, {self.partial} of them in part"]
+        lines += [f"sentences: {told}"] if told else []
+        for what, names in self._lists().items():
+            more = f" and {len(names) - _NUM_SHOWN} more" if len(names) > _NUM_SHOWN else ""
+            lines += [f"{what}: {', '.join(names[:_NUM_SHOWN])}{more}"] if names else []
+        return "\n".join(lines) + "\n"
+
+    def _lists(self) -> dict[str, list[str]]:
+        known = self.documents.items()
+        by_citations = sorted(known, key=lambda one: -one[1].cited)
+        return {
+            "most cited documents": [
+                f"{name} ({one.cited})" for name, one in by_citations if one.cited
+            ],
+            "never cited": [name for name, one in known if not one.cited],
+            "harmful": [f"{name} ({one.harmful})" for name, one in known if one.harmful],
+        }

@@ -1,0 +1,207 @@
+"""Logged answers from a file into a folder: every record once, whatever happens."""
+
+import json
+import random
+import time
+from collections.abc import Sequence
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.model_server import model_server
+from support.scorers import ANSWER, TREATY, chat
+from support.tiny_models import byte_level
+
+from attribot_rag import Attributor, ServerOptions
+from attribot_rag.batch.run import run_batch
+from attribot_rag.cli import main
+from attribot_rag.errors import InvalidInput, ServerFailed
+
+LOCAL = byte_level()
+DOCUMENTS = [{"text": text, "id": f"d{index}"} for index, text in enumerate(TREATY[:2])]
+GOOD: dict[str, Any] = {
+    "id": "a",
+    "messages": chat(TREATY[:2]),
+    "documents": DOCUMENTS,
+    "response": ANSWER,
+}
+BAD: list[tuple[str, str]] = [
+    ("{", "no JSON"),
+    ("[1]", "valid dictionary"),
+    (json.dumps({**GOOD, "response": ""}), "response"),
+    (json.dumps({**GOOD, "messages": None}), "neither a prompt"),
+    (json.dumps({**GOOD, "documents": ["stands nowhere"]}), "documents"),
+    (json.dumps({**GOOD, "prompt": [10**9], "messages": None}), "token id"),
+]
+
+
+def attributor(**options: Any) -> Attributor:
+    return Attributor(LOCAL, method="leave_one_out", verdicts=None, progress=False, **options)
+
+
+def lines(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def written(path: Path, values: Sequence[object]) -> Path:
+    texts = (value if isinstance(value, str) else json.dumps(value) for value in values)
+    path.write_text("".join(f"{text}\n" for text in texts))
+    return path
+
+
+def test_records_in_every_form_are_attributed(tmp_path: Path) -> None:
+    ids = LOCAL.encode_prompt(GOOD["messages"])
+    question = {
+        "id": 7,
+        "question": "who signed it?",
+        "documents": list(TREATY[:2]),
+        "response": ANSWER,
+    }
+    given = [
+        GOOD,
+        {**GOOD, "messages": None, "prompt": LOCAL.decode(ids)},
+        {**GOOD, "messages": None, "prompt": list(ids), "response": list(LOCAL.encode(ANSWER))},
+        question,
+    ]
+    statistics = run_batch(attributor(), written(tmp_path / "log.jsonl", given), tmp_path / "out")
+    results = lines(tmp_path / "out/results.jsonl")
+    assert [one["number"] for one in results] == [0, 1, 2, 3]
+    assert [one["id"] for one in results] == ["a", "a", "a", 7]
+    expected = attributor().attribute(chat(TREATY[:2]), ANSWER, TREATY[:2])
+    best = expected.top(1)[0]
+    for one in results[:1] + results[2:3]:
+        assert one["response"] == expected.response
+        assert one["summary"]["sources"][0]["id"] == best.source.id
+        assert one["summary"]["sources"][0]["score"] == pytest.approx(best.score, abs=1e-3)
+    assert [one["summary"]["retokenized"] for one in results] == [True, True, False, True]
+    assert statistics.answers == 4
+    assert not (tmp_path / "out/rejects.jsonl").exists()
+
+
+def test_parquet_gives_what_json_lines_give(tmp_path: Path) -> None:
+    import pyarrow
+    from pyarrow import parquet
+
+    records = [{**GOOD, "id": name} for name in "abc"]
+    path = tmp_path / "log.parquet"
+    parquet.write_table(pyarrow.Table.from_pylist(records), path)
+    run_batch(attributor(), path, tmp_path / "out")
+    run_batch(attributor(), written(tmp_path / "log.jsonl", records), tmp_path / "other")
+
+    def told(folder: str) -> list[Any]:
+        results = lines(tmp_path / folder / "results.jsonl")
+        return [(one["id"], one["document_scores"]) for one in results]
+
+    assert told("out") == told("other")
+
+
+def test_bad_records_are_rejected_with_the_reason(tmp_path: Path) -> None:
+    path = written(tmp_path / "log.jsonl", [GOOD, *(text for text, _ in BAD), GOOD])
+    run_batch(attributor(), path, tmp_path / "out")
+    rejects = lines(tmp_path / "out/rejects.jsonl")
+    assert [one["number"] for one in rejects] == list(range(1, len(BAD) + 1))
+    for one, (_, reason) in zip(rejects, BAD, strict=True):
+        assert reason in one["error"]["message"]
+    numbers = [one["number"] for one in lines(tmp_path / "out/results.jsonl")]
+    assert numbers == [0, len(BAD) + 1]
+    told = json.loads((tmp_path / "out/statistics.json").read_text())
+    assert (told["records"], told["answers"], told["rejected"]) == (8, 2, 6)
+
+
+@pytest.mark.parametrize("cut", [1, 5, 400])
+def test_a_line_that_was_cut_short_is_written_again(tmp_path: Path, cut: int) -> None:
+    path = written(tmp_path / "log.jsonl", [GOOD, "{", GOOD])
+    run_batch(attributor(), path, tmp_path / "out")
+    results = tmp_path / "out/results.jsonl"
+    whole = lines(results)
+    results.write_bytes(results.read_bytes()[:-cut])
+    run_batch(attributor(), path, tmp_path / "out")
+    assert [one["number"] for one in lines(results)] == [one["number"] for one in whole]
+    assert len(lines(tmp_path / "out/rejects.jsonl")) == 1
+
+
+def test_a_log_may_grow_but_not_become_another(tmp_path: Path) -> None:
+    path = written(tmp_path / "log.jsonl", [GOOD])
+    run_batch(attributor(), path, tmp_path / "out")
+    written(path, [GOOD, GOOD])
+    assert run_batch(attributor(), path, tmp_path / "out").answers == 2
+    other = Attributor(LOCAL, method="hierarchical", progress=False)
+    with pytest.raises(InvalidInput, match="method 'leave_one_out'; pass another --output"):
+        run_batch(other, path, tmp_path / "out")
+    written(path, [{**GOOD, "id": "b"}])
+    with pytest.raises(InvalidInput, match="first_record"):
+        run_batch(attributor(), path, tmp_path / "out")
+
+
+def test_files_that_cannot_be_used(tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput, match="cannot be read"):
+        run_batch(attributor(), tmp_path / "none.jsonl", tmp_path / "out")
+    (tmp_path / "bad.parquet").write_text("no parquet")
+    with pytest.raises(InvalidInput, match="cannot be read"):
+        run_batch(attributor(), tmp_path / "bad.parquet", tmp_path / "out")
+    with pytest.raises(InvalidInput, match="has no records"):
+        run_batch(attributor(), written(tmp_path / "empty.jsonl", []), tmp_path / "out")
+
+
+def test_a_server_that_fails_stops_the_batch_which_goes_on_later(tmp_path: Path) -> None:
+    path = written(tmp_path / "log.jsonl", [{**GOOD, "id": index} for index in range(6)])
+    with model_server(LOCAL) as server:
+        served = Attributor.for_server(
+            server.url,
+            tokenizer=LOCAL.tokenizer,
+            server=ServerOptions(concurrency=2, attempts=1),
+            method="leave_one_out",
+            verdicts=None,
+            progress=False,
+        )
+        server.failures.append((503, {}))
+        with pytest.raises(ServerFailed):
+            run_batch(served, path, tmp_path / "out")
+        run_batch(served, path, tmp_path / "out")
+    results = lines(tmp_path / "out/results.jsonl")
+    assert [(one["number"], one["id"]) for one in results] == [(i, i) for i in range(6)]
+    local = tmp_path / "local"
+    run_batch(attributor(), path, local)
+    for one, other in zip(results, lines(local / "results.jsonl"), strict=True):
+        assert one["document_scores"] == pytest.approx(other["document_scores"], abs=1e-2)
+
+
+def test_killed_at_any_moment_every_record_is_there_once(tmp_path: Path) -> None:
+    short = {"documents": [TREATY[3]], "question": "who signed it?", "response": "The queen"}
+    records = [{**short, "id": index} for index in range(40)]
+    path = written(tmp_path / "log.jsonl", [*records[:20], "{", *records[20:]])
+    out = tmp_path / "out"
+    drawn = random.Random(0)
+
+    def size() -> int:
+        return sum(file.stat().st_size for file in out.glob("*.jsonl"))
+
+    for _ in range(20):
+        enough = size() + drawn.randint(0, 3000)
+        process = get_context("fork").Process(target=run_batch, args=(attributor(), path, out))
+        process.start()
+        while size() < enough and process.is_alive():
+            time.sleep(0.001)
+        process.kill()
+        process.join()
+    run_batch(attributor(), path, out)
+    results, rejects = lines(out / "results.jsonl"), lines(out / "rejects.jsonl")
+    assert [one["id"] for one in results] == list(range(40))
+    assert [one["number"] for one in rejects] == [20]
+
+
+def test_the_command_attributes_by_a_server(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    LOCAL.tokenizer.save_pretrained(tmp_path / "tokenizer")
+    path = written(tmp_path / "log.jsonl", [GOOD, "{"])
+    command = ["batch", str(path), "--output", str(tmp_path / "out"), "--method", "leave_one_out"]
+    with model_server(LOCAL) as server:
+        served = ["--server", server.url, "--tokenizer", str(tmp_path / "tokenizer")]
+        assert main([*command, *served]) == 0
+    told = capsys.readouterr()
+    assert told.out.startswith("1 answers attributed")
+    assert "never cited: " in told.out or "most cited documents: " in told.out
+    assert main([*command, "--tokenizer", "x"]) == 2
+    assert "--tokenizer is for --server" in capsys.readouterr().err
