@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 
 from attribot_rag.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from opentelemetry.trace import Span
 
 
 class LayerCache(NamedTuple):
@@ -95,9 +98,9 @@ class Generation:
     decoder of an encoder-decoder began with `decoder_ids`; empty, with its start token.
     `model_version` is that of the model when it answered (`model_state.model_version`), None if
     that is not known. `cut_at` is the limit in tokens at which the model had to stop, None if it
-    ended otherwise. `settings` are how it was generated, None if that is not known. Raises
-    InvalidInput for an empty response, and for an empty prompt that
-    nothing else conditioned.
+    ended otherwise. `settings` are how it was generated, None if that is not known; `span` is the
+    OpenTelemetry span in which it answered, None without any. Raises InvalidInput for an empty
+    response, and for an empty prompt that nothing else conditioned.
     """
 
     prompt_ids: tuple[int, ...]
@@ -109,6 +112,7 @@ class Generation:
     model_version: int | None = None
     cut_at: int | None = None
     settings: GenerationSettings | None = None
+    span: Span | None = None
 
     def __post_init__(self) -> None:
         if not (self.prompt_ids or self.conditioning):

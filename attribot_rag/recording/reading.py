@@ -14,6 +14,7 @@ from attribot_rag.generation import Generation, LayerCache, PromptCache
 from attribot_rag.model_state import model_version
 from attribot_rag.recording.conditioning import read_conditioning
 from attribot_rag.recording.settings import read_settings
+from attribot_rag.telemetry import current_span
 
 _DEFAULT_MAX_NEW_TOKENS = 20  # of transformers, where nothing is set
 
@@ -65,6 +66,7 @@ def read_generations(
                 model_version=version,
                 cut_at=limit if num_generated >= limit and len(response_ids) >= limit else None,
                 settings=settings,
+                span=current_span(),
             )
         )
     return generations

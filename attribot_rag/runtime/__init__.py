@@ -13,6 +13,9 @@ generation that gave the answer, attributes it here or in the background, and ke
     run.attribution                               # the whole result, or None and an `error`
     service.close()
 
+What comes of a run is told to the OpenTelemetry span that its model answered in (`trace_run`), and
+`feedback_of` gives it to other tools that collect feedback on answers.
+
 `ServiceRegistry` holds the services where a model is known only when it answers, `service_that_saw`
 tells which of several models gave an answer,
 `remove_duplicates` takes out what retrieved texts repeat, and `texts_in_prompt` tells which texts a
@@ -22,6 +25,7 @@ prompt was made of.
 from attribot_rag.attribution.summary import MAX_SUMMARY_BYTES
 from attribot_rag.context import texts_in_prompt
 from attribot_rag.runtime.deduplication import DeduplicatedText, remove_duplicates
+from attribot_rag.runtime.feedback import Feedback, feedback_of
 from attribot_rag.runtime.run_store import AttributedRun, RunOutcome, RunStore
 from attribot_rag.runtime.service import (
     AttributionService,
@@ -31,19 +35,23 @@ from attribot_rag.runtime.service import (
     ServiceRegistry,
     service_that_saw,
 )
+from attribot_rag.runtime.tracing import trace_run
 
 __all__ = [
     "MAX_SUMMARY_BYTES",
     "AttributedRun",
     "AttributionService",
     "DeduplicatedText",
+    "Feedback",
     "Mode",
     "ObservedAnswer",
     "RunOutcome",
     "RunStore",
     "ServiceOptions",
     "ServiceRegistry",
+    "feedback_of",
     "remove_duplicates",
     "service_that_saw",
     "texts_in_prompt",
+    "trace_run",
 ]

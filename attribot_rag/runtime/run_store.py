@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from attribot_rag.attribution import Attribution, Composition
 from attribot_rag.attribution.offsets import Offsets
@@ -22,6 +22,9 @@ from attribot_rag.attribution.summary import (
     without_attribution,
 )
 from attribot_rag.errors import DocumentsNotLocated, InvalidInput, UnsupportedModel
+
+if TYPE_CHECKING:
+    from opentelemetry.trace import Span
 
 _MIN_CALL_BYTES = 900  # of an earlier answer's summary
 _TEXT_LENGTHS = (400, 100, 30, 0)  # characters of a query and of an answer in a summary
@@ -51,7 +54,8 @@ class AttributedRun:
     was given, None if that is the answer itself, '' if it was given no text. `query` is what was
     asked, if the framework tells. `earlier` are the runs of answers that `text` was made of: they
     stood in its prompt, as documents with these runs' ids; or `text` is these answers end to end,
-    each at its place [start, end) of `places`.
+    each at its place [start, end) of `places`. `span` is the OpenTelemetry span of the model's
+    call, or the one that was current, None without any.
     """
 
     run_id: str
@@ -63,6 +67,7 @@ class AttributedRun:
     query: str | None = None
     earlier: tuple[AttributedRun, ...] = ()
     places: tuple[tuple[int, int], ...] = ()
+    span: Span | None = None
 
     @property
     def attribution(self) -> Attribution | None:

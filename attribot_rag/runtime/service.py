@@ -12,7 +12,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, wait
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Literal, get_args
+from typing import TYPE_CHECKING, Literal, get_args
 
 from transformers import PreTrainedModel
 from typing_extensions import Unpack
@@ -24,6 +24,11 @@ from attribot_rag.methods import make_method
 from attribot_rag.model_queue import ModelQueue
 from attribot_rag.recording import GenerationRecorder, Match
 from attribot_rag.runtime.run_store import AttributedRun, RunOutcome, RunStore
+from attribot_rag.runtime.tracing import trace_run
+from attribot_rag.telemetry import current_span
+
+if TYPE_CHECKING:
+    from opentelemetry.trace import Span
 
 Mode = Literal["inline", "background"]
 
@@ -42,7 +47,8 @@ class ObservedAnswer:
     it. `prompt_texts` all stand in the prompt and tell it from other prompts; `prompt` is the whole
     of it, if it is known. `warning` becomes a note of an attribution that finds no source of some
     sentence. `query` is what was asked. `elsewhere` says that another copy of the model gave it,
-    which nobody recorded: its prompt and its text are tokenized.
+    which nobody recorded: its prompt and its text are tokenized. `span` is the OpenTelemetry span
+    of the model's call, where the framework tells it.
     """
 
     text: str
@@ -52,6 +58,7 @@ class ObservedAnswer:
     warning: str = ""
     query: str | None = None
     elsewhere: bool = False
+    span: Span | None = None
 
 
 class ServiceOptions(AttributorOptions, total=False):
@@ -146,15 +153,21 @@ class AttributionService:
         model was not seen to give the answer, an attribution of the same answer within the same
         root stands for it: a framework's model may pass on what another of its models said. Runs
         that are asked for in the background here are not bounded in number.
+
+        What came of it is told to the OpenTelemetry span of the model's call: the answer's, or the
+        one that was current when the model generated, or is when this is called.
         """
-        run = AttributedRun(run_id, root_id, answer.documents, answer.text, query=answer.query)
+        span = answer.span or current_span()
+        run = AttributedRun(
+            run_id, root_id, answer.documents, answer.text, query=answer.query, span=span
+        )
         try:
             match = self._match(answer)
             if background or self.in_background:
                 self.store.expect(run, partial(self._submit, run, answer, match))
                 return run
             wait([match], _MATCH_TIMEOUT)
-            return self._finish(run, self._outcome(run, answer, match))
+            return self._attributed_run(run, answer, match)
         except Exception as error:  # the user's chain must not be lost to its attribution
             if self._raise_error:
                 raise
@@ -169,10 +182,9 @@ class AttributionService:
 
         def task() -> AttributedRun:
             try:
-                outcome = self._outcome(run, answer, match)
+                return self._attributed_run(run, answer, match)
             except Exception as error:  # there is nobody to raise it to
-                outcome = self._failed(error)
-            return self._finish(run, outcome)
+                return self._finish(run, self._failed(error))
 
         max_pending = self._max_pending if self.in_background else sys.maxsize
         return self._queue.submit(task, max_pending=max_pending, after=match)
@@ -211,6 +223,14 @@ class AttributionService:
             logger.debug("the prompt could not be rendered", exc_info=True)
             return None
 
+    def _attributed_run(
+        self, run: AttributedRun, answer: ObservedAnswer, match: Future[Match | None]
+    ) -> AttributedRun:
+        found = match.result() if match.done() else None
+        if answer.span is None and found is not None and found.generation.span is not None:
+            run = replace(run, span=found.generation.span)
+        return self._finish(run, self._outcome(run, answer, match))
+
     def _outcome(
         self, run: AttributedRun, answer: ObservedAnswer, match: Future[Match | None]
     ) -> RunOutcome:
@@ -245,6 +265,11 @@ class AttributionService:
 
     def _finish(self, pending: AttributedRun, outcome: RunOutcome) -> AttributedRun:
         run = self.store.add(replace(pending, outcome=outcome))
+        if run.span is not None:
+            try:
+                trace_run(run, run.span)
+            except Exception:
+                logger.exception("the trace was not told of the run %s", run.run_id)
         if self._on_result is not None:
             try:
                 self._on_result(run)

@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from langchain_core.callbacks import dispatch_custom_event
@@ -41,6 +41,10 @@ from langchain_attribot.messages import (
 )
 from langchain_attribot.models import language_model_of, language_models_of
 from langchain_attribot.run_tracker import Run, RunTracker, names_of
+from langchain_attribot.tracing import span_of
+
+if TYPE_CHECKING:
+    from opentelemetry.trace import Span
 
 logger = logging.getLogger(__name__)
 
@@ -58,7 +62,10 @@ class HandlerOptions(ServiceOptions, total=False):
 
 @dataclass(eq=False)
 class _ModelCall:
-    """A call of a model that has not ended: its run, its prompt, and what was streamed so far."""
+    """A call of a model that has not ended: its run, its prompt, and what was streamed so far.
+
+    `span` is its span, if an instrumentation that comes before this handler has made one.
+    """
 
     run: Run
     prompt_texts: list[str]
@@ -66,6 +73,7 @@ class _ModelCall:
     streamed: list[str] = field(default_factory=list)
     attributed: bool = False
     summary: dict[str, Any] | None = None
+    span: Span | None = None
 
 
 class AttributionCallbackHandler(RunTracker):
@@ -190,6 +198,7 @@ class AttributionCallbackHandler(RunTracker):
             prompt_texts_of(messages[0]),
             template_messages(messages[0]),
             attributed=not self._is_wanted(run),
+            span=span_of(run_id),
         )
 
     def on_llm_start(
@@ -205,7 +214,11 @@ class AttributionCallbackHandler(RunTracker):
         names = names_of({**named, "metadata": metadata})
         run = self._begin_call(run_id, parent_run_id, named_documents(metadata), names)
         self._calls[run_id] = _ModelCall(
-            run, [prompts[0]], prompts[0], attributed=not self._is_wanted(run)
+            run,
+            [prompts[0]],
+            prompts[0],
+            attributed=not self._is_wanted(run),
+            span=span_of(run_id),
         )
 
     def _is_wanted(self, run: Run) -> bool:
@@ -277,7 +290,13 @@ class AttributionCallbackHandler(RunTracker):
         documents = self._documents_for(call.run, "\n".join(call.prompt_texts))
         if not documents or not text.strip():
             return None
-        answer = ObservedAnswer(text, tuple(documents), tuple(call.prompt_texts), call.prompt)
+        answer = ObservedAnswer(
+            text,
+            tuple(documents),
+            tuple(call.prompt_texts),
+            call.prompt,
+            span=call.span or span_of(call.run.id),
+        )
         service = service_that_saw(self._services, answer)
         run = service.attribute(str(call.run.id), str(call.run.root), answer)
         if run.attribution is not None:

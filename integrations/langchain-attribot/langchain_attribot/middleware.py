@@ -30,6 +30,7 @@ from langchain_attribot.handler import HandlerOptions
 from langchain_attribot.messages import attached, prompt_texts_of, register, template_messages
 from langchain_attribot.models import find_language_model, language_model_of
 from langchain_attribot.retrieval import observed_tool
+from langchain_attribot.tracing import enclosing_span
 
 if TYPE_CHECKING:
     from langgraph.prebuilt.tool_node import ToolCallRequest
@@ -144,7 +145,11 @@ class AttributionMiddleware(AgentMiddleware[Any, Any, Any]):
         for index, message in enumerate(result):
             if isinstance(message, AIMessage) and not message.tool_calls and message.text:
                 answer = ObservedAnswer(
-                    message.text, documents, prompt_texts_of(messages), template_messages(messages)
+                    message.text,
+                    documents,
+                    prompt_texts_of(messages),
+                    template_messages(messages),
+                    span=enclosing_span(),
                 )
                 run = self._run(_run_id(message), answer, service, request.model)
                 result[index] = attached(message, run.summary, citations=self._citations)

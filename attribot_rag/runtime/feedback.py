@@ -1,0 +1,132 @@
+"""What an attribution says of an answer, as tools that collect feedback on answers take it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, TypedDict
+
+from attribot_rag.attribution import Attribution
+from attribot_rag.attribution.citations import cite
+from attribot_rag.runtime.run_store import AttributedRun
+
+Label = Literal["grounded", "partly_grounded", "ungrounded", "not_judged", "not_attributed"]
+
+NAME = "attribution"
+_GROUNDED = ("grounded", "redundant")
+_NOT_COUNTED = ("reasoning", "trivial", "follows")
+_DECIMALS = 4
+
+
+class DocumentScore(TypedDict):
+    """A retrieved document in the feedback on an answer, without its text."""
+
+    index: int
+    """Its index among the documents that the answer was attributed to."""
+    id: str | None
+    number: int | None
+    """Its number in citations, None if nothing cites it."""
+    score: float | None
+    """The sum of its sources' scores, in the attribution's unit; None if none was scored."""
+
+
+class FeedbackMetadata(TypedDict):
+    """How a feedback came about."""
+
+    run_id: str
+    root_id: str
+    status: str
+    method: str | None
+    model: str | None
+    unit: str | None
+    documents: list[DocumentScore]
+
+
+@dataclass(frozen=True)
+class Feedback:
+    """What an attribution says of the whole answer.
+
+    `score` is the share of its sentences, from 0 to 1, that retrieved text caused; sentences that
+    follow from others, and those that are not judged, do not count. It is None where no sentence
+    was judged. `explanation` and `metadata` hold numbers and the documents' ids, no texts.
+    """
+
+    name: str
+    score: float | None
+    label: Label
+    explanation: str
+    metadata: FeedbackMetadata
+
+
+def feedback_of(run: AttributedRun) -> Feedback:
+    """The feedback of a finished run; of one without attribution it names the kind of error."""
+    attribution = run.attribution
+    metadata: FeedbackMetadata = {
+        "run_id": run.run_id,
+        "root_id": run.root_id,
+        "status": run.summary["status"],
+        "method": None,
+        "model": None,
+        "unit": None,
+        "documents": [],
+    }
+    if attribution is None:
+        why = "pending" if run.error is None else type(run.error).__name__
+        return Feedback(NAME, None, "not_attributed", why, metadata)
+    documents = document_scores(attribution)
+    metadata["method"] = attribution.provenance.method
+    metadata["model"] = attribution.provenance.model_name
+    metadata["unit"] = attribution.unit
+    metadata["documents"] = documents
+    judged = [one.kind for one in attribution.verdicts if one.kind not in _NOT_COUNTED]
+    num_judged, num_grounded = len(judged), sum(kind in _GROUNDED for kind in judged)
+    return Feedback(
+        NAME,
+        num_grounded / num_judged if num_judged else None,
+        _label(num_grounded, num_judged),
+        _explanation(num_grounded, num_judged, documents, attribution.unit),
+        metadata,
+    )
+
+
+def document_scores(attribution: Attribution) -> list[DocumentScore]:
+    """Per document the sum of its sources' scores."""
+    numbers = cite(attribution).numbers
+    found: list[DocumentScore] = []
+    for index, document in enumerate(attribution.documents):
+        scores = [
+            score
+            for source in attribution.sources
+            if index in source.documents and (score := attribution.score(source.id)) is not None
+        ]
+        found.append(
+            {
+                "index": index,
+                "id": document.id,
+                "number": numbers.get(index),
+                "score": round(sum(scores), _DECIMALS) if scores else None,
+            }
+        )
+    return found
+
+
+def _label(num_grounded: int, num_judged: int) -> Label:
+    if not num_judged:
+        return "not_judged"
+    if num_grounded == num_judged:
+        return "grounded"
+    return "partly_grounded" if num_grounded else "ungrounded"
+
+
+def _explanation(
+    num_grounded: int, num_judged: int, documents: Sequence[DocumentScore], unit: str
+) -> str:
+    parts = [f"{num_grounded} of {num_judged} sentences come from retrieved text."]
+    cited = sorted((one for one in documents if one["number"]), key=lambda one: one["number"] or 0)
+    parts += [
+        f"[{one['number']}] is document {one['index']}"
+        + (f" ({one['id']})" if one["id"] else "")
+        + ("." if one["score"] is None else f": {one['score']:.1f} {unit}.")
+        for one in cited
+    ]
+    return " ".join(parts)

@@ -1,0 +1,113 @@
+"""Scores of retrieved documents for the spans of their retrievers, as Phoenix shows them."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections import OrderedDict
+from typing import Literal, NamedTuple, TypedDict
+
+from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor
+from opentelemetry.trace import format_span_id
+
+from attribot_rag.errors import InvalidInput
+from attribot_rag.runtime.feedback import DocumentScore, document_scores
+from attribot_rag.runtime.run_store import AttributedRun
+
+_DOCUMENTS_OF = {
+    "RETRIEVER": "retrieval.documents",
+    "RERANKER": "reranker.output_documents",
+}
+
+
+class AnnotationResult(TypedDict):
+    """What Phoenix shows: a score in the attribution's unit, and whether a sentence cites it."""
+
+    score: float
+    label: Literal["cited", "not_cited"]
+
+
+class DocumentAnnotation(TypedDict):
+    """An entry of `log_document_annotations` of Phoenix's client."""
+
+    name: str
+    annotator_kind: Literal["CODE"]
+    span_id: str
+    document_position: int
+    identifier: str
+    result: AnnotationResult
+
+
+class _Found(NamedTuple):
+    """A document in the span of a retriever."""
+
+    span_id: str
+    position: int
+    text: str
+
+
+class RetrievedDocuments(SpanProcessor):
+    """Remembers which documents the retrievers of a trace found, and at which place.
+
+        documents = RetrievedDocuments()
+        tracer_provider.add_span_processor(documents)
+        ...
+        client.spans.log_document_annotations(document_annotations=documents.annotations(run))
+
+    It reads the spans of OpenInference's instrumentations of the kinds RETRIEVER and RERANKER, of
+    the last `max_traces` traces. Documents are known by their text, which the spans have to show.
+    """
+
+    def __init__(self, max_traces: int = 256) -> None:
+        if max_traces < 1:
+            raise InvalidInput(f"max_traces={max_traces!r}; use at least 1")
+        self._max_traces = max_traces
+        self._found: OrderedDict[int, list[_Found]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def on_end(self, span: ReadableSpan) -> None:
+        attributes = span.attributes or {}
+        prefix = _DOCUMENTS_OF.get(str(attributes.get("openinference.span.kind")))
+        context = span.get_span_context()
+        if prefix is None or context is None:
+            return
+        span_id = format_span_id(context.span_id)
+        found = [
+            _Found(span_id, int(match[1]), str(value))
+            for key, value in attributes.items()
+            if (match := re.fullmatch(rf"{prefix}\.(\d+)\.document\.content", key))
+        ]
+        with self._lock:
+            self._found.setdefault(context.trace_id, []).extend(found)
+            while len(self._found) > self._max_traces:
+                self._found.popitem(last=False)
+
+    def annotations(self, run: AttributedRun) -> list[DocumentAnnotation]:
+        """One for each place at which a retriever of the run's trace found a scored document.
+
+        None for a run without a span or without an attribution.
+        """
+        if run.span is None or run.attribution is None:
+            return []
+        with self._lock:
+            found = tuple(self._found.get(run.span.get_span_context().trace_id, ()))
+        return [
+            _annotation(run, one, scored["score"], scored)
+            for scored in document_scores(run.attribution)
+            if scored["score"] is not None
+            for one in found
+            if one.text == run.attribution.documents[scored["index"]].text
+        ]
+
+
+def _annotation(
+    run: AttributedRun, found: _Found, score: float, scored: DocumentScore
+) -> DocumentAnnotation:
+    return {
+        "name": "attribution",
+        "annotator_kind": "CODE",
+        "span_id": found.span_id,
+        "document_position": found.position,
+        "identifier": run.run_id,
+        "result": {"score": score, "label": "not_cited" if scored["number"] is None else "cited"},
+    }

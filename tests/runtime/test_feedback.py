@@ -1,0 +1,72 @@
+"""What is told of an attribution to tools that collect feedback."""
+
+import json
+from typing import Any
+
+import pytest
+from support.attributions import handmade
+
+from attribot_rag import Document
+from attribot_rag.attribution import Verdict
+from attribot_rag.errors import NotRecorded
+from attribot_rag.runtime import AttributedRun, RunOutcome, feedback_of
+
+DOCUMENTS = (
+    Document("The hall is old. It has a tower.", id="a"),
+    Document("Ships came in spring."),
+    Document("Nobody knows.", id="c"),
+)
+SCORES = {"The hall is old. ": [6.0, 0.5], "It has a tower.": [0.25, 0.0], "Nobody knows.": None}
+
+
+def run_of(*kinds: str, **fields: Any) -> AttributedRun:
+    spans = [(0, 12), (12, 27)]
+    verdicts = tuple(
+        Verdict(start=start, end=end, kind=kind, source_ids=(0,) if kind == "grounded" else ())  # type: ignore[arg-type]
+        for (start, end), kind in zip(spans, kinds, strict=True)
+    )
+    attribution = handmade(
+        "It is old. Nobody doubts it.", DOCUMENTS, SCORES, verdicts=verdicts, **fields
+    )
+    return AttributedRun("run", "root", DOCUMENTS, "", RunOutcome(attribution))
+
+
+@pytest.mark.parametrize(
+    ("kinds", "score", "label"),
+    [
+        (("grounded", "redundant"), 1.0, "grounded"),
+        (("grounded", "unsupported"), 0.5, "partly_grounded"),
+        (("grounded", "follows"), 1.0, "grounded"),
+        (("conversation", "open"), 0.0, "ungrounded"),
+        (("trivial", "reasoning"), None, "not_judged"),
+    ],
+)
+def test_the_score_is_the_share_of_sentences_that_retrieved_text_caused(
+    kinds: tuple[str, str], score: float | None, label: str
+) -> None:
+    feedback = feedback_of(run_of(*kinds))
+    assert (feedback.score, feedback.label) == (score, label)
+
+
+def test_each_document_has_the_sum_of_its_sources_scores() -> None:
+    feedback = feedback_of(run_of("grounded", "unsupported"))
+    assert feedback.metadata["documents"] == [
+        {"index": 0, "id": "a", "number": 1, "score": 6.75},
+        {"index": 1, "id": None, "number": None, "score": None},  # holds no source
+        {"index": 2, "id": "c", "number": None, "score": None},  # was not scored, which is not 0
+    ]
+    assert feedback.metadata["status"] == "complete"
+    assert feedback.explanation == (
+        "1 of 2 sentences come from retrieved text. [1] is document 0 (a): 6.8 nats."
+    )
+    told = json.dumps([feedback.explanation, feedback.metadata])
+    assert not [text for text in ("tower", "doubts", "spring") if text in told]
+
+
+def test_a_run_without_attribution_names_its_error() -> None:
+    failed = AttributedRun("run", "root", (), "It is old.", RunOutcome(error=NotRecorded("It is")))
+    feedback = feedback_of(failed)
+    assert (feedback.label, feedback.score) == ("not_attributed", None)
+    assert (feedback.explanation, feedback.metadata["status"]) == ("NotRecorded", "error")
+    pending = AttributedRun("run", "root", ())
+    assert feedback_of(pending).explanation == "pending"

@@ -1,0 +1,245 @@
+"""Attributions in the traces of OpenTelemetry's own SDK."""
+
+import copy
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from openinference.semconv.trace import (
+    AnnotationAttributes,
+    DocumentAttributes,
+    OpenInferenceAnnotatorKindValues,
+    OpenInferenceSpanKindValues,
+    RerankerAttributes,
+    SpanAttributes,
+)
+from opentelemetry import trace
+from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.semconv._incubating.attributes import gen_ai_attributes
+from support.scripted_generation import ANSWER, DOCUMENTS, QUESTION, rendered, say
+from support.tiny_models import byte_level
+
+from attribot_rag.language_model import LanguageModel
+from attribot_rag.runtime import (
+    AttributedRun,
+    AttributionService,
+    ObservedAnswer,
+    feedback_of,
+    trace_run,
+)
+from attribot_rag.runtime.retrieved_documents import RetrievedDocuments
+
+OBSERVED = ObservedAnswer(ANSWER, DOCUMENTS, [QUESTION])
+Traced = dict[str, ReadableSpan]
+
+
+@pytest.fixture(scope="module")
+def model() -> LanguageModel:
+    """One that nothing else records."""
+    shared = byte_level()
+    return LanguageModel(copy.deepcopy(shared.model), shared.tokenizer)
+
+
+@pytest.fixture(scope="module")
+def provider() -> TracerProvider:
+    """The global one, which can be set once."""
+    found = trace.get_tracer_provider()
+    if not isinstance(found, TracerProvider):
+        found = TracerProvider()
+        trace.set_tracer_provider(found)
+    return found
+
+
+@pytest.fixture
+def documents() -> RetrievedDocuments:
+    return RetrievedDocuments()
+
+
+@pytest.fixture
+def exporter(
+    provider: TracerProvider, documents: RetrievedDocuments
+) -> Iterator[InMemorySpanExporter]:
+    exporter = InMemorySpanExporter()
+    before = provider._active_span_processor._span_processors
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    provider.add_span_processor(documents)
+    yield exporter
+    provider._active_span_processor._span_processors = before
+
+
+@pytest.fixture
+def service(model: LanguageModel) -> Iterator[AttributionService]:
+    service = AttributionService(model, method="leave_one_out")
+    yield service
+    service.close()
+
+
+def spans_of(exporter: InMemorySpanExporter) -> Traced:
+    return {span.name: span for span in exporter.get_finished_spans()}
+
+
+def annotation(span: ReadableSpan, index: int = 0) -> dict[str, Any]:
+    prefix = f"{SpanAttributes.ANNOTATIONS}.{index}."
+    attributes = span.attributes or {}
+    return {
+        key.removeprefix(prefix): value
+        for key, value in attributes.items()
+        if key.startswith(prefix)
+    }
+
+
+def check(span: ReadableSpan, run: AttributedRun, index: int = 0) -> None:
+    """The span tells of the run, once in either convention."""
+    feedback = feedback_of(run)
+    told = annotation(span, index)
+    assert json.loads(told.pop(AnnotationAttributes.ANNOTATION_METADATA)) == feedback.metadata
+    assert told == {
+        AnnotationAttributes.ANNOTATION_NAME: "attribution",
+        AnnotationAttributes.ANNOTATION_SCORE: feedback.score,
+        AnnotationAttributes.ANNOTATION_LABEL: feedback.label,
+        AnnotationAttributes.ANNOTATION_EXPLANATION: feedback.explanation,
+        AnnotationAttributes.ANNOTATION_ANNOTATOR_KIND: OpenInferenceAnnotatorKindValues.CODE.value,
+        AnnotationAttributes.ANNOTATION_IDENTIFIER: run.run_id,
+    }
+    event = span.events[index]
+    assert event.name == "gen_ai.evaluation.result"
+    assert event.attributes == {
+        gen_ai_attributes.GEN_AI_EVALUATION_NAME: "attribution",
+        gen_ai_attributes.GEN_AI_EVALUATION_SCORE_VALUE: feedback.score,
+        gen_ai_attributes.GEN_AI_EVALUATION_SCORE_LABEL: feedback.label,
+        gen_ai_attributes.GEN_AI_EVALUATION_EXPLANATION: feedback.explanation,
+    }
+
+
+def check_carrier(spans: Traced, target: str, run: AttributedRun) -> None:
+    carrier = spans["attribution"]
+    kind = (carrier.attributes or {})[SpanAttributes.OPENINFERENCE_SPAN_KIND]
+    assert kind == OpenInferenceSpanKindValues.EVALUATOR.value
+    (link,) = carrier.links
+    assert link.context == spans[target].context
+    assert carrier.context is not None
+    assert carrier.context.trace_id == link.context.trace_id
+    check(carrier, run)
+    assert not annotation(spans[target])
+    assert carrier.start_time is not None and carrier.end_time is not None
+    assert run.attribution is not None
+    lasted = (carrier.end_time - carrier.start_time) / 1e9
+    assert lasted >= run.attribution.provenance.seconds
+
+
+def test_an_open_span_gets_the_annotation_and_the_event(
+    service: AttributionService, model: LanguageModel, exporter: InMemorySpanExporter
+) -> None:
+    with trace.get_tracer("test").start_as_current_span("request"):
+        for number in range(2):
+            say(model, [rendered(model)], [ANSWER])
+            service.attribute(f"run {number}", "root", OBSERVED)
+    (span,) = exporter.get_finished_spans()
+    for number in range(2):
+        check(span, service.store[f"run {number}"], number)
+    assert service.store["run 0"].attribution is not None
+
+
+def test_a_span_that_has_ended_gets_a_linked_evaluator(
+    service: AttributionService, model: LanguageModel, exporter: InMemorySpanExporter
+) -> None:
+    tracer = trace.get_tracer("test")
+    with tracer.start_as_current_span("query"):
+        with tracer.start_as_current_span("model"):
+            say(model, [rendered(model)], [ANSWER])
+        run = service.attribute("run", "root", OBSERVED)
+    check_carrier(spans_of(exporter), "model", run)
+
+
+def test_in_the_background_the_span_has_ended(
+    model: LanguageModel, exporter: InMemorySpanExporter
+) -> None:
+    service = AttributionService(model, method="leave_one_out", mode="background")
+    with trace.get_tracer("test").start_as_current_span("model") as span:
+        say(model, [rendered(model)], [ANSWER])
+        service.attribute("run", "root", OBSERVED)
+        span.end()
+    run = service.store.wait("run", 60)
+    check_carrier(spans_of(exporter), "model", run)
+    service.close()
+
+
+def test_the_span_that_a_framework_tells_comes_first(
+    service: AttributionService, model: LanguageModel, exporter: InMemorySpanExporter
+) -> None:
+    tracer = trace.get_tracer("test")
+    told = tracer.start_span("told")
+    with tracer.start_as_current_span("other"):
+        say(model, [rendered(model)], [ANSWER])
+        answer = ObservedAnswer(ANSWER, DOCUMENTS, [QUESTION], span=told)
+        run = service.attribute("run", "root", answer)
+    told.end()
+    spans = spans_of(exporter)
+    check(spans["told"], run)
+    assert not annotation(spans["other"])
+
+
+def test_what_fails_is_told_by_the_kind_of_error(
+    service: AttributionService, exporter: InMemorySpanExporter
+) -> None:
+    with trace.get_tracer("test").start_as_current_span("model"):
+        service.attribute("run", "root", OBSERVED)  # which no model gave
+    (span,) = exporter.get_finished_spans()
+    assert annotation(span)["annotation.label"] == "not_attributed"
+    (event,) = span.events
+    assert (event.attributes or {})["error.type"] == "NotRecorded"
+    assert ANSWER not in span.to_json()
+
+
+def test_without_a_span_nothing_is_told_and_a_span_can_be_named_later(
+    service: AttributionService, model: LanguageModel, exporter: InMemorySpanExporter
+) -> None:
+    say(model, [rendered(model)], [ANSWER])
+    run = service.attribute("run", "root", OBSERVED)
+    assert run.span is None
+    assert not exporter.get_finished_spans()
+    with trace.get_tracer("test").start_as_current_span("later") as span:
+        trace_run(run, span)
+        trace_run(AttributedRun("pending", "root", ()), span)
+    check(spans_of(exporter)["later"], run)
+
+
+def retrieving(kind: OpenInferenceSpanKindValues, texts: list[str]) -> str:
+    """A span as instrumentations write it; gives its id."""
+    prefix = {
+        OpenInferenceSpanKindValues.RETRIEVER: SpanAttributes.RETRIEVAL_DOCUMENTS,
+        OpenInferenceSpanKindValues.RERANKER: RerankerAttributes.RERANKER_OUTPUT_DOCUMENTS,
+    }[kind]
+    with trace.get_tracer("test").start_as_current_span("search") as span:
+        span.set_attribute(SpanAttributes.OPENINFERENCE_SPAN_KIND, kind.value)
+        for position, text in enumerate(texts):
+            span.set_attribute(f"{prefix}.{position}.{DocumentAttributes.DOCUMENT_CONTENT}", text)
+        return trace.format_span_id(span.get_span_context().span_id)
+
+
+def test_scores_of_documents_go_where_retrievers_found_them(
+    service: AttributionService,
+    model: LanguageModel,
+    exporter: InMemorySpanExporter,
+    documents: RetrievedDocuments,
+) -> None:
+    kinds = OpenInferenceSpanKindValues
+    with trace.get_tracer("test").start_as_current_span("request"):
+        first = retrieving(kinds.RETRIEVER, [DOCUMENTS[2], "Another.", DOCUMENTS[0]])
+        second = retrieving(kinds.RERANKER, [DOCUMENTS[0]])
+        say(model, [rendered(model)], [ANSWER])
+        run = service.attribute("run", "root", OBSERVED)
+    with trace.get_tracer("test").start_as_current_span("another trace"):
+        retrieving(kinds.RETRIEVER, list(DOCUMENTS))
+    told = documents.annotations(run)
+    places = {(one["span_id"], one["document_position"]) for one in told}
+    assert places == {(first, 0), (first, 2), (second, 0)}
+    by_place = {(one["span_id"], one["document_position"]): one["result"]["score"] for one in told}
+    scored = feedback_of(run).metadata["documents"]
+    assert by_place[first, 0] == scored[2]["score"]
+    assert by_place[first, 2] == by_place[second, 0] == scored[0]["score"]
+    assert {one["identifier"] for one in told} == {"run"}
+    assert documents.annotations(AttributedRun("run", "root", ())) == []
