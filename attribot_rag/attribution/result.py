@@ -6,7 +6,8 @@ import webbrowser
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, reduce
+from operator import add
 from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import Any
@@ -220,7 +221,10 @@ class Attribution:
 
     def _sum(self, source_id: int, tokens: range) -> float | None:
         row = self.token_scores[source_id]
-        return None if row is None else sum(row[index] for index in tokens)
+        if row is None:
+            return None
+        # As the page adds; `sum` is more precise since Python 3.12.
+        return reduce(add, (row[index] for index in tokens), 0.0)
 
     def top(self, k: int = 5, start: int = 0, end: int | None = None) -> tuple[RankedSource, ...]:
         """The k sources with the highest scores for a span of the response, best first.
