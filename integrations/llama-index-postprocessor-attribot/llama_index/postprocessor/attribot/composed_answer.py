@@ -117,6 +117,7 @@ class ComposedAnswer:
             self._text,
             outcome,
             query=self._query.text or None,
+            span=last.span,
         )
         if self._places is not None:
             return replace(run, earlier=(*before, last), places=tuple(self._places))
