@@ -32,6 +32,8 @@ def spans(documents: RetrievedDocuments) -> Iterator[InMemorySpanExporter]:
     provider.add_span_processor(documents)
     trace.set_tracer_provider(provider)
     LlamaIndexInstrumentor().instrument()
+    if not LlamaIndexInstrumentor().is_instrumented_by_opentelemetry:
+        pytest.skip("OpenInference does not instrument so old a LlamaIndex")
     yield exporter
     LlamaIndexInstrumentor().uninstrument()
 
