@@ -21,6 +21,7 @@ from attribot_rag.batch.records import Record, count, parsed, read
 from attribot_rag.batch.statistics import Statistics
 from attribot_rag.errors import AttributionError, InvalidInput, ServerFailed
 from attribot_rag.served import ServedModel
+from attribot_rag.served.client import Rejected
 
 
 def run_batch(
@@ -80,9 +81,9 @@ def _outcome(attributor: Attributor, number: int, value: object) -> Outcome:
         attribution = attributor.attribute(
             record.read_prompt(chats=chats), record.response, record.read_documents()
         )
-    except ServerFailed:
-        raise
     except AttributionError as error:
+        if isinstance(error, ServerFailed) and not isinstance(error, Rejected):
+            raise
         reason = {"type": type(error).__name__, "message": str(error)[:1000]}
         return Outcome(number, True, {"id": _plain(name), "error": reason})
     return Outcome(number, False, {"id": _plain(name), **_result(attribution)})

@@ -25,6 +25,7 @@ from attribot_rag.errors import InvalidInput, ServerFailed
 
 KEY = "ATTRIBOT_RAG_SERVER_KEY"
 _AGAIN = frozenset({408, 409, 425, 429, 500, 502, 503, 504})
+_REJECTED = frozenset({400, 413, 422})
 _CONNECT_SECONDS = 10.0
 _LONGEST_PAUSE = 30.0  # seconds
 _SHOWN = 200  # characters of a server's own words
@@ -57,6 +58,10 @@ class ServerOptions:
 
 class Refused(ServerFailed):
     """A request that the server does not take, however often it is sent."""
+
+
+class Rejected(Refused):
+    """A request whose content the server does not take; another one may do."""
 
 
 class NoAnswerInTime(Exception):
@@ -191,7 +196,8 @@ class Client:
         if status in (401, 403):
             raise ServerFailed(f"the server at {self.url} {said}; put its API key into {KEY}")
         if not response.is_success:
-            raise Refused(f"the server at {self.url} {said} ({method} {path})")
+            kind = Rejected if status in _REJECTED else Refused
+            raise kind(f"the server at {self.url} {said} ({method} {path})")
         try:
             return response.json()
         except json.JSONDecodeError as error:

@@ -167,6 +167,26 @@ def test_a_server_that_fails_stops_the_batch_which_goes_on_later(tmp_path: Path)
         assert one["document_scores"] == pytest.approx(other["document_scores"], abs=1e-2)
 
 
+def test_a_request_that_a_server_rejects_costs_one_record(tmp_path: Path) -> None:
+    path = written(tmp_path / "log.jsonl", [{**GOOD, "id": index} for index in range(3)])
+    with model_server(LOCAL) as server:
+        served = Attributor.for_server(
+            server.url,
+            tokenizer=LOCAL.tokenizer,
+            server=ServerOptions(concurrency=1, attempts=1),
+            method="leave_one_out",
+            verdicts=None,
+            progress=False,
+        )
+        server.failures.append((400, {}))
+        run_batch(served, path, tmp_path / "out")
+    (reject,) = lines(tmp_path / "out/rejects.jsonl")
+    assert reject["error"]["type"] == "Rejected"
+    assert "answered 400" in reject["error"]["message"]
+    attributed = [one["id"] for one in lines(tmp_path / "out/results.jsonl")]
+    assert sorted([reject["id"], *attributed]) == [0, 1, 2]
+
+
 def test_killed_at_any_moment_every_record_is_there_once(tmp_path: Path) -> None:
     short = {"documents": [TREATY[3]], "question": "who signed it?", "response": "The queen"}
     records = [{**short, "id": index} for index in range(40)]
