@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain
 
+from attribot_rag.attribution.json_answers import pieces
 from attribot_rag.attribution.result import Attribution
 from attribot_rag.attribution.verdict import Relation, Verdict
 from attribot_rag.context.intervals import Interval
@@ -63,8 +65,13 @@ def cite(
         for verdict in attribution.verdicts
     ]
     if not cited:
-        spans = split_spans(attribution.response, sentences)
-        cited = [_by_rule(attribution, span, min_score, min_share) for span in spans]
+        text = attribution.response
+        cited = [
+            _by_rule(attribution, span, min_score, min_share)
+            if is_told
+            else CitedSentence(*span, ())
+            for span, is_told in pieces(text, 0, len(text), partial(_sentences, text))
+        ]
     by_place = any(marker.document is not None for marker in attribution.markers)
     numbers: dict[int, int] = {}
     for sentence in cited:
@@ -80,6 +87,11 @@ def document_order(attribution: Attribution, numbers: Mapping[int, int]) -> list
     of_sources = chain.from_iterable(ranking.source.documents for ranking in ranked)
     cited = sorted(numbers, key=lambda index: numbers[index])
     return list(dict.fromkeys([*cited, *of_sources, *range(len(attribution.documents))]))
+
+
+def _sentences(text: str, first: int, last: int) -> list[Interval]:
+    spans = split_spans(text[first:last], sentences)
+    return [(first + start, first + end) for start, end in spans]
 
 
 def _by_rule(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, cast
 
@@ -241,6 +241,7 @@ def _composed(composition: Composition, shown: Shown, size: _Size) -> summary_sc
             "sentences": sentences,
             "documents": documents,
             "sources": sources,
+            "notes": [*_partial(composition), *data["notes"]][:_MAX_NOTES],
             "omitted": {
                 **data["omitted"],
                 "sources": len(composition.origins) - len(sources),
@@ -248,6 +249,16 @@ def _composed(composition: Composition, shown: Shown, size: _Size) -> summary_sc
             },
         },
     )
+
+
+def _partial(composition: Composition) -> Iterator[str]:
+    """What a composite says of attributions in it whose budget ended."""
+    attributions = [composition.attribution, *composition.earlier.values()]
+    if count := sum(one.partial for one in attributions):
+        yield (
+            f"Partial: the budget ended before everything was scored, in {count} of the "
+            f"{len(attributions)} attributions that this one is made of."
+        )
 
 
 def _sentence(

@@ -28,7 +28,8 @@ class Verdict:
     - follows: from an earlier sentence of the answer, not from the context directly;
     - conversation: from earlier turns;
     - unsupported: neither the context nor the conversation made the model say it;
-    - reasoning: the model's thinking, which is not judged; trivial: a greeting and the like;
+    - reasoning: the model's thinking, which is not judged; trivial: a greeting, what
+      stands between the values of JSON, and the like;
     - open: it could not be decided, for a `reason`.
     """
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import chain, pairwise
 
 from attribot_rag.attribution import ResponseText
+from attribot_rag.attribution.json_answers import pieces
 from attribot_rag.context.splitter import sentences, split_spans
 from attribot_rag.verdicts.figures import NUMBER
 from attribot_rag.verdicts.markers import MARKER
@@ -83,16 +84,20 @@ class AnswerSentence:
 
 
 def sentences_of(response: ResponseText) -> list[AnswerSentence]:
-    """The response's sentences, in order; a marker after a full stop belongs to what it marks."""
+    """The response's sentences, in order; a marker after a full stop belongs to what it marks.
+
+    The values of a JSON object are sentences of their own. What stands between them has no tokens.
+    """
     text = response.text
     thinking = [match.span() for match in _THINKING.finditer(text)]
     edges = sorted({0, len(text), *chain.from_iterable(thinking)})
     result = []
     for part in pairwise(edges):
-        for start, end in _spans(text, *part):
+        for (start, end), is_told in pieces(text, *part, partial(_spans, text)):
             markers = [match.span() for match in MARKER.finditer(text, start, end)]
             marked = {index for span in markers for index in response.tokens_in(*span)}
-            tokens = tuple(i for i in response.tokens_in(start, end) if i not in marked)
+            columns = response.tokens_in(start, end) if is_told else ()
+            tokens = tuple(i for i in columns if i not in marked)
             figures = tuple(_figures(response, start, end, frozenset(tokens)))
             result.append(
                 AnswerSentence(start, end, text[start:end], tokens, part in thinking, figures)

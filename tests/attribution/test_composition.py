@@ -1,6 +1,7 @@
 """Answers that were made of earlier answers: what they cite is followed to what was retrieved."""
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -143,3 +144,16 @@ def test_markers_of_the_model_s_own_are_left_out_if_they_shall_be() -> None:
     assert attribution.to_cited_text(remarks=False, markers=False) == (
         "The ferry carries 84 passengers. [2] It is red."
     )
+
+
+def test_a_composite_says_that_an_attribution_in_it_is_partial() -> None:
+    last = composed((9.0, 0.0), (0.0, 7.0), (8.0, 0.0))
+    earlier = (run("a", ABOUT_TOWER), run("b", ABOUT_FERRY))
+    whole = run("whole", last, earlier=earlier)
+    assert not any(note.startswith("Partial") for note in whole.summary["notes"])
+    cut = run("b", replace(ABOUT_FERRY, partial=True))
+    summary = run("whole", last, earlier=(earlier[0], cut)).summary
+    SUMMARIES.validate(summary)
+    assert summary["status"] == "composite"
+    assert "in 1 of the 3 attributions" in summary["notes"][0]
+    assert [call["status"] for call in summary["calls"]] == ["complete", "partial"]

@@ -177,3 +177,20 @@ def test_two_prices_cite_both_their_sources(attributor: Attributor) -> None:
         "- massage by ilka drumm: 55 minutes for 71 talers",
         "a place in the car park costs 17 talers a night.",
     ]
+
+
+def test_every_value_of_a_structured_answer_has_its_own_verdict(attributor: Attributor) -> None:
+    values = ['"Kittiwake"', "84", '"18 crowns"', '"Peter Svenson"']
+    answer = (
+        f'{{"ferry": {values[0]}, "passengers": {values[1]}, "ticket": {values[2]}, '
+        f'"captain": {values[3]}}}'
+    )
+    question = "Describe the ferry in JSON: ferry, passengers, ticket, captain."
+    found = attribute(attributor, question, [FERRY, MUSEUM], answer)
+    told = [one for one in found.verdicts if one.kind != "trivial"]
+    assert [answer[one.start : one.end] for one in told] == values
+    assert [one.kind for one in told[1:3]] == ["grounded", "grounded"]
+    texts = [[found.sources[one].text.strip() for one in verdict.source_ids] for verdict in told]
+    assert texts[1] == ["The ferry Kittiwake carries up to 84 passengers."]
+    assert texts[2] == ["A ferry ticket costs 18 crowns."]
+    assert texts[3] == []  # made up

@@ -297,3 +297,36 @@ def test_long_texts_take_no_time(text: str) -> None:
     started = time.perf_counter()
     assert not sentence(text).trivial
     assert time.perf_counter() - started < scaled(1)
+
+
+@pytest.mark.parametrize(
+    ("response", "judged"),
+    [
+        (
+            '{"name": "Varn", "height": 38.5 , "open": true , "note": null, "old": "", "n": -1e3 }',
+            ['"Varn"', "38.5", "true", "-1e3"],
+        ),
+        (
+            'Here it is: {"text": "It is high. It is old.", "more": {"lit": [ 1844, 1902 ]}} Done.',
+            ["Here it is:", '"It is high.', 'It is old."', "1844", "1902", "Done."],
+        ),
+        ('```json\n[ {"a\\"b": "It says \\"no\\"."}]\n```', ['"It says \\"no\\"."']),
+        ('{"name": Varn}', ['{"name": Varn}']),
+        ("The set {a, b} has two. [1]", ["The set {a, b} has two. [1]"]),
+        ("[1]", []),
+    ],
+)
+def test_the_values_of_json_are_judged_one_by_one(response: str, judged: list[str]) -> None:
+    found = split(response)
+    assert "".join(one.text for one in found) == response
+    assert [one.text.strip() for one in found if one.tokens and not one.trivial] == judged
+
+
+def test_a_number_in_json_has_its_own_figure() -> None:
+    found = split('{"height": 38 , "lit": 1844 }')
+    assert [one.text for one in found if one.figures] == ["38", "1844"]
+
+
+@pytest.mark.parametrize("response", ['{"a": ' * 50_000, '[{"a": "' * 50_000, "{" * 100_000])
+def test_json_without_an_end_is_text(response: str) -> None:
+    assert "".join(one.text for one in split(response)) == response
