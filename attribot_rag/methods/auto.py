@@ -75,7 +75,10 @@ class Screening:
     def _by_attention(self, scorer: Scorer) -> Scores | None:
         """Masked scores of the candidates; their estimates, if the budget allows no more."""
         sentences = answer_sentences(scorer)
-        estimates = scorer.patched(sentences, self.gates, located=True)
+        for gates in (self.gates, 1):  # one where the budget allows no more
+            estimates = scorer.patched(sentences, gates, located=True)
+            if estimates is not None:
+                break
         weights = scorer.attention() if estimates is None else estimates.attention
         if weights is None:
             return None

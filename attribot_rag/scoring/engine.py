@@ -148,7 +148,8 @@ class Engine:
         None beyond the budget, and if they do not fit into memory.
         """
         tokens = patch.num_rows * row.num_tokens
-        backward = 2 * patch.num_backward * tokens  # as long as two forward passes
+        # A backward pass takes as long as two forward passes, and so does reading off the effects.
+        backward = 2 * (patch.num_backward + 1) * tokens
         return self._observed(tokens, backward, lambda one: one.effects(row, patch))
 
     def _observed(

@@ -79,23 +79,32 @@ class Kernel:
         log_sum: torch.Tensor,
         gate: torch.Tensor | None = None,
     ) -> torch.Tensor:
-        """Attention weights [heads, queries, keys], given the log-sum-exp over all keys."""
+        """Attention weights [heads, queries, keys], given the log-sum-exp over all keys.
+
+        No gradients flow through them: every step but the first is in place, since a tensor of this
+        size costs more to allocate than to compute.
+        """
         grouped = query.reshape(key.shape[1], -1, query.shape[-1])
         scores = self._scores(grouped, key[0, :, slice(*keys.interval)])
         if gate is not None:
-            scores = scores + gate[slice(*keys.interval)]
-        scores = scores.view(*query.shape[1:3], -1)
-        weights = (scores - log_sum[0, :, :, None]).exp()
-        return weights if keys.mask is None else weights * keys.mask.to(weights)
+            scores += gate[slice(*keys.interval)]
+        weights = scores.view(*query.shape[1:3], -1).sub_(log_sum[0, :, :, None]).exp_()
+        return weights if keys.mask is None else weights.mul_(keys.mask.to(weights))
 
-    def slope(self, query: torch.Tensor, key: torch.Tensor) -> torch.Tensor | float:
-        """The derivative of the scores [..., queries, keys] by the query's product with the key."""
-        if self.softcap is None:
-            return self.scaling
-        return self.scaling * (1.0 - (self._scores(query, key) / self.softcap).square())
+    def to_query(
+        self, of_scores: torch.Tensor, query: torch.Tensor, key: torch.Tensor
+    ) -> torch.Tensor:
+        """The gradient by the query [..., queries, head_dim] from that by the scores.
+
+        `of_scores` [..., queries, keys] is the gradient by the scores after scaling and softcap.
+        """
+        if self.softcap is not None:
+            slope = 1.0 - (self._scores(query, key) / self.softcap).square()
+            of_scores = of_scores * slope
+        return (of_scores.to(key.dtype) @ key) * self.scaling
 
     def _scores(self, query: torch.Tensor, key: torch.Tensor) -> torch.Tensor:
-        scores = (query @ key.transpose(-1, -2)).float() * self.scaling
+        scores = (query * self.scaling @ key.transpose(-1, -2)).float()
         if self.softcap is not None:
             scores = (scores / self.softcap).tanh() * self.softcap
         return scores

@@ -117,7 +117,7 @@ class GatedAttention:
             along = (grouped @ value.transpose(-1, -2)).view(num_values, *weights.shape)
             of_keys = patch.members[slice(*keys.interval)].to(weights)
             share += weights @ of_keys
-            moved += (weights * along) @ of_keys
+            moved += along.mul_(weights) @ of_keys
             if row == patch.num_rows - 1:
                 largest[slice(*keys.interval)] += weights.amax(1).sum(0)
         output = (gradient * attended.output[0].float()).sum(-1, keepdim=True)

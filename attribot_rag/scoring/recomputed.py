@@ -57,7 +57,7 @@ class _Attention(torch.autograd.Function):
         weights = kernel.weights(query, given.key, keys, seen, given.gate)
         along = of_output.reshape(len(value), -1, value.shape[-1]) @ value.transpose(-1, -2)
         mean = (of_output * output).float().sum(-1) - of_log_sum
-        of_scores = weights * (along.view_as(weights).float() - mean[0, :, :, None])
-        grouped = of_scores.view(len(key), -1, len(key[0]))
-        grouped = grouped * kernel.slope(query.reshape(len(key), -1, query.shape[-1]), key)
-        return (grouped.to(key.dtype) @ key).view_as(query), None
+        of_scores = along.view_as(weights).float().sub_(mean[0, :, :, None]).mul_(weights)
+        of_scores = of_scores.view(len(key), -1, len(key[0]))
+        grouped = query.reshape(len(key), -1, query.shape[-1])
+        return kernel.to_query(of_scores, grouped, key).view_as(query), None

@@ -13,6 +13,7 @@ import torch
 from transformers import PreTrainedModel
 
 from attribot_rag.errors import InvalidInput, UnsupportedModel
+from attribot_rag.forking import BeginsAnewInChild
 from attribot_rag.generation import Generation
 from attribot_rag.language_model import placeholder_ids
 from attribot_rag.model_state import model_version, reads_elsewhere
@@ -30,7 +31,7 @@ IMPLEMENTATIONS: tuple[type[Implementation], ...] = (Packed, Cropped, Reference)
 logger = logging.getLogger(__name__)
 
 
-class ScoringModels:
+class ScoringModels(BeginsAnewInChild):
     """The twins of a model, and the implementations that are right for it.
 
     An implementation is right if the configuration does not rule it out and a small probe gives
@@ -41,15 +42,18 @@ class ScoringModels:
     def __init__(self, model: PreTrainedModel) -> None:
         self._model = model
         self._probes = Probes(model, self.make, self._twin)
-        self._lock = threading.RLock()
+        super().__init__()
         self._version = 0
-        self._is_settled = False
         self._unscorable: str | None = None
         self._ignored: dict[tuple[str, ...], bool] = {}
         self._unshareable: dict[tuple[type[Implementation], tuple[str, ...]], str | None] = {}
         self._twins: dict[str | None, PreTrainedModel] = {}
         self._probed: dict[tuple[type[Implementation], bool], str | None] = {}
         self._logged: set[type[Implementation]] = set()
+
+    def _begin(self) -> None:
+        self._lock = threading.RLock()
+        self._is_settled = False
 
     @contextmanager
     def settled(self) -> Iterator[None]:

@@ -7,6 +7,7 @@ from itertools import chain
 from typing import Any
 
 import torch
+from torch.distributed.tensor import DTensor
 from transformers import PreTrainedModel
 
 from attribot_rag.errors import UnsupportedModel
@@ -19,12 +20,20 @@ def make_twin(model: PreTrainedModel, attention: str | None = None) -> PreTraine
     The twin is in evaluation mode and may use another attention implementation while the model
     generates in another thread: settings of either do not affect the other. Buffers that a
     checkpoint does not hold are copied, because rotary embeddings write to their own while they
-    run. Raises UnsupportedModel for offloaded weights, because sharing them would load them all.
+    run. Weights that Accelerate keeps on the CPU or on disk stay there: the twin's layers load them
+    when they run, as the model's do. Raises UnsupportedModel if the first weights, which tell the
+    device, are offloaded too, or weights are nowhere, and for tensor-parallel models.
     """
-    if any(parameter.is_meta for parameter in model.parameters()):
+    if any(isinstance(parameter, DTensor) for parameter in model.parameters()):
         raise UnsupportedModel(
-            "some weights of the model are offloaded to the CPU or to disk; load it with a "
-            "device_map that keeps every layer on a device"
+            "the model is tensor-parallel: its weights are spread over processes that all would "
+            "have to score; load it with device_map='auto', or serve it and pass the server's URL"
+        )
+    offloaded = _offloaded_weights(model)
+    if model.device.type == "meta" or (_has_meta_weights(model) and not offloaded):
+        raise UnsupportedModel(
+            "the model's first weights are offloaded to the CPU or to disk, or were not loaded; "
+            "load it with a device_map that keeps the embedding on a device"
         )
     persistent = (
         buffer
@@ -34,12 +43,14 @@ def make_twin(model: PreTrainedModel, attention: str | None = None) -> PreTraine
     )
     _begin_quantized(model)
     states = _quantization_states(model)
-    shared = {id(tensor): tensor for tensor in chain(model.parameters(), persistent, states)}
+    shared: dict[int, Any] = {
+        id(one): one for one in chain(model.parameters(), persistent, states, offloaded)
+    }
     for weight in _weights_rescaled_in_place(model):
         del shared[id(weight)]
     shell = copy.copy(model)  # another thread may start or stop recording the model meanwhile
     shell.__dict__.pop("generate", None)
-    twin: PreTrainedModel = copy.deepcopy(shell, dict(shared))
+    twin: PreTrainedModel = copy.deepcopy(shell, shared)
     for module in twin.modules():
         module._compiled_call_impl = None  # compiled for the model's own modules
     if attention is not None:
@@ -47,6 +58,22 @@ def make_twin(model: PreTrainedModel, attention: str | None = None) -> PreTraine
     twin.train(False)
     continue_from_states(twin)
     return twin
+
+
+def _has_meta_weights(model: PreTrainedModel) -> bool:
+    """Whether some weights are not in the model's own tensors."""
+    return any(parameter.is_meta for parameter in model.parameters())
+
+
+def _offloaded_weights(model: PreTrainedModel) -> list[Any]:
+    """What Accelerate's hooks load weights from, which all layers share."""
+    hooks = [vars(module).get("_hf_hook") for module in model.modules()]
+    held: list[Any] = []
+    while hooks:
+        hook = hooks.pop()
+        hooks += getattr(hook, "hooks", ())
+        held += (getattr(hook, name, None) for name in ("weights_map", "tied_params_map"))
+    return [one for one in held if one is not None]
 
 
 def _begin_quantized(model: PreTrainedModel) -> None:

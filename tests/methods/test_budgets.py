@@ -178,7 +178,8 @@ def is_same(row: tuple[float, ...], expected: tuple[float, ...]) -> bool:
 def test_what_is_attended_to_most_comes_first() -> None:
     """Where the budget does not allow patching; where it does, estimates stand for what lacks."""
     full, needed = unlimited("auto")
-    counts, estimated = set(), 0
+    candidates = {index for index, row in enumerate(full.token_scores) if row is not None}
+    counts, gates, estimated = set(), set(), 0
     for budget in range(300, needed + 20, 20):
         one = limited(budget)
         found = Auto().run(one)
@@ -186,7 +187,9 @@ def test_what_is_attended_to_most_comes_first() -> None:
         if found.attention is None:
             assert not scored
         elif one.usage.backward_tokens:
-            assert scored == {i for i, row in enumerate(full.token_scores) if row is not None}
+            assert len(scored) == len(candidates)
+            gates.add(one.usage.backward_tokens)
+            assert len(gates) == 1 or scored == candidates  # one gate chooses a few others
             masked = truth(False).token_scores
             same = [is_same(found.token_scores[i] or (), masked[i] or ()) for i in scored]
             estimated += not all(same)
@@ -196,6 +199,8 @@ def test_what_is_attended_to_most_comes_first() -> None:
             assert scored == set(order[: len(scored)])
         counts.add(len(scored))
     assert {0, 14} <= counts
+    one_gate, two_gates = sorted(gates)
+    assert two_gates == 2 * one_gate
     assert estimated
 
 

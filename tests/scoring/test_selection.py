@@ -1,14 +1,20 @@
 """An implementation is used only where it is right, and a refusal says why."""
 
+import copy
 import logging
 import sys
 import threading
+from pathlib import Path
 from typing import Any, cast
 
 import pytest
 import torch
+from accelerate import dispatch_model
 from support.architectures import ARCHITECTURES
+from support.scorers import ANSWER, TREATY, chat
 from support.tiny_models import byte_level, byte_tokenizer
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.tensor import Shard, distribute_tensor
 from transformers import (
     BertConfig,
     BertForMaskedLM,
@@ -21,10 +27,11 @@ from transformers import (
 )
 from transformers.models.llama.modeling_llama import LlamaAttention
 
-from attribot_rag import Attributor
+from attribot_rag import Attributor, LanguageModel
 from attribot_rag.attribution import Provenance
 from attribot_rag.errors import UnsupportedModel
 from attribot_rag.generation import Generation
+from attribot_rag.model_state import model_version
 from attribot_rag.recording import GenerationRecorder
 from attribot_rag.scoring import ScoringOptions
 from attribot_rag.scoring.cropped import Cropped
@@ -231,11 +238,59 @@ def test_a_twin_can_be_made_while_recording_starts_and_stops() -> None:
     assert not any("generate" in twin.__dict__ for twin in twins)
 
 
-def test_offloaded_weights_are_refused() -> None:
+def test_weights_that_are_nowhere_are_refused() -> None:
     with torch.device("meta"):
         model = LlamaForCausalLM(LlamaConfig(num_hidden_layers=1, vocab_size=300))
     with pytest.raises(UnsupportedModel, match="offloaded"):
         make_twin(model)
+
+
+@pytest.mark.parametrize("implementation", ["packed", "cropped", "reference"])
+def test_offloaded_layers_score_as_loaded_ones(tmp_path: Path, implementation: str) -> None:
+    loaded = byte_level()
+    model: Any = copy.deepcopy(loaded.model)
+    parts = ("model.embed_tokens", "model.rotary_emb", "model.norm", "lm_head")
+    places = {**dict.fromkeys(parts, "cpu"), "model.layers": "disk"}
+    dispatch_model(model, places, main_device="cpu", offload_dir=str(tmp_path))
+    offloaded = LanguageModel(model, loaded.tokenizer)
+    prompt, documents = chat(TREATY), TREATY
+    found, expected = (
+        Attributor(
+            one, progress=False, scoring=ScoringOptions(implementation=implementation)
+        ).attribute(prompt, ANSWER, documents)
+        for one in (offloaded, loaded)
+    )
+    assert found.provenance.implementation == implementation
+    for left, right in zip(found.token_scores, expected.token_scores, strict=True):
+        assert left == pytest.approx(right, abs=1e-4)
+    assert all(one.is_meta for one in model.model.layers.parameters())
+
+
+def test_a_forward_pass_of_offloaded_layers_is_no_change(tmp_path: Path) -> None:
+    model = copy.deepcopy(byte_level().model)
+    parts = ("model.embed_tokens", "model.rotary_emb", "model.norm", "lm_head")
+    places = {**dict.fromkeys(parts, "cpu"), "model.layers": "disk"}
+    dispatch_model(model, places, main_device="cpu", offload_dir=str(tmp_path))
+    version = model_version(model)
+    model(torch.tensor([[1, 2]]))
+    assert model_version(model) == version
+
+
+def test_tensor_parallel_models_are_refused(tmp_path: Path) -> None:
+    model = LlamaForCausalLM(LlamaConfig(**SMALL))
+    torch.distributed.init_process_group(
+        "gloo", init_method=f"file://{tmp_path}/store", rank=0, world_size=1
+    )
+    try:
+        mesh = init_device_mesh("cpu", (1,))
+        weight = model.model.layers[0].mlp.up_proj.weight
+        model.model.layers[0].mlp.up_proj.weight = torch.nn.Parameter(
+            distribute_tensor(weight.detach(), mesh, [Shard(0)])
+        )
+        with pytest.raises(UnsupportedModel, match="tensor-parallel"):
+            make_twin(model)
+    finally:
+        torch.distributed.destroy_process_group()
 
 
 SMALL: dict[str, Any] = {

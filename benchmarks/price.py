@@ -1,0 +1,90 @@
+"""How long an attribution with verdicts takes, as a share of its answer's generation.
+
+    python -m benchmarks.price --hotpotqa hotpotqa_distractor_40.json --squad squad_v2_dev.json
+
+Each question is answered, then attributed: the questions that `attribot-rag evaluate` draws, with
+its prompt.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+
+from attribot_rag import Attributor, load_model
+from attribot_rag.evaluation.data_sets import load, sample
+from attribot_rag.evaluation.example import Example
+from attribot_rag.evaluation.generation import TEMPLATES
+from attribot_rag.evaluation.setting import hardware
+
+DATA_SETS = ("hotpotqa", "squad")
+
+
+class Timed(NamedTuple):
+    """Seconds of an answer and of its attribution, and the tokens that the attribution read."""
+
+    generation: float
+    attribution: float
+    tokens: int
+
+    @property
+    def share(self) -> float:
+        return self.attribution / self.generation
+
+
+def timed(attributor: Attributor, example: Example, max_new_tokens: int) -> Timed:
+    local = attributor.language_model
+    context = "\n\n".join(document.text for document in example.documents)
+    prompt = TEMPLATES["attribot"].format(context=context, question=example.question)
+    messages = [{"role": "user", "content": prompt}]
+    prompt_ids = torch.tensor([local.encode_prompt(messages)])
+    model: Any = local.model  # whose `generate` has no types
+    started = time.perf_counter()
+    with attributor.recorder:
+        output = model.generate(prompt_ids, max_new_tokens=max_new_tokens, do_sample=False)
+    generated = time.perf_counter()
+    answer = str(local.tokenizer.decode(output[0, prompt_ids.shape[1] :], skip_special_tokens=True))
+    provenance = attributor.attribute(messages, answer, example.documents).provenance
+    seconds = time.perf_counter() - generated
+    tokens = provenance.prefilled_tokens + provenance.scored_tokens
+    return Timed(generated - started, seconds, tokens)
+
+
+def quartiles(values: Iterator[float]) -> str:
+    low, middle, high = statistics.quantiles(values, n=4, method="inclusive")
+    return f"{middle:.2f} ({low:.2f} to {high:.2f})"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    for name in DATA_SETS:
+        parser.add_argument(f"--{name}", type=Path)
+    parser.add_argument("--examples", type=int, default=20)
+    parser.add_argument("--method", default="auto")
+    parser.add_argument("--max-new-tokens", type=int, default=64)
+    options = parser.parse_args()
+    local = load_model()
+    attributor = Attributor(local, method=options.method, progress=False)
+    print(f"{hardware()}, {local.name.rsplit('/', 1)[-1]}, {options.method}; medians and quartiles")
+    for name in DATA_SETS:
+        path = getattr(options, name)
+        if path is None:
+            continue
+        examples = sample(load(path, name).examples, options.examples)
+        timed(attributor, examples[0], options.max_new_tokens)  # warms up
+        every = [timed(attributor, example, options.max_new_tokens) for example in examples]
+        print(f"{name}, {len(every)} answers")
+        print(f"  generation, s          {quartiles(one.generation for one in every)}")
+        print(f"  attribution, s         {quartiles(one.attribution for one in every)}")
+        print(f"  share of generation    {quartiles(one.share for one in every)}")
+        print(f"  tokens                 {quartiles(one.tokens for one in every)}")
+
+
+if __name__ == "__main__":
+    main()
