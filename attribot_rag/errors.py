@@ -60,8 +60,16 @@ class UnsupportedServer(AttributionError):
     """A server that gives no log-probabilities of a prompt."""
 
 
+class WorkerLost(AttributionError):
+    """A process of a batch that ended before its work was done."""
+
+
 class NotRecorded(AttributionError):
     """An answer that the model was not seen to give."""
+
+
+class AttributionCancelled(AttributionError):
+    """An attribution in the background that was cancelled before its turn."""
 
 
 class QueueFull(AttributionError):

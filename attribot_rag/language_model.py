@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, cast
@@ -66,6 +66,11 @@ class LanguageModel:
                 "argument, or a LanguageModel, such as load_model gives, alone"
             )
         return cls(model, tokenizer)  # which says what is not loaded
+
+    @property
+    def identity(self) -> Hashable:
+        """The same object for everyone who uses these weights."""
+        return self.model
 
     @property
     def name(self) -> str:

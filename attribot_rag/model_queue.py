@@ -4,32 +4,31 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
 from functools import partial
 from typing import Any, ClassVar, TypeVar
 from weakref import WeakKeyDictionary
 
-from transformers import PreTrainedModel
-
 from attribot_rag.errors import QueueFull
+from attribot_rag.forking import BeginsAnewInChild
 
 Result = TypeVar("Result")
 
 _making = threading.Lock()
 
 
-class ModelQueue:
+class ModelQueue(BeginsAnewInChild):
     """Who scores a model takes its turn: two at once would share its twin and its memory.
 
     Tasks that are submitted run in one background thread, in their order, and are finished before
-    the interpreter exits.
+    the interpreter exits. A forked process has a queue of its own, which is empty.
     """
 
-    _queues: ClassVar[WeakKeyDictionary[PreTrainedModel, ModelQueue]] = WeakKeyDictionary()
+    _queues: ClassVar[WeakKeyDictionary[Hashable, ModelQueue]] = WeakKeyDictionary()
 
-    def __init__(self) -> None:
+    def _begin(self) -> None:
         self._turn = threading.RLock()
         self._changed = threading.Condition()
         self._ready: deque[Callable[[], None]] = deque()
@@ -37,8 +36,11 @@ class ModelQueue:
         self._thread: threading.Thread | None = None
 
     @classmethod
-    def of(cls, model: PreTrainedModel) -> ModelQueue:
-        """The queue that all who attribute this model's answers share."""
+    def of(cls, model: Hashable) -> ModelQueue:
+        """The queue that all who attribute this model's answers share.
+
+        `model` is the loaded one, or a LanguageModel's `identity`.
+        """
         with _making:
             return cls._queues.setdefault(model, cls())
 

@@ -115,6 +115,8 @@ class _Reader:
         return self._described[id(value)]
 
     def _describe(self, value: Any) -> object:
+        if isinstance(value, torch.Tensor) and value.is_meta:
+            return value.shape  # offloaded: a new tensor takes its place after every forward pass
         if isinstance(value, torch.Tensor):
             version = None if value.is_inference() else value._version
             return self._identity(value), value.device, value.data_ptr(), version

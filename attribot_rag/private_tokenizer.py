@@ -3,32 +3,27 @@
 from __future__ import annotations
 
 import copy
-import os
 import threading
-import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import ClassVar
 
 from transformers import PreTrainedTokenizerBase
 
+from attribot_rag.forking import BeginsAnewInChild
 
-class PrivateTokenizer:
+
+class PrivateTokenizer(BeginsAnewInChild):
     """A copy of the caller's tokenizer, which one thread uses at a time.
 
     Encoding changes the settings of a fast tokenizer, and the caller may be encoding in another
-    thread. The copy is made on first use, and again in a forked child: there, the thread that held
-    the lock does not exist and would never release it.
+    thread. The copy is made on first use, and again in a forked child, where it may be half-used.
     """
-
-    _instances: ClassVar[weakref.WeakSet[PrivateTokenizer]] = weakref.WeakSet()
 
     def __init__(self, tokenizer: PreTrainedTokenizerBase) -> None:
         self._tokenizer = tokenizer
-        self._reset()
-        self._instances.add(self)
+        super().__init__()
 
-    def _reset(self) -> None:
+    def _begin(self) -> None:
         self._lock = threading.Lock()
         self._copy: PreTrainedTokenizerBase | None = None
 
@@ -39,12 +34,3 @@ class PrivateTokenizer:
             if self._copy is None:
                 self._copy = copy.deepcopy(self._tokenizer)
             yield self._copy
-
-    @classmethod
-    def reset_all(cls) -> None:
-        for instance in cls._instances:
-            instance._reset()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=PrivateTokenizer.reset_all)

@@ -207,7 +207,7 @@ def locate_context(
     return Context(
         documents=known,
         prompt=prompt,
-        sources=divide(prompt.text, places, cuts, holders, duplicate_threshold=threshold),
+        sources=divide(found.index, places, cuts, holders, duplicate_threshold=threshold),
         regions=tuple(merge((x.start, x.end) for located in places.values() for x in located)),
         not_located=indices(holders.keys() - places),
         conversation=conversation,

@@ -8,7 +8,6 @@ from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from itertools import accumulate
 
 from attribot_rag.context.intervals import Interval
 from attribot_rag.context.location import Location, character_map, located
@@ -20,6 +19,7 @@ from attribot_rag.context.words import stands_alone, within_word, words
 from attribot_rag.context.work import Work
 
 _PIECE = re.compile(r"\S+")
+_SPACES = re.compile(r"\s{2,}")
 _WHOLE = re.compile(r"\S(?:.*\S)?", re.DOTALL)
 _NUMBER = re.compile(r"\d+")
 _PLAIN_WORDS = re.compile(r"[A-Za-z]+(?:[ ,.]+[A-Za-z]+){3,9}")
@@ -39,12 +39,13 @@ class LocatedDocuments:
     """The locations of documents, by their texts.
 
     `whole` and `parts` are those of whole documents and of the other documents' parts. `crowded`
-    are documents with further places.
+    are documents with further places. `index` is that of the prompt.
     """
 
     whole: dict[str, list[Location]]
     parts: dict[str, list[Location]]
     crowded: frozenset[str]
+    index: TextIndex
 
 
 def locate_documents(
@@ -67,7 +68,7 @@ def locate_documents(
     covered = [(place.start, place.end) for places in whole.values() for place in places]
     parts = find_parts(locator.normalised, missing, [*covered, *taken], work) if missing else {}
     whole = {text: places for text, places in whole.items() if places}
-    return LocatedDocuments(whole, parts, frozenset(locator.crowded))
+    return LocatedDocuments(whole, parts, frozenset(locator.crowded), locator.index)
 
 
 def texts_in_prompt(prompt: str, texts: Collection[str]) -> frozenset[str]:
@@ -101,7 +102,7 @@ class Locator:
         self._prompt = prompt
         self._threshold = threshold
         self._work = work or Work()
-        self._index = TextIndex(prompt)
+        self.index = TextIndex(prompt)
         self._room = _MAX_COVERED * len(prompt)
         self.crowded: set[str] = set()
 
@@ -142,7 +143,7 @@ class Locator:
 
     def _exact(self, document: str) -> Iterator[_Place]:
         needle = document.strip()
-        for start in self._index.find_all(needle):
+        for start in self.index.find_all(needle):
             end = start + len(needle)
             yield start, end, partial(self._aligned, document, start, end, _WHOLE)
 
@@ -158,17 +159,20 @@ class Locator:
         return TextIndex(_plain(self._prompt))
 
     @cached_property
-    def _words(self) -> tuple[array[int], array[int]]:
-        """Where the prompt's words begin with single spaces, and where in the prompt."""
-        pieces = [(piece.start(), piece.end()) for piece in _PIECE.finditer(self._prompt)]
-        lengths = (end - start + 1 for start, end in pieces[:-1])
-        return array("q", accumulate(lengths, initial=0)), array("q", (one for one, _ in pieces))
+    def _shifts(self) -> tuple[array[int], array[int]]:
+        """Places in the prompt with single spaces, and how far what follows was moved there."""
+        shift = len(self._prompt) - len(self._prompt.lstrip())
+        places, shifts = array("q", [0]), array("q", [shift])
+        for run in _SPACES.finditer(self._prompt, shift):
+            shift += run.end() - run.start() - 1
+            places.append(run.end() - shift)
+            shifts.append(shift)
+        return places, shifts
 
     def _origin(self, index: int) -> int:
         """The prompt's character that a character of the prompt with single spaces stands for."""
-        collapsed, starts = self._words
-        word = bisect_right(collapsed, index) - 1
-        return starts[word] + index - collapsed[word]
+        places, shifts = self._shifts
+        return index + shifts[bisect_right(places, index) - 1]
 
     def _aligned(self, document: str, start: int, end: int, pattern: re.Pattern[str]) -> Location:
         """The location of a passage in which the same pieces match the pattern."""
@@ -205,7 +209,7 @@ class Locator:
 
     @cached_property
     def _similar(self) -> SimilarPassages:
-        return SimilarPassages(self._index, self._work)
+        return SimilarPassages(self.index, self._work)
 
     @cached_property
     def _similar_when_folded(self) -> SimilarPassages:
@@ -224,7 +228,7 @@ class Locator:
         if not set(_NUMBER.findall(passage)) <= set(_NUMBER.findall(document)):
             return
         offsets = _from_word_starts(document, passage, character_map(document, passage))
-        for start in self._index.find_all(passage):
+        for start in self.index.find_all(passage):
             end = start + len(passage)
             shifted = array("q", (start + offset for offset in offsets))
             yield start, end, partial(Location, start, end, shifted)

@@ -18,7 +18,7 @@ _MIN_COPY_WORDS = 5
 
 
 def divide(
-    prompt: str,
+    prompt: TextIndex,
     places: Mapping[str, Sequence[Location]],
     cuts: Mapping[str, Sequence[Interval]],
     holders: Mapping[str, Sequence[int]],
@@ -37,7 +37,7 @@ def divide(
     ):
         pieces.add_documents(holders[text], location, cuts[text])
     occurrences = pieces.occurrences()
-    shown = [prompt[occurrence.start : occurrence.end].strip() for occurrence in occurrences]
+    shown = [prompt.text[occurrence.start : occurrence.end].strip() for occurrence in occurrences]
     groups = group_duplicates(shown, threshold=duplicate_threshold)
     held = [[occurrences[member] for member in members] for members in groups]
     variants = {shown[member]: index for index, group in enumerate(groups) for member in group}
@@ -57,8 +57,9 @@ def divide(
 class _Pieces:
     """Disjoint pieces of the prompt, split as the longest document that holds them is split."""
 
-    def __init__(self, prompt: str) -> None:
-        self._prompt = prompt
+    def __init__(self, prompt: TextIndex) -> None:
+        self._index = prompt
+        self._prompt = prompt.text
         self._intervals: list[Interval] = []
         self._spans: dict[Interval, list[DocumentSpan]] = {}
 
@@ -91,7 +92,7 @@ class _Pieces:
 
     def add_copies(self, texts: Sequence[str]) -> Iterator[list[Occurrence]]:
         """Add the copies of each text outside of the documents, in an earlier turn for example."""
-        for text, places in zip(texts, TextIndex(self._prompt).find_each(texts), strict=True):
+        for text, places in zip(texts, self._index.find_each(texts), strict=True):
             copies = []
             for start in places:
                 end = start + len(text)

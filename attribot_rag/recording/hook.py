@@ -16,6 +16,7 @@ import torch
 from transformers import GenerationMixin, PreTrainedModel
 from transformers.utils.generic import ModelOutput
 
+from attribot_rag.forking import BeginsAnewInChild
 from attribot_rag.generation import Generation
 from attribot_rag.recording.reading import generation_setting, read_generations, read_prompts
 
@@ -43,7 +44,7 @@ class RunningCall:
             return []
 
 
-class GenerateHook:
+class GenerateHook(BeginsAnewInChild):
     """Stands in for `model.generate` and tells its listeners what was generated.
 
     One hook serves all recorders of a model; the last one to leave puts the model's own method
@@ -57,9 +58,12 @@ class GenerateHook:
         self._was_shadowed = "generate" in model.__dict__
         self.original = cast(Callable[..., Any], model.generate)
         self.listeners: list[weakref.WeakMethod[Listener]] = []
+        super().__init__()
+        functools.update_wrapper(self, self.original)
+
+    def _begin(self) -> None:
         self.idle = threading.Condition()
         self.running: set[RunningCall] = set()
-        functools.update_wrapper(self, self.original)
 
     @classmethod
     def attach(cls, model: PreTrainedModel, listener: Listener) -> GenerateHook:
@@ -110,7 +114,7 @@ class GenerateHook:
             return output["sequences"]
         finally:
             with self.idle:
-                self.running.remove(call)
+                self.running.discard(call)
                 self.idle.notify_all()
             call.ended.set_result(None)
 

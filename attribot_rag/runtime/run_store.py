@@ -246,7 +246,8 @@ class RunStore(Mapping[str, AttributedRun]):
     def future(self, run_id: object) -> Future[AttributedRun]:
         """The finished run of this id or with this root, as soon as it is finished.
 
-        Raises InvalidInput for a run without attribution.
+        Cancelled before its turn, the run has the error AttributionCancelled. Raises InvalidInput
+        for a run without attribution.
         """
         with self._lock:
             key = self._key(run_id)

@@ -7,24 +7,30 @@ import sys
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Literal, get_args
 
-from transformers import PreTrainedModel
 from typing_extensions import Unpack
 
 from attribot_rag.attributor import Attributor, AttributorOptions, Documents
-from attribot_rag.errors import AttributionError, InvalidInput, NotRecorded, UnknownOption
+from attribot_rag.errors import (
+    AttributionCancelled,
+    AttributionError,
+    InvalidInput,
+    NotRecorded,
+    UnknownOption,
+)
 from attribot_rag.language_model import LanguageModel, Prompt
 from attribot_rag.methods import make_method
 from attribot_rag.model_queue import ModelQueue
 from attribot_rag.recording import GenerationRecorder, Match
 from attribot_rag.runtime.run_store import AttributedRun, RunOutcome, RunStore
 from attribot_rag.runtime.tracing import trace_run
+from attribot_rag.served import ServedModel
 from attribot_rag.telemetry import current_span
 
 if TYPE_CHECKING:
@@ -74,8 +80,8 @@ class ServiceOptions(AttributorOptions, total=False):
 class AttributionService:
     """Attributes the answers of one model, and never breaks what asked for it.
 
-    Records the model's generations from the start until `close`; with `record_always` False only
-    between `begin_recording` and `end_recording`. In mode 'background' at most `max_pending`
+    Records a local model's generations from the start until `close`; with `record_always` False
+    only between `begin_recording` and `end_recording`. In mode 'background' at most `max_pending`
     answers may wait. `on_result` is told of every finished run; `store` keeps them, a new one the
     last `max_results`. Errors become outcomes, and are logged; with `raise_error` they are raised
     where the caller waits. `proxy` and `options` are those of Attributor.
@@ -111,7 +117,8 @@ class AttributionService:
         self._max_pending = max_pending
         self._on_result = on_result
         self._raise_error = raise_error
-        self._queue = ModelQueue.of(language_model.model)
+        self._queue = ModelQueue.of(language_model.identity)
+        self._is_served = isinstance(language_model, ServedModel)
         self._counting = threading.Lock()
         self._num_recording = 0
         if record_always:
@@ -120,7 +127,7 @@ class AttributionService:
     def begin_recording(self) -> None:
         """Record until `end_recording` was called as often."""
         with self._counting:
-            if not self._num_recording:
+            if not self._num_recording and not self._is_served:
                 self.recorder.attach()
             self._num_recording += 1
 
@@ -187,7 +194,14 @@ class AttributionService:
                 return self._finish(run, self._failed(error))
 
         max_pending = self._max_pending if self.in_background else sys.maxsize
-        return self._queue.submit(task, max_pending=max_pending, after=match)
+        future = self._queue.submit(task, max_pending=max_pending, after=match)
+        future.add_done_callback(partial(self._finish_cancelled, run))
+        return future
+
+    def _finish_cancelled(self, run: AttributedRun, future: Future[AttributedRun]) -> None:
+        if future.cancelled():
+            error = AttributionCancelled(f"the attribution of the run {run.run_id} was cancelled")
+            self._finish(run, RunOutcome(error=error))
 
     def find(self, answer: ObservedAnswer) -> Future[Match | None]:
         """The recorded generation of the answer, when it has ended; None if there is none."""
@@ -199,13 +213,16 @@ class AttributionService:
         """The recorded generation of the answer, which nobody else is given from then on."""
         if not answer.text.strip():
             raise InvalidInput(f"the answer {answer.text!r} is empty, nothing can be attributed")
-        if answer.elsewhere:
+        if self._answered_elsewhere(answer):
             match: Future[Match | None] = Future()
             match.set_result(None)
             return match
         match = self.find(answer)
         match.add_done_callback(self._claim)
         return match
+
+    def _answered_elsewhere(self, answer: ObservedAnswer) -> bool:
+        return answer.elsewhere or self._is_served
 
     def _claim(self, found: Future[Match | None]) -> None:
         match = None if found.exception() else found.result()
@@ -234,7 +251,7 @@ class AttributionService:
     def _outcome(
         self, run: AttributedRun, answer: ObservedAnswer, match: Future[Match | None]
     ) -> RunOutcome:
-        if answer.elsewhere and answer.prompt is not None:
+        if answer.prompt is not None and self._answered_elsewhere(answer):
             text = answer.text
             return RunOutcome(self.attributor.attribute(answer.prompt, text, answer.documents))
         found = match.result() if match.done() else None
@@ -327,14 +344,14 @@ class ServiceRegistry:
         self._max_models = max_models
         self._proxy = proxy
         self._options = options
-        self._services: OrderedDict[PreTrainedModel, AttributionService] = OrderedDict()
+        self._services: OrderedDict[Hashable, AttributionService] = OrderedDict()
         self._lock = threading.Lock()
 
     def __len__(self) -> int:
         return len(self._services)
 
     def service_for(self, language_model: LanguageModel) -> AttributionService:
-        model = language_model.model
+        model = language_model.identity
         with self._lock:
             if model not in self._services:
                 self._services[model] = AttributionService(

@@ -1,5 +1,6 @@
 """Locating in large prompts and in inputs that are made to take long: by results and by counts."""
 
+import re
 from itertools import islice, repeat
 
 import pytest
@@ -65,6 +66,17 @@ def test_a_long_document_with_misspellings_is_not_compared_with_everything(name:
     assert prompt[start:end] == prompt.split("\n\n")[1]
     assert context.partly_located == {}
     assert pairs_compared(prompt, documents) < 8_192 * len(documents[0])
+
+
+@pytest.mark.parametrize(("length", "is_located"), [(20_000, True), (40_000, False)])
+def test_a_long_text_without_certain_agreement_is_not_similar(
+    length: int, is_located: bool
+) -> None:
+    """Every 16th character differs, so that no 32 in a row agree."""
+    document = re.sub(r"\d", "e", Texts().document(length))
+    prompt = "".join("x" if at % 16 == 0 else letter for at, letter in enumerate(document))
+    found = locate_documents(f"Read this.\n\n{prompt}", [document], threshold=0.9)
+    assert (document in found.whole) == is_located
 
 
 def test_absent_documents_are_hardly_compared() -> None:

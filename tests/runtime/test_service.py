@@ -26,6 +26,7 @@ from transformers import StoppingCriteria, StoppingCriteriaList, TextIteratorStr
 
 from attribot_rag import Attribution, Attributor, Document, LeaveOneOut
 from attribot_rag.errors import (
+    AttributionCancelled,
     DocumentsNotLocated,
     InvalidInput,
     NotRecorded,
@@ -393,6 +394,30 @@ class TestBackground:
         assert isinstance(run.error, NotRecorded)
         assert told == [run]
         assert len(caplog.records) == (not raise_error)
+
+    def test_one_that_is_cancelled_before_its_turn_is_told(
+        self, model: LanguageModel, making: Making
+    ) -> None:
+        opened = threading.Event()
+        told: list[AttributedRun] = []
+
+        def block(run: AttributedRun) -> None:
+            assert run.error or opened.wait(scaled(60))
+            told.append(run)
+
+        service = making(mode="background", on_result=block)
+        say(model, [rendered(model)] * 2, [ANSWER, "By the river."])
+        first, second = (attributed(service, answer(text)) for text in (ANSWER, "By"))
+        try:
+            assert service.store.future(second.run_id).cancel()
+            run = finished(service, second)
+        finally:
+            opened.set()
+        assert isinstance(run.error, AttributionCancelled)
+        assert run.summary["status"] == "error"
+        assert attribution_of(finished(service, first)).response == ANSWER
+        assert [one.run_id for one in told] == [second.run_id, first.run_id]
+        assert service.store.num_pending == 0
 
     @pytest.mark.parametrize("raise_error", [False, True])
     def test_no_more_wait_than_may(

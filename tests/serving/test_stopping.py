@@ -14,6 +14,16 @@ from support.service_process import service
 logger = logging.getLogger(__name__)
 
 LONG = {"question": "How high is the lighthouse?", "max_new_tokens": 300}
+TOWERS = [f"Tower {number} is {number + 20} metres high." for number in range(50)]
+MANY_SOURCES = {
+    "prompt": " ".join(TOWERS),
+    "response": " ".join(reversed(TOWERS[:8])),
+    "documents": TOWERS,
+}
+HALF = (
+    b"POST /attribute HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+    b'Content-Length: 1000\r\n\r\n{"prompt": "'
+)
 
 
 @pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGINT])
@@ -40,5 +50,40 @@ def test_what_runs_is_answered_and_what_waits_is_refused(tiny_model: str, sent: 
             httpx.get(f"{address}/health")
 
     options = ("--seconds", "20", "--method", "leave_one_out")
+    with service(tiny_model, *options, token=None) as (address, process):
+        asyncio.run(check(address, process))
+
+
+def test_an_attribution_that_runs_is_answered_whoever_else_hangs_up_or_hangs(
+    tiny_model: str,
+) -> None:
+    """One client has sent half a request, and another one has gone."""
+
+    async def check(address: str, process: psutil.Process) -> None:
+        url = httpx.URL(address)
+        half, writer = await asyncio.open_connection(url.host, url.port)
+        writer.write(HALF)
+        async with httpx.AsyncClient(base_url=address, timeout=scaled(60)) as client:
+
+            async def waiting(number: int) -> None:
+                while (await client.get("/health")).json()["waiting"] != number:
+                    await asyncio.sleep(0.02)
+
+            gone = asyncio.create_task(client.post("/ask", json=LONG))
+            await waiting(1)
+            asked = asyncio.create_task(client.post("/attribute", json=MANY_SOURCES))
+            await waiting(2)
+            gone.cancel()  # hangs up while its answer is generated
+            await waiting(1)
+            process.send_signal(signal.SIGTERM)
+            answer = await asked
+        assert answer.status_code == 200
+        assert len(answer.json()["sources"]) == len(TOWERS)
+        told = await asyncio.wait_for(half.read(), scaled(60))
+        assert told.startswith(b"HTTP/1.1 408")
+        await asyncio.to_thread(process.wait, scaled(60))
+        writer.close()
+
+    options = ("--seconds", "20", "--method", "leave_one_out", "--read-seconds", "4")
     with service(tiny_model, *options, token=None) as (address, process):
         asyncio.run(check(address, process))

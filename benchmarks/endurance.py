@@ -1,0 +1,230 @@
+"""Whether memory stays flat over many attributions in one process.
+
+    python -m benchmarks.endurance library --count 10000
+    python -m benchmarks.endurance langchain llama_index --count 2000
+
+A tiny model of random weights answers and is attributed. In between, as in a service, the model is
+moved to another type and back, its adapter is switched, threads start and leave, and garbage is
+collected. Growth is from the end of the first tenth to the end: of the process's memory (RSS) and
+of the objects that Python's garbage collector knows. At the end the model has to be freed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import copy
+import gc
+import multiprocessing
+import sys
+import threading
+import time
+import weakref
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import psutil
+import torch
+from peft import LoraConfig
+
+from attribot_rag.evaluation.setting import hardware
+from attribot_rag.language_model import LanguageModel
+from attribot_rag.runtime import AttributionService, ObservedAnswer
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+
+from support.scripted_generation import DOCUMENTS, QUESTION, generate, rendered
+from support.tiny_models import byte_level, endless
+
+_ADAPTERS = ("first", "second")
+_EXACT: dict[str, Any] = {"method": "leave_one_out", "max_results": 16}
+_PATIENCE = 3_600.0  # seconds for one attribution in the background
+
+Attribute = Callable[[int], None]
+Close = Callable[[], None]
+
+
+class Size(NamedTuple):
+    """Of the process: bytes of memory, and what Python's garbage collector and threading know."""
+
+    memory: int
+    objects: int
+    threads: int
+
+    @classmethod
+    def now(cls) -> Size:
+        gc.collect()
+        memory = psutil.Process().memory_info().rss
+        return cls(memory, len(gc.get_objects()), threading.active_count())
+
+
+class Endured(NamedTuple):
+    """The sizes after the first tenth and at the end, and whether the model was freed then."""
+
+    attributions: int
+    seconds: float
+    first: Size
+    last: Size
+    is_freed: bool
+
+    @property
+    def memory_growth(self) -> float:
+        """A share, 0.02 for 2 %."""
+        return self.last.memory / self.first.memory - 1
+
+    @property
+    def object_growth(self) -> float:
+        return self.last.objects / self.first.objects - 1
+
+
+def adapted_model() -> LanguageModel:
+    """A model that nothing else uses, with two adapters."""
+    local = endless(copy.deepcopy(byte_level().tokenizer))
+    model: Any = local.model
+    for name in _ADAPTERS:
+        config = LoraConfig(r=4, target_modules=["q_proj", "v_proj"], init_lora_weights=False)
+        model.add_adapter(config, adapter_name=name)
+    model.set_adapter(_ADAPTERS[0])
+    return local
+
+
+def library(local: LanguageModel) -> tuple[Attribute, Close]:
+    service = AttributionService(local, **_EXACT)
+    ids = torch.tensor([local.encode_prompt(rendered(local))])
+
+    def attribute(number: int) -> None:
+        output = generate(local, ids, max_new_tokens=8, do_sample=False)
+        answer = local.decode(output[0, ids.shape[1] :].tolist(), skip_special_tokens=True)
+        name = f"run {number} of thread {threading.get_ident()}"
+        observed = ObservedAnswer(answer, DOCUMENTS, [QUESTION])
+        run = service.attribute(name, name, observed, background=number % 2 == 0)
+        assert service.store.wait(run.run_id, _PATIENCE).attribution is not None
+
+    return attribute, service.close
+
+
+def langchain(local: LanguageModel) -> tuple[Attribute, Close]:
+    from langchain_huggingface import ChatHuggingFace, HuggingFacePipeline
+    from transformers import pipeline
+
+    from benchmarks.langchain_latency import chain_of
+    from langchain_attribot import AttributionCallbackHandler
+
+    make: Any = pipeline  # which is overloaded for tasks of all kinds
+    answers = make(
+        "text-generation",
+        model=local.model,
+        tokenizer=local.tokenizer,
+        max_new_tokens=8,
+        do_sample=False,
+        return_full_text=False,
+    )
+    chat = ChatHuggingFace(llm=HuggingFacePipeline(pipeline=answers), tokenizer=local.tokenizer)
+    handler = AttributionCallbackHandler(chat, **_EXACT)
+    chain = chain_of(chat, DOCUMENTS).with_config(callbacks=[handler])
+
+    def attribute(number: int) -> None:
+        message = chain.invoke(QUESTION)
+        assert message.response_metadata["attribution"]["status"] == "complete"
+
+    return attribute, handler.close
+
+
+def llama_index(local: LanguageModel) -> tuple[Attribute, Close]:
+    from llama_index.core import VectorStoreIndex
+    from llama_index.core.embeddings import MockEmbedding
+    from llama_index.core.schema import TextNode
+    from llama_index.llms.huggingface import HuggingFaceLLM
+    from llama_index.postprocessor.attribot import AttributionPostprocessor
+
+    llm = HuggingFaceLLM(
+        model=local.model,
+        tokenizer=local.tokenizer,
+        context_window=2048,
+        max_new_tokens=8,
+        is_chat_model=True,
+        generate_kwargs={"do_sample": False},
+    )
+    index = VectorStoreIndex(
+        [TextNode(text=text) for text in DOCUMENTS], embed_model=MockEmbedding(8)
+    )
+    postprocessor = AttributionPostprocessor(**_EXACT)
+    engine = index.as_query_engine(
+        llm=llm, similarity_top_k=len(DOCUMENTS), node_postprocessors=[postprocessor]
+    )
+
+    def attribute(number: int) -> None:
+        metadata = engine.query(QUESTION).metadata or {}
+        assert metadata["attribution"]["status"] == "complete"
+
+    return attribute, postprocessor.close
+
+
+WAYS: dict[str, Callable[[LanguageModel], tuple[Attribute, Close]]] = {
+    "library": library,
+    "langchain": langchain,
+    "llama_index": llama_index,
+}
+
+
+def disturb(model: Any, attribute: Attribute, number: int) -> int:
+    """One of the things that happen to a model in use; how many attributions that were."""
+    if number % 4 == 0:
+        model.to(torch.float64)
+        model.to(torch.float32)
+    elif number % 4 == 1:
+        model.set_adapter(_ADAPTERS[number // 4 % 2])
+    elif number % 4 == 2:
+        threads = [threading.Thread(target=attribute, args=[which]) for which in range(2)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        return len(threads)
+    else:
+        gc.collect()
+    return 0
+
+
+def endure(way: str, count: int, *, every: int = 10) -> Endured:
+    """Attribute so many answers, with a disturbance after `every` of them."""
+    local = adapted_model()
+    attribute, close = WAYS[way](local)
+    begin, done, sizes = time.monotonic(), 0, list[Size]()
+    while done < count:
+        attribute(done)
+        done += 1
+        if done % every == 0:
+            done += disturb(local.model, attribute, done // every)
+        if done >= count * (len(sizes) + 1) // 10:
+            sizes.append(Size.now())
+            print(f"{way}, {done:,}: {sizes[-1]}", file=sys.stderr, flush=True)
+    seconds = time.monotonic() - begin
+    close()
+    model = weakref.ref(local.model)
+    del local, attribute, close
+    gc.collect()
+    return Endured(done, seconds, sizes[0], sizes[-1], model() is None)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("ways", nargs="+", choices=WAYS)
+    parser.add_argument("--count", type=int, default=10_000)
+    options = parser.parse_args()
+    print(hardware())
+    print("| through | attributions | minutes | MB | memory | objects | threads | model freed |")
+    print("|---|--:|--:|--:|--:|--:|--:|---|", flush=True)
+    for way in options.ways:
+        with multiprocessing.get_context("spawn").Pool(1) as pool:
+            one = pool.apply(endure, (way, options.count))
+        print(
+            f"| {way} | {one.attributions:,} | {one.seconds / 60:.0f} | "
+            f"{one.last.memory / 1e6:.0f} | {one.memory_growth:+.2%} | {one.object_growth:+.2%} | "
+            f"{one.last.threads - one.first.threads:+} | {'yes' if one.is_freed else 'no'} |",
+            flush=True,
+        )
+
+
+if __name__ == "__main__":
+    main()

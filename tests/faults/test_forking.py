@@ -1,0 +1,90 @@
+"""A process that forks while threads use the model: the child waits for none of them."""
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable
+
+import pytest
+import torch
+from support.patience import scaled
+from support.scripted_generation import DOCUMENTS, QUESTION, generate, rendered
+from support.tiny_models import byte_level, endless
+
+from attribot_rag import Attributor
+from attribot_rag.model_queue import ModelQueue
+
+pytestmark = [
+    pytest.mark.skipif(not hasattr(os, "fork"), reason="no processes are forked on this system"),
+    pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning"),
+]
+ANSWER = "In the old town hall."
+
+
+def exit_code(work: Callable[[], bool]) -> int | None:
+    """0 of a forked process in which this is true; None if it had to be ended."""
+    child = os.fork()
+    if not child:
+        status = 1
+        try:
+            torch.set_num_threads(1)  # those of the parent's pool do not exist either
+            status = int(not work())
+        finally:
+            os._exit(status)
+    deadline = time.monotonic() + scaled(60)
+    while time.monotonic() < deadline:
+        ended, status = os.waitpid(child, os.WNOHANG)
+        if ended:
+            return os.waitstatus_to_exitcode(status)
+        time.sleep(0.02)
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    return None
+
+
+def test_a_forked_process_attributes_whatever_its_parents_threads_do() -> None:
+    """One has the model's turn within an attribution, another one generates, a task waits."""
+    model = endless(byte_level().tokenizer)
+    attributor = Attributor(model, method="leave_one_out", progress=False)
+    prompt = rendered(model)
+    expected = attributor.attribute(prompt, ANSWER, DOCUMENTS).token_scores
+    ids = torch.tensor([model.encode_prompt(prompt)])
+    queue, opened = ModelQueue.of(model.model), threading.Event()
+    scoring, generating = threading.Event(), threading.Event()
+
+    def hold(reached: threading.Event) -> None:
+        reached.set()
+        assert opened.wait(scaled(180))
+
+    def block(ids: torch.Tensor, scores: torch.Tensor, **_: object) -> torch.Tensor:
+        hold(generating)
+        return torch.ones(len(ids), dtype=torch.bool)
+
+    def score() -> None:
+        with queue.turn(), attributor._scoring_models.settled(), attributor._scoring_models._lock:
+            hold(scoring)
+
+    def attributes() -> bool:
+        match = attributor.recorder.match(ANSWER, contains=[QUESTION])
+        found = attributor.attribute(prompt, ANSWER, DOCUMENTS).token_scores
+        task = queue.submit(lambda: 3, max_pending=1)
+        return match.done() and found == expected and task.result() == 3
+
+    with attributor.recorder:
+        held = queue.submit(score, max_pending=2)
+        waiting = queue.submit(lambda: 4, max_pending=2)
+        options = {"max_new_tokens": 8, "stopping_criteria": [block]}
+        thread = threading.Thread(target=generate, args=[model, ids], kwargs=options)
+        thread.start()
+        assert scoring.wait(scaled(60)) and generating.wait(scaled(60))
+        try:
+            assert not attributor.recorder.match(ANSWER, contains=[QUESTION]).done()
+            assert exit_code(attributes) == 0
+            assert queue.num_pending == 2
+        finally:
+            opened.set()
+        held.result(scaled(60))
+        assert waiting.result(scaled(60)) == 4
+        thread.join(scaled(60))
+    assert attributor.attribute(prompt, ANSWER, DOCUMENTS).token_scores == expected

@@ -1,0 +1,15 @@
+"""Many attributions in one process leave nothing behind; `benchmarks/endurance.py` makes more."""
+
+import pytest
+
+from benchmarks.endurance import endure
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:Already found a .peft_config:UserWarning")
+def test_attributions_leave_no_object_no_thread_and_no_model() -> None:
+    """The model is moved, its adapters are switched, threads start and leave in between."""
+    endured = endure("library", 200, every=5)
+    assert endured.object_growth <= 0.002  # one object for each attribution would be 0.0009
+    assert endured.last.threads <= endured.first.threads
+    assert endured.is_freed
