@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext, redirect_stderr, redirect_stdout
+from functools import partial
 from pathlib import Path
 
 from transformers.utils import logging as transformers_logging
@@ -108,7 +109,8 @@ def _serve(options: argparse.Namespace) -> None:
 def _batch(options: argparse.Namespace) -> None:
     with redirect_stdout(sys.stderr), _quiet_transformers():
         shown = options.progress and sys.stderr.isatty()
-        said = batches.batch(options, _language_model(options, shown=shown), shown=shown)
+        load = partial(_language_model, options, shown=shown and options.workers == 1)
+        said = batches.batch(options, load, shown=shown)
     _encode_stdout(errors="replace")
     sys.stdout.write(said)
 
@@ -217,7 +219,7 @@ def _parser() -> argparse.ArgumentParser:
     add = ask.add_argument
     ask.set_defaults(run=_ask)
     add("question", help="what to ask")
-    add("files", nargs="+", type=Path, metavar="FILES", help=".md and .txt files, or folders")
+    add("files", nargs="+", type=Path, metavar="FILES", help=".md, .txt and .pdf files, or folders")
     add("--top", type=_positive, default=5, metavar="N", help="sources to show (default: 5)")
     add("--chunks", type=_positive, default=4, metavar="K", help="chunks to retrieve (default: 4)")
     add(

@@ -1,4 +1,4 @@
-"""A corpus of text files: chunks, retrieved by BM25. Needs the extra `cli`."""
+"""A corpus of files: chunks of their texts, retrieved by BM25. Needs the extra `cli`."""
 
 from __future__ import annotations
 
@@ -7,24 +7,29 @@ from pathlib import Path
 
 from attribot_rag.context import Document
 from attribot_rag.errors import InvalidInput
+from attribot_rag.pdf import PdfText, read_pdf
 
-SUFFIXES = (".md", ".txt")
+SUFFIXES = (".md", ".txt", ".pdf")
+_NAMED = ".md, .txt or .pdf"
 CHUNK_CHARACTERS = (400, 700)
 INSTALL = "pip install 'attribot-rag[cli]'"
 
 
 def read_chunks(paths: Sequence[Path]) -> list[Document]:
-    """The chunks, without overlap, of files and of all .md and .txt files in folders.
+    """The chunks, without overlap, of files and of all .md, .txt and .pdf files in folders.
 
     A chunk's id is the file's name and the chunk's number ('ferry.txt#3'); its metadata are the
-    `title`, the `file` and the `start` in characters. Raises InvalidInput with the path that cannot
-    be read.
+    `title`, the `file` and the `start` in characters, and the `page_label` in a PDF file. Raises
+    InvalidInput with the path that cannot be read.
     """
     try:
         files = {file.resolve(): file for path in paths for file in _files(path)}
     except OSError as error:
         raise InvalidInput(f"{error.filename} cannot be read: {error.strerror}") from error
-    texts = {file: read_text(file) for file in files.values()}
+    texts = {
+        file: read_pdf(file) if file.suffix.lower() == ".pdf" else read_text(file)
+        for file in files.values()
+    }
     names = [file.name for file in texts]
     return [
         chunk
@@ -86,24 +91,25 @@ def _files(path: Path) -> Iterator[Path]:
             if not any(part.startswith(".") for part in file.relative_to(path).parts)
         ]
         if not files:
-            raise InvalidInput(f"no {' or '.join(SUFFIXES)} file with text is in the folder {path}")
+            raise InvalidInput(f"no {_NAMED} file with text is in the folder {path}")
         yield from files
     elif not path.exists():
         raise InvalidInput(f"there is no file {path}")
     elif path.suffix.lower() not in SUFFIXES:
-        raise InvalidInput(
-            f"{path} is no {' or '.join(SUFFIXES)} file; convert it to text first, or leave it out"
-        )
+        raise InvalidInput(f"{path} is no {_NAMED} file; convert it to text first, or leave it out")
     else:
         yield path
 
 
-def _chunks(file: Path, text: str, name: str) -> Iterable[Document]:
+def _chunks(file: Path, text: str | PdfText, name: str) -> Iterable[Document]:
     try:
         from semantic_text_splitter import MarkdownSplitter, TextSplitter
     except ImportError as error:
         raise InvalidInput(f"chunks need the package semantic-text-splitter: {INSTALL}") from error
     kind = MarkdownSplitter if file.suffix.lower() == ".md" else TextSplitter
-    for number, (start, chunk) in enumerate(kind(CHUNK_CHARACTERS).chunk_indices(text), start=1):
+    chunks = kind(CHUNK_CHARACTERS).chunk_indices(text if isinstance(text, str) else text.text)
+    for number, (start, chunk) in enumerate(chunks, start=1):
         metadata = {"title": file.name, "file": str(file), "start": start}
+        if isinstance(text, PdfText):
+            metadata["page_label"] = text.label(start, start + len(chunk))
         yield Document(chunk, f"{name}#{number}", metadata)

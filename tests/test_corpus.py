@@ -1,6 +1,7 @@
 from pathlib import Path
 
 import pytest
+from support.pdf_files import pdf
 
 from attribot_rag import Document
 from attribot_rag.corpus import CHUNK_CHARACTERS, read_chunks, retrieve
@@ -69,7 +70,8 @@ def test_byte_order_mark_and_other_line_ends(tmp_path: Path) -> None:
         ("latin.txt", "na\xefve".encode("latin-1"), "is not UTF-8 text"),
         ("empty.txt", b"", "is empty"),
         ("blank.md", b" \n\n", "is empty"),
-        ("paper.pdf", b"%PDF", "is no .md or .txt file"),
+        ("page.html", b"<p>", "is no .md, .txt or .pdf file"),
+        ("paper.pdf", b"%PDF", "cannot be read: Failed to load document"),
     ],
 )
 def test_errors_name_the_file(
@@ -94,6 +96,15 @@ def test_what_the_system_refuses_is_an_error(tmp_path: Path) -> None:
     file = tmp_path / f"{'long' * 100}.txt"
     with pytest.raises(InvalidInput, match=r"long\.txt cannot be read: "):
         read_chunks([file])
+
+
+def test_a_pdf_s_chunks_know_their_pages(tmp_path: Path) -> None:
+    lines = [f"The harbour crane lifted {number} crates of fish.\n" for number in range(1, 31)]
+    pages = ["".join(lines[:10]), "".join(lines[10:12]) + "The crane was", "purple in 1931."]
+    chunks = read_chunks([pdf(tmp_path / "harbour.pdf", pages).parent])
+    assert [chunk.metadata["page_label"] for chunk in chunks] == ["1", "2–3"]
+    assert "The crane was\npurple in 1931." in chunks[1].text
+    assert [chunk.id for chunk in chunks] == ["harbour.pdf#1", "harbour.pdf#2"]
 
 
 def test_the_best_chunks_come_first() -> None:

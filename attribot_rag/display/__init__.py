@@ -1,8 +1,14 @@
 """Attributions for people to read: in a terminal, in a browser, as Markdown, as cited text."""
 
+from attribot_rag.display.document_page import render_document
 from attribot_rag.display.escaping import escape_markdown
 from attribot_rag.display.html import render_html
-from attribot_rag.display.markdown import render_cited, render_composed, render_markdown
+from attribot_rag.display.markdown import (
+    render_cited,
+    render_composed,
+    render_markdown,
+    render_passage,
+)
 from attribot_rag.display.report import label_of
 from attribot_rag.display.table import print_counterfactual, print_table, render_table
 
@@ -13,7 +19,9 @@ __all__ = [
     "print_table",
     "render_cited",
     "render_composed",
+    "render_document",
     "render_html",
     "render_markdown",
+    "render_passage",
     "render_table",
 ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import cache
 
@@ -11,6 +11,7 @@ from jinja2 import Environment, PackageLoader, Template
 
 from attribot_rag.attribution import Attribution, Composition
 from attribot_rag.display.escaping import escape_markdown, on_one_line
+from attribot_rag.display.places import cited_spans
 from attribot_rag.display.report import Mark, ellipsize, remark_on, report_on
 
 _SOURCE_LENGTH = 200
@@ -25,20 +26,58 @@ def render_markdown(attribution: Attribution, *, top: int = 5) -> str:
     return re.sub(r"\n{3,}", "\n\n", text).strip() + "\n"
 
 
-def render_cited(attribution: Attribution, *, remarks: bool = True, markers: bool = True) -> str:
+def render_cited(
+    attribution: Attribution,
+    *,
+    remarks: bool = True,
+    markers: bool = True,
+    escape: Callable[[str], str] = str,
+    link: Callable[[int, int], str] | None = None,
+) -> str:
     """The answer as plain text with the numbers that each sentence cites, as in '... high. [1]'.
 
     Numbers are those of `cite`, and of every other rendering of the attribution. A verdict that
     they do not show is told in words, as in '... blue. (not from the context)', with `remarks`.
-    Without `markers`, those that the model wrote itself are left out.
+    Without `markers`, those that the model wrote itself are left out. For a text with links, such
+    as HTML, every text is given through `escape`, and `link` writes each number: it gets the
+    sentence's index and the number.
     """
     answer = ""
-    for passage in report_on(attribution, top=0).passages:
+    for index, passage in enumerate(report_on(attribution, top=0).passages):
         text = passage.text
         if not markers:
             text = _without_markers(attribution, passage.start, passage.end)
-        answer += f"{_marked(text, passage.marks, passage.remark, remarks)}{passage.space}"
+        answer += escape(text)
+        for mark in passage.marks:
+            numbers = (link(index, one) if link else str(one) for one in mark.numbers)
+            answer += f" {escape('[')}{' or '.join(numbers)}{escape(']')}"
+        if remarks and passage.remark:
+            answer += f" {escape(f'({passage.remark})')}"
+        answer += passage.space
     return answer.strip()
+
+
+def render_passage(attribution: Attribution, index: int) -> str:
+    """The text of a document as Markdown, with what the answer cites of it in bold.
+
+    Nothing in the text takes effect.
+    """
+    text, done, shown = attribution.documents[index].text, 0, ""
+    for start, end in sorted(cited_spans(attribution, index)):
+        if done <= start < end:
+            cited = _escaped(text[start:end])
+            words = cited.strip()
+            bold = cited.replace(words, f"**{words}**") if words else cited
+            shown += _escaped(text[done:start]) + bold
+            done = end
+    return (shown + _escaped(text[done:])).strip()
+
+
+def _escaped(text: str) -> str:
+    """Escaped, with the white space at its ends."""
+    words = text.strip()
+    before, _, after = text.partition(words) if words else (text, "", "")
+    return f"{before}{escape_markdown(words)}{after}"
 
 
 def render_composed(composition: Composition, *, remarks: bool = True, markers: bool = True) -> str:

@@ -11,8 +11,9 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, BrowserContext, Locator, Page, expect
 from support.browser import keep, new_context
-from support.chat_apps import LONG_TO_READ, PATIENCE, chainlit_chat, pdf
+from support.chat_apps import LONG_TO_READ, PATIENCE, chainlit_chat
 from support.hostile import HTML, MARKDOWN
+from support.pdf_files import pdf
 from support.service_process import CORPUS
 
 pytestmark = pytest.mark.slow
@@ -71,6 +72,20 @@ def answers(page: Page) -> Locator:
     return page.locator("[data-step-type=assistant_message] .message-content")
 
 
+def opened_citation(page: Page, file: str) -> Page:
+    """What the last answer's citation of a file opens, in a window that shows little of it."""
+    for link in answers(page).last.locator("a[href^='/documents/']").all():
+        with page.context.expect_page() as found:
+            link.click()
+        document, url = found.value, found.value.url
+        if document.locator("h1").inner_text() == file:
+            document.set_viewport_size({"width": 600, "height": 200})
+            document.goto("about:blank")
+            document.goto(url)
+            return document
+    raise AssertionError(f"{file} is not cited")
+
+
 def test_an_answer_is_streamed_and_its_citations_follow_as_elements(page: Page) -> None:
     growing: list[str] = []
     ask(page, HIGH)
@@ -80,10 +95,17 @@ def test_an_answer_is_streamed_and_its_citations_follow_as_elements(page: Page) 
     assert len(growing) > 3 and all("[1]" not in text for text in growing[:3])
     page.get_by_text(CITATION).last.click()
     expect(page.locator("body")).to_contain_text("The lighthouse stands on the North Cliffs")
+    marked = panel(page).locator(".font-bold")
+    expect(marked.filter(has_text="It is 38 metres high")).to_be_visible()
+    expect(marked.filter(has_text="The lighthouse stands on the North Cliffs")).to_have_count(0)
     page.get_by_text(CAUSES).last.click()
     expect(page.locator("body")).to_contain_text("It is 38 metres high, and 187 steps lead")
     page.wait_for_timeout(500)  # the panel glides in
     keep(page, "chainlit_chat.png")
+
+    document = opened_citation(page, "lighthouse.md")
+    expect(document.locator("main")).to_contain_text((CORPUS / "lighthouse.md").read_text("utf-8"))
+    expect(document.locator("mark").filter(has_text="It is 38 metres high")).to_be_in_viewport()
 
 
 def test_the_panel_shows_what_was_chosen_and_nothing_before(page: Page) -> None:
@@ -146,20 +168,21 @@ def test_an_uploaded_pdf_is_cited_with_its_page(page: Page, tmp_path: Path) -> N
         tmp_path / "harbour.PDF",
         [
             "The harbour master keeps a log of every ship.",
-            "The harbour crane was painted purple by Otto Brandt in 1931.",
+            "The harbour bell is green.\n"
+            "The harbour crane was painted pur-\nple by Otto Brandt in 1931.",
         ],
     )
     page.set_input_files("#upload-button-input", book)
     expect(page.get_by_text("harbour.PDF").first).to_be_visible(timeout=PATIENCE)
     ask(page, "Who painted the harbour crane?")
-    expect(page.locator("body")).to_contain_text("harbour.PDF: 2 passages added", timeout=PATIENCE)
+    expect(page.locator("body")).to_contain_text("harbour.PDF: 1 passage added", timeout=PATIENCE)
     expect(answers(page).last).to_contain_text(CAUSES, timeout=PATIENCE)
     shown = []
     for name in (CAUSES, CITATION):
         answers(page).last.get_by_text(name).click()
         expect(page.locator("#side-view-title")).to_contain_text(name)
         shown.append(panel(page).inner_text())
-    assert "harbour.PDF, p. 2" in "\n".join(shown)
+    assert "harbour.PDF, p. 1–2" in "\n".join(shown)
 
 
 def test_nothing_in_a_document_or_a_question_takes_effect(

@@ -8,8 +8,9 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, BrowserContext, FrameLocator, Locator, Page, expect
 from support.browser import keep, new_context
-from support.chat_apps import LONG_TO_READ, PATIENCE, gradio_chat, pdf, run_in_gradio_chat
+from support.chat_apps import LONG_TO_READ, PATIENCE, gradio_chat, run_in_gradio_chat
 from support.hostile import HTML, MARKDOWN
+from support.pdf_files import pdf
 from support.service_process import CORPUS
 
 pytestmark = pytest.mark.slow
@@ -56,6 +57,20 @@ def panel(page: Page) -> FrameLocator:
     return page.frame_locator("iframe[title='What caused the answer']")
 
 
+def opened_citation(page: Page, file: str) -> Page:
+    """What the last answer's citation of a file opens, in a window that shows little of it."""
+    for link in answers(page).last.locator("a[href^='/documents/']").all():
+        with page.context.expect_page() as found:
+            link.click()
+        document, url = found.value, found.value.url
+        if document.locator("h1").inner_text() == file:
+            document.set_viewport_size({"width": 600, "height": 200})
+            document.goto("about:blank")
+            document.goto(url)
+            return document
+    raise AssertionError(f"{file} is not cited")
+
+
 def test_an_answer_is_streamed_and_its_citations_follow(page: Page) -> None:
     growing: list[str] = []
     ask(page, HIGH)
@@ -72,6 +87,10 @@ def test_an_answer_is_streamed_and_its_citations_follow(page: Page) -> None:
     sentence.hover()
     expect(lit.filter(has_text="38 metres high").first).to_be_visible()
     keep(page, "gradio_chat.png")
+
+    document = opened_citation(page, "lighthouse.md")
+    expect(document.locator("main")).to_contain_text((CORPUS / "lighthouse.md").read_text("utf-8"))
+    expect(document.locator("mark").filter(has_text="It is 38 metres high")).to_be_in_viewport()
 
 
 def test_the_panel_is_used_by_keyboard_and_by_selection(page: Page) -> None:
@@ -207,17 +226,18 @@ def test_an_uploaded_pdf_is_cited_with_its_page(page: Page, tmp_path: Path) -> N
         tmp_path / "harbour.PDF",
         [
             "The harbour master keeps a log of every ship.",
-            "The harbour crane was painted purple by Otto Brandt in 1931.",
+            "The harbour bell is green.\n"
+            "The harbour crane was painted pur-\nple by Otto Brandt in 1931.",
         ],
     )
     page.set_input_files("input[type=file]", book)
-    expect(page.get_by_text("harbour.PDF: 2 passages added")).to_be_visible(timeout=PATIENCE)
+    expect(page.get_by_text("harbour.PDF: 1 passage added")).to_be_visible(timeout=PATIENCE)
     ask(page, "Who painted the harbour crane?")
-    expect(panel(page).locator("body")).to_contain_text("harbour.PDF, p. 2", timeout=PATIENCE)
+    expect(panel(page).locator("body")).to_contain_text("harbour.PDF, p. 1–2", timeout=PATIENCE)
     broken = tmp_path / "broken.pdf"
     broken.write_bytes(b"no PDF")
     page.set_input_files("input[type=file]", broken)
-    expect(page.get_by_text("broken.pdf can't be read")).to_be_visible(timeout=PATIENCE)
+    expect(page.get_by_text("broken.pdf cannot be read")).to_be_visible(timeout=PATIENCE)
 
 
 def test_what_was_uploaded_outlives_a_kill_and_what_left_the_folder_is_forgotten(

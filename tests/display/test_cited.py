@@ -1,11 +1,12 @@
 """Citations within the answer's text."""
 
+import html
 from typing import Any
 
 from support.attributions import handmade
 
 from attribot_rag.attribution import Verdict
-from attribot_rag.display import render_cited
+from attribot_rag.display import escape_markdown, render_cited
 
 
 def test_every_sentence_is_followed_by_the_numbers_that_it_cites() -> None:
@@ -50,3 +51,22 @@ def test_verdicts_that_numbers_do_not_show_are_told_in_words() -> None:
         "It may be old. (not decided: the budget ran out) Welcome!"
     )
     assert found.to_cited_text(remarks=False) == "".join(told).replace("high.", "high. [1]")
+
+
+def test_numbers_are_links_in_a_text_that_is_escaped() -> None:
+    found = handmade(
+        "It is <b>high</b>. It is old.",
+        ["It is high.", "It is old."],
+        {"It is high.": (9.0, 0.0), "It is old.": (0.0, 7.0)},
+    )
+    cited = render_cited(
+        found,
+        escape=html.escape,
+        link=lambda sentence, number: f'<a href="/{sentence}/{number}">{number}</a>',
+    )
+    assert cited == (
+        'It is &lt;b&gt;high&lt;/b&gt;. [<a href="/0/1">1</a>] It is old. [<a href="/1/2">2</a>]'
+    )
+    assert render_cited(
+        found, escape=escape_markdown, link=lambda _, number: f"[{number}](/a)"
+    ) == ("It is &lt;b&gt;high&lt;/b&gt;. \\[[1](/a)\\] It is old. \\[[2](/a)\\]")

@@ -11,9 +11,6 @@ from pathlib import Path
 from textwrap import dedent
 from urllib.error import URLError
 
-from matplotlib.backends.backend_pdf import PdfPages
-from matplotlib.figure import Figure
-
 from support.patience import scaled
 
 ROOT = Path(__file__).parents[2]
@@ -51,16 +48,6 @@ def run_in_gradio_chat(code: str, temporary: Path) -> None:
         cwd=ROOT / "examples",
         env={**os.environ, "HF_HUB_OFFLINE": "1", "CHAT_STORE": str(temporary)},
     )
-
-
-def pdf(path: Path, pages: list[str]) -> Path:
-    """A PDF file with a line of text on each page."""
-    with PdfPages(path) as book:
-        for text in pages:
-            figure = Figure()
-            figure.text(0.1, 0.5, text)
-            book.savefig(figure)
-    return path
 
 
 def _environment(name: str, program: str) -> Path:

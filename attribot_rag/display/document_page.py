@@ -1,0 +1,94 @@
+"""The file that a retrieved document was cut from, as a page opened at what the answer cites."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+
+from jinja2 import Environment, PackageLoader
+from markupsafe import Markup
+
+from attribot_rag.attribution import Attribution
+from attribot_rag.context import Document
+from attribot_rag.context.intervals import Interval
+from attribot_rag.display.escaping import visible
+from attribot_rag.display.html import digest
+from attribot_rag.display.pdf_pages import draw_pages
+from attribot_rag.display.places import cited_spans, places_in
+from attribot_rag.errors import InvalidInput
+from attribot_rag.pdf import PdfText, read_pdf
+
+AROUND = 2
+
+
+def render_document(
+    attribution: Attribution, index: int, file: Path, *, sentence: int | None = None
+) -> str:
+    """A self-contained page that shows the file of a document, with what the answer cites marked.
+
+    `index` is the document's in the attribution. With `sentence`, only what this sentence of the
+    answer cites is marked. A text is shown whole; of a PDF file, the pages that are marked and
+    two on either side (needs the extra `pdf`). The fragment `#cited` is the first mark. What does
+    not stand in the file at one certain place is not marked, and the page says so. Nothing in the
+    file takes effect, and the page loads nothing. Raises InvalidInput if the file cannot be read.
+    """
+    document = attribution.documents[index]
+    spans = cited_spans(attribution, index, sentence)
+    pdf = read_pdf(file) if file.suffix.lower() == ".pdf" else None
+    text = pdf.text if pdf else _text(file)
+    marked = sorted(places_in(text, document, spans))
+    pages = draw_pages(file, pdf, _pages(pdf, marked, document), marked) if pdf else ()
+    template = _environment().get_template("document.html")
+    return template.render(
+        name=file.name,
+        quotes=[document.text[start:end].strip() for start, end in spans],
+        missing=len(spans) - len(marked),
+        runs=[] if pdf else list(_runs(text, marked)),
+        pages=list(pages),
+        count=len(pdf.pages) if pdf else 0,
+        style=_style(),
+    )
+
+
+def _text(file: Path) -> str:
+    try:
+        return file.read_text("utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InvalidInput(f"{file} cannot be read: {error}") from error
+
+
+def _runs(text: str, marked: Sequence[Interval]) -> Iterator[tuple[str, bool]]:
+    """The text in runs, and whether each is marked."""
+    done = 0
+    for start, end in marked:
+        start = max(start, done)
+        if start < end:
+            yield text[done:start], False
+            yield text[start:end], True
+            done = end
+    yield text[done:], False
+
+
+def _pages(pdf: PdfText, marked: Sequence[Interval], document: Document) -> range:
+    """The marked pages, else that of the document, else the first, and some on either side."""
+    indices = [pdf.page_at(place) for start, end in marked for place in (start, end - 1)]
+    if not indices:
+        first = document.page.split("–")[0]
+        labels = [page.label for page in pdf.pages]
+        indices = [labels.index(first) if first in labels else 0]
+    return range(max(0, min(indices) - AROUND), min(len(pdf.pages), max(indices) + AROUND + 1))
+
+
+@cache
+def _style() -> Markup:
+    return Markup(files("attribot_rag.display.html").joinpath("document.css").read_text("utf-8"))
+
+
+@cache
+def _environment() -> Environment:
+    loader = PackageLoader("attribot_rag.display", "html")
+    environment = Environment(loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True)
+    environment.filters.update(visible=visible, digest=digest)
+    return environment

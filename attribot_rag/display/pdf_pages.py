@@ -1,0 +1,92 @@
+"""Pages of a PDF file as pictures, with the rectangles of some of their text."""
+
+from __future__ import annotations
+
+import base64
+import io
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from attribot_rag.context.intervals import Interval
+from attribot_rag.pdf import PdfText, opened
+
+if TYPE_CHECKING:
+    from pypdfium2 import PdfBitmap, PdfPage
+
+_SCALE = 1.6  # pixels for each point, 1/72 inch
+_PIXELS = 4_000_000  # of a page, at most
+
+
+@dataclass(frozen=True)
+class Rectangle:
+    """In pixels from the picture's upper left corner."""
+
+    left: float
+    top: float
+    width: float
+    height: float
+
+
+@dataclass(frozen=True)
+class DrawnPage:
+    """A page: its label, its picture as a PNG's URL, the size of that in pixels, and its marks."""
+
+    label: str
+    picture: str
+    width: int
+    height: int
+    marks: tuple[Rectangle, ...]
+
+
+def draw_pages(
+    file: Path, text: PdfText, pages: Sequence[int], spans: Sequence[Interval]
+) -> Iterator[DrawnPage]:
+    """The pages with these indices; marked are the characters [start, end) of the file's text.
+
+    `text` is what `read_pdf` gave for the file. Raises InvalidInput if it cannot be opened.
+    """
+    with opened(file) as document:
+        for index in pages:
+            page = document[index]
+            width, height = page.get_size()
+            bitmap = page.render(scale=min(_SCALE, (_PIXELS / (width * height)) ** 0.5))
+            yield DrawnPage(
+                text.pages[index].label,
+                _picture(bitmap),
+                bitmap.width,
+                bitmap.height,
+                tuple(_rectangles(page, bitmap, _ranges(text, index, spans))),
+            )
+            bitmap.close()
+            page.close()
+
+
+def _ranges(text: PdfText, index: int, spans: Sequence[Interval]) -> Iterator[Interval]:
+    """What PDFium calls the spans' characters on a page: the first, and how many."""
+    page = text.pages[index]
+    for start, end in spans:
+        first, last = max(start, page.start), min(end, page.end) - 1
+        if first <= last:
+            yield text.places[first], text.places[last] + 1 - text.places[first]
+
+
+def _rectangles(
+    page: PdfPage, bitmap: PdfBitmap, ranges: Iterator[Interval]
+) -> Iterator[Rectangle]:
+    converter = bitmap.get_posconv(page)
+    found = page.get_textpage()
+    for first, count in ranges:
+        for number in range(found.count_rects(first, count)):
+            left, bottom, right, top = found.get_rect(number)
+            corners = converter.to_bitmap(left, top), converter.to_bitmap(right, bottom)
+            (x1, x2), (y1, y2) = (sorted(pair) for pair in zip(*corners, strict=True))
+            yield Rectangle(x1, y1, x2 - x1, y2 - y1)
+    found.close()
+
+
+def _picture(bitmap: PdfBitmap) -> str:
+    kept = io.BytesIO()
+    bitmap.to_pil().save(kept, "PNG")
+    return f"data:image/png;base64,{base64.b64encode(kept.getvalue()).decode()}"

@@ -1,0 +1,61 @@
+"""A cited document in a real browser: it opens at the mark, and loads nothing."""
+
+from pathlib import Path
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Browser, expect
+from support.attributions import handmade
+from support.browser import new_context
+from support.pdf_files import pdf
+
+from attribot_rag.display import render_document
+
+pytestmark = pytest.mark.browser
+SENTENCE = "The harbour crane was painted purple by Otto Brandt."
+EARLIER = [f"Nothing happened in the year {year}." for year in range(1800, 1900)]
+
+
+@pytest.mark.parametrize("name", ["harbour.md", "harbour.pdf"])
+def test_it_opens_at_the_mark(chromium: Browser, tmp_path: Path, name: str) -> None:
+    file = tmp_path / name
+    if name.endswith(".pdf"):
+        pdf(
+            file,
+            ["Page one.", "Page two.", "The harbour crane was painted pur-\nple by Otto Brandt."],
+        )
+    else:
+        file.write_text("\n\n".join([*EARLIER, SENTENCE]), "utf-8")
+    found = handmade("It is purple.", [SENTENCE], {SENTENCE: (9.0,)})
+    shown = tmp_path / "page.html"
+    shown.write_text(render_document(found, 0, file), "utf-8")
+    context = new_context(chromium, viewport={"width": 600, "height": 300}, bypass_csp=False)
+    page = context.new_page()
+    asked: list[str] = []
+    page.on("request", lambda one: asked.append(one.url))
+    page.on("console", lambda one: asked.append(one.text))
+    page.goto(f"{shown.as_uri()}#cited")
+    expect(page.locator("#cited")).to_be_in_viewport(ratio=1)
+    expect(page.locator("h1")).not_to_be_in_viewport()
+    expect(page.locator("mark, rect")).to_have_count(2 if name.endswith(".pdf") else 1)
+    assert [one for one in asked if not one.startswith(("file:", "data:"))] == []
+    context.close()
+
+
+@pytest.mark.parametrize("name", ["harbour.md", "harbour.pdf"])
+def test_it_is_accessible(chromium: Browser, tmp_path: Path, name: str) -> None:
+    file = tmp_path / name
+    if name.endswith(".pdf"):
+        pdf(file, [SENTENCE])
+    else:
+        file.write_text(SENTENCE, "utf-8")
+    found = handmade("It is purple.", [SENTENCE], {SENTENCE: (9.0,)})
+    for scheme in ("light", "dark"):
+        context = new_context(
+            chromium, color_scheme="dark" if scheme == "dark" else "light", bypass_csp=True
+        )
+        page = context.new_page()
+        page.set_content(render_document(found, 0, file))
+        result = Axe().run(page)
+        assert result.violations_count == 0, result.generate_report()
+        context.close()
