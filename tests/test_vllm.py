@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from attribot_rag import Attribution, Attributor, Document, LanguageModel
+from attribot_rag import Attribution, Attributor, Document, LanguageModel, ServerOptions
 from attribot_rag.corpus import read_chunks, retrieve
 
 EXAMPLES = Path(__file__).parents[1] / "examples/corpus"
@@ -33,7 +33,11 @@ pytestmark = pytest.mark.skipif(not os.environ.get(URL), reason=f"needs a server
 @cache
 def served(tokenizer_folder: str) -> Attributor:
     return Attributor.for_server(
-        os.environ[URL], tokenizer=tokenizer_folder, method="leave_one_out", progress=False
+        os.environ[URL],
+        tokenizer=tokenizer_folder,
+        server=ServerOptions(concurrency=4, timeout=900),
+        method="leave_one_out",
+        progress=False,
     )
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from attribot_rag.attributor import Attributor
@@ -22,12 +24,43 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="where results, rejects and statistics go; the same command goes on from there",
     )
     add("--seconds", type=float, metavar="S", help="how long each attribution may take")
+    add(
+        "--workers",
+        type=int,
+        default=1,
+        metavar="N",
+        help="processes that attribute, each with the model and a share of the cores (default: 1)",
+    )
+    add("--report", action="store_true", help="write a page of the statistics, too: report.html")
+    add(
+        "--parquet",
+        action="store_true",
+        help="write all records as outcomes.parquet, too; needs pyarrow",
+    )
 
 
-def batch(options: argparse.Namespace, language_model: LanguageModel, *, shown: bool) -> str:
-    """Run or go on with a batch; the text for stdout. Raises InvalidInput for bad files."""
+def batch(options: argparse.Namespace, load: Callable[[], LanguageModel], *, shown: bool) -> str:
+    """Run or go on with a batch; the text for stdout. Raises InvalidInput for bad files.
+
+    `load` gives the model, to other processes too if there are several workers.
+    """
     from attribot_rag.batch.run import run_batch
 
-    budget = None if options.seconds is None else Budget(seconds=options.seconds)
-    attributor = Attributor(language_model, method=options.method, budget=budget, progress=False)
-    return run_batch(attributor, options.input, options.output, shown=shown).to_text()
+    make = partial(_attributor, load, options.method, options.seconds)
+    statistics = run_batch(
+        make,
+        options.input,
+        options.output,
+        workers=options.workers,
+        report=options.report,
+        parquet=options.parquet,
+        shown=shown,
+    )
+    return statistics.to_text()
+
+
+def _attributor(
+    load: Callable[[], LanguageModel], method: str, seconds: float | None
+) -> Attributor:
+    budget = None if seconds is None else Budget(seconds=seconds)
+    return Attributor(load(), method=method, budget=budget, progress=False)

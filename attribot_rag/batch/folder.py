@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
+import heapq
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
+from operator import itemgetter
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
+from attribot_rag.batch.outcome import Outcome
 from attribot_rag.errors import InvalidInput
 
 _TAIL = 1 << 16
-
-
-class Outcome(NamedTuple):
-    """What became of the record with this number: a line of the results, or of the rejects."""
-
-    number: int
-    rejected: bool
-    content: Mapping[str, Any]
 
 
 class BatchFolder:
@@ -55,25 +50,29 @@ class BatchFolder:
                 f"{self._setting} is of a batch with {told}; pass another --output, or remove it"
             )
 
-    def add(self, outcomes: Sequence[Outcome]) -> None:
-        """Append outcomes, in order; they are in the files when this returns."""
-        for outcome in outcomes:
-            line = json.dumps({"number": outcome.number, **outcome.content}) + "\n"
-            with (self.rejects if outcome.rejected else self.results).open("ab") as file:
-                file.write(line.encode())
+    def add(self, outcome: Outcome) -> None:
+        """Append the outcome of the next record; it is in its file when this returns."""
+        line = json.dumps({"number": outcome.number, **outcome.content}) + "\n"
+        with (self.rejects if outcome.rejected else self.results).open("ab") as file:
+            file.write(line.encode())
 
     def attributed(self) -> Iterator[dict[str, Any]]:
         """The lines of the results, each read when it is wanted."""
-        if self.results.exists():
-            with self.results.open("rb") as file:
-                yield from map(json.loads, file)
+        return _lines(self.results)
 
-    @property
-    def num_rejected(self) -> int:
-        if not self.rejects.exists():
-            return 0
-        with self.rejects.open("rb") as file:
-            return sum(1 for _ in file)
+    def rejected(self) -> Iterator[dict[str, Any]]:
+        """Those of the rejects."""
+        return _lines(self.rejects)
+
+    def outcomes(self) -> Iterator[dict[str, Any]]:
+        """Both, in the order of the input."""
+        return heapq.merge(self.attributed(), self.rejected(), key=itemgetter("number"))
+
+
+def _lines(path: Path) -> Iterator[dict[str, Any]]:
+    if path.exists():
+        with path.open("rb") as file:
+            yield from map(json.loads, file)
 
 
 def _last_number(path: Path) -> int:

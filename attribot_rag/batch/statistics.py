@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-_HARMFUL = -2.0
+HARMFUL = -2.0  # nats
 _NUM_SHOWN = 10
 
 
@@ -52,7 +52,7 @@ class Statistics:
             known = self.documents.setdefault(name, DocumentCount())
             known.retrieved += 1
             known.cited += document["number"] is not None
-            known.harmful += scores.get(str(document["index"]), 0.0) <= _HARMFUL
+            known.harmful += scores.get(str(document["index"]), 0.0) <= HARMFUL
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON: shares of the judged sentences, and each document's counts."""
@@ -75,18 +75,32 @@ class Statistics:
         told = ", ".join(f"{kind} {share:.0%}" for kind, share in shares.items())
         lines = [f"{self.answers} answers attributed, {self.partial} of them in part"]
         lines += [f"sentences: {told}"] if told else []
-        for what, names in self._lists().items():
+        lists = {
+            "most cited documents": [f"{name} ({one.cited})" for name, one in self.cited],
+            "never cited": [name for name, _ in self.never_cited],
+            "harmful": [f"{name} ({one.harmful})" for name, one in self.harmful],
+        }
+        for what, names in lists.items():
             more = f" and {len(names) - _NUM_SHOWN} more" if len(names) > _NUM_SHOWN else ""
             lines += [f"{what}: {', '.join(names[:_NUM_SHOWN])}{more}"] if names else []
         return "\n".join(lines) + "\n"
 
-    def _lists(self) -> dict[str, list[str]]:
-        known = self.documents.items()
-        by_citations = sorted(known, key=lambda one: -one[1].cited)
-        return {
-            "most cited documents": [
-                f"{name} ({one.cited})" for name, one in by_citations if one.cited
-            ],
-            "never cited": [name for name, one in known if not one.cited],
-            "harmful": [f"{name} ({one.harmful})" for name, one in known if one.harmful],
-        }
+    @property
+    def cited(self) -> list[tuple[str, DocumentCount]]:
+        """The cited documents, most often cited first."""
+        return self._having("cited")
+
+    @property
+    def never_cited(self) -> list[tuple[str, DocumentCount]]:
+        """The others, most often retrieved first."""
+        known = ((name, one) for name, one in self.documents.items() if not one.cited)
+        return sorted(known, key=lambda one: -one[1].retrieved)
+
+    @property
+    def harmful(self) -> list[tuple[str, DocumentCount]]:
+        """Those that made an answer less likely, most often first."""
+        return self._having("harmful")
+
+    def _having(self, what: str) -> list[tuple[str, DocumentCount]]:
+        known = ((name, one) for name, one in self.documents.items() if getattr(one, what))
+        return sorted(known, key=lambda one: -int(getattr(one[1], what)))

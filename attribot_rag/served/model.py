@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -115,6 +115,10 @@ class ServedModel(LanguageModel):
             f"{self.name!r} is on the server at {self.client.url}; what was asked for needs its "
             "weights on this machine"
         )
+
+    @property
+    def identity(self) -> Hashable:
+        return self
 
     @property
     def name(self) -> str:

@@ -1,7 +1,9 @@
 """Logged answers from a file into a folder: every record once, whatever happens."""
 
 import json
+import os
 import random
+import re
 import time
 from collections.abc import Sequence
 from multiprocessing import get_context
@@ -16,7 +18,8 @@ from support.tiny_models import byte_level
 from attribot_rag import Attributor, ServerOptions
 from attribot_rag.batch.run import run_batch
 from attribot_rag.cli import main
-from attribot_rag.errors import InvalidInput, ServerFailed
+from attribot_rag.display.html import digest
+from attribot_rag.errors import InvalidInput, ServerFailed, WorkerLost
 
 LOCAL = byte_level()
 DOCUMENTS = [{"text": text, "id": f"d{index}"} for index, text in enumerate(TREATY[:2])]
@@ -107,6 +110,38 @@ def test_bad_records_are_rejected_with_the_reason(tmp_path: Path) -> None:
     assert numbers == [0, len(BAD) + 1]
     told = json.loads((tmp_path / "out/statistics.json").read_text())
     assert (told["records"], told["answers"], told["rejected"]) == (8, 2, 6)
+
+
+def test_every_record_is_once_in_the_parquet_file(tmp_path: Path) -> None:
+    from pyarrow import parquet
+
+    path = written(tmp_path / "log.jsonl", [GOOD, "{", {**GOOD, "id": 7}])
+    run_batch(attributor(), path, tmp_path / "out", parquet=True)
+    rows = parquet.read_table(tmp_path / "out/outcomes.parquet").to_pylist()
+    assert [(row["number"], row["id"]) for row in rows] == [(0, "a"), (1, None), (2, "7")]
+    assert "no JSON" in rows[1]["error"]["message"] and rows[1]["summary"] is None
+    for row, line in zip(rows[::2], lines(tmp_path / "out/results.jsonl"), strict=True):
+        assert row["error"] is None and row["response"] == line["response"]
+        assert dict(row["document_scores"]) == line["document_scores"]
+        summary = {name: line["summary"][name] for name in row["summary"]}
+        for document in row["summary"]["documents"]:
+            document["metadata"] = json.loads(document["metadata"])
+        assert row["summary"] == summary
+        assert line["summary"].keys() - summary.keys() == {"calls", "places"}
+
+
+def test_the_report_shows_the_documents_and_runs_nothing(tmp_path: Path) -> None:
+    name = "<script>alert(1)</script>"
+    record = {**GOOD, "documents": [{**DOCUMENTS[0], "id": name}, DOCUMENTS[1]]}
+    path = written(tmp_path / "log.jsonl", [record, "{", "{"])
+    statistics = run_batch(attributor(), path, tmp_path / "out", report=True)
+    page = (tmp_path / "out/report.html").read_text()
+    assert set(statistics.documents) == {name, "d1"}
+    assert name not in page and "&lt;script&gt;alert(1)" in page and ">d1<" in page
+    assert "3 records, 1 attributed" in page and "InvalidInput: 2" in page
+    assert "src=" not in page and "href=" not in page
+    (style,) = re.findall(r"<style>(.*?)</style>", page, re.DOTALL)
+    assert f"style-src &#39;{digest(style)}&#39;" in page or f"style-src '{digest(style)}'" in page
 
 
 @pytest.mark.parametrize("cut", [1, 5, 400])
@@ -209,6 +244,50 @@ def test_killed_at_any_moment_every_record_is_there_once(tmp_path: Path) -> None
     results, rejects = lines(out / "results.jsonl"), lines(out / "rejects.jsonl")
     assert [one["id"] for one in results] == list(range(40))
     assert [one["number"] for one in rejects] == [20]
+
+
+def test_processes_give_what_one_gives(tmp_path: Path) -> None:
+    path = written(tmp_path / "log.jsonl", [GOOD, "{", {**GOOD, "id": "b"}, GOOD])
+    run_batch(attributor, path, tmp_path / "one")
+    statistics = run_batch(attributor, path, tmp_path / "two", workers=2)
+    assert statistics.answers == 3
+    one, two = (lines(tmp_path / name / "results.jsonl") for name in ("one", "two"))
+    assert [r["number"] for r in two] == [r["number"] for r in one] == [0, 2, 3]
+    for left, right in zip(one, two, strict=True):
+        assert right["id"] == left["id"]
+        assert right["document_scores"] == pytest.approx(left["document_scores"], abs=1e-3)
+    rejects = (lines(tmp_path / name / "rejects.jsonl") for name in ("one", "two"))
+    assert next(rejects) == next(rejects)
+
+
+class Ends:
+    """Makes an attributor whose first process ends at once."""
+
+    def __init__(self, mark: Path) -> None:
+        self.mark = mark
+
+    def __call__(self) -> Attributor:
+        if not self.mark.exists():
+            self.mark.touch()
+            os._exit(1)
+        return attributor()
+
+
+def test_a_process_that_ends_stops_the_batch_which_goes_on_later(tmp_path: Path) -> None:
+    path = written(tmp_path / "log.jsonl", [GOOD, GOOD])
+    make = Ends(tmp_path / "mark")
+    with pytest.raises(WorkerLost, match="goes on from there"):
+        run_batch(make, path, tmp_path / "out", workers=2)
+    run_batch(make, path, tmp_path / "out")
+    assert [one["number"] for one in lines(tmp_path / "out/results.jsonl")] == [0, 1]
+
+
+def test_processes_need_a_function(tmp_path: Path) -> None:
+    path = written(tmp_path / "log.jsonl", [GOOD])
+    with pytest.raises(InvalidInput, match="pass a function"):
+        run_batch(attributor(), path, tmp_path / "out", workers=2)
+    with pytest.raises(InvalidInput, match="use 1 or more"):
+        run_batch(attributor, path, tmp_path / "out", workers=0)
 
 
 def test_the_command_attributes_by_a_server(

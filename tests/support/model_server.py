@@ -130,9 +130,11 @@ class _Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         server = self.server
         body = json.loads(self.rfile.read(int(self.headers["content-length"])))
-        paths = {"/tokenize": self._tokenized, "/v1/completions": self._completions}
+        paths = {"/tokenize": self._tokenized, "/v1/chat/completions": self._chatted}
         if server.kind == "sglang":
-            paths = {"/tokenize": self._tokenized, "/generate": self._generated}
+            paths["/generate"] = self._generated
+        else:
+            paths["/v1/completions"] = self._completions
         if self.path not in paths:
             self._send(404, {})
             return
@@ -204,6 +206,28 @@ class _Handler(BaseHTTPRequestHandler):
         if body.get("return_token_ids") and server.gives_token_ids:
             choice["token_ids"] = new
         return {"object": "text_completion", "model": body["model"], "choices": [choice]}
+
+    def _chatted(self, body: dict[str, Any]) -> dict[str, Any]:
+        """The model's answer; before that, with what was asked, a call of the first tool if any."""
+        *_, last = messages = body["messages"]
+        message: dict[str, Any] = {"role": "assistant", "content": None}
+        if body.get("tools") and last["role"] == "user":
+            arguments = json.dumps({"query": last["content"]})
+            function = {"name": body["tools"][0]["function"]["name"], "arguments": arguments}
+            message["tool_calls"] = [{"id": "call", "type": "function", "function": function}]
+        else:
+            texts = [{**one, "content": one["content"] or ""} for one in messages]
+            count = body.get("max_completion_tokens") or body.get("max_tokens") or 8
+            new = self.server.continued(self._tokenized({"messages": texts})["tokens"], count)
+            message["content"] = self.server.decode(new)
+        choice = {"index": 0, "message": message, "finish_reason": "stop"}
+        return {
+            "id": "chat",
+            "object": "chat.completion",
+            "created": 0,
+            "model": body["model"],
+            "choices": [choice],
+        }
 
     def _generated(self, body: dict[str, Any]) -> dict[str, Any]:
         ids, server = body["input_ids"], self.server

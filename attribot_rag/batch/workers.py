@@ -1,0 +1,134 @@
+"""Who attributes the records: this thread, threads that wait for a server, or processes."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator
+from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from functools import cache, partial
+from multiprocessing import get_context, parent_process
+from typing import NamedTuple
+
+import torch
+
+from attribot_rag.attributor import Attributor
+from attribot_rag.batch.outcome import Outcome
+from attribot_rag.errors import InvalidInput, WorkerLost
+from attribot_rag.served import ServedModel
+
+MakeAttributor = Callable[[], Attributor]
+Values = Iterator[tuple[int, object]]
+
+
+class Workers(NamedTuple):
+    """The names of their model and method, and the outcomes of values in the order of these."""
+
+    model: str
+    method: str
+    outcomes: Callable[[Values], Iterator[Outcome]]
+
+
+@contextmanager
+def workers_of(attributor: Attributor | MakeAttributor, count: int) -> Iterator[Workers]:
+    """One worker, or as many processes, each with an attributor that it makes for itself.
+
+    A single worker attributes as many answers of a served model at a time as its server takes.
+    Only a few values are read ahead. Raises InvalidInput for processes without a function, which
+    they can import and call, WorkerLost if one of them ends.
+    """
+    if count < 1:
+        raise InvalidInput(f"workers={count}; use 1 or more")
+    if count > 1:
+        with _processes(attributor, count) as workers:
+            yield workers
+        return
+    own = attributor if isinstance(attributor, Attributor) else attributor()
+    task = partial(Outcome.of, own)
+    names = _names(own)
+    if not isinstance(own.language_model, ServedModel):
+        yield Workers(*names, lambda values: (task(*one) for one in values))
+        return
+    concurrency = own.language_model.client.options.concurrency
+    with _shut_down(ThreadPoolExecutor(concurrency)) as executor:
+        yield Workers(*names, lambda values: _in_order(executor, task, values, 2 * concurrency))
+
+
+@contextmanager
+def _processes(attributor: Attributor | MakeAttributor, count: int) -> Iterator[Workers]:
+    if isinstance(attributor, Attributor):
+        raise InvalidInput(f"workers={count} make their own attributors; pass a function for that")
+    num_threads = max(1, torch.get_num_threads() // count)
+    pool = ProcessPoolExecutor(count, get_context("spawn"), _begin, (attributor, num_threads))
+    try:
+        with _shut_down(pool) as executor:
+            names = executor.submit(_own_names).result()
+            yield Workers(
+                *names, lambda values: _in_order(executor, _own_outcome, values, 2 * count)
+            )
+    except BrokenProcessPool as error:
+        raise WorkerLost(
+            "a process that attributes answers has ended, for want of memory perhaps; the same "
+            "call goes on from there, with fewer workers if need be"
+        ) from error
+
+
+@contextmanager
+def _shut_down(executor: Executor) -> Iterator[Executor]:
+    try:
+        yield executor
+    finally:
+        executor.shutdown(cancel_futures=True)
+
+
+def _in_order(
+    executor: Executor, task: Callable[[int, object], Outcome], values: Values, ahead: int
+) -> Iterator[Outcome]:
+    pending: deque[Future[Outcome]] = deque()
+    for number, value in values:
+        pending.append(executor.submit(task, number, value))
+        if len(pending) >= ahead:
+            yield pending.popleft().result()
+    while pending:
+        yield pending.popleft().result()
+
+
+def _names(attributor: Attributor) -> tuple[str, str]:
+    return attributor.language_model.name, attributor.method.name
+
+
+_make: MakeAttributor
+
+
+def _begin(make: MakeAttributor, num_threads: int) -> None:
+    """Begin a process: Ctrl-C is for the process that started it, and the two end together."""
+    global _make
+    _make = make
+    torch.set_num_threads(num_threads)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    parent = parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
+
+
+@cache
+def _own() -> Attributor:
+    """Made by the first task, whose caller gets what it raises."""
+    return _make()
+
+
+def _own_names() -> tuple[str, str]:
+    return _names(_own())
+
+
+def _own_outcome(number: int, value: object) -> Outcome:
+    return Outcome.of(_own(), number, value)
