@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import statistics
 import time
+from collections.abc import Sequence
 from typing import Any
 from uuid import uuid4
 
@@ -31,8 +32,8 @@ PASSAGES = [
 ]
 
 
-def chain_of(chat: ChatHuggingFace) -> Runnable[Any, Any]:
-    documents = [Document(page_content=text, id=str(i)) for i, text in enumerate(PASSAGES)]
+def chain_of(chat: ChatHuggingFace, passages: Sequence[str] = PASSAGES) -> Runnable[Any, Any]:
+    documents = [Document(page_content=text, id=str(i)) for i, text in enumerate(passages)]
     prompt = ChatPromptTemplate.from_template("{context}\n\nAnswer briefly: {question}")
     given: Runnable[Any, Any] = RunnableLambda(
         lambda question: {

@@ -17,6 +17,7 @@ from langchain_core.messages import BaseMessage
 from langchain_core.outputs import ChatGenerationChunk, GenerationChunk, LLMResult
 from typing_extensions import Unpack
 
+from attribot_rag import LanguageModel
 from attribot_rag.errors import UnknownOption
 from attribot_rag.runtime import (
     AttributedRun,
@@ -39,7 +40,12 @@ from langchain_attribot.messages import (
     register,
     template_messages,
 )
-from langchain_attribot.models import language_model_of, language_models_of
+from langchain_attribot.models import (
+    LocalModel,
+    LocalModels,
+    language_model_of,
+    language_models_of,
+)
 from langchain_attribot.run_tracker import Run, RunTracker, names_of
 from langchain_attribot.tracing import span_of
 
@@ -55,7 +61,8 @@ Only = str | Callable[[frozenset[str]], bool] | None
 class HandlerOptions(ServiceOptions, total=False):
     """Options of AttributionCallbackHandler, for functions that pass them on."""
 
-    proxy: Any
+    proxy: LocalModel | None
+    language_model: LanguageModel | None
     citations: bool
     only: Only
 
@@ -88,6 +95,11 @@ class AttributionCallbackHandler(RunTracker):
     attributed on the model that gave it. Attach the handler to the chain or pass it per call, not
     to the model, where it sees no retriever.
 
+    Where something else answers, such as a model on a server, `language_model` is a local copy with
+    the same weights, which scores, or an attribot_rag.ServedModel, by which the server does; its
+    tokenizer makes the prompt and the answer anew, and the attribution says `retokenized`. `llm` is
+    not needed then.
+
     `method`, `keep`, `budget`, `verdicts`, `context` and `scoring` are those of
     attribot_rag.Attributor, and `proxy`, which may be a LangChain model too. With `citations`,
     `content_blocks` of attributed messages show them as standard annotations. In mode 'background'
@@ -105,9 +117,10 @@ class AttributionCallbackHandler(RunTracker):
 
     def __init__(
         self,
-        llm: Any,
+        llm: LocalModels | None = None,
         *,
-        proxy: Any = None,
+        language_model: LanguageModel | None = None,
+        proxy: LocalModel | None = None,
         citations: bool = False,
         only: Only = None,
         **options: Unpack[ServiceOptions],
@@ -115,14 +128,16 @@ class AttributionCallbackHandler(RunTracker):
         super().__init__()
         UnknownOption.check(type(self).__name__, options, HandlerOptions.__optional_keys__)
         store = RunStore(options.get("max_results", 128))
+        self._answers_elsewhere = language_model is not None
+        models = language_models_of(llm) if language_model is None else [language_model]
         self._services = [
             AttributionService(
-                language_model,
+                model,
                 store=store,
                 proxy=None if proxy is None else language_model_of(proxy),
                 **options,
             )
-            for language_model in language_models_of(llm)
+            for model in models
         ]
         self.raise_error = options.get("raise_error", False)
         self._citations = citations
@@ -160,8 +175,21 @@ class AttributionCallbackHandler(RunTracker):
 
     def root_ended(self, root: Run, outputs: Any) -> None:
         self._warn_if_nothing_retrieved(root)
-        if outputs is None:  # of a stream whose pieces do not add up
-            return
+        if outputs is not None and not root.settled:  # None: of a stream that does not add up
+            self._settle(root, outputs)
+
+    def settle(self, root_id: UUID, outputs: object) -> AttributedRun | None:
+        """Take this as what the root gives, before it has ended; the run of its answer.
+
+        None if nothing was attributed within the root.
+        """
+        root = self._runs.get(root_id)
+        if root is not None and outputs is not None:
+            root.settled = True
+            self._settle(root, outputs)
+        return self.results.get(str(root_id))
+
+    def _settle(self, root: Run, outputs: Any) -> None:
         answer = self.results.set_answer(root.id, list(output_texts(outputs)))
         if isinstance(outputs, dict) and root.parsed is not outputs and "messages" not in outputs:
             attach_to_dict(outputs, None if answer is None else answer.summary)
@@ -295,6 +323,7 @@ class AttributionCallbackHandler(RunTracker):
             tuple(documents),
             tuple(call.prompt_texts),
             call.prompt,
+            elsewhere=self._answers_elsewhere,
             span=call.span or span_of(call.run.id),
         )
         service = service_that_saw(self._services, answer)

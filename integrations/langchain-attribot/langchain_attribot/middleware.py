@@ -15,6 +15,7 @@ from langchain.agents.middleware.types import ModelRequest, ModelResponse
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 from typing_extensions import Unpack
 
+from attribot_rag import LanguageModel
 from attribot_rag.errors import UnknownOption, UnsupportedModel
 from attribot_rag.runtime import (
     AttributedRun,
@@ -28,7 +29,7 @@ from attribot_rag.runtime import (
 from langchain_attribot.documents import retrieved_documents
 from langchain_attribot.handler import HandlerOptions
 from langchain_attribot.messages import attached, prompt_texts_of, register, template_messages
-from langchain_attribot.models import find_language_model, language_model_of
+from langchain_attribot.models import LocalModel, find_language_model, language_model_of
 from langchain_attribot.retrieval import observed_tool
 from langchain_attribot.tracing import enclosing_span
 
@@ -50,23 +51,25 @@ class AttributionMiddleware(AgentMiddleware[Any, Any, Any]):
     Documents are the artifacts of all tool messages in the conversation, earlier turns included.
     Where a tool gives text alone, what retrievers found for it becomes its message's artifact; of a
     tool that searches without a LangChain retriever, make one with
-    `response_format="content_and_artifact"`. `llm` is the local model
-    that answers, by default the one in the agent's own model; `proxy`, `citations` and `options`
-    are those of the callback handler. Messages that call tools are no answers, and are left alone.
+    `response_format="content_and_artifact"`. `llm` is the local model that answers, by default the
+    one in the agent's own model; `language_model`, `proxy`, `citations` and `options` are those of
+    the callback handler. Messages that call tools are no answers, and are left alone.
     """
 
     def __init__(
         self,
-        llm: Any = None,
+        llm: LocalModel | None = None,
         *,
-        proxy: Any = None,
+        language_model: LanguageModel | None = None,
+        proxy: LocalModel | None = None,
         citations: bool = False,
         **options: Unpack[ServiceOptions],
     ) -> None:
         super().__init__()
         known = HandlerOptions.__optional_keys__ - {"only"}
         UnknownOption.check(type(self).__name__, options, known)
-        self._llm = llm
+        self._llm = llm if language_model is None else language_model
+        self._answers_elsewhere = language_model is not None
         self._citations = citations
         self._warned = False
         self._services = ServiceRegistry(
@@ -74,8 +77,8 @@ class AttributionMiddleware(AgentMiddleware[Any, Any, Any]):
             proxy=None if proxy is None else language_model_of(proxy),
             **options,
         )
-        if llm is not None:
-            self._services.service_for(language_model_of(llm))
+        if self._llm is not None:
+            self._services.service_for(language_model_of(self._llm))
         if citations:
             register()
 
@@ -149,6 +152,7 @@ class AttributionMiddleware(AgentMiddleware[Any, Any, Any]):
                     documents,
                     prompt_texts_of(messages),
                     template_messages(messages),
+                    elsewhere=self._answers_elsewhere,
                     span=enclosing_span(),
                 )
                 run = self._run(_run_id(message), answer, service, request.model)
@@ -170,7 +174,8 @@ class AttributionMiddleware(AgentMiddleware[Any, Any, Any]):
             return service.attribute(run_id, run_id, answer)
         error = UnsupportedModel(
             f"{type(model).__name__} holds no local Hugging Face model, whose probabilities the "
-            "score needs; pass the one that answers: AttributionMiddleware(llm)"
+            "score needs; pass the one that answers: AttributionMiddleware(llm), or a local copy "
+            "of it: AttributionMiddleware(language_model=...)"
         )
         run = AttributedRun(run_id, run_id, answer.documents, answer.text, RunOutcome(error=error))
         self.results.add(run)

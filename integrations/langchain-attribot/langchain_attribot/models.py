@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
-from typing import Any, cast
+from collections.abc import Hashable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from langchain_core.runnables import Runnable
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
@@ -12,12 +12,21 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from attribot_rag import LanguageModel
 from attribot_rag.errors import InvalidInput
 
+if TYPE_CHECKING:
+    from transformers import Pipeline
+
 # What holds what: ChatHuggingFace its llm, HuggingFacePipeline its pipeline, bindings and
 # fallbacks their runnable.
 _HOLDERS = ("llm", "bound", "runnable", "pipeline")
 
 
-def language_model_of(llm: Any) -> LanguageModel:
+LocalModel: TypeAlias = "Runnable[Any, Any] | Pipeline | LanguageModel"
+"""What holds a local model: a LangChain model or a chain, its pipeline, or the model itself."""
+
+LocalModels: TypeAlias = "LocalModel | Sequence[LocalModel]"
+
+
+def language_model_of(llm: LocalModel | None) -> LanguageModel:
     """The model and tokenizer that a LangChain model generates with.
 
     `llm` is a ChatHuggingFace or HuggingFacePipeline on a local text-generation pipeline, bound or
@@ -27,8 +36,8 @@ def language_model_of(llm: Any) -> LanguageModel:
     if found is None:
         raise InvalidInput(
             f"{type(llm).__name__} holds no local Hugging Face model; pass the ChatHuggingFace or "
-            "HuggingFacePipeline that answers (on a local pipeline, not an endpoint), or an "
-            "attribot_rag.LanguageModel(model, tokenizer)"
+            "HuggingFacePipeline that answers (on a local pipeline, not an endpoint), or, with the "
+            "same weights, language_model=attribot_rag.LanguageModel(model, tokenizer)"
         )
     return found
 
@@ -52,18 +61,17 @@ def _own_model(llm: Any) -> LanguageModel | None:
     return None
 
 
-def language_models_of(llm: Any) -> list[LanguageModel]:
+def language_models_of(llm: LocalModels | None) -> list[LanguageModel]:
     """The different local models of a LangChain model, of several in a list, or of a chain.
 
     Raises InvalidInput if there is none.
     """
-    found = language_models_in(llm)
-    return found or [language_model_of(llm)]
+    return language_models_in(llm) or [language_model_of(cast("LocalModel | None", llm))]
 
 
 def language_models_in(chain: Any) -> list[LanguageModel]:
     """All different local models in a chain, also in its branches, fallbacks and functions."""
-    found: dict[int, LanguageModel] = {}
+    found: dict[Hashable, LanguageModel] = {}
     seen: dict[int, Any] = {}
     waiting = deque([chain])
     while waiting:
@@ -73,7 +81,7 @@ def language_models_in(chain: Any) -> list[LanguageModel]:
         seen[id(held)] = held
         language_model = _own_model(held)
         if language_model is not None:
-            found.setdefault(id(language_model.model), language_model)
+            found.setdefault(language_model.identity, language_model)
         waiting.extend(_parts(held))
     return list(found.values())
 

@@ -25,7 +25,8 @@ class Run:
 
     `inputs` are the documents in its input, `outputs` those in its output; a retriever's outputs
     replace those of the retrievers within it. An `orphan` names a parent that was not seen;
-    `parsed` is the last output of an output parser within a root.
+    `parsed` is the last output of an output parser within a root; `settled` says that its answer
+    was told before it ended.
     """
 
     id: UUID
@@ -37,6 +38,7 @@ class Run:
     inputs: Sequence[Document] = ()
     outputs: Sequence[Document] | None = None
     parsed: Any = None
+    settled: bool = False
     children: list[Run] = field(default_factory=list)
 
     def documents(self) -> list[Document]:

@@ -5,18 +5,30 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
-from typing import Any
-from uuid import UUID, uuid4
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast, get_type_hints
+from uuid import UUID
 
+from langchain_core.callbacks import AsyncCallbackManagerForChainRun, CallbackManagerForChainRun
+from langchain_core.documents import Document
 from langchain_core.runnables import Runnable, RunnableConfig, ensure_config
 from langchain_core.runnables.config import merge_configs
-from langchain_core.runnables.utils import AddableDict
+from langchain_core.runnables.utils import AddableDict, ConfigurableFieldSpec
 from langchain_core.tracers.context import register_configure_hook
-from typing_extensions import Unpack
+from langchain_core.utils.pydantic import create_model_v2 as create_model
+from pydantic import BaseModel
+from typing_extensions import TypedDict, Unpack
 
 from attribot_rag.errors import InvalidInput
 from langchain_attribot.handler import AttributionCallbackHandler, HandlerOptions
 from langchain_attribot.models import language_models_in
+
+if TYPE_CHECKING:
+    from langchain_core.runnables.graph import Graph
+
+    from langchain_attribot.models import LocalModels
+
+Question = TypeVar("Question")
+Answer = TypeVar("Answer")
 
 _attributing: ContextVar[AttributionCallbackHandler | None] = ContextVar(
     "langchain_attribot", default=None
@@ -25,7 +37,9 @@ register_configure_hook(_attributing, inheritable=True)
 
 
 @contextmanager
-def attribute(llm: Any, **options: Unpack[HandlerOptions]) -> Iterator[AttributionCallbackHandler]:
+def attribute(
+    llm: LocalModels | None = None, **options: Unpack[HandlerOptions]
+) -> Iterator[AttributionCallbackHandler]:
     """Attribute every answer that the model gives within the block.
 
     Gives the handler, whose `last` and `results` hold them; `llm` and `options` are the handler's.
@@ -41,65 +55,186 @@ def attribute(llm: Any, **options: Unpack[HandlerOptions]) -> Iterator[Attributi
 
 
 def with_attribution(
-    chain: Runnable[Any, Any], llm: Any = None, **options: Unpack[HandlerOptions]
-) -> AttributedChain:
+    chain: Runnable[Question, Answer],
+    llm: LocalModels | None = None,
+    **options: Unpack[HandlerOptions],
+) -> AttributedChain[Question, Answer]:
     """The chain as a runnable that gives {answer, documents, attribution}.
 
     `documents` are those that the answer was attributed to; without any, `attribution` is None.
 
     `llm` is the model that answers, or a list of those; without it, all local models in the chain.
-    `options` are the handler's. Streamed, the pieces of the answer come first, documents and
-    attribution last. Raises InvalidInput if the chain shows no local model.
+    `options` are the handler's, `language_model` too. Streamed, the pieces of the answer come
+    first, documents and attribution last. Raises InvalidInput if the chain shows no local model.
     """
     llm = llm or language_models_in(chain)
-    if not llm:
+    if not llm and options.get("language_model") is None:
         raise InvalidInput(
-            "the chain shows no local model; pass those that answer: with_attribution(chain, llm)"
+            "the chain shows no local model; pass those that answer: with_attribution(chain, llm), "
+            "or a local copy of what answers elsewhere: with_attribution(chain, language_model=...)"
         )
     return AttributedChain(chain, AttributionCallbackHandler(llm, **options))
 
 
-class AttributedChain(Runnable[Any, Any]):
-    """A chain whose answers come with their documents and their attribution."""
+class AttributedAnswer(TypedDict, Generic[Answer]):
+    """What a chain answered, with the documents it was attributed to and the summary of that."""
 
-    def __init__(self, chain: Runnable[Any, Any], handler: AttributionCallbackHandler) -> None:
+    answer: Answer
+    documents: list[Document]
+    attribution: dict[str, Any] | None
+
+
+class AttributedChain(Runnable[Question, AttributedAnswer[Answer]]):
+    """A chain whose answers come with their documents and their attribution.
+
+    It has the chain's input schema and graph. Its own run is around the chain's, so that tracers
+    show what it gives; `handler.results` knows the run by that run's id too.
+    """
+
+    def __init__(
+        self, chain: Runnable[Question, Answer], handler: AttributionCallbackHandler
+    ) -> None:
         self.chain = chain
         self.handler = handler
 
-    def invoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
-        run_id, inner = self._configured(config)
-        answer = self.chain.invoke(input, inner, **kwargs)
-        return {"answer": answer, **self._found(run_id)}
+    @property
+    def InputType(self) -> type[Question]:  # noqa: N802
+        return self.chain.InputType
 
-    async def ainvoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
-        run_id, inner = self._configured(config)
-        answer = await self.chain.ainvoke(input, inner, **kwargs)
-        return {"answer": answer, **self._found(run_id)}
+    @property
+    def OutputType(self) -> type[AttributedAnswer[Answer]]:  # noqa: N802
+        return cast(
+            type[AttributedAnswer[Answer]],
+            AttributedAnswer[self.chain.OutputType],  # type: ignore[name-defined]
+        )
+
+    @property
+    def config_specs(self) -> list[ConfigurableFieldSpec]:
+        return self.chain.config_specs
+
+    def get_input_schema(self, config: RunnableConfig | None = None) -> type[BaseModel]:
+        return cast(type[BaseModel], self.chain.get_input_schema(config))
+
+    def get_output_schema(self, config: RunnableConfig | None = None) -> type[BaseModel]:
+        fields = {**get_type_hints(AttributedAnswer), "answer": self.chain.OutputType}
+        return create_model(
+            self.get_name("Output"),
+            field_definitions={name: (of, ...) for name, of in fields.items()},
+        )
+
+    def get_graph(self, config: RunnableConfig | None = None) -> Graph:
+        return self.chain.get_graph(config)
+
+    def invoke(
+        self, input: Question, config: RunnableConfig | None = None, **kwargs: Any
+    ) -> AttributedAnswer[Answer]:
+        return self._call_with_config(self._invoke, input, self._observed(config), **kwargs)
+
+    async def ainvoke(
+        self, input: Question, config: RunnableConfig | None = None, **kwargs: Any
+    ) -> AttributedAnswer[Answer]:
+        return await self._acall_with_config(self._ainvoke, input, self._observed(config), **kwargs)
 
     def stream(
-        self, input: Any, config: RunnableConfig | None = None, **kwargs: Any
-    ) -> Iterator[Any]:
-        run_id, inner = self._configured(config)
-        for piece in self.chain.stream(input, inner, **kwargs):
-            yield AddableDict(answer=piece)
-        yield AddableDict(self._found(run_id))
+        self, input: Question, config: RunnableConfig | None = None, **kwargs: Any
+    ) -> Iterator[AttributedAnswer[Answer]]:
+        yield from self.transform(iter([input]), config, **kwargs)
 
     async def astream(
-        self, input: Any, config: RunnableConfig | None = None, **kwargs: Any
-    ) -> AsyncIterator[Any]:
-        run_id, inner = self._configured(config)
-        async for piece in self.chain.astream(input, inner, **kwargs):
-            yield AddableDict(answer=piece)
-        yield AddableDict(self._found(run_id))
+        self, input: Question, config: RunnableConfig | None = None, **kwargs: Any
+    ) -> AsyncIterator[AttributedAnswer[Answer]]:
+        async def given() -> AsyncIterator[Question]:
+            yield input
 
-    def _configured(self, config: RunnableConfig | None) -> tuple[UUID, RunnableConfig]:
-        """The id that the chain's run is going to have, and a configuration with the handler."""
-        run_id = (config or {}).get("run_id") or uuid4()
-        mine = RunnableConfig(callbacks=[self.handler], run_id=run_id)
-        return run_id, merge_configs(ensure_config(config), mine)
+        async for piece in self.atransform(given(), config, **kwargs):
+            yield piece
 
-    def _found(self, run_id: UUID) -> dict[str, Any]:
-        run = self.handler.results.get(str(run_id))
+    def transform(
+        self, input: Iterator[Question], config: RunnableConfig | None = None, **kwargs: Any
+    ) -> Iterator[AttributedAnswer[Answer]]:
+        yield from self._transform_stream_with_config(
+            input, self._transform, self._observed(config), **kwargs
+        )
+
+    async def atransform(
+        self, input: AsyncIterator[Question], config: RunnableConfig | None = None, **kwargs: Any
+    ) -> AsyncIterator[AttributedAnswer[Answer]]:
+        async for piece in self._atransform_stream_with_config(
+            input, self._atransform, self._observed(config), **kwargs
+        ):
+            yield piece
+
+    def _observed(self, config: RunnableConfig | None) -> RunnableConfig:
+        return merge_configs(ensure_config(config), RunnableConfig(callbacks=[self.handler]))
+
+    def _invoke(
+        self,
+        input: Question,
+        run_manager: CallbackManagerForChainRun,
+        config: RunnableConfig,
+        **kwargs: Any,
+    ) -> AttributedAnswer[Answer]:
+        answer = self.chain.invoke(input, config, **kwargs)
+        return {"answer": answer, **self._found(run_manager.run_id, answer)}
+
+    async def _ainvoke(
+        self,
+        input: Question,
+        run_manager: AsyncCallbackManagerForChainRun,
+        config: RunnableConfig,
+        **kwargs: Any,
+    ) -> AttributedAnswer[Answer]:
+        answer = await self.chain.ainvoke(input, config, **kwargs)
+        return {"answer": answer, **self._found(run_manager.run_id, answer)}
+
+    def _transform(
+        self,
+        input: Iterator[Question],
+        run_manager: CallbackManagerForChainRun,
+        config: RunnableConfig,
+        **kwargs: Any,
+    ) -> Iterator[AttributedAnswer[Answer]]:
+        total: Answer | None = None
+        for piece in self.chain.transform(input, config, **kwargs):
+            total = _added(total, piece)
+            yield _piece(answer=piece)
+        yield _piece(**self._found(run_manager.run_id, total))
+
+    async def _atransform(
+        self,
+        input: AsyncIterator[Question],
+        run_manager: AsyncCallbackManagerForChainRun,
+        config: RunnableConfig,
+        **kwargs: Any,
+    ) -> AsyncIterator[AttributedAnswer[Answer]]:
+        total: Answer | None = None
+        async for piece in self.chain.atransform(input, config, **kwargs):
+            total = _added(total, piece)
+            yield _piece(answer=piece)
+        yield _piece(**self._found(run_manager.run_id, total))
+
+    def _found(self, run_id: UUID, answer: Answer | None) -> _Found:
+        run = self.handler.settle(run_id, answer)
         if run is None:
             return {"documents": [], "attribution": None}
         return {"documents": list(run.documents), "attribution": run.summary}
+
+
+class _Found(TypedDict):
+    documents: list[Document]
+    attribution: dict[str, Any] | None
+
+
+def _piece(**part: Any) -> AttributedAnswer[Any]:
+    """A part of an answer in a stream; parts add up to the whole."""
+    return cast(AttributedAnswer[Any], AddableDict(part))
+
+
+def _added(total: Answer | None, piece: Answer) -> Answer:
+    """As LangChain adds up a stream: pieces that do not add replace one another."""
+    if total is None:
+        return piece
+    try:
+        return cast(Answer, total + piece)  # type: ignore[operator]
+    except TypeError:
+        return piece

@@ -3,35 +3,90 @@
 import runpy
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import jsonschema
 import pytest
+from agents import SearchesFirst
 from chains import Given, rag
 from conftest import DOCUMENTS, QUESTION
+from langchain_core.messages import HumanMessage
+from langchain_core.tools import create_retriever_tool
 from langchain_huggingface import ChatHuggingFace
+from support.model_server import model_server
 from support.patience import scaled
 
+from attribot_rag import LanguageModel
 from attribot_rag.attribution.schema import summary_schema
 from langchain_attribot import AttributionCallbackHandler
 
 PACKAGE = Path(__file__).parents[2]
-EXAMPLES = PACKAGE.parents[1] / "examples"
+ROOT = PACKAGE.parents[1]
+EXAMPLES = ROOT / "examples"
 
 
-def test_the_readme_s_lines_attach_what_it_shows(
-    chat: ChatHuggingFace, capsys: pytest.CaptureFixture[str]
+README = (PACKAGE / "README.md").read_text(encoding="utf-8")
+CHAIN, SHOWN, AGENT, SERVED = (part.split("```")[0] for part in README.split("```python\n")[1:])
+
+
+def test_the_readme_s_chain_and_agent_attach_what_it_shows(
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    readme = (PACKAGE / "README.md").read_text(encoding="utf-8")
-    code, shown, *_ = [part.split("```")[0] for part in readme.split("```python\n")[1:]]
-    assert len([line for line in code.splitlines() if line.strip()]) <= 6
-    names = {"chain": rag(Given(documents=DOCUMENTS), chat), "chat": chat}
-    exec(code, names)  # type: ignore[arg-type]
+    assert CHAIN.startswith("from langchain_huggingface import")
+    names: dict[str, Any] = {}
+    exec(CHAIN, names)
     assert "The lighthouse is 38 metres high." in capsys.readouterr().out
-    summary = names["message"].response_metadata["attribution"]  # type: ignore[attr-defined]
+    summary = names["message"].response_metadata["attribution"]
     for name in ("sentences", "documents", "sources"):
         for key in summary[name][0]:
-            assert f'"{key}":' in shown
+            assert f'"{key}":' in SHOWN
     assert summary["sentences"][0]["verdict"] == "grounded"
+    exec(AGENT, names)
+    answered = names["state"]["messages"][-1].response_metadata["attribution"]
+    assert answered["run_id"] != summary["run_id"]
+    assert answered["documents"][0]["title"] == "lighthouse.md"
+    assert answered["sentences"][0]["verdict"] == "grounded"
+    names["handler"].close()
+
+
+@pytest.mark.enable_socket
+def test_the_readme_s_agent_on_a_server(
+    tiny: LanguageModel, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tiny.tokenizer.save_pretrained(tmp_path)
+    names: dict[str, Any] = {}
+    with model_server(tiny) as server:
+        code = SERVED.replace("http://localhost:8000", server.url)
+        exec(code.replace("path or Hugging Face id of its tokenizer", str(tmp_path)), names)
+    assert names["summary"]["status"] == "complete"
+    assert names["summary"]["documents"][0]["title"] == "lighthouse.md"
+    assert "The lighthouse is 38 metres high." in capsys.readouterr().out
+
+
+def test_the_root_readme_s_lines_attach_it_too(chat: ChatHuggingFace) -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    *lines, last = readme.split("```python\n")[2].split("```")[0].splitlines()
+    names = {"chain": rag(Given(documents=DOCUMENTS), chat), "chat": chat}
+    exec("\n".join(lines), names)  # type: ignore[arg-type]
+    assert eval(last, names)["sentences"][0]["verdict"] == "grounded"  # type: ignore[arg-type]
+
+
+def test_the_page_on_agents_shows_what_runs(
+    chat: ChatHuggingFace, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = (ROOT / "docs" / "agents.md").read_text(encoding="utf-8")
+    search = create_retriever_tool(
+        Given(documents=DOCUMENTS), "search", "Finds.", response_format="content_and_artifact"
+    )
+    names = {
+        "chat": chat,
+        "model": SearchesFirst(llm=chat),
+        "search": search,
+        "question": HumanMessage(QUESTION),
+    }
+    exec(page.split("```python\n")[1].split("```")[0], names)  # type: ignore[arg-type]
+    assert names["summary"]["status"] == "complete"  # type: ignore[index]
+    assert "lighthouse" in capsys.readouterr().out
 
 
 def test_summaries_follow_the_published_schema(chat: ChatHuggingFace) -> None:
@@ -49,6 +104,7 @@ def test_summaries_follow_the_published_schema(chat: ChatHuggingFace) -> None:
     ("example", "cited"),
     [
         ("langchain_rag", ["It is 38 metres high"]),
+        ("langgraph_rag", ["It is 38 metres high", "1 of the calls was attributed"]),
         ("langchain_agent", ["It is 38 metres high", "designed by the engineer Alaric Penhow"]),
     ],
 )

@@ -2,16 +2,18 @@
 
 import asyncio
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from chains import ByName, Given, rag
 from conftest import DOCUMENTS, QUESTION
 from langchain_core.language_models import FakeListChatModel
 from langchain_core.output_parsers import StrOutputParser
-from langchain_core.runnables import RunnableLambda
+from langchain_core.runnables import RunnableLambda, RunnableParallel
+from langchain_core.tracers.context import collect_runs
 from langchain_huggingface import ChatHuggingFace
 
-from attribot_rag.errors import InvalidInput, UnknownOption
+from attribot_rag.errors import InvalidInput
 from langchain_attribot import with_attribution
 
 EXACT: dict[str, Any] = {"method": "leave_one_out", "verdicts": None}
@@ -62,6 +64,52 @@ def test_it_is_a_runnable_among_others(tiny_chat: ChatHuggingFace) -> None:
     assert [one.id for one in longer.invoke("a")] == ["document A"]
 
 
+def test_it_keeps_the_chain_s_input_schema_and_graph(tiny_chat: ChatHuggingFace) -> None:
+    chain = rag(ByName(), tiny_chat) | StrOutputParser()
+    attributed = with_attribution(chain, **EXACT)
+    assert attributed.get_input_jsonschema() == chain.get_input_jsonschema()
+    assert attributed.get_graph().draw_mermaid() == chain.get_graph().draw_mermaid()
+    assert attributed.get_prompts() == chain.get_prompts()
+    properties = attributed.get_output_jsonschema()["properties"]
+    assert list(properties) == ["answer", "documents", "attribution"]
+    assert properties["answer"]["type"] == "string"
+
+
+def test_its_run_is_around_the_chain_s_and_gives_what_it_gives(tiny_chat: ChatHuggingFace) -> None:
+    attributed = with_attribution(rag(ByName(), tiny_chat) | StrOutputParser(), **EXACT)
+    run_id = uuid4()
+    with collect_runs() as collected:
+        config: Any = {"run_id": run_id, "run_name": "my chain"}
+        found = attributed.invoke("A", config)
+        pieces = list(attributed.stream("B"))
+    invoked, streamed = collected.traced_runs
+    assert (invoked.id, invoked.name) == (run_id, "my chain")
+    assert invoked.outputs == found
+    (inner,) = invoked.child_runs
+    assert inner.outputs == {"output": found["answer"]}
+    assert streamed.name == "AttributedChain"
+    assert streamed.outputs is not None
+    assert list(streamed.outputs) == ["answer", "documents", "attribution"]
+    assert streamed.outputs["attribution"] == pieces[-1]["attribution"]
+    assert attributed.handler.results[run_id].summary == found["attribution"]
+    assert attributed.handler.num_open == 0
+
+
+def test_a_dict_and_a_message_are_answers_too(tiny_chat: ChatHuggingFace) -> None:
+    chain = rag(ByName(), tiny_chat)
+    for given in (chain, RunnableParallel(text=chain | StrOutputParser())):
+        found = with_attribution(given, **EXACT).invoke("A")
+        assert found["attribution"] is not None
+        assert found["attribution"]["offsets"] == "shown"
+        assert found["attribution"]["status"] == "complete"
+
+
+def test_only_names_the_wrapped_chain_s_run(tiny_chat: ChatHuggingFace) -> None:
+    attributed = with_attribution(rag(ByName(), tiny_chat), only="mine", **EXACT)
+    assert attributed.invoke("A", {"run_name": "mine"})["attribution"] is not None
+    assert attributed.invoke("A", {"run_name": "other"})["attribution"] is None
+
+
 def test_without_retrieved_documents_there_is_no_attribution(tiny_chat: ChatHuggingFace) -> None:
     found = with_attribution(rag(Given(documents=[]), tiny_chat), **EXACT).invoke(QUESTION)
     assert found["documents"] == []
@@ -74,9 +122,3 @@ def test_the_model_is_found_or_asked_for(tiny_chat: ChatHuggingFace) -> None:
         with_attribution(elsewhere)
     hidden = RunnableLambda(lambda given: rag(ByName(), tiny_chat).invoke(given).content)
     check(with_attribution(hidden, tiny_chat, **EXACT).invoke("A"), "A")
-
-
-def test_a_misspelt_option_is_told_the_right_one(tiny_chat: ChatHuggingFace) -> None:
-    chain = rag(ByName(), tiny_chat)
-    with pytest.raises(UnknownOption, match=r"no option 'metod'; did you mean 'method'\?"):
-        with_attribution(chain, metod="auto")  # type: ignore[call-arg]

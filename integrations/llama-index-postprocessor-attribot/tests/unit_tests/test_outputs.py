@@ -60,6 +60,13 @@ def test_structured_answers_are_one_call(smollm2: LanguageModel, way: str) -> No
     assert sentence["text"] in shown
     best, *_ = summary["sources"]
     assert best["text"] == "The lighthouse is 38 metres high."
+    sources = {one["text"]: one["sources"] for one in summary["sentences"] if one["sources"]}
+    assert list(sources) == ['"The lighthouse is 38 metres high."', "1844"], summary["sentences"]
+    texts = {one["id"]: one["text"] for one in summary["sources"]}
+    assert [texts[of[0]] for of in sources.values()] == [
+        "The lighthouse is 38 metres high.",
+        "Its lamp was lit for the first time in 1844.",
+    ]
     run = postprocessor.result(response)
     assert run.attribution is not None
     start, end = run.attribution.find("1844")

@@ -1,0 +1,56 @@
+"""Options and what comes of them, for type checkers too: mypy reads this file.
+
+Where mypy has to find a mistake, a comment says so; mypy rejects a comment without a mistake.
+"""
+
+from typing import Any
+
+import pytest
+from langchain_core.language_models import FakeListChatModel
+from langchain_core.output_parsers import StrOutputParser
+from langchain_core.runnables import Runnable, RunnableLambda
+from langchain_huggingface import ChatHuggingFace
+from typing_extensions import assert_type
+
+from attribot_rag.errors import InvalidInput, UnknownOption
+from langchain_attribot import (
+    AttributionCallbackHandler,
+    AttributionMiddleware,
+    attribute,
+    with_attribution,
+)
+
+MEANT = r"no option 'metod'; did you mean 'method'\?"
+
+
+def chain_of(chat: ChatHuggingFace) -> Runnable[str, str]:
+    return RunnableLambda[str, str](lambda question: question) | chat | StrOutputParser()
+
+
+def test_a_misspelt_option_is_told_the_right_one(tiny_chat: ChatHuggingFace) -> None:
+    with pytest.raises(UnknownOption, match=MEANT):
+        AttributionCallbackHandler(tiny_chat, metod="auto")  # type: ignore[call-arg]
+    with pytest.raises(UnknownOption, match=MEANT):
+        AttributionMiddleware(tiny_chat, metod="auto")  # type: ignore[call-arg]
+    with pytest.raises(UnknownOption, match=MEANT):
+        with_attribution(chain_of(tiny_chat), metod="auto")  # type: ignore[call-arg]
+    with pytest.raises(UnknownOption, match=MEANT), attribute(tiny_chat, metod="auto"):  # type: ignore[call-arg]
+        pass
+
+
+def test_what_is_no_model_is_none_for_type_checkers_either() -> None:
+    with pytest.raises(InvalidInput, match="holds no local Hugging Face model"):
+        AttributionCallbackHandler("a name")  # type: ignore[arg-type]
+    with pytest.raises(InvalidInput, match="holds no local Hugging Face model"):
+        AttributionCallbackHandler(FakeListChatModel(responses=["it is one at run time only"]))
+
+
+def test_an_attributed_chain_keeps_the_types_of_question_and_answer(
+    tiny_chat: ChatHuggingFace,
+) -> None:
+    attributed = with_attribution(chain_of(tiny_chat))
+    found = attributed.invoke("How high is the lighthouse?")
+    assert_type(found["answer"], str)
+    assert_type(found["attribution"], dict[str, Any] | None)
+    assert isinstance(found["answer"], str) and found["attribution"] is None
+    attributed.handler.close()
