@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from attribot_rag.context import Document
-from attribot_rag.errors import InvalidInput
+from attribot_rag.errors import InvalidInput, NoText
 from attribot_rag.pdf import PdfText, read_pdf
 
 SUFFIXES = (".md", ".txt", ".pdf")
@@ -14,22 +15,22 @@ _NAMED = ".md, .txt or .pdf"
 CHUNK_CHARACTERS = (400, 700)
 INSTALL = "pip install 'attribot-rag[cli]'"
 
+logger = logging.getLogger(__name__)
+
 
 def read_chunks(paths: Sequence[Path]) -> list[Document]:
     """The chunks, without overlap, of files and of all .md, .txt and .pdf files in folders.
 
     A chunk's id is the file's name and the chunk's number ('ferry.txt#3'); its metadata are the
-    `title`, the `file` and the `start` in characters, and the `page_label` in a PDF file. Raises
-    InvalidInput with the path that cannot be read.
+    `title`, the `file` and the `start` in characters, and the `page_label` in a PDF file. A
+    folder's files without text, such as scanned PDFs, are left out with a logged warning. Raises
+    InvalidInput with the path that cannot be read, or that has no text.
     """
     try:
-        files = {file.resolve(): file for path in paths for file in _files(path)}
+        files = {file.resolve(): (file, text) for path in paths for file, text in _texts(path)}
     except OSError as error:
         raise InvalidInput(f"{error.filename} cannot be read: {error.strerror}") from error
-    texts = {
-        file: read_pdf(file) if file.suffix.lower() == ".pdf" else read_text(file)
-        for file in files.values()
-    }
+    texts = dict(files.values())
     names = [file.name for file in texts]
     return [
         chunk
@@ -41,7 +42,7 @@ def read_chunks(paths: Sequence[Path]) -> list[Document]:
 
 
 def read_text(file: Path) -> str:
-    """The file's text; raises InvalidInput if it cannot be read as UTF-8 or is empty."""
+    """The file's text; raises InvalidInput if it cannot be read as UTF-8, NoText if it is empty."""
     try:
         text = file.read_text(encoding="utf-8-sig")
     except OSError as error:
@@ -51,7 +52,7 @@ def read_text(file: Path) -> str:
             f"{file} is not UTF-8 text (byte {error.start}); save it as UTF-8"
         ) from error
     if not text.strip():
-        raise InvalidInput(f"{file} is empty")
+        raise NoText(f"{file} is empty")
     return text
 
 
@@ -81,24 +82,34 @@ def retrieve(question: str, chunks: Sequence[Document], count: int) -> list[Docu
     return [chunks[number] for number in ranked]
 
 
-def _files(path: Path) -> Iterator[Path]:
-    """The file itself, or the readable files of a folder that are neither hidden nor empty."""
+def _texts(path: Path) -> Iterator[tuple[Path, str | PdfText]]:
+    """The file itself with its text, or the files with text of a folder that are not hidden."""
     if path.is_dir():
-        files = [
-            file
-            for file in sorted(path.rglob("*"))
-            if file.suffix.lower() in SUFFIXES and file.is_file() and file.stat().st_size
-            if not any(part.startswith(".") for part in file.relative_to(path).parts)
-        ]
-        if not files:
-            raise InvalidInput(f"no {_NAMED} file with text is in the folder {path}")
-        yield from files
+        texts = list(_texts_within(path))
+        if not texts:
+            raise NoText(f"no {_NAMED} file with text is in the folder {path}")
+        yield from texts
     elif not path.exists():
         raise InvalidInput(f"there is no file {path}")
     elif path.suffix.lower() not in SUFFIXES:
         raise InvalidInput(f"{path} is no {_NAMED} file; convert it to text first, or leave it out")
     else:
-        yield path
+        yield path, _text(path)
+
+
+def _texts_within(folder: Path) -> Iterator[tuple[Path, str | PdfText]]:
+    for file in sorted(folder.rglob("*")):
+        if any(part.startswith(".") for part in file.relative_to(folder).parts):
+            continue
+        if file.suffix.lower() in SUFFIXES and file.is_file() and file.stat().st_size:
+            try:
+                yield file, _text(file)
+            except NoText as error:
+                logger.warning("left out: %s", error)
+
+
+def _text(file: Path) -> str | PdfText:
+    return read_pdf(file) if file.suffix.lower() == ".pdf" else read_text(file)
 
 
 def _chunks(file: Path, text: str | PdfText, name: str) -> Iterable[Document]:

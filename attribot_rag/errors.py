@@ -28,6 +28,10 @@ class UnknownOption(InvalidInput):
                 raise cls(f"{owner} has no option {name!r}{meant} Its options: {', '.join(names)}")
 
 
+class NoText(InvalidInput):
+    """A file without text."""
+
+
 class DocumentsNotLocated(InvalidInput):
     """None of the documents stands in the prompt that the model saw."""
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from threading import RLock
 from typing import TYPE_CHECKING
 
-from attribot_rag.errors import InvalidInput
+from attribot_rag.errors import InvalidInput, NoText
 
 if TYPE_CHECKING:
     from pypdfium2 import PdfDocument
@@ -54,7 +54,7 @@ class PdfText:
 
 
 def read_pdf(file: Path) -> PdfText:
-    """The text of a PDF file; raises InvalidInput if it cannot be read or has no text."""
+    """The text of a PDF file; raises InvalidInput if it cannot be read, NoText if it has none."""
     pages: list[PdfPage] = []
     text = ""
     places = array("i")
@@ -73,7 +73,7 @@ def read_pdf(file: Path) -> PdfText:
             text += page
             places.extend(its_places)
     if not text.strip():
-        raise InvalidInput(f"{file} has no text; a scanned PDF needs text recognition first")
+        raise NoText(f"{file} has no text; a scanned PDF needs text recognition first")
     return PdfText(text, tuple(pages), places)
 
 

@@ -92,6 +92,22 @@ def test_a_folder_without_text_is_an_error(tmp_path: Path) -> None:
     assert str(tmp_path) in str(raised.value)
 
 
+def test_a_folder_s_scanned_pdf_is_left_out_unless_it_is_named_itself(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    scanned = pdf(tmp_path / "scanned.pdf", [""])
+    with pytest.raises(InvalidInput, match="file with text is in the folder"):
+        read_chunks([tmp_path])
+    (tmp_path / "bell.txt").write_text("The bell is green.")
+    (tmp_path / "blank.md").write_text("\n")
+    caplog.clear()
+    assert [chunk.id for chunk in read_chunks([tmp_path])] == ["bell.txt#1"]
+    blank, told = caplog.messages
+    assert "blank.md is empty" in blank and "scanned.pdf has no text" in told
+    with pytest.raises(InvalidInput, match="has no text"):
+        read_chunks([tmp_path, scanned])
+
+
 def test_what_the_system_refuses_is_an_error(tmp_path: Path) -> None:
     file = tmp_path / f"{'long' * 100}.txt"
     with pytest.raises(InvalidInput, match=r"long\.txt cannot be read: "):

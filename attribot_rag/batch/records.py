@@ -105,16 +105,16 @@ def _from_lines(path: Path) -> Iterator[object]:
     with _opened(path) as file:
         for line in file:
             if line.strip():
-                yield Line(line)
+                yield _Line(line)
 
 
-class Line(bytes):
+class _Line(bytes):
     """A line that is parsed by who needs it: those that are done already are not."""
 
 
 def parsed(value: object) -> object:
     """The JSON of a line, other values as they are; raises InvalidInput for what is no JSON."""
-    if not isinstance(value, Line):
+    if not isinstance(value, _Line):
         return value
     try:
         return json.loads(value)

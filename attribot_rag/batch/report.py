@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from jinja2 import Environment, PackageLoader
 from markupsafe import Markup
 
 from attribot_rag.batch.statistics import HARMFUL, Statistics
-from attribot_rag.display.escaping import visible
-from attribot_rag.display.html import digest, page_assets
+from attribot_rag.display.html import environment, page_assets
 
 _MOST = 200
 _TABLE = Markup("""
@@ -33,24 +31,21 @@ def render_report(
 
     `rejects` are how many records were rejected for each type of error.
     """
-    environment = Environment(
-        loader=PackageLoader("attribot_rag", "batch"),
-        autoescape=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters.update(visible=visible, digest=digest)
     style, _ = page_assets()
-    return environment.get_template("report.html").render(
-        style=style + _TABLE,
-        told={**statistics.to_dict(), "records": records, "rejected": sum(rejects.values())},
-        lists=[
-            ("Cited documents", statistics.cited),
-            ("Never cited", statistics.never_cited),
-            ("Harmful", statistics.harmful),
-        ],
-        rejects=sorted(rejects.items()),
-        most=_MOST,
-        harmful=-HARMFUL,
-        **{name: setting[name] for name in ("input", "model", "method")},
+    return (
+        environment("batch")
+        .get_template("report.html")
+        .render(
+            style=style + _TABLE,
+            told={**statistics.to_dict(), "records": records, "rejected": sum(rejects.values())},
+            lists=[
+                ("Cited documents", statistics.cited),
+                ("Never cited", statistics.never_cited),
+                ("Harmful", statistics.harmful),
+            ],
+            rejects=sorted(rejects.items()),
+            most=_MOST,
+            harmful=-HARMFUL,
+            **{name: setting[name] for name in ("input", "model", "method")},
+        )
     )

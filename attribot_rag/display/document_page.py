@@ -7,14 +7,12 @@ from functools import cache
 from importlib.resources import files
 from pathlib import Path
 
-from jinja2 import Environment, PackageLoader
 from markupsafe import Markup
 
 from attribot_rag.attribution import Attribution
 from attribot_rag.context import Document
 from attribot_rag.context.intervals import Interval
-from attribot_rag.display.escaping import visible
-from attribot_rag.display.html import digest
+from attribot_rag.display.html import environment
 from attribot_rag.display.pdf_pages import draw_pages
 from attribot_rag.display.places import cited_spans, places_in
 from attribot_rag.errors import InvalidInput
@@ -40,7 +38,7 @@ def render_document(
     text = pdf.text if pdf else _text(file)
     marked = sorted(places_in(text, document, spans))
     pages = draw_pages(file, pdf, _pages(pdf, marked, document), marked) if pdf else ()
-    template = _environment().get_template("document.html")
+    template = environment().get_template("document.html")
     return template.render(
         name=file.name,
         quotes=[document.text[start:end].strip() for start, end in spans],
@@ -84,11 +82,3 @@ def _pages(pdf: PdfText, marked: Sequence[Interval], document: Document) -> rang
 @cache
 def _style() -> Markup:
     return Markup(files("attribot_rag.display.html").joinpath("document.css").read_text("utf-8"))
-
-
-@cache
-def _environment() -> Environment:
-    loader = PackageLoader("attribot_rag.display", "html")
-    environment = Environment(loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True)
-    environment.filters.update(visible=visible, digest=digest)
-    return environment

@@ -65,19 +65,17 @@ def render_passage(attribution: Attribution, index: int) -> str:
     text, done, shown = attribution.documents[index].text, 0, ""
     for start, end in sorted(cited_spans(attribution, index)):
         if done <= start < end:
-            cited = _escaped(text[start:end])
-            words = cited.strip()
-            bold = cited.replace(words, f"**{words}**") if words else cited
-            shown += _escaped(text[done:start]) + bold
+            shown += _escaped(text[done:start]) + _escaped(text[start:end], bold=True)
             done = end
     return (shown + _escaped(text[done:])).strip()
 
 
-def _escaped(text: str) -> str:
-    """Escaped, with the white space at its ends."""
+def _escaped(text: str, *, bold: bool = False) -> str:
+    """Escaped, with the white space at its ends; what shows nothing is not bold."""
     words = text.strip()
     before, _, after = text.partition(words) if words else (text, "", "")
-    return f"{before}{escape_markdown(words)}{after}"
+    shown = escape_markdown(words)
+    return f"{before}**{shown}**{after}" if bold and shown else f"{before}{shown}{after}"
 
 
 def render_composed(composition: Composition, *, remarks: bool = True, markers: bool = True) -> str:

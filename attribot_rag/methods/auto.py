@@ -75,7 +75,7 @@ class Screening:
     def _by_attention(self, scorer: Scorer) -> Scores | None:
         """Masked scores of the candidates; their estimates, if the budget allows no more."""
         sentences = answer_sentences(scorer)
-        for gates in (self.gates, 1):  # one where the budget allows no more
+        for gates in dict.fromkeys((self.gates, 1)):  # one where the budget allows no more
             estimates = scorer.patched(sentences, gates, located=True)
             if estimates is not None:
                 break

@@ -104,7 +104,7 @@ class Kernel:
         return (of_scores.to(key.dtype) @ key) * self.scaling
 
     def _scores(self, query: torch.Tensor, key: torch.Tensor) -> torch.Tensor:
-        scores = (query * self.scaling @ key.transpose(-1, -2)).float()
+        scores = (query @ key.transpose(-1, -2)).float().mul_(self.scaling)
         if self.softcap is not None:
             scores = (scores / self.softcap).tanh() * self.softcap
         return scores

@@ -10,8 +10,10 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
-from support.model_server import model_server
+from support.model_server import ModelServer, model_server
+from support.patience import scaled
 from support.scorers import ANSWER, TREATY, chat
 from support.tiny_models import byte_level
 
@@ -39,8 +41,16 @@ BAD: list[tuple[str, str]] = [
 ]
 
 
-def attributor(**options: Any) -> Attributor:
-    return Attributor(LOCAL, method="leave_one_out", verdicts=None, progress=False, **options)
+OPTIONS: dict[str, Any] = {"method": "leave_one_out", "verdicts": None, "progress": False}
+
+
+def attributor() -> Attributor:
+    return Attributor(LOCAL, **OPTIONS)
+
+
+def served_by(server: ModelServer, *, concurrency: int) -> Attributor:
+    options = ServerOptions(concurrency=concurrency, attempts=1)
+    return Attributor.for_server(server.url, tokenizer=LOCAL.tokenizer, server=options, **OPTIONS)
 
 
 def lines(path: Path) -> list[dict[str, Any]]:
@@ -182,14 +192,7 @@ def test_files_that_cannot_be_used(tmp_path: Path) -> None:
 def test_a_server_that_fails_stops_the_batch_which_goes_on_later(tmp_path: Path) -> None:
     path = written(tmp_path / "log.jsonl", [{**GOOD, "id": index} for index in range(6)])
     with model_server(LOCAL) as server:
-        served = Attributor.for_server(
-            server.url,
-            tokenizer=LOCAL.tokenizer,
-            server=ServerOptions(concurrency=2, attempts=1),
-            method="leave_one_out",
-            verdicts=None,
-            progress=False,
-        )
+        served = served_by(server, concurrency=2)
         server.failures.append((503, {}))
         with pytest.raises(ServerFailed):
             run_batch(served, path, tmp_path / "out")
@@ -205,14 +208,7 @@ def test_a_server_that_fails_stops_the_batch_which_goes_on_later(tmp_path: Path)
 def test_a_request_that_a_server_rejects_costs_one_record(tmp_path: Path) -> None:
     path = written(tmp_path / "log.jsonl", [{**GOOD, "id": index} for index in range(3)])
     with model_server(LOCAL) as server:
-        served = Attributor.for_server(
-            server.url,
-            tokenizer=LOCAL.tokenizer,
-            server=ServerOptions(concurrency=1, attempts=1),
-            method="leave_one_out",
-            verdicts=None,
-            progress=False,
-        )
+        served = served_by(server, concurrency=1)
         server.failures.append((400, {}))
         run_batch(served, path, tmp_path / "out")
     (reject,) = lines(tmp_path / "out/rejects.jsonl")
@@ -260,6 +256,12 @@ def test_processes_give_what_one_gives(tmp_path: Path) -> None:
     assert next(rejects) == next(rejects)
 
 
+@pytest.fixture
+def forked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Workers are forked: spawned ones import everything again, for many seconds."""
+    monkeypatch.setattr("attribot_rag.batch.workers.get_context", lambda _: get_context("fork"))
+
+
 class Ends:
     """Makes an attributor whose first process ends at once."""
 
@@ -273,6 +275,7 @@ class Ends:
         return attributor()
 
 
+@pytest.mark.usefixtures("forked")
 def test_a_process_that_ends_stops_the_batch_which_goes_on_later(tmp_path: Path) -> None:
     path = written(tmp_path / "log.jsonl", [GOOD, GOOD])
     make = Ends(tmp_path / "mark")
@@ -280,6 +283,48 @@ def test_a_process_that_ends_stops_the_batch_which_goes_on_later(tmp_path: Path)
         run_batch(make, path, tmp_path / "out", workers=2)
     run_batch(make, path, tmp_path / "out")
     assert [one["number"] for one in lines(tmp_path / "out/results.jsonl")] == [0, 1]
+
+
+class Waits:
+    """Makes no attributor; leaves a file when it is asked for one."""
+
+    def __init__(self, mark: Path) -> None:
+        self.mark = mark
+
+    def __call__(self) -> Attributor:
+        self.mark.touch()
+        time.sleep(scaled(600))
+        raise AssertionError
+
+
+@pytest.mark.usefixtures("forked")
+def test_processes_end_with_the_one_that_started_them(tmp_path: Path) -> None:
+    mark, path = tmp_path / "mark", written(tmp_path / "log.jsonl", [GOOD])
+    started = get_context("fork").Process(
+        target=run_batch, args=(Waits(mark), path, tmp_path / "out"), kwargs={"workers": 2}
+    )
+    started.start()
+    while not mark.exists() and started.is_alive():
+        time.sleep(0.05)
+    workers = psutil.Process(started.pid).children()
+    started.kill()
+    started.join()
+    assert workers
+    until = time.monotonic() + scaled(60)
+    while any(map(runs, workers)) and time.monotonic() < until:
+        time.sleep(0.05)
+    left = [worker for worker in workers if runs(worker)]
+    for worker in left:
+        worker.kill()
+    assert not left
+
+
+def runs(process: psutil.Process) -> bool:
+    """A process that has ended, but that nobody waited for, is a zombie."""
+    try:
+        return bool(process.status() != psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:
+        return False
 
 
 def test_processes_need_a_function(tmp_path: Path) -> None:

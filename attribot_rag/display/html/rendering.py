@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 from functools import cache
 from importlib.resources import files
 
-from jinja2 import Environment, PackageLoader
 from markupsafe import Markup
 
 from attribot_rag.attribution import Attribution
-from attribot_rag.display.escaping import visible
-from attribot_rag.display.html.view import kind_of, view_of
+from attribot_rag.display.html.environment import environment
+from attribot_rag.display.html.view import view_of
 
 
 def render_html(attribution: Attribution, *, top: int = 8, page: bool = True) -> str:
@@ -22,17 +19,9 @@ def render_html(attribution: Attribution, *, top: int = 8, page: bool = True) ->
     `top` is how many sources the bars show. Nothing in a document or an answer takes effect; a
     page's Content-Security-Policy lets only its own script and style run.
     """
-    template = _environment().get_template("page.html" if page else "fragment.html")
+    template = environment().get_template("page.html" if page else "fragment.html")
     style, script = page_assets()
     return template.render(view=view_of(attribution, top=top), style=style, script=script)
-
-
-@cache
-def _environment() -> Environment:
-    loader = PackageLoader("attribot_rag.display", "html")
-    environment = Environment(loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True)
-    environment.filters.update(visible=visible, digest=digest, kind=kind_of)
-    return environment
 
 
 @cache
@@ -43,8 +32,3 @@ def page_assets() -> tuple[Markup, Markup]:
         folder.joinpath(name).read_text("utf-8") for name in ("style.css", "script.js")
     )
     return Markup(style), Markup(script)
-
-
-def digest(text: str) -> str:
-    """How a Content-Security-Policy names a script or a style that it allows."""
-    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()

@@ -1,0 +1,28 @@
+"""Templates of pages in one frame, whose policy lets nothing run or load but what is named."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from functools import cache
+
+from jinja2 import ChoiceLoader, Environment, PackageLoader
+
+from attribot_rag.display.escaping import visible
+from attribot_rag.display.html.view import kind_of
+
+
+@cache
+def environment(*folders: str) -> Environment:
+    """The templates of this folder, and of other folders of the package, such as 'batch'."""
+    loaders = [PackageLoader("attribot_rag", folder) for folder in ("display/html", *folders)]
+    found = Environment(
+        loader=ChoiceLoader(loaders), autoescape=True, trim_blocks=True, lstrip_blocks=True
+    )
+    found.filters.update(visible=visible, digest=digest, kind=kind_of)
+    return found
+
+
+def digest(text: str) -> str:
+    """How a Content-Security-Policy names a script or a style that it allows."""
+    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
