@@ -86,6 +86,7 @@ def _provenance(
         options={
             **_plain(context_options),
             **_plain(scorer.options),
+            "half_precision": scorer.in_half_precision,
             **{f"budget_{name}": value for name, value in _plain(budget).items()},
         },
         versions={

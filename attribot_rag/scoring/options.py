@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 from attribot_rag.errors import InvalidInput
 from attribot_rag.scoring.selection import IMPLEMENTATIONS
@@ -15,19 +16,27 @@ class ScoringOptions:
     `implementation` is 'auto' (the fastest that is right for the model), 'packed', 'cropped' or
     'reference', for a served model 'auto' or 'server'. `token_budget` bounds the tokens of a
     forward pass; with None, memory does. `self_check` also scores an ablation by the reference and
-    raises ScoringFailed if they differ. Raises InvalidInput for an unknown implementation or a
-    budget below 1.
+    raises ScoringFailed if they differ. With `half_precision`, approximate scores (masked ablation,
+    patching, attention) of a float32 model come from linear layers in bfloat16, whose weights are
+    copied; with 'auto', where the processor has instructions for it, so that scores then depend on
+    the machine. docs/benchmarks.md tells what that saves and changes. Raises InvalidInput for an
+    unknown implementation or a budget below 1.
     """
 
     implementation: str = "auto"
     token_budget: int | None = None
     self_check: bool = False
+    half_precision: bool | Literal["auto"] = False
 
     def __post_init__(self) -> None:
         known = ["auto", *(kind.name for kind in IMPLEMENTATIONS), "server"]
         if self.implementation not in known:
             raise InvalidInput(
                 f"unknown implementation {self.implementation!r}; choose one of {', '.join(known)}"
+            )
+        if self.half_precision not in (True, False, "auto"):
+            raise InvalidInput(
+                f"half_precision={self.half_precision!r}; choose one of True, False, 'auto'"
             )
         if self.token_budget is not None and self.token_budget < 1:
             raise InvalidInput(f"token_budget={self.token_budget}; use at least 1, or None")

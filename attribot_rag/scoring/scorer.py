@@ -22,6 +22,7 @@ from attribot_rag.scoring.base import Reduction
 from attribot_rag.scoring.checks import check_finite, difference_to_model
 from attribot_rag.scoring.engine import Engine
 from attribot_rag.scoring.gradient import embedding_gradients
+from attribot_rag.scoring.half_precision import multiplies_half
 from attribot_rag.scoring.log_likelihoods import LogLikelihoods, Matrix
 from attribot_rag.scoring.masking import Reencoded, masked_row
 from attribot_rag.scoring.options import ScoringOptions
@@ -60,12 +61,21 @@ class Scorer:
             self.options.token_budget,
             self.session,
             self.context.branches,
+            self.in_half_precision,
         )
 
     @property
     def implementation(self) -> str:
         """The name of the implementation that scores."""
         return self._engine.kind.name
+
+    @property
+    def in_half_precision(self) -> bool:
+        """Whether approximate scores come from linear layers in bfloat16."""
+        asked, model = self.options.half_precision, self.language_model
+        if not asked or model.dtype_name != "float32":
+            return False
+        return asked is True or multiplies_half(model.device)
 
     @property
     def fallback(self) -> str | None:
@@ -161,7 +171,8 @@ class Scorer:
         in_step = [False] * len(ablations)
         rows = self._rows(ablations, recompute, in_step)
         self.session.progress.expect(len(ablations))
-        scored = self._engine.log_likelihoods(rows).double().numpy()
+        found = self._engine.log_likelihoods(rows, approximate=recompute is not None)
+        scored = found.double().numpy()
         check_finite(scored, ablations, self.generation.response_ids, self.language_model)
         if self.options.self_check and recompute is None:
             self._check_against_reference(rows, scored)
