@@ -12,6 +12,11 @@
 #                    folder batch, with a report
 # make vllm-test   compares a real vLLM, its build for CPUs, with the embedded model run here
 # make labelled      judges the held-out half of the labelled answers (half an hour; what was scored is kept)
+# make peers         gives the same answers to other libraries, each in an environment of its own, and
+#                    compares their scores with exact leave-one-out; HOTPOTQA and SQUAD are files of
+#                    questions (hours; what was computed is kept in build/peers)
+# make audit         lists the pinned packages as an SBOM, build/sbom.json, and asks for their known
+#                    vulnerabilities
 # make endurance     attributes 14,000 answers of a tiny model and tells how much memory grew (half an hour)
 # make fuzz          tries texts of all scripts, and orders of calls, for FUZZ_EXAMPLES examples a test
 # make test-lowest   tests the integrations' wheels with the oldest releases that they allow
@@ -50,6 +55,7 @@ LLAMA_INDEX := integrations/llama-index-postprocessor-attribot
 LOWEST := .venv-lowest
 QUANTIZED := .venv-quantized
 DIST := .venv-dist
+AUDIT := .venv-audit
 DOCS := .venv-docs
 VLLM := .venv-vllm
 VLLM_PORT ?= 8791
@@ -70,7 +76,7 @@ TORCH_INDEX = $(eval TORCH_INDEX := $(CPU_INDEX_IF_FIT))$(TORCH_INDEX)
 endif
 
 .PHONY: demo batch-demo test docs dist test-lowest test-quantized test-pythons vllm-test labelled
-.PHONY: endurance fuzz
+.PHONY: endurance fuzz peers audit
 .PHONY: install chromium clean
 .PHONY: chat chainlit-chat chats langchain-rag langchain-agent llama-index-rag llama-index-chat
 .PHONY: langgraph-rag llama-index-sub-questions
@@ -84,6 +90,10 @@ batch-demo: install
 
 labelled: install
 	$(BIN)/python -m benchmarks.labelled --split held_out
+
+peers: install
+	TORCH_INDEX=$(TORCH_INDEX) $(BIN)/python -m benchmarks.peers \
+	  $(if $(HOTPOTQA),--hotpotqa $(HOTPOTQA)) $(if $(SQUAD),--squad $(SQUAD))
 
 endurance: install $(VENV)/langchain $(VENV)/llama-index
 	$(BIN)/python -W ignore -m benchmarks.endurance library --count 10000
@@ -168,6 +178,18 @@ dist:
 	$(DIST)/bin/python -m pip install -qq --constraint constraints.txt dist/*/*.whl
 	$(DIST)/bin/python -P -c "import langchain_attribot, llama_index.postprocessor.attribot"
 	$(DIST)/bin/attribot-rag --version
+
+audit: $(AUDIT)/installed
+	mkdir -p build
+	$(AUDIT)/bin/python -W ignore -m cyclonedx_py requirements --pyproject pyproject.toml \
+	  --mc-type library --output-reproducible --output-file build/sbom.json constraints.txt
+	$(AUDIT)/bin/python .ci/audit.py constraints.txt build/audit.json
+
+$(AUDIT)/installed: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(AUDIT)
+	$(AUDIT)/bin/python -m pip install -qq --disable-pip-version-check --constraint constraints.txt pip
+	$(AUDIT)/bin/python -m pip install -qq --constraint constraints.txt --group audit
+	@touch $@
 
 # Without dependencies, which are there; what quantizes is seen by these tests only.
 # torchao has escape sequences that Python 3.11 warns of when it compiles them.
@@ -256,4 +278,4 @@ chromium:
 	  $(SUDO) apt-get install -qq -y --no-install-recommends chromium; }
 
 clean:
-	rm -rf $(VENV) $(LOWEST) $(QUANTIZED) $(VLLM) $(DIST) dist $(DOCS) build $(GRADIO) $(CHAINLIT) .venv-py*
+	rm -rf $(VENV) $(LOWEST) $(QUANTIZED) $(VLLM) $(DIST) $(AUDIT) dist $(DOCS) build $(GRADIO) $(CHAINLIT) .venv-py*
