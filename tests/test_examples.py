@@ -9,9 +9,16 @@ ROOT = Path(__file__).parents[1]
 GETTING_STARTED = ROOT / "docs" / "getting-started.md"
 
 
-def printed(example: str, capsys: pytest.CaptureFixture[str]) -> list[str]:
-    runpy.run_path(str(ROOT / "examples" / example))
-    return capsys.readouterr().out.splitlines()
+def shown_block(place: int) -> str:
+    """Of the page about one's own code: at most a dozen lines."""
+    block = GETTING_STARTED.read_text("utf-8").split("```python\n")[1 + place].split("```")[0]
+    assert len(block.splitlines()) <= 12
+    return block
+
+
+def shown_output(place: int) -> str:
+    text = GETTING_STARTED.read_text("utf-8")
+    return text.split("prints\n\n```\n")[1 + place].split("```")[0]
 
 
 def assert_same(found: list[str], shown: list[str]) -> None:
@@ -32,19 +39,11 @@ def test_the_readme_s_six_lines_print_what_it_shows(capsys: pytest.CaptureFixtur
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("place", "example", "whole"), [(0, "ask.py", True), (1, "quickstart.py", False)]
-)
-def test_a_page_shows_an_example_and_what_it_prints(
-    place: int, example: str, whole: bool, capsys: pytest.CaptureFixture[str]
-) -> None:
-    page = GETTING_STARTED.read_text(encoding="utf-8")
-    block = page.split("```python\n")[1 + place].split("```")[0]
-    code = (ROOT / "examples" / example).read_text(encoding="utf-8")
-    assert code == block if whole else code.endswith(f"\n{block}")
-    assert len(block.splitlines()) <= 12
-    shown = page.split("prints\n\n```\n")[1 + place].split("```")[0].splitlines()
-    assert_same(printed(example, capsys), shown)
+def test_a_page_shows_an_example_and_what_it_prints(capsys: pytest.CaptureFixture[str]) -> None:
+    code = (ROOT / "examples" / "ask.py").read_text(encoding="utf-8")
+    assert code == shown_block(0)
+    runpy.run_path(str(ROOT / "examples" / "ask.py"))
+    assert_same(capsys.readouterr().out.splitlines(), shown_output(0).splitlines())
 
 
 @pytest.mark.slow
@@ -53,7 +52,8 @@ def test_a_document_is_blamed_and_left_out(capsys: pytest.CaptureFixture[str]) -
     code, shown = page.split("```python\n")[1].split("```\n\nprints\n\n```\n")
     assert code == (ROOT / "examples" / "counterfactual.py").read_text(encoding="utf-8")
     expected = shown.split("```")[0].splitlines()
-    found = printed("counterfactual.py", capsys)
+    runpy.run_path(str(ROOT / "examples" / "counterfactual.py"))
+    found = capsys.readouterr().out.splitlines()
     assert [line[6:] for line in found] == [line[6:] for line in expected]
     for line, other in zip(found[1:], expected[1:], strict=True):
         assert float(line.split()[0]) == pytest.approx(float(other.split()[0]), abs=0.05)
@@ -61,10 +61,11 @@ def test_a_document_is_blamed_and_left_out(capsys: pytest.CaptureFixture[str]) -
 
 @pytest.mark.slow
 def test_quickstart_scores_what_generate_really_saw(capsys: pytest.CaptureFixture[str]) -> None:
+    code = (ROOT / "examples" / "quickstart.py").read_text(encoding="utf-8")
+    assert code.endswith(f"\n{shown_block(1)}")
     names = runpy.run_path(str(ROOT / "examples" / "quickstart.py"))
-    capsys.readouterr()
-    page = GETTING_STARTED.read_text(encoding="utf-8")
-    exec(page.split("```python\n")[3].split("```")[0], names)
-    assert capsys.readouterr().out == page.split("prints\n\n```\n")[3].split("```")[0]
+    assert_same(capsys.readouterr().out.splitlines(), shown_output(1).splitlines())
+    exec(shown_block(2), names)
+    assert capsys.readouterr().out == shown_output(2)
     assert names["attribution"].provenance.retokenized is False
     assert names["attribution"].provenance.prefilled_tokens == 0

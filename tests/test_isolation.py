@@ -85,7 +85,7 @@ def run_at_once(model: LanguageModel, *, times: int, max_new_tokens: int, record
 
 @pytest.mark.parametrize("record", [False, True])
 def test_a_tiny_model_generates_and_is_scored(record: bool) -> None:
-    run_at_once(byte_level(), times=40, max_new_tokens=20, record=record)
+    run_at_once(byte_level(), times=20, max_new_tokens=20, record=record)
 
 
 @pytest.mark.parametrize("name", ["mistral_sliding_window", "gemma2", "bloom"])
@@ -95,7 +95,7 @@ def test_other_architectures(name: str) -> None:
 
 @pytest.mark.slow
 def test_the_real_model_generates_and_is_scored(smollm2: LanguageModel) -> None:
-    run_at_once(smollm2, times=4, max_new_tokens=12, record=False)
+    run_at_once(smollm2, times=2, max_new_tokens=12, record=False)
 
 
 def test_scoring_with_two_attributors_at_once() -> None:

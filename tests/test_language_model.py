@@ -1,7 +1,5 @@
 import os
-import signal
 import threading
-import time
 from typing import Any
 
 import numpy as np
@@ -10,6 +8,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from support.patience import scaled
+from support.processes import exit_code
 from support.scripted_generation import DOCUMENTS, messages, rendered
 from support.tiny_models import (
     architecture,
@@ -270,16 +269,3 @@ def test_forked_processes_encode_while_a_thread_of_their_parent_does() -> None:
     finally:
         stopped.set()
         thread.join()
-
-
-def exit_code(process: int, seconds: float) -> int | None:
-    """The exit code of a child; None if it had to be ended after this time."""
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        ended, status = os.waitpid(process, os.WNOHANG)
-        if ended:
-            return os.waitstatus_to_exitcode(status)
-        time.sleep(0.05)
-    os.kill(process, signal.SIGKILL)
-    os.waitpid(process, 0)
-    return None

@@ -228,7 +228,7 @@ def test_killed_at_any_moment_every_record_is_there_once(tmp_path: Path) -> None
     def size() -> int:
         return sum(file.stat().st_size for file in out.glob("*.jsonl"))
 
-    for _ in range(20):
+    for _ in range(10):
         enough = size() + drawn.randint(0, 3000)
         process = get_context("fork").Process(target=run_batch, args=(attributor(), path, out))
         process.start()

@@ -1,14 +1,13 @@
 """A process that forks while threads use the model: the child waits for none of them."""
 
 import os
-import signal
 import threading
-import time
 from collections.abc import Callable
 
 import pytest
 import torch
 from support.patience import scaled
+from support.processes import exit_code
 from support.scripted_generation import DOCUMENTS, QUESTION, generate, rendered
 from support.tiny_models import byte_level, endless
 
@@ -22,7 +21,7 @@ pytestmark = [
 ANSWER = "In the old town hall."
 
 
-def exit_code(work: Callable[[], bool]) -> int | None:
+def forked(work: Callable[[], bool]) -> int | None:
     """0 of a forked process in which this is true; None if it had to be ended."""
     child = os.fork()
     if not child:
@@ -32,15 +31,7 @@ def exit_code(work: Callable[[], bool]) -> int | None:
             status = int(not work())
         finally:
             os._exit(status)
-    deadline = time.monotonic() + scaled(60)
-    while time.monotonic() < deadline:
-        ended, status = os.waitpid(child, os.WNOHANG)
-        if ended:
-            return os.waitstatus_to_exitcode(status)
-        time.sleep(0.02)
-    os.kill(child, signal.SIGKILL)
-    os.waitpid(child, 0)
-    return None
+    return exit_code(child, scaled(60))
 
 
 def test_a_forked_process_attributes_whatever_its_parents_threads_do() -> None:
@@ -80,7 +71,7 @@ def test_a_forked_process_attributes_whatever_its_parents_threads_do() -> None:
         assert scoring.wait(scaled(60)) and generating.wait(scaled(60))
         try:
             assert not attributor.recorder.match(ANSWER, contains=[QUESTION]).done()
-            assert exit_code(attributes) == 0
+            assert forked(attributes) == 0
             assert queue.num_pending == 2
         finally:
             opened.set()

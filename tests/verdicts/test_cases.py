@@ -4,6 +4,7 @@ Only the held-out half is used here; no threshold was chosen on it. Each floor l
 what was measured once.
 """
 
+import math
 from collections.abc import Mapping
 
 import pytest
@@ -31,5 +32,10 @@ def test_verdicts_of_held_out_cases(kind: str, smollm2: LanguageModel) -> None:
     attributor = Attributor(smollm2.model, smollm2.tokenizer, progress=False)
     cases = [case for case in CASES if (case["kind"], case["split"]) == (kind, "held_out")]
     assert len(cases) >= 3
-    wrong = [case["id"] for case in cases if not is_right(attribute(attributor, case), case)]
-    assert 1 - len(wrong) / len(cases) >= FLOORS[kind], wrong
+    wanted, wrong = math.ceil(FLOORS[kind] * len(cases)), []
+    for done, case in enumerate(cases, 1):
+        if not is_right(attribute(attributor, case), case):
+            wrong.append(case["id"])
+        if done - len(wrong) == wanted:  # the others change nothing
+            return
+    pytest.fail(f"wrong: {wrong}")

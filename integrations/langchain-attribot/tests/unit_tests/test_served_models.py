@@ -1,16 +1,13 @@
 """Models that answer elsewhere; a local copy scores."""
 
-from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from agents import SearchesFirst
 from chains import PROMPT, Given, joined, rag
 from conftest import DOCUMENTS, QUESTION
 from langchain.agents import create_agent
-from langchain_core.callbacks import CallbackManagerForLLMRun
-from langchain_core.language_models import BaseChatModel, FakeListChatModel
-from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
-from langchain_core.outputs import ChatGeneration, ChatResult
+from langchain_core.language_models import FakeListChatModel
 from langchain_core.tools import create_retriever_tool
 
 from attribot_rag import Attributor, LanguageModel
@@ -23,32 +20,6 @@ from langchain_attribot import (
 
 EXACT: dict[str, Any] = {"method": "leave_one_out", "verdicts": None}
 ANSWER = "The lighthouse is 38 metres high."
-
-
-class Remote(BaseChatModel):
-    """Calls the tool, then answers; holds no model."""
-
-    @property
-    def _llm_type(self) -> str:
-        return "remote"
-
-    def bind_tools(self, tools: Sequence[Any], **_: Any) -> BaseChatModel:  # type: ignore[override]
-        return self
-
-    def _generate(
-        self,
-        messages: list[BaseMessage],
-        stop: list[str] | None = None,
-        run_manager: CallbackManagerForLLMRun | None = None,
-        **_: Any,
-    ) -> ChatResult:
-        call = {"name": "search", "args": {"query": QUESTION}, "id": "call"}
-        message = (
-            AIMessage(content=ANSWER)
-            if isinstance(messages[-1], ToolMessage)
-            else AIMessage(content="", tool_calls=[call])
-        )
-        return ChatResult(generations=[ChatGeneration(message=message)])
 
 
 def test_the_handler_scores_what_another_wrapper_answered(tiny: LanguageModel) -> None:
@@ -66,12 +37,13 @@ def test_the_handler_scores_what_another_wrapper_answered(tiny: LanguageModel) -
 
 
 def test_a_chain_and_an_agent_take_it_too(tiny: LanguageModel) -> None:
-    chain = rag(Given(documents=DOCUMENTS), FakeListChatModel(responses=[ANSWER]))
+    remote = FakeListChatModel(responses=[ANSWER])
+    chain = rag(Given(documents=DOCUMENTS), remote)
     found = with_attribution(chain, language_model=tiny, **EXACT).invoke(QUESTION)
     assert found["attribution"]["retokenized"]
     search = create_retriever_tool(Given(documents=DOCUMENTS), "search", "Finds facts.")
     middleware = AttributionMiddleware(language_model=tiny, **EXACT)
-    agent = create_agent(Remote(), [search], middleware=[middleware])
+    agent = create_agent(SearchesFirst(llm=remote), [search], middleware=[middleware])
     message = agent.invoke({"messages": [("human", QUESTION)]})["messages"][-1]
     summary = message.response_metadata["attribution"]
     assert (summary["status"], summary["retokenized"]) == ("complete", True)
