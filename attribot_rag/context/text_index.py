@@ -12,11 +12,10 @@ from numpy.typing import NDArray
 from attribot_rag.context.words import find_all
 
 Integers: TypeAlias = NDArray[numpy.int64]
-_Hashes: TypeAlias = NDArray[numpy.uint64]
+_Hashes: TypeAlias = NDArray[numpy.uint32]
 
 _BASE = numpy.uint64(1_000_003)
 _PLACE_BITS = numpy.uint64(32)
-_PLACES = numpy.uint64(2**32 - 1)
 _GRAM = 5
 # A short text is searched faster than it is indexed.
 _MIN_LENGTH = 32_768
@@ -25,28 +24,41 @@ _COMMON = 256
 
 
 class NgramIndex:
-    """The n-grams of a text that begin at multiples of the stride, sorted by their hashes."""
+    """The n-grams of a text that begin at multiples of the stride, by their hashes.
+
+    The hashes are sorted, and so are the places of each. A table tells where the hashes with the
+    same first bits begin; most of its entries are for one hash or none.
+    """
 
     def __init__(self, text: str, gram: int, stride: int = 1) -> None:
         self._gram = gram
-        keys = _hashes(text, gram, stride) << _PLACE_BITS
+        keys = _hashes(text, gram, stride).astype(numpy.uint64) << _PLACE_BITS
         keys |= numpy.arange(0, stride * len(keys), stride, dtype=numpy.uint64)
         keys.sort()
-        self._keys = keys
+        self._places = keys.astype(numpy.uint32)
+        hashes = (keys >> _PLACE_BITS).astype(numpy.uint32)
+        begins = numpy.flatnonzero(numpy.diff(hashes, prepend=~hashes[:1]))
+        # A last hash has no places, for n-grams that the text lacks.
+        self._hashes = numpy.append(hashes[begins], numpy.uint32(0))
+        self._begins = numpy.append(begins, [len(keys)] * 2)
+        bits = len(begins).bit_length() + 1
+        self._shift = numpy.uint32(32 - bits)
+        sizes = numpy.bincount(hashes[begins] >> self._shift, minlength=2**bits)
+        self._table = numpy.append(0, sizes.cumsum())
 
     def ranges(self, text: str, stride: int = 1) -> tuple[Integers, Integers]:
         """For the n-grams of another text at this stride the range [first, last) of their hits."""
-        keys = _hashes(text, self._gram, stride) << _PLACE_BITS
-        first = self._keys.searchsorted(keys)
-        last = first.copy()
-        if len(self._keys):
-            held = self._keys.take(first, mode="clip") >> _PLACE_BITS == keys >> _PLACE_BITS
-            last[held] = self._keys.searchsorted(keys[held] | _PLACES, "right")
-        return first, last
+        hashes = _hashes(text, self._gram, stride)
+        entries = hashes >> self._shift
+        at, ends = self._table[entries], self._table[entries + 1]
+        further = numpy.flatnonzero((at < ends) & (self._hashes[at] < hashes))
+        at[further] = self._hashes[:-1].searchsorted(hashes[further])
+        at[self._hashes[at] != hashes] = -2
+        return self._begins[at], self._begins[at + 1]
 
     def places(self, first: int, last: int) -> list[int]:
         """The places of a range, ascending. Two n-grams in a million may have an equal hash."""
-        found: list[int] = (self._keys[first:last] & _PLACES).tolist()
+        found: list[int] = self._places[first:last].tolist()
         return found
 
     def hits(self, text: str, most_places: int, most: int) -> tuple[Integers, Integers]:
@@ -61,7 +73,7 @@ class NgramIndex:
         order = order[: int(counts[order].cumsum().searchsorted(most, "right"))]
         counts = counts[order]
         steps = numpy.arange(counts.sum()) - (counts.cumsum() - counts).repeat(counts)
-        found = self._keys[first[order].repeat(counts) + steps] & _PLACES
+        found = self._places[first[order].repeat(counts) + steps]
         return order.repeat(counts), found.astype(numpy.int64)
 
 
@@ -121,7 +133,7 @@ class TextIndex:
 
 
 def _hashes(text: str, gram: int, stride: int) -> _Hashes:
-    """Hashes of the n-grams that begin at multiples of the stride; the upper half is 0."""
+    """Hashes of the n-grams that begin at multiples of the stride."""
     codes = numpy.frombuffer(text.encode("utf-32-le", "surrogatepass"), numpy.uint32)
     count = max(0, (len(codes) - gram) // stride + 1)
     hashes = numpy.zeros(count, numpy.uint64)
@@ -129,5 +141,4 @@ def _hashes(text: str, gram: int, stride: int) -> _Hashes:
         hashes *= _BASE
         hashes += codes[step : step + count * stride : stride][:count]
     hashes ^= hashes >> _PLACE_BITS
-    hashes &= _PLACES
-    return hashes
+    return hashes.astype(numpy.uint32)
