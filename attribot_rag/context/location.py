@@ -77,8 +77,11 @@ def character_map(text: str, other: str) -> list[int]:
     """
     places = [len(other)] * (len(text) + 1)
     for step in edits(folded(text), folded(other)):
-        for index in range(step.src_start, step.src_end):
-            places[index] = min(step.dest_start + index - step.src_start, step.dest_end)
+        ours = slice(step.src_start, step.src_end)
+        if step.tag == "delete":
+            places[ours] = [step.dest_end] * (step.src_end - step.src_start)
+        elif step.tag != "insert":
+            places[ours] = range(step.dest_start, step.dest_end)
     return places
 
 

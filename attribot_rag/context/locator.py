@@ -8,14 +8,18 @@ from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
+from itertools import chain, islice
+
+import numpy
+from numpy.typing import NDArray
 
 from attribot_rag.context.intervals import Interval
 from attribot_rag.context.location import Location, character_map, located
 from attribot_rag.context.normalised import Normalised, folded
 from attribot_rag.context.parts import find_parts
 from attribot_rag.context.similar_passages import SimilarPassages
-from attribot_rag.context.text_index import TextIndex
-from attribot_rag.context.words import stands_alone, within_word, words
+from attribot_rag.context.text_index import Integers, TextIndex
+from attribot_rag.context.words import has_words, stands_alone, within_word
 from attribot_rag.context.work import Work
 
 _PIECE = re.compile(r"\S+")
@@ -180,9 +184,14 @@ class Locator:
         offsets = array("q")
         for piece, place in zip(*pieces, strict=True):
             offsets.extend([place.start()] * (piece.start() - len(offsets)))
-            offsets.extend(range(place.start(), place.end() + 1))
+            offsets.extend(self._indices[place.start() : place.end() + 1])
         offsets.extend([end] * (len(document) + 1 - len(offsets)))
         return Location(start, end, offsets)
+
+    @cached_property
+    def _indices(self) -> array[int]:
+        """The indices of the prompt's characters and of its end."""
+        return array("q", numpy.arange(len(self._prompt) + 1).tobytes())
 
     @cached_property
     def normalised(self) -> Normalised:
@@ -230,31 +239,37 @@ class Locator:
         offsets = _from_word_starts(document, passage, character_map(document, passage))
         for start in self.index.find_all(passage):
             end = start + len(passage)
-            shifted = array("q", (start + offset for offset in offsets))
+            shifted = array("q", (offsets + start).tobytes())
             yield start, end, partial(Location, start, end, shifted)
 
 
 def _has_form(document: str) -> bool:
     """Whether a text is long enough to be recognised in another form."""
-    letters = sum(map(str.isalnum, document))
-    return letters >= _MIN_LETTERS and len(words(document)) >= _MIN_WORDS
+    letters = filter(str.isalnum, document)
+    return any(islice(letters, _MIN_LETTERS - 1, None)) and has_words(document, _MIN_WORDS)
 
 
-def _from_word_starts(document: str, passage: str, offsets: list[int]) -> list[int]:
+def _from_word_starts(document: str, passage: str, offsets: Sequence[int]) -> Integers:
     """The offsets, moved so that words of the document begin at words of the passage.
 
     A word stays inside a word of the passage that also holds letters of the word before it.
     """
-    moved, taken = list(offsets), 0
-    for index, letter in enumerate(document):
-        if not letter.isalnum():
-            continue
-        place = offsets[index]
-        if not document[index - 1 : index].isalnum():
-            while place > taken and within_word(passage, place):
-                place -= 1
-            moved[index] = place
-        taken = max(taken, min(offsets[index] + 1, offsets[index + 1]))
-    for index in range(len(moved) - 1, 0, -1):
-        moved[index - 1] = min(moved[index - 1], moved[index])
-    return moved
+    moved = numpy.array(offsets)
+    ours, theirs = _letters(document), _letters(passage)
+    # The end of the passage's characters that stand for letters up to and with this one.
+    ends = numpy.minimum(moved[:-1] + 1, moved[1:])
+    taken = numpy.maximum.accumulate(numpy.where(ours[:-1], ends, 0))
+    begins = ours[:-1] & ~ours[numpy.arange(-1, len(document) - 1)]
+    within = theirs[moved[:-1]] & theirs[moved[:-1] - 1]
+    for index in numpy.flatnonzero(begins & within).tolist():
+        place, least = int(moved[index]), int(taken[index - 1]) if index else 0
+        while place > least and within_word(passage, place):
+            place -= 1
+        moved[index] = place
+    result: Integers = numpy.minimum.accumulate(moved[::-1])[::-1]
+    return result
+
+
+def _letters(text: str) -> NDArray[numpy.bool_]:
+    """For each character whether it is a letter or digit, and False for the text's end."""
+    return numpy.fromiter(chain(map(str.isalnum, text), [False]), numpy.bool_, len(text) + 1)

@@ -118,13 +118,19 @@ def unified(character: str) -> str:
 
 def folded(text: str) -> str:
     """The text with every character unified for which a single character stands."""
-    return "".join(map(_folded, text))
+    return text.translate(_FOLDED)
 
 
-@cache
-def _folded(character: str) -> str:
-    alike = unified(character)
-    return alike if len(alike) == 1 else character
+class _Folded(dict[int, str]):
+    """Characters unified, by their codes, as they are asked for."""
+
+    def __missing__(self, code: int) -> str:
+        alike = unified(chr(code))
+        self[code] = alike if len(alike) == 1 else chr(code)
+        return self[code]
+
+
+_FOLDED = _Folded()
 
 
 def _meaningful(source: str) -> Iterator[re.Match[str]]:

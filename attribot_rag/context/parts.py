@@ -13,7 +13,7 @@ from attribot_rag.context.location import Location, located
 from attribot_rag.context.normalised import Normalised
 from attribot_rag.context.runs import CommonRuns, Run, at_words, is_border
 from attribot_rag.context.splitter import sentences, split_spans
-from attribot_rag.context.words import num_unspaced, words
+from attribot_rag.context.words import has_words, num_unspaced
 from attribot_rag.context.work import Work
 
 _MIN_LENGTH, _MIN_WORDS, _MIN_UNSPACED = 40, 5, 12
@@ -189,9 +189,9 @@ class _Parts:
 def _is_long(text: str) -> bool:
     if num_unspaced(text) >= _MIN_UNSPACED:
         return True
-    return len(text) >= _MIN_LENGTH and len(words(text)) >= _MIN_WORDS
+    return len(text) >= _MIN_LENGTH and has_words(text, _MIN_WORDS)
 
 
 def _is_sentence(text: str) -> bool:
     unspaced = num_unspaced(text)
-    return unspaced >= _MIN_SENTENCE_UNSPACED or len(words(text)) - unspaced >= _MIN_SENTENCE_WORDS
+    return unspaced >= _MIN_SENTENCE_UNSPACED or has_words(text, unspaced + _MIN_SENTENCE_WORDS)

@@ -20,7 +20,7 @@ _MAX_HITS = 4_096
 # The most places that are compared with a document, and fewer for a long one.
 _MAX_STARTS, _MIN_STARTS, _MAX_COMPARED = 256, 8, 16_384
 # So many of the n-grams that were looked up have to agree on a place, or this share.
-_MIN_VOTES, _MIN_SHARE = 24, 1 / 32
+_MIN_VOTES, _MIN_SHARE, _NUM_BINS = 24, 1 / 32, 4_096
 # Where so many characters in a row have nothing certain in common, texts are not similar.
 _MAX_STRETCH = 32_768
 
@@ -55,11 +55,15 @@ class SimilarPassages:
     def _starts(self, document: str) -> list[int]:
         """Where the document would begin if its n-grams stood where they stand in the text."""
         places, hits = self._index.ngrams.hits(document, _MAX_HITS, _MAX_HITS)
-        starts, votes = numpy.unique(hits - places, return_counts=True)
         enough = min(_MIN_VOTES, _MIN_SHARE * (numpy.count_nonzero(numpy.diff(places)) + 1))
+        # Few starts share a bin, so most of those with too few votes are known without sorting.
+        starts = hits - places
+        bins = starts % _NUM_BINS
+        starts = starts[numpy.bincount(bins)[bins] >= enough]
+        starts, votes = numpy.unique(starts, return_counts=True)
+        starts, votes = starts[votes >= enough], votes[votes >= enough]
         most = max(_MIN_STARTS, min(_MAX_STARTS, _MAX_COMPARED // len(document)))
-        chosen = (-votes).argsort(kind="stable")[:most]
-        return sorted(starts[chosen[votes[chosen] >= enough]].tolist())
+        return sorted(starts[(-votes).argsort(kind="stable")[:most]].tolist())
 
 
 class _Passage:

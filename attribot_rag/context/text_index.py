@@ -14,7 +14,7 @@ from attribot_rag.context.words import find_all
 Integers: TypeAlias = NDArray[numpy.int64]
 _Hashes: TypeAlias = NDArray[numpy.uint32]
 
-_BASE = numpy.uint64(1_000_003)
+_BASE = 1_000_003
 _PLACE_BITS = numpy.uint64(32)
 _GRAM = 5
 # A short text is searched faster than it is indexed.
@@ -135,10 +135,19 @@ class TextIndex:
 def _hashes(text: str, gram: int, stride: int) -> _Hashes:
     """Hashes of the n-grams that begin at multiples of the stride."""
     codes = numpy.frombuffer(text.encode("utf-32-le", "surrogatepass"), numpy.uint32)
-    count = max(0, (len(codes) - gram) // stride + 1)
-    hashes = numpy.zeros(count, numpy.uint64)
-    for step in range(gram):
-        hashes *= _BASE
-        hashes += codes[step : step + count * stride : stride][:count]
-    hashes ^= hashes >> _PLACE_BITS
-    return hashes.astype(numpy.uint32)
+    hashes = _polynomials(codes.astype(numpy.uint64), gram)[::stride]
+    return (hashes ^ hashes >> _PLACE_BITS).astype(numpy.uint32)
+
+
+def _polynomials(codes: NDArray[numpy.uint64], gram: int) -> NDArray[numpy.uint64]:
+    """For each n-gram the polynomial in the base with its codes, made of those of its halves."""
+    if gram == 1:
+        return codes
+    half = gram // 2
+    halves = _polynomials(codes, half)
+    whole = halves[:-half] * numpy.uint64(pow(_BASE, half, 2**64))
+    whole += halves[half:]
+    if gram % 2:
+        whole = whole[:-1] * numpy.uint64(_BASE)
+        whole += codes[gram - 1 :]
+    return whole

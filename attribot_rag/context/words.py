@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import islice
 
 # Scripts without spaces between words (Thai to Khmer, Japanese, Chinese): each character is a word.
 _UNSPACED = r"\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff"
@@ -14,6 +15,11 @@ _UNSPACED_LETTER = re.compile(f"[{_UNSPACED}]")
 def words(text: str) -> list[str]:
     """Words of a text; single characters in scripts without spaces."""
     return _WORD.findall(text)
+
+
+def has_words(text: str, number: int) -> bool:
+    """Whether a text has at least so many words; it is not read beyond them."""
+    return any(islice(_WORD.finditer(text), number - 1, None))
 
 
 def num_unspaced(text: str) -> int:
