@@ -135,8 +135,9 @@ class TextIndex:
 def _hashes(text: str, gram: int, stride: int) -> _Hashes:
     """Hashes of the n-grams that begin at multiples of the stride."""
     codes = numpy.frombuffer(text.encode("utf-32-le", "surrogatepass"), numpy.uint32)
-    hashes = _polynomials(codes.astype(numpy.uint64), gram)[::stride]
-    return (hashes ^ hashes >> _PLACE_BITS).astype(numpy.uint32)
+    whole = _polynomials(codes.astype(numpy.uint64), gram)[::stride]
+    hashes: _Hashes = (whole ^ whole >> _PLACE_BITS).astype(numpy.uint32)
+    return hashes
 
 
 def _polynomials(codes: NDArray[numpy.uint64], gram: int) -> NDArray[numpy.uint64]:
@@ -145,7 +146,7 @@ def _polynomials(codes: NDArray[numpy.uint64], gram: int) -> NDArray[numpy.uint6
         return codes
     half = gram // 2
     halves = _polynomials(codes, half)
-    whole = halves[:-half] * numpy.uint64(pow(_BASE, half, 2**64))
+    whole: NDArray[numpy.uint64] = halves[:-half] * numpy.uint64(pow(_BASE, half, 2**64))
     whole += halves[half:]
     if gram % 2:
         whole = whole[:-1] * numpy.uint64(_BASE)
