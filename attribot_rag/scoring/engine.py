@@ -14,6 +14,7 @@ from attribot_rag.generation import Generation
 from attribot_rag.language_model import LanguageModel
 from attribot_rag.scoring.base import Implementation, OutOfTime, Reading, Reduction
 from attribot_rag.scoring.cropped import CachedImplementation
+from attribot_rag.scoring.footprint import Footprint
 from attribot_rag.scoring.half_precision import allow_half_precision, half_precision
 from attribot_rag.scoring.memory import Batching, unless_out_of_memory
 from attribot_rag.scoring.patch import Effects, Patch
@@ -40,12 +41,19 @@ class Engine:
     session: Session
     branches: Sequence[int] = ()
     allows_half: bool = False
+    num_units: int = 0
+    max_memory: int | None = None
     _full: dict[bool, torch.Tensor] = field(default_factory=dict, init=False)
     _out_of_time: bool = field(default=False, init=False)
 
     @cached_property
     def implementation(self) -> Implementation:
-        """The requested implementation, or the fastest that is right; its prefill is counted."""
+        """The requested implementation, or the fastest that is right; its prefill is counted.
+
+        Raises ScoringOutOfMemory, before the prompt is read, if scoring would take too much memory.
+        """
+        if self.footprint is not None:
+            self.footprint.check(self.max_memory, self.language_model.device)
         started = time.perf_counter()
         reading = Reading(self.branches, self._before_piece, self.session.meter.deadline)
         implementation = self.models.select(self.requested, self.generation, reading)
@@ -54,6 +62,11 @@ class Engine:
         self.session.meter.spend(implementation.prefilled_tokens, time.perf_counter() - started)
         self.usage.prefilled_tokens += implementation.prefilled_tokens
         return implementation
+
+    @property
+    def footprint(self) -> Footprint | None:
+        """What memory scoring takes, by its estimate; None for a served model."""
+        return self.models.footprint(self.kind, self.generation, self.branches, self.num_units)
 
     def _before_piece(self, position: int) -> None:
         """Let a generation go first; raises OutOfTime after the first piece if time is over."""
@@ -181,7 +194,11 @@ class Engine:
 
     @cached_property
     def batching(self) -> Batching:
-        return self.models.batching(self.implementation, self.token_budget)
+        batching = self.models.batching(self.implementation, self.token_budget)
+        if self.max_memory is not None and self.footprint is not None:
+            most = self.footprint.batch_tokens(self.max_memory)
+            batching.token_budget = min(batching.token_budget, most)
+        return batching
 
     def _affordable(self, batch: Sequence[Row], *, first: bool) -> Sequence[Row]:
         """As many of these rows as the budget allows.

@@ -11,6 +11,7 @@ from transformers import PreTrainedModel
 
 from attribot_rag.errors import ScoringOutOfMemory
 from attribot_rag.scoring.base import Implementation
+from attribot_rag.scoring.footprint import logit_bytes, token_bytes
 from attribot_rag.scoring.row import Row
 
 _REMEDY = "use a shorter context, a smaller dtype, or another device"
@@ -32,17 +33,10 @@ class Batching:
     def __init__(
         self, model: PreTrainedModel, implementation: Implementation, token_budget: int | None
     ) -> None:
-        config = model.config.get_text_config(decoder=True)
-        hidden = int(config.hidden_size)
-        sizes = getattr(config, "intermediate_size", None) or 0  # Gemma 3n has one for each layer
-        inner = max(*(sizes if isinstance(sizes, list) else [sizes]), 4 * hidden)
-        # the residual stream, attention and feed-forward states of one layer
-        token_bytes = (12 * hidden + 4 * inner) * model.dtype.itemsize
-        logit_bytes = int(config.vocab_size) * (model.dtype.itemsize + 4)
         num_logits = len(implementation.generation.response_ids)
-        self._head_tokens = num_logits * logit_bytes // token_bytes
+        self._head_tokens = num_logits * logit_bytes(model) // token_bytes(model)
         self._implementation = implementation
-        self.token_budget = token_budget or _default_budget(model.device, token_bytes)
+        self.token_budget = token_budget or _default_budget(model.device, token_bytes(model))
 
     def next_batch(self, rows: Sequence[Row], start: int = 0) -> list[Row]:
         """As many of the rows from `start` on as the budget allows, at least a single row."""
@@ -71,11 +65,11 @@ class Batching:
         return self._implementation.num_tokens(row) + self._head_tokens
 
 
-def _default_budget(device: torch.device, token_bytes: int) -> int:
+def _default_budget(device: torch.device, bytes_per_token: int) -> int:
     if device.type != "cuda":
         return _CPU_TOKENS
     free, _ = torch.cuda.mem_get_info(device)
-    return max(1, min(int(free * _MEMORY_SHARE) // token_bytes, _MAX_CUDA_TOKENS))
+    return max(1, min(int(free * _MEMORY_SHARE) // bytes_per_token, _MAX_CUDA_TOKENS))
 
 
 def is_out_of_memory(error: BaseException) -> bool:

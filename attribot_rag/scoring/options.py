@@ -15,16 +15,19 @@ class ScoringOptions:
 
     `implementation` is 'auto' (the fastest that is right for the model), 'packed', 'cropped' or
     'reference', for a served model 'auto' or 'server'. `token_budget` bounds the tokens of a
-    forward pass; with None, memory does. `self_check` also scores an ablation by the reference and
-    raises ScoringFailed if they differ. With `half_precision`, approximate scores (masked ablation,
-    patching, attention) of a float32 model come from linear layers in bfloat16, whose weights are
-    copied; with 'auto', where the processor has instructions for it, so that scores then depend on
-    the machine. docs/benchmarks.md tells what that saves and changes. Raises InvalidInput for an
-    unknown implementation or a budget below 1.
+    forward pass; with None, memory does. `max_memory` bounds the bytes that scoring may take beyond
+    weights and a recorded cache; with None, that is what is free. Where more is needed by an
+    estimate, ScoringOutOfMemory is raised before the prompt is read. `self_check` also scores an
+    ablation by the reference and raises ScoringFailed if they differ. With `half_precision`,
+    approximate scores (masked ablation, patching, attention) of a float32 model come from linear
+    layers in bfloat16, whose weights are copied; with 'auto', where the processor has instructions
+    for it, so that scores then depend on the machine. docs/benchmarks.md tells what that saves and
+    changes. Raises InvalidInput for an unknown implementation, or a budget or memory below 1.
     """
 
     implementation: str = "auto"
     token_budget: int | None = None
+    max_memory: int | None = None
     self_check: bool = False
     half_precision: bool | Literal["auto"] = False
 
@@ -40,3 +43,5 @@ class ScoringOptions:
             )
         if self.token_budget is not None and self.token_budget < 1:
             raise InvalidInput(f"token_budget={self.token_budget}; use at least 1, or None")
+        if self.max_memory is not None and self.max_memory < 1:
+            raise InvalidInput(f"max_memory={self.max_memory}; use at least 1 byte, or None")

@@ -31,9 +31,7 @@ def prefill(
     cache = DynamicCache()
     base = getattr(twin, twin.base_model_prefix, twin)
     takes_positions = "position_ids" in inspect.signature(base.forward).parameters
-    size = _CPU_TOKENS if twin.device.type == "cpu" else _GPU_TOKENS
-    if given:
-        size = len(token_ids)
+    size = len(token_ids) if given else piece_size(twin.device)
     for start in range(0, len(token_ids), size):
         before_piece(start)
         chunk = torch.tensor([token_ids[start : start + size]], device=twin.device)
@@ -55,6 +53,11 @@ def prefill(
     if len(cache.layers) != num_layers:
         raise Unsupported(f"{len(cache.layers)} of its {num_layers} layers keep keys and values")
     return tuple(_layer(layer) for layer in cache.layers)
+
+
+def piece_size(device: torch.device) -> int:
+    """How many tokens of a prompt are read at once."""
+    return _CPU_TOKENS if device.type == "cpu" else _GPU_TOKENS
 
 
 def as_dynamic_cache(prompt_cache: PromptCache, num_positions: int) -> DynamicCache:

@@ -62,6 +62,8 @@ class Scorer:
             self.session,
             self.context.branches,
             self.in_half_precision,
+            len(self.units),
+            self.options.max_memory,
         )
 
     @property

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import logging
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 
@@ -19,6 +19,7 @@ from attribot_rag.language_model import placeholder_ids
 from attribot_rag.model_state import model_version, reads_elsewhere
 from attribot_rag.scoring.base import Implementation, Reading, Unsupported
 from attribot_rag.scoring.cropped import Cropped
+from attribot_rag.scoring.footprint import Footprint
 from attribot_rag.scoring.memory import Batching, is_out_of_memory
 from attribot_rag.scoring.packed import Packed
 from attribot_rag.scoring.probes import FAILURES, Probes, tolerance
@@ -80,6 +81,16 @@ class ScoringModels(BeginsAnewInChild):
         """The largest difference in nats at a token between two calls; None where it is not
         measured."""
         return None
+
+    def footprint(
+        self,
+        kind: type[Implementation],
+        generation: Generation,
+        branches: Sequence[int],
+        num_units: int,
+    ) -> Footprint | None:
+        """How much memory scoring takes, see `Footprint.of`; None where it takes none here."""
+        return Footprint.of(self._model, kind, generation, branches, num_units)
 
     def batching(self, implementation: Implementation, token_budget: int | None) -> Batching:
         """What divides rows into batches."""

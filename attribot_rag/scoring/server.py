@@ -13,6 +13,7 @@ from attribot_rag.errors import InvalidInput, UnsupportedModel
 from attribot_rag.generation import Generation
 from attribot_rag.language_model import LanguageModel
 from attribot_rag.scoring.base import Implementation, OutOfTime, Reading
+from attribot_rag.scoring.footprint import Footprint
 from attribot_rag.scoring.memory import Batching
 from attribot_rag.scoring.row import Row
 from attribot_rag.scoring.selection import ScoringModels
@@ -145,6 +146,15 @@ class ServerScoring(ScoringModels):
 
     def masked_refusal(self, kind: type[Implementation], generation: Generation) -> str | None:
         return _NO_WEIGHTS
+
+    def footprint(
+        self,
+        kind: type[Implementation],
+        generation: Generation,
+        branches: Sequence[int],
+        num_units: int,
+    ) -> Footprint | None:
+        return None
 
     def batching(self, implementation: Implementation, token_budget: int | None) -> Batching:
         return Rounds(self._served)

@@ -1,5 +1,6 @@
 """A budget is kept, what it left undone says so, and the order of what was asked stays."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from attribot_rag.context import (
     TokenizedText,
     locate_context,
 )
-from attribot_rag.errors import InvalidInput
+from attribot_rag.errors import InvalidInput, ScoringOutOfMemory
 from attribot_rag.generation import Generation
 from attribot_rag.methods import LeaveOneOut
 from attribot_rag.scoring import (
@@ -27,6 +28,8 @@ from attribot_rag.scoring import (
     ScoringOptions,
     Session,
 )
+from attribot_rag.scoring.footprint import Footprint
+from attribot_rag.scoring.packed import Packed
 
 LANGUAGE_MODEL = byte_level()
 MODELS = ScoringModels(LANGUAGE_MODEL.model)
@@ -252,3 +255,33 @@ def test_a_prompt_that_the_budget_does_not_allow_to_read() -> None:
     assert one.rebased([0, 1]) is None
     assert one.session.meter.exhausted
     assert one.rebased(one.context.present) is one
+
+
+def test_too_little_memory_is_told_before_anything_is_read() -> None:
+    one = scorer(max_memory=1_000)
+    num_prompt = len(one.generation.prompt_ids)
+    message = rf"{num_prompt} prompt tokens, .* take about \d+ MB, .* max_memory"
+    with pytest.raises(ScoringOutOfMemory, match=message):
+        every_source(one)
+    assert one.usage.tokens == one.usage.forward_passes == 0
+    assert "implementation" not in vars(one._engine)
+
+
+@pytest.mark.parametrize("implementation", IMPLEMENTATIONS)
+def test_enough_memory_gives_the_same_scores(implementation: str) -> None:
+    footprint = scorer(implementation=implementation)._engine.footprint
+    assert footprint is not None
+    one = scorer(implementation=implementation, max_memory=footprint.least)
+    np.testing.assert_allclose(every_source(one).ablated, TRUTH.ablated, atol=1e-5)
+    assert one._engine.batching.token_budget <= footprint.batch_tokens(footprint.least)
+
+
+def test_a_recorded_cache_takes_no_further_memory() -> None:
+    one = scorer()
+    read = Footprint.of(LANGUAGE_MODEL.model, Packed, one.generation, (), 3)
+    cache = MODELS.make(Packed, one.generation).prompt_cache
+    held = sum(tensor.nbytes for layer in cache for tensor in layer)
+    num_read = len(one.generation.prompt_ids) - 1
+    assert read.cache * num_read == held * (num_read + 1)
+    recorded = replace(one.generation, cache=cache)
+    assert Footprint.of(LANGUAGE_MODEL.model, Packed, recorded, (), 3).cache == 0

@@ -1,0 +1,130 @@
+"""How much memory an attribution takes, estimated from the model's shape before it begins."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import psutil
+import torch
+from transformers import PreTrainedModel
+
+from attribot_rag.errors import ScoringOutOfMemory
+from attribot_rag.generation import Generation
+from attribot_rag.scoring.base import ATTENTION_LAYERS, Implementation
+from attribot_rag.scoring.cropped import CachedImplementation, Cropped
+from attribot_rag.scoring.prefill import piece_size
+
+_SCORE_BYTES = 8  # a log-likelihood of a unit at a token, and the difference to the full prompt's
+
+
+@dataclass(frozen=True)
+class Footprint:
+    """Bytes that scoring takes beyond the model, and beyond a cache that was recorded.
+
+    `cache` holds the keys and values of a prompt that has to be read, `row` the states and logits
+    of the longest row, or of the largest piece of the prompt, `scores` the log-likelihoods of all
+    units. `token` are the bytes of one token's states, `shape` the numbers of the prompt's tokens,
+    the response's tokens and the units.
+    """
+
+    shape: tuple[int, int, int]
+    cache: int
+    row: int
+    scores: int
+    token: int
+
+    @classmethod
+    def of(
+        cls,
+        model: PreTrainedModel,
+        kind: type[Implementation],
+        generation: Generation,
+        branches: Sequence[int],
+        num_units: int,
+    ) -> Footprint:
+        """Of an implementation whose rows go on from these positions of the prompt at the earliest.
+
+        States of recurrent layers, which do not grow with the prompt, are not counted.
+        """
+        prompt, response = len(generation.prompt_ids), len(generation.response_ids)
+        kept, token = cache_bytes(model), token_bytes(model)
+        shares = issubclass(kind, CachedImplementation)
+        is_read = shares and generation.cache is None
+        longest = prompt + response - (min(branches, default=0) if shares else 0)
+        row = longest * token + response * logit_bytes(model)
+        if issubclass(kind, Cropped):  # each pass extends a copy of the cache
+            row += (prompt + response) * kept
+        piece = min(prompt, piece_size(model.device)) * token if is_read else 0
+        return cls(
+            shape=(prompt, response, num_units),
+            cache=prompt * kept if is_read else 0,
+            row=max(row, piece),
+            scores=num_units * response * _SCORE_BYTES,
+            token=token,
+        )
+
+    def batch_tokens(self, limit: int) -> int:
+        """How many tokens a forward pass may have within so many bytes, at least 1."""
+        return max(1, (limit - self.cache - self.scores) // self.token)
+
+    @property
+    def least(self) -> int:
+        """What is needed even if each row is scored by itself."""
+        return self.cache + self.row + self.scores
+
+    def check(self, limit: int | None, device: torch.device) -> None:
+        """Raises ScoringOutOfMemory if `limit`, or else the device's free memory, is less."""
+        allowed = free_memory(device) if limit is None else limit
+        if allowed is None or self.least <= allowed:
+            return
+        prompt, response, units = self.shape
+        room = "free" if limit is None else "allowed by ScoringOptions(max_memory=...)"
+        raise ScoringOutOfMemory(
+            f"the attribution of {prompt:,} prompt tokens, {response:,} response tokens and "
+            f"{units:,} units would take about {_megabytes(self.least)}, and "
+            f"{_megabytes(allowed)} are {room}; use a shorter context, a smaller dtype or another "
+            "device, or set max_memory to allow more"
+        )
+
+
+def token_bytes(model: PreTrainedModel) -> int:
+    """Of a token's residual stream, attention and feed-forward states in one layer."""
+    config = model.config.get_text_config(decoder=True)
+    hidden = int(config.hidden_size)
+    sizes = getattr(config, "intermediate_size", None) or 0  # Gemma 3n has one for each layer
+    inner = max(*(sizes if isinstance(sizes, list) else [sizes]), 4 * hidden)
+    return (12 * hidden + 4 * inner) * model.dtype.itemsize
+
+
+def logit_bytes(model: PreTrainedModel) -> int:
+    """Of the logits at one position, and of their softmax in float32."""
+    vocab_size = int(model.config.get_text_config(decoder=True).vocab_size)
+    return vocab_size * (model.dtype.itemsize + 4)
+
+
+def cache_bytes(model: PreTrainedModel) -> int:
+    """Of a token's keys and values in all layers that keep them."""
+    config = model.config.get_text_config(decoder=True)
+    num_heads = getattr(config, "num_attention_heads", None)
+    if not isinstance(num_heads, int):
+        return 0
+    kinds = getattr(config, "layer_types", None) or ["full_attention"] * config.num_hidden_layers
+    num_layers = sum(kind in ATTENTION_LAYERS for kind in kinds)
+    head_dim = getattr(config, "head_dim", None) or config.hidden_size // num_heads
+    num_kept = getattr(config, "num_key_value_heads", None) or num_heads
+    return int(2 * num_layers * num_kept * head_dim) * model.dtype.itemsize
+
+
+def free_memory(device: torch.device) -> int | None:
+    """Bytes that are free now; None for a device that does not tell."""
+    if device.type == "cpu":
+        return int(psutil.virtual_memory().available)
+    if device.type != "cuda":
+        return None
+    free, _ = torch.cuda.mem_get_info(device)
+    return free + torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+
+
+def _megabytes(count: int) -> str:
+    return f"{count / 1e6:,.0f} MB"
