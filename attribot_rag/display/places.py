@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable
 
 from attribot_rag.attribution import Attribution, cite
 from attribot_rag.context import Document
 from attribot_rag.context.intervals import Interval
+from attribot_rag.context.location import Location
+from attribot_rag.context.locator import Locator
 from attribot_rag.context.words import stands_alone
 
 _STARTS = ("start", "start_index")
@@ -33,63 +33,34 @@ def cited_spans(
 def places_in(text: str, document: Document, spans: Iterable[Interval]) -> tuple[Interval, ...]:
     """The characters of a file's text at which spans of a document cut from it stand.
 
-    White space may differ. The document is found as a whole, and where it stands more than once,
-    its metadata (`start`, or `start_index`) must say where. If it does not stand there as a whole,
-    a span is found if its text stands once in the file. What is not certain is left out.
+    White space, case, mark-up and typography may differ. The document is found as a whole, and
+    where it stands more than once, its metadata (`start`, or `start_index`) must say where. If it
+    does not stand there as a whole, a span is found if its text stands once in the file. What is
+    not certain is left out.
     """
-    file, own = _Letters.of(text), _Letters.of(document.text)
-    found = list(file.find(own.text))
+    locator = Locator(text, threshold=1)
+    found = locator.locate(document.text)
     if len(found) > 1:
         given = [document.metadata.get(key) for key in _STARTS]
-        found = [place for place in found if any(start in file.begins(place) for start in given)]
-    return tuple(
-        place
-        for start, end in spans
-        if (place := _place(file, own, found, own.inside(start, end))) is not None
-    )
+        found = [one for one in found if any(start in _begins(text, one) for start in given)]
+    places = []
+    for start, end in spans:
+        if len(found) == 1:
+            places.append((found[0].offsets[start], found[0].offsets[end]))
+        elif not found:
+            alone = [(one.start, one.end) for one in locator.locate(document.text[start:end])]
+            places += alone if len(alone) == 1 and stands_alone(text, *alone[0]) else []
+    return tuple(one for place in places if (one := _trimmed(text, *place)) is not None)
 
 
-def _place(file: _Letters, own: _Letters, found: list[int], span: Interval) -> Interval | None:
-    start, end = span
-    if start == end:
-        return None
-    if len(found) == 1:
-        return file.interval(found[0] + start, found[0] + end)
-    alone = [
-        interval
-        for place in file.find(own.text[start:end])
-        if stands_alone(file.source, *(interval := file.interval(place, place + end - start)))
-    ]
-    return alone[0] if len(alone) == 1 and not found else None
+def _begins(text: str, location: Location) -> range:
+    """Where a passage at this location may be said to start: white space before it may count."""
+    return range(len(text[: location.start].rstrip()), location.start + 1)
 
 
-@dataclass(frozen=True)
-class _Letters:
-    """A text without white space; `origins` are the places of its characters in `source`."""
-
-    source: str
-    text: str
-    origins: tuple[int, ...]
-
-    @classmethod
-    def of(cls, source: str) -> _Letters:
-        origins = tuple(place for place, one in enumerate(source) if not one.isspace())
-        return cls(source, "".join(source[place] for place in origins), origins)
-
-    def find(self, text: str) -> Iterator[int]:
-        place = self.text.find(text) if text else -1
-        while place >= 0:
-            yield place
-            place = self.text.find(text, place + 1)
-
-    def interval(self, start: int, end: int) -> Interval:
-        return self.origins[start], self.origins[end - 1] + 1
-
-    def begins(self, place: int) -> range:
-        """Where a text may be said to start that has this character as its first."""
-        before = self.origins[place - 1] + 1 if place else 0
-        return range(before, self.origins[place] + 1)
-
-    def inside(self, start: int, end: int) -> Interval:
-        """The characters here that [start, end) of the source holds."""
-        return bisect_left(self.origins, start), bisect_left(self.origins, end)
+def _trimmed(text: str, start: int, end: int) -> Interval | None:
+    """The interval without white space at its ends; None if nothing is left."""
+    shown = text[start:end]
+    words = shown.strip()
+    start += len(shown) - len(shown.lstrip())
+    return (start, start + len(words)) if words else None

@@ -1,13 +1,7 @@
 """The notebooks run offline, and show what their text says."""
 
-from pathlib import Path
-
-import nbformat
 import pytest
-from nbclient import NotebookClient
-from support.patience import scaled
-
-FOLDER = Path(__file__).parents[2] / "docs" / "notebooks"
+from support.notebooks import run_notebook
 
 
 @pytest.mark.slow
@@ -30,12 +24,7 @@ FOLDER = Path(__file__).parents[2] / "docs" / "notebooks"
     ],
 )
 def test_a_notebook_runs(name: str, expected: list[str]) -> None:
-    path = FOLDER / f"{name}.ipynb"
-    notebook = nbformat.read(path, as_version=4)  # type: ignore[no-untyped-call]
-    assert not any(cell.get("outputs") for cell in notebook.cells)
-    NotebookClient(notebook, timeout=int(scaled(600)), kernel_name="python3").execute()
-    outputs = [one for cell in notebook.cells for one in cell.get("outputs", ())]
-    printed = "".join(one["text"] for one in outputs if one["output_type"] == "stream")
+    printed, shown = run_notebook(name)
     for text in expected:
         assert text in printed
-    assert any("text/html" in one.get("data", ()) for one in outputs)
+    assert any("text/html" in one for one in shown)

@@ -125,8 +125,6 @@ def test_the_real_model_names_the_cause_by_every_method(smollm2: LanguageModel, 
         Document("The island lies in the north of the bay. Its coast is steep and rocky."),
         Document(f"The crew is small. {cause} It sails every day."),
         Document("The school has two rooms. Children walk there along the beach."),
-        Document("Rain falls on most days of autumn. Storms come from the west."),
-        Document("The post office opens at nine. Letters leave on Mondays."),
     ]
     prompt = rag_prompt("How many passengers does the ferry carry?", documents, chat=True)
     attributor = Attributor(
