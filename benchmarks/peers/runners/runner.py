@@ -1,0 +1,88 @@
+"""What all runners share: they read the cases, and write each result as soon as it is there.
+
+A runner is a program of a peer's own environment. It imports nothing of attribot-rag.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+import traceback
+from collections.abc import Callable, Iterable
+from functools import partial
+from pathlib import Path
+from typing import Any, Protocol
+
+import torch
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+Case = dict[str, Any]
+Result = dict[str, Any]
+
+
+class Attribute(Protocol):
+    """Attributes a case; the scores of its sources, and what else is to be kept."""
+
+    def __call__(self, model: Any, tokenizer: Any, case: Case) -> Result: ...
+
+
+def run(attribute: Attribute, **model_options: Any) -> None:
+    """Attribute what has no result yet: `RUNNER CASES RESULTS MODEL_FOLDER`."""
+    cases_path, results_path, folder = map(Path, sys.argv[1:4])
+    torch.set_num_threads(1)
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    # The class has no types.
+    loaded: Any = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, **model_options)
+    model = loaded.eval()
+    cases = json.loads(cases_path.read_text())
+    results = json.loads(results_path.read_text()) if results_path.exists() else {}
+    for number, case in enumerate(cases, start=1):
+        known = results.get(case["key"], {})
+        if known.get("digest") == case["digest"] and "error" not in known:
+            continue
+        result = timed(partial(attribute, model, tokenizer, case))
+        results[case["key"]] = {"digest": case["digest"], **result}
+        results_path.write_text(json.dumps(results, indent=1))
+        said = result.get("error") or f"{result['seconds']:.1f} s"
+        print(f"{results_path.stem} {number}/{len(cases)}: {said}", flush=True)
+
+
+def timed(attribute: Callable[[], Result]) -> Result:
+    """The result with its seconds of the processor, or the error in its place."""
+    started = time.process_time()
+    try:
+        result = attribute()
+    except Exception as error:
+        traceback.print_exc()
+        return {"error": traceback.format_exception_only(error)[-1].strip()}
+    return {**result, "seconds": round(time.process_time() - started, 3)}
+
+
+def without(text: str, intervals: Iterable[Iterable[int]]) -> str:
+    """The text without these characters."""
+    for start, end in sorted(map(tuple, intervals), reverse=True):
+        text = text[:start] + text[end:]
+    return text
+
+
+def stripped(text: str, interval: Iterable[int]) -> tuple[int, int]:
+    """The interval without white space at its ends."""
+    start, end = interval
+    part = text[start:end]
+    return start + len(part) - len(part.lstrip()), end - len(part) + len(part.rstrip())
+
+
+def summed(
+    scores: Iterable[float], offsets: Iterable[tuple[int, int]], sources: list[list[list[int]]]
+) -> list[float]:
+    """Scores of tokens as scores of sources; a token belongs where its last character stands.
+
+    So a token that begins with the space between two sentences belongs to the second.
+    """
+    pairs = zip(scores, offsets, strict=True)
+    last = [(score, end - 1) for score, (start, end) in pairs if end > start]
+    return [
+        float(sum(score for score, at in last if any(start <= at < end for start, end in places)))
+        for places in sources
+    ]

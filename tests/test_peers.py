@@ -1,0 +1,107 @@
+"""The comparison with other libraries: what of it is ours, without any of them."""
+
+import math
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+sys.path.insert(0, str(Path(__file__).parent.parent))
+
+from support.tiny_models import byte_level
+
+from attribot_rag import Attributor
+from attribot_rag.context import DocumentSpan
+from benchmarks.peers.citations import scores_of
+from benchmarks.peers.environment import PeerFailed, python_for
+from benchmarks.peers.environment import attribute as run_peer
+from benchmarks.peers.peer import PEERS, Peer
+from benchmarks.peers.runners.loop import attribute, jensen_shannon, shared_prefix
+from benchmarks.peers.runners.runner import stripped, summed, timed, without
+from benchmarks.peers.snippets import lines_of_code
+from benchmarks.peers.table import Row, common, only, table
+
+PAGE = (Path(__file__).parents[1] / "docs" / "peers.md").read_text()
+
+
+def test_a_token_counts_for_the_source_in_which_it_ends() -> None:
+    text = "One. Two."
+    offsets = [(0, 3), (3, 4), (4, 8), (8, 9), (9, 9)]
+    sources = [[[0, 5]], [[5, len(text)]]]
+    assert summed([1, 2, 4, 8, 16], offsets, sources) == [3, 12]
+    assert summed([1, 2, 4, 8, 16], offsets, [[[0, 4], [8, 9]]]) == [11]
+
+
+def test_a_removed_source_takes_all_its_places_with_it() -> None:
+    assert without("One. Two. One. End.", [[0, 5], [10, 15]]) == "Two. End."
+    assert stripped("One. Two. ", [3, 10]) == (3, 9)
+
+
+def test_the_divergence_is_zero_for_equals_and_log_2_for_strangers() -> None:
+    rows = torch.tensor([[0.5, 0.5, 0.0], [1.0, 0.0, 0.0]]).clamp(min=1e-30).log()
+    others = torch.tensor([[0.5, 0.5, 0.0], [0.0, 0.0, 1.0]]).clamp(min=1e-30).log()
+    assert jensen_shannon(rows, others).tolist() == pytest.approx([0.0, math.log(2)], abs=1e-6)
+
+
+def test_a_row_keeps_a_token_of_its_own() -> None:
+    assert shared_prefix([1, 2, 3], [1, 3]) == 1
+    assert shared_prefix([1, 2, 3], [1, 2]) == 1
+
+
+def test_the_loop_scores_as_exact_leave_one_out_does() -> None:
+    language_model = byte_level()
+    documents = ["The door is mint. ", "Fog is rare. "]
+    prompt, answer = f"{''.join(documents)}Which door?", "Mint."
+    found = Attributor(
+        language_model, method="leave_one_out", verdicts=None, progress=False
+    ).attribute(prompt, answer, documents)
+    sources = [[[one.start, one.end] for one in source.occurrences] for source in found.sources]
+    case = {"prompt": prompt, "answer": answer, "sources": sources}
+    result = attribute(language_model.model, language_model.tokenizer, case)
+    exact = [sum(row or ()) for row in found.token_scores]
+    assert result["scores"] == pytest.approx(exact, abs=1e-4)
+    assert all(0 <= one <= len(answer) * math.log(2) for one in result["divergences"])
+
+
+def test_a_sentence_of_a_cited_chunk_scores_1() -> None:
+    spans = [[DocumentSpan(0, 0, 9)], [DocumentSpan(0, 9, 20), DocumentSpan(1, 3, 14)], []]
+    assert scores_of([[1, 0, 4]], spans) == [0.0, 1.0, 0.0]
+
+
+def test_the_table_judges_each_row_by_its_answers() -> None:
+    truth = {"a": [9.0, 0.1, 0.0, 0.1], "b": [0.0, 0.1, 8.0, 0.1]}
+    good = Row("good", truth, {"a": 2.0, "b": 4.0}, 2, "scores")
+    poor = Row("poor", {"a": [0.0, 1.0, 0.0, 0.0]}, {"a": 1.0}, None, "")
+    lacking = Row("lacking", {}, {}, None, "")
+    lines = table([good, poor, lacking], truth).splitlines()
+    assert lines[2] == "| good | 2 | 3.0 | 1.00 | 1.00 | 1.00 | 1.00 | 2 | scores |"
+    assert lines[3].startswith("| poor | 1 | 1.0 | 0.25 | 0.01 |")
+    assert lines[4] == "| lacking | 0 | | | | | | | |"
+    assert common([good, poor, lacking]) == {"a"}
+    assert only(good, {"a"}).seconds == {"a": 2.0}
+
+
+def test_an_error_is_a_result_with_its_reason(capsys: pytest.CaptureFixture[str]) -> None:
+    def fails() -> dict[str, object]:
+        raise ValueError("no such layer")
+
+    assert timed(fails) == {"error": "ValueError: no such layer"}
+    assert "no such layer" in capsys.readouterr().err
+    assert timed(lambda: {"scores": [1.0]}).keys() == {"scores", "seconds"}
+
+
+def test_a_peer_that_fails_says_why(tmp_path: Path) -> None:
+    lacking = Peer("lacking", "no_such_runner", "", "")
+    python = python_for(lacking, tmp_path, None)
+    with pytest.raises(PeerFailed, match=r"no_such_runner.* \(exit status 1; .*\.log\)"):
+        run_peer(lacking, python, tmp_path, tmp_path, tmp_path)
+
+
+def test_the_page_has_a_row_and_a_section_for_every_peer() -> None:
+    lines = lines_of_code(PAGE)
+    for peer in PEERS:
+        assert f"\n### {peer.section}\n" in PAGE
+        row = next(row for row in PAGE.splitlines() if row.startswith(f"| {peer.name} |"))
+        code = f" {lines[peer.section]} |" if peer.section in lines else " |"
+        assert row.endswith(f"|{code} {peer.shows} |")
