@@ -315,9 +315,38 @@ async def cite(response, shown: cl.Message) -> None:
             ),
         )
         shown.content = f"{cited}\n\n{names}"
+        shown.actions = list(actions_of(attribution, run.run_id))
+        answered = cl.user_session.get("answered") or {}
+        cl.user_session.set("answered", {**answered, run.run_id: response})
     await shown.update()
     # Chainlit opens a panel with the elements of all answers; a click on a name opens that one.
     await cl.ElementSidebar.set_elements([])
+
+
+def actions_of(attribution: Attribution, run_id: str) -> Iterator[cl.Action]:
+    """For each cited document, to have the model answer without it."""
+    for index, number in citations(attribution).numbers.items():
+        payload = {"run_id": run_id, "index": index, "number": number}
+        label = f"Answer without [{number}]"
+        yield cl.Action(name="answer_without", payload=payload, label=label)
+
+
+@cl.action_callback("answer_without")
+async def answer_without(action: cl.Action) -> None:
+    """Say what the model answers without a document."""
+    response = cl.user_session.get("answered")[action.payload["run_id"]]
+    try:
+        other = await asyncio.to_thread(
+            postprocessor.answer_without, response, action.payload["index"]
+        )
+    except AttributionError as error:
+        told = str(error)
+    else:
+        told = (
+            f"Without [{action.payload['number']}]: {other.response}\n"
+            f"The first answer is {other.score:.1f} nats less likely then."
+        )
+    await cl.Message(escape_markdown(told)).send()
 
 
 def elements_of(attribution: Attribution) -> Iterator[cl.Text]:

@@ -43,6 +43,7 @@ TITLE = "What caused the answer?"
 SUFFIXES = (".md", ".txt", ".pdf")
 LONGEST = 2000  # characters of a question
 EARLIER = 2  # answers of the conversation that the model is shown
+SAME = gr.skip(), gr.skip()
 NOT_YET = "<p>What caused the answer is shown here when it is known.</p>"
 
 local = load_model()  # the embedded one; any loaded model with its tokenizer will do
@@ -76,13 +77,15 @@ splitter = RecursiveCharacterTextSplitter(chunk_size=600, chunk_overlap=0, add_s
 class Turn:
     """A question and what has been said so far.
 
-    `cited` is the answer with links to what it cites, `panel` the page on what caused it, as HTML.
+    `cited` is the answer with links to what it cites, `panel` the page on what caused it, as HTML;
+    `cites` are the number, the file and the index of each cited document.
     """
 
     question: str
     answer: str = ""
     cited: str = ""
     panel: str = ""
+    cites: list[tuple[int, str, int]] = field(default_factory=list)
     ended: bool = False
     looked_for: bool = False
     run_id: str = field(default_factory=lambda: str(uuid4()))
@@ -233,8 +236,8 @@ def cite(turns: list[Turn]):
         turn.looked_for = True
         turn.panel = panel_of(turn)
         latest = any(turn is one for one in turns[-1:])
-        yield shown(turns), turn.panel if latest else gr.skip()
-    yield gr.skip(), gr.skip()
+        yield (shown(turns), turn.panel, choice_of(turn)) if latest else (shown(turns), *SAME)
+    yield gr.skip(), *SAME
 
 
 def panel_of(turn: Turn) -> str:
@@ -246,6 +249,10 @@ def panel_of(turn: Turn) -> str:
         return f"<p>{html.escape(str(error))}</p>"
     if run.attribution is None:
         return f"<p>{html.escape(str(run.error))}</p>"
+    turn.cites = [
+        (number, run.attribution.documents[index].metadata["source"], index)
+        for index, number in citations(run.attribution).numbers.items()
+    ]
     turn.cited = render_cited(
         run.attribution,
         escape=as_it_is,
@@ -257,6 +264,29 @@ def panel_of(turn: Turn) -> str:
         '<iframe title="What caused the answer" sandbox="allow-scripts allow-popups" '
         f'srcdoc="{html.escape(run.attribution.to_html())}" '
         'style="width: 100%; height: 75vh; border: 0"></iframe>'
+    )
+
+
+def choice_of(turn: Turn) -> gr.Dropdown:
+    """The documents that the answer cites, one of which may be left out."""
+    choices = [
+        (f"[{number}] {name}", f"{turn.run_id}/{index}") for number, name, index in turn.cites
+    ]
+    return gr.Dropdown(choices, value=choices[0][1] if choices else None)
+
+
+def answer_without(chosen: str | None) -> str:
+    """What the model says without the chosen document."""
+    if chosen is None:
+        raise gr.Error("There is no cited document to leave out.", print_exception=False)
+    run_id, index = chosen.split("/")
+    try:
+        other = handler.answer_without(run_id, int(index))
+    except AttributionError as error:
+        raise gr.Error(str(error), print_exception=False) from error
+    return (
+        f"<p>Without it: {as_it_is(other.response)}</p><p>The first answer is "
+        f"{other.score:.1f} nats less likely then.</p>"
     )
 
 
@@ -274,10 +304,11 @@ def document_page(run_id: str, sentence: int, number: int) -> HTMLResponse:
     return HTMLResponse(page)
 
 
-def look_at(turns: list[Turn], chosen: gr.SelectData) -> str:
+def look_at(turns: list[Turn], chosen: gr.SelectData):
     """The panel of the answer that was clicked."""
-    chosen_turns = [turn for turn, _, _ in messages(turns)][chosen.index : chosen.index + 1]
-    return "".join(turn.panel or NOT_YET for turn in chosen_turns)
+    for turn in [turn for turn, _, _ in messages(turns)][chosen.index : chosen.index + 1]:
+        return turn.panel or NOT_YET, choice_of(turn)
+    return "", gr.skip()
 
 
 def upload(path: str) -> None:
@@ -311,6 +342,10 @@ with gr.Blocks(
                 adding = gr.UploadButton("Add a file", file_types=list(SUFFIXES))
         with gr.Column():
             panel = gr.HTML("<p>Ask something about the files.</p>")
+            with gr.Row():
+                leaving = gr.Dropdown([], label="Leave out")
+                leaving_out = gr.Button("Answer without it")
+            instead = gr.HTML()
     streamed = gr.on(
         [question.submit, asking.click],
         ask,
@@ -320,11 +355,13 @@ with gr.Blocks(
         concurrency_limit=4,
     )
     streamed.then(
-        cite, conversation, [talk, panel], trigger_mode="multiple", concurrency_limit=None
+        cite, conversation, [talk, panel, leaving], trigger_mode="multiple", concurrency_limit=None
     )
     stopping.click(stop, conversation, queue=False)
     adding.upload(upload, adding)
-    talk.select(look_at, conversation, panel)
+    leaving_out.click(answer_without, leaving, instead)
+    leaving.change(lambda: "", None, instead)
+    talk.select(look_at, conversation, [panel, leaving])
     talk.clear(clear, conversation, panel)
 
 

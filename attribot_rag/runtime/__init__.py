@@ -14,7 +14,8 @@ generation that gave the answer, attributes it here or in the background, and ke
     service.close()
 
 What comes of a run is told to the OpenTelemetry span that its model answered in (`trace_run`), and
-`feedback_of` gives it to other tools that collect feedback on answers.
+`feedback_of` gives it to other tools that collect feedback on answers. `answer_without` lets the
+model answer again without some of a run's documents.
 
 `ServiceRegistry` holds the services where a model is known only when it answers, `service_that_saw`
 tells which of several models gave an answer,
@@ -22,8 +23,10 @@ tells which of several models gave an answer,
 prompt was made of.
 """
 
+from attribot_rag.attribution import Counterfactual
 from attribot_rag.attribution.summary import MAX_SUMMARY_BYTES
 from attribot_rag.context import texts_in_prompt
+from attribot_rag.runtime.counterfactual import answer_without
 from attribot_rag.runtime.deduplication import DeduplicatedText, remove_duplicates
 from attribot_rag.runtime.feedback import Feedback, feedback_of
 from attribot_rag.runtime.run_store import AttributedRun, RunOutcome, RunStore
@@ -41,6 +44,7 @@ __all__ = [
     "MAX_SUMMARY_BYTES",
     "AttributedRun",
     "AttributionService",
+    "Counterfactual",
     "DeduplicatedText",
     "Feedback",
     "Mode",
@@ -49,6 +53,7 @@ __all__ = [
     "RunStore",
     "ServiceOptions",
     "ServiceRegistry",
+    "answer_without",
     "feedback_of",
     "remove_duplicates",
     "service_that_saw",

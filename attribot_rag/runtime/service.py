@@ -350,6 +350,12 @@ class ServiceRegistry:
     def __len__(self) -> int:
         return len(self._services)
 
+    @property
+    def services(self) -> tuple[AttributionService, ...]:
+        """Those that are kept."""
+        with self._lock:
+            return tuple(self._services.values())
+
     def service_for(self, language_model: LanguageModel) -> AttributionService:
         model = language_model.identity
         with self._lock:

@@ -107,6 +107,10 @@ def test_an_answer_is_streamed_and_its_citations_follow_as_elements(page: Page) 
     expect(document.locator("main")).to_contain_text((CORPUS / "lighthouse.md").read_text("utf-8"))
     expect(document.locator("mark").filter(has_text="It is 38 metres high")).to_be_in_viewport()
 
+    page.get_by_role("button", name="Answer without [1]").click()
+    expect(answers(page).last).to_contain_text("Without [1]: ", timeout=PATIENCE)
+    expect(answers(page).last).to_contain_text("nats less likely")
+
 
 def test_the_panel_shows_what_was_chosen_and_nothing_before(page: Page) -> None:
     for number, question in enumerate((HIGH, DESIGNED)):

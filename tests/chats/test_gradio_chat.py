@@ -88,6 +88,11 @@ def test_an_answer_is_streamed_and_its_citations_follow(page: Page) -> None:
     expect(lit.filter(has_text="38 metres high").first).to_be_visible()
     keep(page, "gradio_chat.png")
 
+    expect(page.get_by_label("Leave out")).to_have_value("[1] lighthouse.md")
+    page.get_by_role("button", name="Answer without it").click()
+    expect(page.get_by_text("Without it:")).to_be_visible(timeout=PATIENCE)
+    expect(page.get_by_text("nats less likely")).to_be_visible()
+
     document = opened_citation(page, "lighthouse.md")
     expect(document.locator("main")).to_contain_text((CORPUS / "lighthouse.md").read_text("utf-8"))
     expect(document.locator("mark").filter(has_text="It is 38 metres high")).to_be_in_viewport()

@@ -22,9 +22,11 @@ from attribot_rag.errors import UnknownOption
 from attribot_rag.runtime import (
     AttributedRun,
     AttributionService,
+    Counterfactual,
     ObservedAnswer,
     RunStore,
     ServiceOptions,
+    answer_without,
     service_that_saw,
 )
 from langchain_attribot.documents import METADATA_KEY, named_documents, retrieved_documents
@@ -172,6 +174,15 @@ class AttributionCallbackHandler(RunTracker):
     async def aresult(self, run_id: UUID | str, timeout: float | None = None) -> AttributedRun:
         """The same, without blocking the event loop."""
         return await self.results.wait_async(run_id, timeout)
+
+    def answer_without(
+        self, run_id: UUID | str, *documents: int, **generate: Any
+    ) -> Counterfactual:
+        """What the model says without some of the documents, by index, of a run's attribution.
+
+        Waits for a pending run. `generate` and the errors are those of Attributor.answer_without.
+        """
+        return answer_without(self._services, self.result(run_id), *documents, **generate)
 
     def root_ended(self, root: Run, outputs: Any) -> None:
         self._warn_if_nothing_retrieved(root)

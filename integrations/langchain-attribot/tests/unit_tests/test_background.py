@@ -14,10 +14,11 @@ from conftest import DOCUMENTS, QUESTION, chat_of
 from langchain_core.messages import BaseMessage
 from langchain_huggingface import ChatHuggingFace
 from support.patience import scaled
+from support.tiny_models import endless
 
 from attribot_rag import LanguageModel, LeaveOneOut
 from attribot_rag.attribution.schema import summary_schema
-from attribot_rag.errors import InvalidInput, QueueFull
+from attribot_rag.errors import InvalidInput, NotRecorded, QueueFull
 from attribot_rag.model_queue import ModelQueue
 from langchain_attribot import AttributedRun, AttributionCallbackHandler
 
@@ -174,3 +175,30 @@ def test_many_answers_keep_their_own_documents(tiny: LanguageModel) -> None:
         assert found is not None
         assert [one.id for one in found.documents] == [f"document {question}"]
     assert ModelQueue.of(tiny.model).num_pending == 0
+
+
+def test_the_model_answers_again_without_a_document(tiny: LanguageModel) -> None:
+    other = chat_of(endless(tiny.tokenizer, seed=1), max_new_tokens=4)
+    chat = chat_of(tiny, max_new_tokens=4)
+    handler = AttributionCallbackHandler([other, chat], mode="background", **EXACT)
+    run_id = uuid4()
+    config: Any = {"callbacks": [handler], "run_id": run_id}
+    rag(Given(documents=DOCUMENTS), chat).invoke(QUESTION, config=config)
+    without = handler.answer_without(run_id, 1)
+    expected = rag(Given(documents=DOCUMENTS[:1]), chat).invoke(QUESTION)
+    assert without.response == str(expected.content).strip()
+    assert without.documents == (1,)
+    assert without.exact
+
+
+def test_an_answer_without_attribution_is_not_given_again(tiny_chat: ChatHuggingFace) -> None:
+    class Broken(LeaveOneOut):
+        def run(self, scorer):  # type: ignore[no-untyped-def]
+            raise ZeroDivisionError("the scorer broke")
+
+    handler = background(tiny_chat, method=Broken())
+    run_id = uuid4()
+    config: Any = {"callbacks": [handler], "run_id": run_id}
+    rag(Given(documents=DOCUMENTS), tiny_chat).invoke(QUESTION, config=config)
+    with pytest.raises(NotRecorded, match="has no attribution: the scorer broke"):
+        handler.answer_without(run_id, 0)

@@ -158,3 +158,13 @@ def test_an_asynchronous_one_too(tiny: LanguageModel, cancelled: bool) -> None:
     found = postprocessor.result(response).attribution
     assert found is not None
     assert found.response == shown
+
+
+def test_the_model_answers_again_without_a_node(tiny_llm: HuggingFaceLLM) -> None:
+    postprocessor = AttributionPostprocessor(mode="background", **EXACT)
+    response = engine_of(tiny_llm, postprocessor).query(QUESTION)
+    without = postprocessor.answer_without(response, 0)
+    assert without.documents == (0,)
+    assert without.exact
+    assert without.response
+    assert "(max_new_tokens)" in without.notes[-1]  # as the first answer was asked for

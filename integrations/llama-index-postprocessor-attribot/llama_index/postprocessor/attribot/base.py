@@ -32,7 +32,15 @@ from attribot_rag import (
     VerdictOptions,
 )
 from attribot_rag.errors import InvalidInput, UnknownOption, UnsupportedModel
-from attribot_rag.runtime import AttributedRun, Mode, RunOutcome, RunStore, ServiceRegistry
+from attribot_rag.runtime import (
+    AttributedRun,
+    Counterfactual,
+    Mode,
+    RunOutcome,
+    RunStore,
+    ServiceRegistry,
+    answer_without,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -155,6 +163,14 @@ class AttributionPostprocessor(BaseNodePostprocessor, QueryObserver):
     async def aresult(self, response: Any, timeout: float | None = None) -> AttributedRun:
         """The same, without blocking the event loop."""
         return _told(response, await self.results.wait_async(_run_id_of(response), timeout))
+
+    def answer_without(self, response: Any, *documents: int, **generate: Any) -> Counterfactual:
+        """What the model says without some of the documents, by index, of a response's attribution.
+
+        Waits for a pending one. `generate` and the errors are those of Attributor.answer_without.
+        """
+        run = self.result(response)
+        return answer_without(self._services.services, run, *documents, **generate)
 
     def cited_response(self, response: Any, *, remarks: bool = True, markers: bool = True) -> str:
         """The answer with the numbers of the documents that each sentence cites: '... high. [1]'.
