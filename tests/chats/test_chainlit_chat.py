@@ -10,7 +10,7 @@ import httpx
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, BrowserContext, Locator, Page, expect
-from support.browser import keep, new_context
+from support.browser import keep, new_context, opened_citation
 from support.chat_apps import LONG_TO_READ, PATIENCE, chainlit_chat
 from support.hostile import HTML, MARKDOWN
 from support.pdf_files import pdf
@@ -72,20 +72,6 @@ def answers(page: Page) -> Locator:
     return page.locator("[data-step-type=assistant_message] .message-content")
 
 
-def opened_citation(page: Page, file: str) -> Page:
-    """What the last answer's citation of a file opens, in a window that shows little of it."""
-    for link in answers(page).last.locator("a[href^='/documents/']").all():
-        with page.context.expect_page() as found:
-            link.click()
-        document, url = found.value, found.value.url
-        if document.locator("h1").inner_text() == file:
-            document.set_viewport_size({"width": 600, "height": 200})
-            document.goto("about:blank")
-            document.goto(url)
-            return document
-    raise AssertionError(f"{file} is not cited")
-
-
 def test_an_answer_is_streamed_and_its_citations_follow_as_elements(page: Page) -> None:
     growing: list[str] = []
     ask(page, HIGH)
@@ -103,7 +89,7 @@ def test_an_answer_is_streamed_and_its_citations_follow_as_elements(page: Page) 
     page.wait_for_timeout(500)  # the panel glides in
     keep(page, "chainlit_chat.png")
 
-    document = opened_citation(page, "lighthouse.md")
+    document = opened_citation(answers(page).last, "lighthouse.md")
     expect(document.locator("main")).to_contain_text((CORPUS / "lighthouse.md").read_text("utf-8"))
     expect(document.locator("mark").filter(has_text="It is 38 metres high")).to_be_in_viewport()
 

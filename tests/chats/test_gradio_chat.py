@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, BrowserContext, FrameLocator, Locator, Page, expect
-from support.browser import keep, new_context
+from support.browser import keep, new_context, opened_citation
 from support.chat_apps import LONG_TO_READ, PATIENCE, gradio_chat, run_in_gradio_chat
 from support.hostile import HTML, MARKDOWN
 from support.pdf_files import pdf
@@ -37,6 +37,17 @@ def page(context: BrowserContext, address: str) -> Page:
     return opened(context, address)
 
 
+@pytest.fixture(scope="module")
+def answered(chromium: Browser, address: str) -> Iterator[Page]:
+    """With one answer and its citations, for tests that only look at them."""
+    context = new_context(chromium, timeout=PATIENCE, viewport={"width": 1280, "height": 800})
+    page = opened(context, address)
+    ask(page, HIGH)
+    expect(panel(page).locator(".attribot-sentence").first).to_contain_text("38", timeout=PATIENCE)
+    yield page
+    context.close()
+
+
 def opened(context: BrowserContext, address: str) -> Page:
     page = context.new_page()
     page.goto(address)
@@ -55,20 +66,6 @@ def answers(page: Page) -> Locator:
 
 def panel(page: Page) -> FrameLocator:
     return page.frame_locator("iframe[title='What caused the answer']")
-
-
-def opened_citation(page: Page, file: str) -> Page:
-    """What the last answer's citation of a file opens, in a window that shows little of it."""
-    for link in answers(page).last.locator("a[href^='/documents/']").all():
-        with page.context.expect_page() as found:
-            link.click()
-        document, url = found.value, found.value.url
-        if document.locator("h1").inner_text() == file:
-            document.set_viewport_size({"width": 600, "height": 200})
-            document.goto("about:blank")
-            document.goto(url)
-            return document
-    raise AssertionError(f"{file} is not cited")
 
 
 def test_an_answer_is_streamed_and_its_citations_follow(page: Page) -> None:
@@ -93,15 +90,14 @@ def test_an_answer_is_streamed_and_its_citations_follow(page: Page) -> None:
     expect(page.get_by_text("Without it:")).to_be_visible(timeout=PATIENCE)
     expect(page.get_by_text("nats less likely")).to_be_visible()
 
-    document = opened_citation(page, "lighthouse.md")
+    document = opened_citation(answers(page).last, "lighthouse.md")
     expect(document.locator("main")).to_contain_text((CORPUS / "lighthouse.md").read_text("utf-8"))
     expect(document.locator("mark").filter(has_text="It is 38 metres high")).to_be_in_viewport()
 
 
-def test_the_panel_is_used_by_keyboard_and_by_selection(page: Page) -> None:
-    ask(page, HIGH)
+def test_the_panel_is_used_by_keyboard_and_by_selection(answered: Page) -> None:
+    page = answered
     sentence = panel(page).locator(".attribot-sentence").first
-    expect(sentence).to_contain_text("38", timeout=PATIENCE)
     page.get_by_role("button", name="Add a file").focus()
     for _ in range(3):
         page.keyboard.press("Tab")
@@ -287,20 +283,14 @@ def test_nothing_in_a_document_or_a_question_takes_effect(
     assert [one for one in happened if not one.startswith(("about:", "data:"))] == []
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_it_is_accessible_and_fits_a_phone(chromium: Browser, address: str, scheme: str) -> None:
-    context = new_context(
-        chromium,
-        timeout=PATIENCE,
-        viewport={"width": 360, "height": 740},
-        color_scheme="dark" if scheme == "dark" else "light",
-    )
-    page = opened(context, address)
-    ask(page, HIGH)
-    expect(panel(page).locator(".attribot-sentence").first).to_be_visible(timeout=PATIENCE)
-    assert page.evaluate("document.documentElement.scrollWidth") <= 360
-    found = Axe().run(page)
-    assert found.violations_count == 0, found.generate_report()
-    panel(page).locator(".attribot-sentence").first.hover()
-    keep(page, f"gradio_chat_{scheme}_360.png")
-    context.close()
+def test_it_is_accessible_and_fits_a_phone(answered: Page) -> None:
+    answered.set_viewport_size({"width": 360, "height": 740})
+    for scheme in ("light", "dark"):
+        answered.emulate_media(color_scheme="dark" if scheme == "dark" else "light")
+        expect(answered.locator("body.dark")).to_have_count(int(scheme == "dark"))
+        answered.evaluate("Promise.all(document.getAnimations().map(one => one.finished))")
+        assert answered.evaluate("document.documentElement.scrollWidth") <= 360
+        found = Axe().run(answered)
+        assert found.violations_count == 0, found.generate_report()
+        panel(answered).locator(".attribot-sentence").first.hover()
+        keep(answered, f"gradio_chat_{scheme}_360.png")

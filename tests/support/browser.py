@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Locator, Page, expect, sync_playwright
 
 from attribot_rag import Attribution
 from support.patience import scaled
@@ -46,6 +46,20 @@ def keep(page: Page, name: str, **options: Any) -> None:
     folder = Path(__file__).parents[1] / "artifacts"
     folder.mkdir(exist_ok=True)
     page.screenshot(path=folder / name, **options)
+
+
+def opened_citation(answer: Locator, file: str) -> Page:
+    """What an answer's citation of a file opens, in a window that shows little of it."""
+    for link in answer.locator("a[href^='/documents/']").all():
+        with answer.page.context.expect_page() as found:
+            link.click()
+        document, url = found.value, found.value.url
+        if document.locator("h1").inner_text() == file:
+            document.set_viewport_size({"width": 600, "height": 200})
+            document.goto("about:blank")
+            document.goto(url)
+            return document
+    raise AssertionError(f"{file} is not cited")
 
 
 class Shown:
