@@ -279,7 +279,9 @@ def test_enough_memory_gives_the_same_scores(implementation: str) -> None:
 def test_a_recorded_cache_takes_no_further_memory() -> None:
     one = scorer()
     read = Footprint.of(LANGUAGE_MODEL.model, Packed, one.generation, (), 3)
-    cache = MODELS.make(Packed, one.generation).prompt_cache
+    implementation = MODELS.make(Packed, one.generation)
+    assert isinstance(implementation, Packed)
+    cache = implementation.prompt_cache
     held = sum(tensor.nbytes for layer in cache for tensor in layer)
     num_read = len(one.generation.prompt_ids) - 1
     assert read.cache * num_read == held * (num_read + 1)

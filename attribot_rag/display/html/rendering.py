@@ -8,7 +8,7 @@ from importlib.resources import files
 from markupsafe import Markup
 
 from attribot_rag.attribution import Attribution
-from attribot_rag.display.html.environment import environment
+from attribot_rag.display.html.templates import environment
 from attribot_rag.display.html.view import view_of
 
 
