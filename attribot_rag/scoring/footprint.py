@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import psutil
 import torch
@@ -89,11 +90,13 @@ class Footprint:
 
 
 def token_bytes(model: PreTrainedModel) -> int:
-    """Of a token's residual stream, attention and feed-forward states in one layer."""
+    """Of a token's residual stream, attention and feed-forward states in one layer, the largest."""
     config = model.config.get_text_config(decoder=True)
     hidden = int(config.hidden_size)
-    sizes = getattr(config, "intermediate_size", None) or 0  # Gemma 3n has one for each layer
-    inner = max(*(sizes if isinstance(sizes, list) else [sizes]), 4 * hidden)
+    inner = 4 * hidden
+    for layer in _layers(config):
+        sizes = getattr(layer, "intermediate_size", None) or 0  # Gemma 3n has a list of them
+        inner = max(inner, *(sizes if isinstance(sizes, list) else [sizes]))
     return (12 * hidden + 4 * inner) * model.dtype.itemsize
 
 
@@ -106,14 +109,24 @@ def logit_bytes(model: PreTrainedModel) -> int:
 def cache_bytes(model: PreTrainedModel) -> int:
     """Of a token's keys and values in all layers that keep them."""
     config = model.config.get_text_config(decoder=True)
-    num_heads = getattr(config, "num_attention_heads", None)
+    layers = _layers(config)
+    kinds = getattr(config, "layer_types", None) or ["full_attention"] * len(layers)
+    kept = [layer for layer, kind in zip(layers, kinds, strict=True) if kind in ATTENTION_LAYERS]
+    return 2 * sum(map(_key_size, kept)) * model.dtype.itemsize
+
+
+def _layers(config: Any) -> Sequence[Any]:
+    """The shape of each layer; most models have one for all."""
+    return getattr(config, "per_layer_config", None) or [config] * int(config.num_hidden_layers)
+
+
+def _key_size(layer: Any) -> int:
+    """How many numbers a token's keys have in a layer."""
+    num_heads = getattr(layer, "num_attention_heads", None)
     if not isinstance(num_heads, int):
         return 0
-    kinds = getattr(config, "layer_types", None) or ["full_attention"] * config.num_hidden_layers
-    num_layers = sum(kind in ATTENTION_LAYERS for kind in kinds)
-    head_dim = getattr(config, "head_dim", None) or config.hidden_size // num_heads
-    num_kept = getattr(config, "num_key_value_heads", None) or num_heads
-    return int(2 * num_layers * num_kept * head_dim) * model.dtype.itemsize
+    head_dim = getattr(layer, "head_dim", None) or layer.hidden_size // num_heads
+    return int(head_dim * (getattr(layer, "num_key_value_heads", None) or num_heads))
 
 
 def free_memory(device: torch.device) -> int | None:
