@@ -11,6 +11,9 @@
 # make test-quantized   tests quantized models, with packages that are installed beside the others
 # make batch-demo    attributes the logged answers of examples/answers.jsonl, or of RECORDS, into the
 #                    folder batch, with a report
+# make ray-demo      does it with two actors of Ray, whose packages are installed beside the others,
+#                    into the folder batch/ray
+# make ray-test      tests batches by Ray, of whose actors one is killed
 # make vllm-test   compares a real vLLM, its build for CPUs, with the embedded model run here
 # make labelled      judges the held-out half of the labelled answers (half an hour; what was scored is kept)
 # make peers         gives the same answers to other libraries, each in an environment of its own, and
@@ -56,6 +59,7 @@ LLAMA_INDEX := integrations/llama-index-postprocessor-attribot
 PACKAGES := $(LANGCHAIN) $(LLAMA_INDEX)
 LOWEST := .venv-lowest
 QUANTIZED := .venv-quantized
+RAY := .venv-ray
 LOWEST_WHEELS = $(BIN)/python -m pip wheel -qq --no-deps --no-build-isolation -w $(LOWEST)/wheels . \
   $(PACKAGES)
 DIST := .venv-dist
@@ -80,7 +84,7 @@ TORCH_INDEX = $(eval TORCH_INDEX := $(CPU_INDEX_IF_FIT))$(TORCH_INDEX)
 endif
 
 .PHONY: demo batch-demo test check tests docs dist test-lowest test-quantized test-pythons vllm-test
-.PHONY: labelled endurance fuzz peers audit
+.PHONY: labelled endurance fuzz peers audit ray-demo ray-test
 .PHONY: install chromium clean
 .PHONY: chat chainlit-chat chats langchain-rag langchain-agent llama-index-rag llama-index-chat
 .PHONY: langgraph-rag llama-index-sub-questions
@@ -91,6 +95,10 @@ demo: install
 batch-demo: install
 	$(BIN)/attribot-rag batch $(RECORDS) --output batch/$(basename $(notdir $(RECORDS))) \
 	  --workers $(WORKERS) --report --parquet
+
+ray-demo: $(RAY)/installed
+	PYTHONPATH=$(abspath $(RAY)) RAY_USAGE_STATS_ENABLED=0 HF_HUB_OFFLINE=1 \
+	  $(BIN)/python examples/ray_batch.py
 
 labelled: install
 	$(BIN)/python -m benchmarks.labelled --split held_out
@@ -212,6 +220,14 @@ $(QUANTIZED)/installed: $(VENV)/installed
 	$(PIP) --no-deps --upgrade --target $(QUANTIZED) torchao optimum-quanto bitsandbytes
 	@touch $@
 
+ray-test: $(RAY)/installed
+	PYTHONPATH=$(abspath $(RAY)) RAY_USAGE_STATS_ENABLED=0 $(PYTEST) -n 0 tests/test_distributed.py
+
+# Without dependencies, which are there, but for these.
+$(RAY)/installed: $(VENV)/installed
+	$(PIP) --no-deps --upgrade --target $(RAY) ray msgpack pandas protobuf
+	@touch $@
+
 vllm-test: install $(VLLM)/installed
 	folder=$$($(BIN)/python -c \
 	  "from attribot_rag.models.smollm2 import smollm2_folder; print(smollm2_folder())"); \
@@ -293,4 +309,4 @@ chromium:
 	  $(SUDO) apt-get install -qq -y --no-install-recommends chromium; }
 
 clean:
-	rm -rf $(VENV) $(LOWEST) $(QUANTIZED) $(VLLM) $(DIST) $(AUDIT) dist $(DOCS) build $(GRADIO) $(CHAINLIT) .venv-py*
+	rm -rf $(VENV) $(LOWEST) $(QUANTIZED) $(RAY) $(VLLM) $(DIST) $(AUDIT) dist $(DOCS) build $(GRADIO) $(CHAINLIT) .venv-py*

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import json
+import codecs
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic_core import from_json
 
 from attribot_rag.context import Document
 from attribot_rag.errors import InvalidInput
@@ -105,20 +106,23 @@ def _from_lines(path: Path) -> Iterator[object]:
     with _opened(path) as file:
         for line in file:
             if line.strip():
-                yield _Line(line)
+                yield Line(line)
 
 
-class _Line(bytes):
+class Line(bytes):
     """A line that is parsed by who needs it: those that are done already are not."""
 
 
 def parsed(value: object) -> object:
-    """The JSON of a line, other values as they are; raises InvalidInput for what is no JSON."""
-    if not isinstance(value, _Line):
+    """The JSON of a line, other values as they are; raises InvalidInput for what is no JSON.
+
+    Half of a surrogate pair, as in a text that was cut in an emoji, is none: no file takes it.
+    """
+    if not isinstance(value, Line):
         return value
     try:
-        return json.loads(value)
-    except (ValueError, RecursionError) as error:
+        return from_json(value.strip().removeprefix(codecs.BOM_UTF8))
+    except ValueError as error:
         raise InvalidInput(f"it is no JSON: {error}") from error
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from pathlib import Path
 from types import UnionType
@@ -49,6 +49,13 @@ def write_outcomes(path: Path, outcomes: Iterable[Mapping[str, Any]]) -> None:
         while part := list(islice(remaining, _ROWS)):
             writer.write_table(outcome_table(part))
     beside.replace(path)
+
+
+def results_in(rows: Iterable[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
+    """The results among rows of that schema, as Statistics.of counts them."""
+    for row in rows:
+        if row["error"] is None:
+            yield {**row, "document_scores": dict(row["document_scores"])}
 
 
 def _row(outcome: Mapping[str, Any]) -> dict[str, Any]:

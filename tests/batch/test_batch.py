@@ -34,6 +34,7 @@ GOOD: dict[str, Any] = {
 BAD: list[tuple[str, str]] = [
     ("{", "no JSON"),
     ("[1]", "valid dictionary"),
+    (json.dumps({**GOOD, "id": "cut in an emoji: \ud83d"}), "no JSON"),
     (json.dumps({**GOOD, "response": ""}), "response"),
     (json.dumps({**GOOD, "messages": None}), "neither a prompt"),
     (json.dumps({**GOOD, "documents": ["stands nowhere"]}), "documents"),
@@ -119,7 +120,7 @@ def test_bad_records_are_rejected_with_the_reason(tmp_path: Path) -> None:
     numbers = [one["number"] for one in lines(tmp_path / "out/results.jsonl")]
     assert numbers == [0, len(BAD) + 1]
     told = json.loads((tmp_path / "out/statistics.json").read_text())
-    assert (told["records"], told["answers"], told["rejected"]) == (8, 2, 6)
+    assert (told["records"], told["answers"], told["rejected"]) == (9, 2, 7)
 
 
 def test_every_record_is_once_in_the_parquet_file(tmp_path: Path) -> None:

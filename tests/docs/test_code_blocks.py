@@ -19,6 +19,7 @@ ELSEWHERE = {
     "README.md": "tests/test_examples.py, and that of each integration",
     "docs/agents.md": "integrations/langchain-attribot/tests/integration_tests/test_examples.py",
     "docs/counterfactual.md": "tests/test_examples.py",
+    "docs/distributed.md": "tests/test_distributed.py, by `make ray-test`",
     "docs/getting-started.md": "tests/test_examples.py",
     "integrations/langchain-attribot/README.md": "its integration tests",
     "integrations/llama-index-postprocessor-attribot/README.md": "its integration tests",
