@@ -245,7 +245,7 @@ class Attributor:
                 context=context,
                 models=self._scoring_models,
                 options=self.scoring_options,
-                session=Session(meter, progress, self._wait_for_generations),
+                session=Session(meter, progress, self.between_batches),
                 prompt_input=PromptInput(given, context, self.context_options),
             )
             scores = self.method.run(scorer)
@@ -325,7 +325,7 @@ class Attributor:
                 context=rerun.context,
                 models=models,
                 options=self.scoring_options,
-                session=Session(before_batch=self._wait_for_generations),
+                session=Session(between_batches=self.between_batches),
             ).score([rerun.removed])
             notes = tuple(rerun.notes(second, model_changed=models.changed_since(generation)))
         ids = () if second is None else second.response_ids
@@ -337,8 +337,13 @@ class Attributor:
             notes=notes,
         )
 
-    def _wait_for_generations(self) -> None:
+    def between_batches(self) -> float:
+        """Let the model's generations go first; returns the seconds that the budget does not count.
+
+        Runs before each forward pass.
+        """
         self.recorder.wait_until_idle(_GENERATION_WAIT)
+        return 0.0
 
     @property
     def _chats(self) -> bool:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable
 from concurrent.futures import Future
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from functools import partial
 from typing import Any, ClassVar, TypeVar
 from weakref import WeakKeyDictionary
 
 from attribot_rag.errors import QueueFull
 from attribot_rag.forking import BeginsAnewInChild
+from attribot_rag.turn import Turn
 
 Result = TypeVar("Result")
 
@@ -29,7 +30,7 @@ class ModelQueue(BeginsAnewInChild):
     _queues: ClassVar[WeakKeyDictionary[Hashable, ModelQueue]] = WeakKeyDictionary()
 
     def _begin(self) -> None:
-        self._turn = threading.RLock()
+        self._turn = Turn()
         self._changed = threading.Condition()
         self._ready: deque[Callable[[], None]] = deque()
         self._num_pending = 0
@@ -49,11 +50,13 @@ class ModelQueue(BeginsAnewInChild):
         """How many tasks wait or run in the background."""
         return self._num_pending
 
-    @contextmanager
-    def turn(self) -> Iterator[None]:
+    def turn(self) -> AbstractContextManager[None]:
         """Wait until no other thread has the model's turn, and keep it for the block."""
-        with self._turn:
-            yield
+        return self._turn.taken()
+
+    def give_way(self) -> float:
+        """Let others go first that have had less of the turn, see `Turn.give_way`."""
+        return self._turn.give_way()
 
     def submit(
         self,

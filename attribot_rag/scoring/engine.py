@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
@@ -43,23 +42,30 @@ class Engine:
     allows_half: bool = False
     num_units: int = 0
     max_memory: int | None = None
+    _implementation: Implementation | None = field(default=None, init=False)
     _full: dict[bool, torch.Tensor] = field(default_factory=dict, init=False)
     _out_of_time: bool = field(default=False, init=False)
 
-    @cached_property
+    @property
     def implementation(self) -> Implementation:
         """The requested implementation, or the fastest that is right; its prefill is counted.
 
         Raises ScoringOutOfMemory, before the prompt is read, if scoring would take too much memory.
         """
+        # Until Python 3.12, a cached_property would hold the prompts of all other engines up.
+        if self._implementation is None:
+            self._implementation = self._prepare()
+        return self._implementation
+
+    def _prepare(self) -> Implementation:
         if self.footprint is not None:
             self.footprint.check(self.max_memory, self.language_model.device)
-        started = time.perf_counter()
+        started = self.session.clock()
         reading = Reading(self.branches, self._before_piece, self.session.meter.deadline)
         implementation = self.models.select(self.requested, self.generation, reading)
         if self.allows_half:
             allow_half_precision(implementation.twin)
-        self.session.meter.spend(implementation.prefilled_tokens, time.perf_counter() - started)
+        self.session.meter.spend(implementation.prefilled_tokens, self.session.clock() - started)
         self.usage.prefilled_tokens += implementation.prefilled_tokens
         return implementation
 
@@ -88,8 +94,8 @@ class Engine:
     @property
     def kind(self) -> type[Implementation]:
         """The class that the implementation has or will have; reads no prompt."""
-        if "implementation" in vars(self):
-            return type(self.implementation)
+        if self._implementation is not None:
+            return type(self._implementation)
         return self.models.first(self.requested, self.generation)
 
     @property
@@ -106,7 +112,7 @@ class Engine:
     @property
     def num_unread(self) -> int:
         """Tokens of the prompt that have to be read before anything can be scored."""
-        cached = "implementation" in vars(self) or self.generation.cache is not None
+        cached = self._implementation is not None or self.generation.cache is not None
         if cached or not issubclass(self.kind, CachedImplementation):
             return 0
         return len(self.generation.prompt_ids) - 1
@@ -133,7 +139,7 @@ class Engine:
             batch = self._affordable(self.batching.next_batch(rows, done), first=not done)
             if not batch:
                 break
-            started = time.perf_counter()
+            started = self.session.clock()
             before = self.implementation.scored_tokens
             try:
                 with half_precision(half):
@@ -145,7 +151,7 @@ class Engine:
                 continue
             parts.append(part)
             tokens = self.implementation.scored_tokens - before
-            meter.spend(tokens, time.perf_counter() - started)
+            meter.spend(tokens, self.session.clock() - started)
             self.usage.scored_tokens += tokens
             self.usage.forward_passes += 1 if self.implementation.packs_rows else len(batch)
             self.session.progress.advance(len(batch) if done else len(batch) - 1)
@@ -184,11 +190,11 @@ class Engine:
         self.session.before_batch()
         if not self._is_ready():  # reads the prompt: not this row's time
             return None
-        started = time.perf_counter()
+        started = self.session.clock()
         with half_precision(self.allows_half):
             found = unless_out_of_memory(partial(compute, self.implementation))
         if found is not None:
-            seconds = time.perf_counter() - started
+            seconds = self.session.clock() - started
             meter.spend(tokens, seconds * tokens / (tokens + backward))
         return found
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import math
-import time
 from collections.abc import Collection, MutableSequence, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -169,7 +168,7 @@ class Scorer:
                 f"masked ablation is not available for this model: {self.masked_refusal}; use "
                 "leave-one-out or hierarchical attribution"
             )
-        started = time.perf_counter()
+        started = self.session.clock()
         in_step = [False] * len(ablations)
         rows = self._rows(ablations, recompute, in_step)
         self.session.progress.expect(len(ablations))
@@ -178,7 +177,7 @@ class Scorer:
         check_finite(scored, ablations, self.generation.response_ids, self.language_model)
         if self.options.self_check and recompute is None:
             self._check_against_reference(rows, scored)
-        self.usage.seconds += time.perf_counter() - started
+        self.usage.seconds += self.session.clock() - started
         undone = np.full((len(rows) - len(scored), len(self.generation.response_ids)), np.nan)
         everything = np.concatenate([scored, undone])
         return LogLikelihoods(everything[0], everything[1:], tuple(in_step))
@@ -204,12 +203,12 @@ class Scorer:
         """
         if not self.sees_attention:
             return None
-        started = time.perf_counter()
+        started = self.session.clock()
         row = self._masked_row(Ablation(), "question" if reduction == "largest" else "response")
         weights = self._engine.weights(row, reduction)
         if weights is None:
             return None
-        self._count(row.num_tokens, time.perf_counter() - started)
+        self._count(row.num_tokens, self.session.clock() - started)
         if reduction == "total":
             config = self.language_model.model.config.get_text_config(decoder=True)
             weights = weights / config.num_attention_heads
@@ -231,7 +230,7 @@ class Scorer:
         """
         if not self.sees_attention:
             return None
-        started = time.perf_counter()
+        started = self.session.clock()
         self.session.progress.expect(gates)
         row = self._masked_row(Ablation(), "question")
         members = torch.zeros(len(self.generation.prompt_ids), len(self.units))
@@ -244,7 +243,7 @@ class Scorer:
         if found is None:
             return None
         self.session.progress.advance(gates)
-        self._count(gates * row.num_tokens, time.perf_counter() - started)
+        self._count(gates * row.num_tokens, self.session.clock() - started)
         self.usage.backward_tokens += gates * row.num_tokens * patch.num_backward
         return Estimates(found.by_part, self._of_units(found.weights))
 
@@ -261,14 +260,14 @@ class Scorer:
             self.session.meter.exhausted = True
             return None
         self.session.before_batch()
-        started = time.perf_counter()
+        started = self.session.clock()
         if self.models.is_conditioned(generation):
             raise UnsupportedModel(
                 "gradients are not implemented for an answer that was also conditioned on "
                 f"{', '.join(generation.conditioning.names)}"
             )
         squares = embedding_gradients(self.models.plain_twin, generation).square().sum(-1)
-        seconds = time.perf_counter() - started
+        seconds = self.session.clock() - started
         self.session.meter.spend(num_tokens, seconds)
         self._count(num_tokens, seconds)
         self.usage.backward_tokens += num_tokens

@@ -54,17 +54,17 @@ class ScoringModels(BeginsAnewInChild):
 
     def _begin(self) -> None:
         self._lock = threading.RLock()
-        self._is_settled = False
+        self._num_settled = 0
 
     @contextmanager
     def settled(self) -> Iterator[None]:
         """Within it the model is taken for unchanged: looking takes 10 ms for 400 modules."""
-        self._refresh()
-        self._is_settled = True
+        self._look()
+        self._num_settled += 1  # attributions may take turns
         try:
             yield
         finally:
-            self._is_settled = False
+            self._num_settled -= 1
 
     @property
     def original(self) -> PreTrainedModel:
@@ -308,9 +308,11 @@ class ScoringModels(BeginsAnewInChild):
             return self._twins[attention]
 
     def _refresh(self) -> None:
+        if not self._num_settled:
+            self._look()
+
+    def _look(self) -> None:
         """Forget what was made for a model that was changed since."""
-        if self._is_settled:
-            return
         version = model_version(self._model)
         if version != self._version:
             self._version = version

@@ -39,7 +39,8 @@ class Meter:
 
     def __init__(self, budget: Budget | None = None) -> None:
         self._budget = budget or Budget()
-        self._started = time.perf_counter()
+        self._paused = 0.0
+        self._started = self.clock()
         self._seconds_per_token: float | None = None
         self._most_tokens: int | None = None
         self.tokens = 0
@@ -48,6 +49,14 @@ class Meter:
     def reserve(self, tokens: int) -> None:
         """Allow no more than this number of further tokens, however large the budget is."""
         self._most_tokens = self.tokens + tokens
+
+    def clock(self) -> float:
+        """Seconds, which stand still while others are served."""
+        return time.perf_counter() - self._paused
+
+    def pause(self, seconds: float) -> None:
+        """Leave out seconds in which others were served."""
+        self._paused += seconds
 
     def spend(self, tokens: int, seconds: float) -> None:
         """Count a forward pass; the pace of the last pass predicts how long the next will take."""
@@ -59,7 +68,7 @@ class Meter:
     def deadline(self) -> float | None:
         """When the budget's seconds are over, by `time.perf_counter`; None without a bound."""
         seconds = self._budget.seconds
-        return None if seconds is None else self._started + seconds
+        return None if seconds is None else self._started + self._paused + seconds
 
     @property
     def is_late(self) -> bool:
@@ -78,7 +87,7 @@ class Meter:
             return False
         if budget.seconds is None:
             return True
-        elapsed = time.perf_counter() - self._started
+        elapsed = self.clock() - self._started
         if self._seconds_per_token is None:
             return elapsed < budget.seconds and tokens + backward <= _FIRST_TOKENS
         return elapsed + (tokens + backward) * self._seconds_per_token <= budget.seconds
@@ -123,15 +132,24 @@ class Progress:
 class Session:
     """The budget, the progress and the usage of one attribution.
 
-    `before_batch` runs before each forward pass, so that a generation can go first. `self_check`
-    is the largest difference to the reference in nats, None without a check.
+    `between_batches` runs before each forward pass, so that others can go first, and returns the
+    seconds of that which the budget does not count. `self_check` is the largest difference to the
+    reference in nats, None without a check.
     """
 
     meter: Meter = field(default_factory=Meter)
     progress: Progress = field(default_factory=Progress)
-    before_batch: Callable[[], None] = lambda: None
+    between_batches: Callable[[], float] = lambda: 0.0
     self_check: float | None = None
     usages: list[tuple[LanguageModel, Usage]] = field(default_factory=list)
+
+    def clock(self) -> float:
+        """Seconds, which stand still while others are served."""
+        return self.meter.clock()
+
+    def before_batch(self) -> None:
+        """Let others go first."""
+        self.meter.pause(self.between_batches())
 
     def usage_of(self, language_model: LanguageModel) -> Usage:
         """The usage of a model, which is empty at first."""

@@ -1,4 +1,4 @@
-"""The service: a model with a bounded queue, and one attribution at a time."""
+"""The service: a model that several clients share, with a bounded queue."""
 
 from __future__ import annotations
 
@@ -62,14 +62,17 @@ class Limits:
 
     `waiting` is the number of requests in the queue or in progress, and how many one client may
     have at once. `bytes` is the size of a body, which must come within `read_seconds`. `seconds`
-    bounds an answer, and again its attribution, which is then partial; `chunks` is the number of
-    chunks of the files that are retrieved for a question.
+    bounds an answer, and again its attribution, which is then partial, not counting the time in
+    which others have the model; `chunks` is the number of chunks of the files that are retrieved
+    for a question. The requests of `clients` clients are worked on at the same time, and share the
+    model by time; each takes the memory of an attribution.
     """
 
     waiting: int = 8
     bytes: int = 1_000_000
     seconds: float = 60.0
     chunks: int = 4
+    clients: int = 4
     read_seconds: float = 30.0
 
 
@@ -97,8 +100,8 @@ def create_app(
         raise InvalidInput("the token is empty; leave it out to let everybody in")
     options.setdefault("progress", False)
     options.setdefault("budget", Budget(seconds=limits.seconds))
-    attributor = Attributor(language_model, proxy=proxy, **options)
-    queue = FairQueue(ModelQueue.of(language_model.model), limits.waiting)
+    attributor = _Sharing(language_model, proxy=proxy, **options)
+    queue = FairQueue(limits.waiting, at_once=limits.clients)
     metrics = Metrics(num_waiting=lambda: len(queue))
     service = _Service(attributor, queue, metrics, tuple(chunks), limits)
     app = FastAPI(
@@ -130,6 +133,13 @@ def create_app(
     routes = frozenset(route.path for route in app.routes if isinstance(route, Route))
     app.add_middleware(CountResponses, metrics=metrics, routes=routes)
     return app
+
+
+class _Sharing(Attributor):
+    """Shares the model by time with other threads that attribute, between two batches."""
+
+    def between_batches(self) -> float:
+        return ModelQueue.of(self.language_model.model).give_way()
 
 
 @dataclass

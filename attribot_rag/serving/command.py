@@ -31,6 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--port", type=int, default=8765, help="port to listen on (default: %(default)s)")
     add("--seconds", type=float, default=60.0, help="for an answer and for its attribution each")
     add("--waiting", type=int, default=8, help="requests that may wait or be worked on at once")
+    add("--clients", type=int, default=4, help="whose requests are worked on at the same time")
     add("--max-bytes", type=int, default=1_000_000, help="how large a request may be")
     add("--read-seconds", type=int, default=30, help="how long a client may take to send a request")
     parser.epilog = (
@@ -61,6 +62,7 @@ def serve(options: argparse.Namespace) -> None:
             waiting=options.waiting,
             bytes=options.max_bytes,
             seconds=options.seconds,
+            clients=options.clients,
             read_seconds=options.read_seconds,
         ),
         method=options.method,
@@ -70,7 +72,7 @@ def serve(options: argparse.Namespace) -> None:
         host=options.host,
         port=options.port,
         read_seconds=options.read_seconds,
-        stop_seconds=2 * options.seconds + 10,
+        stop_seconds=2 * options.seconds * options.clients + 10,
     )
 
 

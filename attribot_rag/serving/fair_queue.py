@@ -1,19 +1,19 @@
-"""Who is served next: one request at a time, and the clients in turn."""
+"""Who is served next: one request of each client at a time, and the clients in turn."""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import chain, zip_longest
 from statistics import fmean
-from sys import maxsize
 from typing import Any, TypeVar
 
 from attribot_rag.errors import QueueFull, ServiceStopping
-from attribot_rag.model_queue import ModelQueue
 
 Result = TypeVar("Result")
 
@@ -39,22 +39,24 @@ class Place:
 class FairQueue:
     """Clients take turns, round robin; each client's requests are served in their order.
 
-    At most `max_requests` wait or run. Where the queue is full, a client with fewer requests takes
-    the place of the newest one of the client that has most. For one event loop; tasks run in the
-    thread of the model's queue.
+    The requests of `at_once` clients are worked on at the same time, each in a thread, and one of a
+    client. At most `max_requests` wait or are worked on. Where the queue is full, a client with
+    fewer requests takes the place of the newest one of the client that has most. For one event
+    loop.
     """
 
-    def __init__(self, model_queue: ModelQueue, max_requests: int) -> None:
-        self._model_queue = model_queue
+    def __init__(self, max_requests: int, *, at_once: int) -> None:
         self._max_requests = max_requests
+        self._at_once = at_once
+        self._threads = ThreadPoolExecutor(at_once, thread_name_prefix="attribot-rag")
         self._waiting: dict[str, deque[_Request]] = {}  # the client whose turn is next comes first
-        self._running: _Request | None = None
+        self._running: dict[str, _Request] = {}
         self._durations: deque[float] = deque(maxlen=_NUM_DURATIONS)
         self._is_closed = False
 
     def __len__(self) -> int:
         """How many requests wait or run."""
-        return sum(map(len, self._waiting.values())) + (self._running is not None)
+        return sum(map(len, self._waiting.values())) + len(self._running)
 
     async def run(self, client: str, task: Callable[[], Result]) -> Result:
         """The task's result; if this is cancelled, a task that waits does not run.
@@ -76,10 +78,9 @@ class FairQueue:
 
     def places(self, client: str) -> list[Place]:
         """The places of a client's waiting requests, in the order of their service."""
-        running = self._running is not None
         return [
             Place(before, self._seconds_until(before))
-            for before, request in enumerate(self._order(), start=running)
+            for before, request in enumerate(self._order(), start=len(self._running))
             if request.client == client
         ]
 
@@ -99,23 +100,22 @@ class FairQueue:
         return [request for request in chain.from_iterable(rounds) if request is not None]
 
     def _rotation(self) -> list[str]:
-        """The waiting clients, the one that is served now at the end."""
-        served = self._running.client if self._running else None
-        return sorted(self._waiting, key=lambda client: client == served)
+        """The waiting clients, those that are served now at the end."""
+        return sorted(self._waiting, key=self._running.__contains__)
 
     def _seconds_until(self, num_served: int) -> float | None:
         if not self._durations:
             return None
         mean = fmean(self._durations)
-        elapsed = time.monotonic() - self._running.began if self._running else 0.0
-        return max(0.0, num_served * mean - min(elapsed, mean))
+        now = time.monotonic()
+        done = sum(min(now - request.began, mean) for request in self._running.values())
+        return max(0.0, num_served * mean - done)
 
     def _make_room(self, client: str) -> None:
-        counts = {name: len(requests) for name, requests in self._waiting.items()}
-        if self._running is not None:
-            counts[self._running.client] = counts.get(self._running.client, 0) + 1
+        counts = Counter(self._running.keys())
+        counts.update({name: len(requests) for name, requests in self._waiting.items()})
         most = max(counts, key=counts.__getitem__)
-        if counts.get(client, 0) + 1 >= counts[most]:
+        if counts[client] + 1 >= counts[most]:
             raise QueueFull(f"the queue is full (it takes {self._max_requests}); try again later")
         message = "the queue is full, and another client has fewer requests in it; try again later"
         self._refuse(self._waiting[most][-1], QueueFull(message))
@@ -131,20 +131,20 @@ class FairQueue:
             del self._waiting[request.client]
 
     def _start_next(self) -> None:
-        if self._running is not None or not self._waiting:
-            return
-        request = self._order()[0]
-        self._remove(request)
-        self._running = request
-        request.began = time.monotonic()
-        done = asyncio.wrap_future(self._model_queue.submit(request.task, max_pending=maxsize))
-        done.add_done_callback(self._finish)
+        """Begin what may be: another client's request, while there is a thread for it."""
+        for client in self._rotation():
+            if client in self._running or len(self._running) == self._at_once:
+                return
+            request = self._waiting[client][0]
+            self._remove(request)
+            self._running[client] = request
+            request.began = time.monotonic()
+            done = asyncio.get_running_loop().run_in_executor(self._threads, request.task)
+            done.add_done_callback(partial(self._finish, request))
 
-    def _finish(self, done: asyncio.Future[Any]) -> None:
-        request = self._running
-        assert request is not None
+    def _finish(self, request: _Request, done: asyncio.Future[Any]) -> None:
         self._durations.append(time.monotonic() - request.began)
-        self._running = None
+        del self._running[request.client]
         if request.client in self._waiting:  # to the end
             self._waiting[request.client] = self._waiting.pop(request.client)
         error = done.exception()

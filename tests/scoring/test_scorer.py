@@ -196,7 +196,7 @@ def scarce_scorer(room: int) -> Scorer:
     scarce = MODELS.make(Scarce, one.generation)
     assert isinstance(scarce, Scarce)
     scarce.room = room
-    one._engine.implementation = scarce
+    one._engine._implementation = scarce
     one._engine.batching._implementation = scarce
     return one
 
@@ -223,7 +223,7 @@ def test_another_runtime_error_is_not_taken_for_memory() -> None:
         def log_likelihoods(self, rows: Sequence[Row]) -> torch.Tensor:
             raise RuntimeError("shapes do not match")
 
-    one._engine.implementation = MODELS.make(Broken, one.generation)
+    one._engine._implementation = MODELS.make(Broken, one.generation)
     with pytest.raises(RuntimeError, match="shapes"):
         every_source(one)
 
@@ -242,7 +242,7 @@ def test_the_self_check_refuses_wrong_numbers() -> None:
         def log_likelihoods(self, rows: Sequence[Row]) -> torch.Tensor:
             return super().log_likelihoods(rows) * 1.01
 
-    one._engine.implementation = MODELS.make(Wrong, one.generation)
+    one._engine._implementation = MODELS.make(Wrong, one.generation)
     with pytest.raises(ScoringFailed, match="reference"):
         every_source(one)
 

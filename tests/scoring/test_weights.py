@@ -80,7 +80,7 @@ def test_weights_that_do_not_fit_into_memory_are_left_out() -> None:
         def weights(self, row: Row, reduction: Reduction) -> torch.Tensor:
             raise torch.OutOfMemoryError("CUDA out of memory")
 
-    one._engine.implementation = one.models.make(Scarce, one.generation)
+    one._engine._implementation = one.models.make(Scarce, one.generation)
     assert one.attention() is None
     assert Auto().run(one).num_approximate > 0
 

@@ -14,6 +14,14 @@ def chatty(smollm2: LanguageModel) -> LanguageModel:
     return endless(smollm2.tokenizer)
 
 
+@pytest.fixture(scope="module")
+def shared_service(tiny_model: str) -> Iterator[str]:
+    """The address of a service with much time, and the tokens `hostile` and `small`."""
+    options = ("--waiting", "8", "--method", "leave_one_out")
+    with service(tiny_model, *options, token="hostile\nsmall") as (address, _):
+        yield address
+
+
 @pytest.fixture(scope="session")
 def two_clients(tiny_model: str) -> Iterator[str]:
     """The address of a service with a short queue, and the tokens `hostile` and `small`."""

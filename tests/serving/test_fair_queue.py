@@ -12,7 +12,6 @@ import pytest
 from support.patience import scaled
 
 from attribot_rag.errors import QueueFull, ServiceStopping
-from attribot_rag.model_queue import ModelQueue
 from attribot_rag.serving.fair_queue import FairQueue
 
 logger = logging.getLogger(__name__)
@@ -20,14 +19,17 @@ logger = logging.getLogger(__name__)
 HOSTILE, SMALL = ({"Authorization": f"Bearer {token}"} for token in ("hostile", "small"))
 TEXT = "The ferry Kittiwake carries up to 84 passengers."
 GIVEN = {"prompt": f"{TEXT} How many?", "response": "84.", "documents": [TEXT]}
+SENTENCES = [f"Ferry {number}." for number in range(200)]
+LARGE = {"prompt": " ".join(SENTENCES), "response": "84.", "documents": SENTENCES}
 LONG = {"question": "How high is the lighthouse?", "max_new_tokens": 300}
 
 
 class Crowd:
     """Requests of several clients behind one that runs until `opened`."""
 
-    def __init__(self, max_requests: int = 100) -> None:
-        self.queue = FairQueue(ModelQueue(), max_requests)
+    def __init__(self, max_requests: int = 100, at_once: int = 1) -> None:
+        self.queue = FairQueue(max_requests, at_once=at_once)
+        self.begun: list[str] = []
         self.served: list[str] = []
         self.opened = threading.Event()
 
@@ -41,6 +43,7 @@ class Crowd:
 
     def _task(self, name: str) -> Callable[[], None]:
         def task() -> None:
+            self.begun.append(name)
             assert self.opened.wait(scaled(60))
             self.served.append(name)
 
@@ -58,6 +61,22 @@ def test_clients_take_turns() -> None:
         assert crowd.served == ["a1", "b1", "c1", "a2", "b2", "a3"]
         assert len(crowd.queue) == 0
         assert crowd.queue.places("a") == []
+
+    asyncio.run(check())
+
+
+def test_requests_of_several_clients_run_at_once_and_one_of_each() -> None:
+    async def check() -> None:
+        crowd = Crowd(at_once=2)
+        tasks = await crowd.enter("a1", "a2", "b1", "c1", "b2")
+        assert [place.before for place in crowd.queue.places("c")] == [2]
+        assert [place.before for place in crowd.queue.places("a")] == [3]
+        while len(crowd.begun) < 2:
+            await asyncio.sleep(0.01)
+        assert sorted(crowd.begun) == ["a1", "b1"]
+        crowd.opened.set()
+        await asyncio.gather(*tasks)
+        assert sorted(crowd.served) == ["a1", "a2", "b1", "b2", "c1"]
 
     asyncio.run(check())
 
@@ -152,33 +171,29 @@ async def until(holds: Callable[[dict[str, Any]], bool], client: httpx.AsyncClie
         await asyncio.sleep(0.02)
 
 
-def test_a_small_request_waits_for_one_of_a_hostile_clients_at_most(two_clients: str) -> None:
+def test_a_small_request_is_answered_while_a_hostile_client_s_large_one_runs(
+    shared_service: str,
+) -> None:
+    """Six large requests wait or run from one client; the first is attributed for long."""
+
     async def check() -> None:
-        ended: list[int] = []
+        async with httpx.AsyncClient(base_url=shared_service, timeout=scaled(120)) as client:
 
-        async def ask(client: httpx.AsyncClient) -> None:
-            ended.append((await client.post("/ask", json=LONG, headers=HOSTILE)).status_code)
+            async def seconds_of(given: dict[str, Any], headers: dict[str, str]) -> float:
+                started = time.monotonic()
+                answer = await client.post("/attribute", json=given, headers=headers)
+                assert answer.status_code == 200, answer.text
+                return time.monotonic() - started
 
-        async with httpx.AsyncClient(base_url=two_clients, timeout=scaled(60)) as client:
-            started = time.monotonic()
-            answer = await client.post("/attribute", json=GIVEN, headers=SMALL)
-            alone = time.monotonic() - started
-            assert answer.status_code == 200
-            many = [asyncio.create_task(ask(client)) for _ in range(10)]
-            await until(lambda told: told["waiting"] == told["max_waiting"], client)
-            started = time.monotonic()
-            small = asyncio.create_task(client.post("/attribute", json=GIVEN, headers=SMALL))
-            await until(lambda told: bool(told["places"]) or small.done(), client)
-            before = ended.count(200)
-            assert (await small).status_code == 200
-            waited = time.monotonic() - started
-            assert ended.count(200) - before <= 1
-            logger.info("alone %.2f s, beside a hostile client %.2f s", alone, waited)
-            started = time.monotonic()
-            await asyncio.gather(*many)
-            logger.info("%s; the others took %.2f s more", ended, time.monotonic() - started)
-            assert ended.count(200) >= 3  # one made room for the small request
-            assert set(ended) == {200, 429}
+            alone = [await seconds_of(GIVEN, SMALL) for _ in range(3)][-1]  # the first one warms up
+            large = [asyncio.create_task(seconds_of(LARGE, HOSTILE)) for _ in range(6)]
+            await until(lambda told: told["waiting"] == 6, client)
+            beside = [await seconds_of(GIVEN, SMALL) for _ in range(3)]
+            assert not any(one.done() for one in large)
+            took = await large[0]
+            for one in large[1:]:
+                one.cancel()
+        logger.info("alone %.2f s, beside %s of %.1f s", alone, [f"{s:.2f}" for s in beside], took)
 
     asyncio.run(check())
 
