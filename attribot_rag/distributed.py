@@ -65,7 +65,6 @@ def attribute_dataset(
         compute=ActorPoolStrategy(min_size=least, max_size=most),
         num_cpus=num_cpus,
         num_gpus=num_gpus,
-        udf_modifying_row_count=False,
     )
 
 
