@@ -5,17 +5,24 @@ The names for everyday use. Results are described in `attribot_rag.attribution`,
 build on `attribot_rag.runtime`.
 """
 
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
 from attribot_rag._version import __version__
-from attribot_rag.attribution import Attribution
-from attribot_rag.attributor import Attributor, AttributorOptions
-from attribot_rag.context import ContextOptions, Document
-from attribot_rag.errors import AttributionError
-from attribot_rag.language_model import LanguageModel
-from attribot_rag.methods import Auto, Hierarchical, LeaveOneOut, Masked, Method, Proxy, Pruned
-from attribot_rag.models import load_model
-from attribot_rag.scoring import Budget, ScoringOptions
-from attribot_rag.served import ServedModel, ServerOptions
-from attribot_rag.verdicts import VerdictOptions
+
+if TYPE_CHECKING:
+    from attribot_rag.attribution import Attribution
+    from attribot_rag.attributor import Attributor, AttributorOptions
+    from attribot_rag.context import ContextOptions, Document
+    from attribot_rag.errors import AttributionError
+    from attribot_rag.language_model import LanguageModel
+    from attribot_rag.methods import Auto, Hierarchical, LeaveOneOut, Masked, Method, Proxy, Pruned
+    from attribot_rag.models import load_model
+    from attribot_rag.scoring import Budget, ScoringOptions
+    from attribot_rag.served import ServedModel, ServerOptions
+    from attribot_rag.verdicts import VerdictOptions
 
 __all__ = [
     "Attribution",
@@ -40,3 +47,45 @@ __all__ = [
     "__version__",
     "load_model",
 ]
+
+_MODULES = {
+    "Attribution": "attribution",
+    "AttributionError": "errors",
+    "Attributor": "attributor",
+    "AttributorOptions": "attributor",
+    "Auto": "methods",
+    "Budget": "scoring",
+    "ContextOptions": "context",
+    "Document": "context",
+    "Hierarchical": "methods",
+    "LanguageModel": "language_model",
+    "LeaveOneOut": "methods",
+    "Masked": "methods",
+    "Method": "methods",
+    "Proxy": "methods",
+    "Pruned": "methods",
+    "ScoringOptions": "scoring",
+    "ServedModel": "served",
+    "ServerOptions": "served",
+    "VerdictOptions": "verdicts",
+    "load_model": "models",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import what is asked for, a name or a module: PyTorch and Transformers take seconds."""
+    if name in _MODULES:
+        value = getattr(importlib.import_module(f"{__name__}.{_MODULES[name]}"), name)
+    else:
+        try:
+            value = importlib.import_module(f"{__name__}.{name}")
+        except ModuleNotFoundError as error:
+            if error.name != f"{__name__}.{name}":
+                raise  # a module of ours whose extra is not installed
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}") from error
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
