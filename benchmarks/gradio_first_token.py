@@ -100,7 +100,7 @@ def in_chat(question: str, page: httpx.Client) -> tuple[float, float]:
             first = time.perf_counter() - started
     ended = time.perf_counter()
     assert first is not None
-    (_, panel), *_ = outputs(page, "cite", session, None)
+    (_, panel, *_), *_ = outputs(page, "cite", session, None)
     assert "<iframe" in panel, panel
     return first, time.perf_counter() - ended
 

@@ -1,6 +1,7 @@
 """How long an attribution with verdicts takes, as a share of its answer's generation.
 
     python -m benchmarks.price --hotpotqa hotpotqa_distractor_40.json --squad squad_v2_dev.json
+    python -m benchmarks.price --hotpotqa hotpotqa_distractor_40.json --seconds 2
 
 Each question is answered, then attributed: the questions that `attribot-rag evaluate` draws, with
 its prompt.
@@ -17,7 +18,8 @@ from typing import Any, NamedTuple
 
 import torch
 
-from attribot_rag import Attributor, load_model
+from attribot_rag import Attributor, Budget, ScoringOptions, load_model
+from attribot_rag.attribution import cite
 from attribot_rag.evaluation.data_sets import load, sample
 from attribot_rag.evaluation.example import Example
 from attribot_rag.evaluation.generation import TEMPLATES
@@ -27,11 +29,12 @@ DATA_SETS = ("hotpotqa", "squad")
 
 
 class Timed(NamedTuple):
-    """Seconds of an answer and of its attribution, and the tokens that the attribution read."""
+    """Seconds of an answer and of its attribution, which read `tokens`; has it a citation?"""
 
     generation: float
     attribution: float
     tokens: int
+    is_cited: bool
 
     @property
     def share(self) -> float:
@@ -50,10 +53,10 @@ def timed(attributor: Attributor, example: Example, max_new_tokens: int) -> Time
         output = model.generate(prompt_ids, max_new_tokens=max_new_tokens, do_sample=False)
     generated = time.perf_counter()
     answer = str(local.tokenizer.decode(output[0, prompt_ids.shape[1] :], skip_special_tokens=True))
-    provenance = attributor.attribute(messages, answer, example.documents).provenance
+    attribution = attributor.attribute(messages, answer, example.documents)
     seconds = time.perf_counter() - generated
-    tokens = provenance.prefilled_tokens + provenance.scored_tokens
-    return Timed(generated - started, seconds, tokens)
+    tokens = attribution.provenance.prefilled_tokens + attribution.provenance.scored_tokens
+    return Timed(generated - started, seconds, tokens, bool(cite(attribution).numbers))
 
 
 def quartiles(values: Iterator[float]) -> str:
@@ -68,10 +71,17 @@ def main() -> None:
     parser.add_argument("--examples", type=int, default=20)
     parser.add_argument("--method", default="auto")
     parser.add_argument("--max-new-tokens", type=int, default=64)
+    parser.add_argument("--seconds", type=float, help="the budget of each attribution")
+    parser.add_argument("--half-precision", action="store_true")
     options = parser.parse_args()
     local = load_model()
-    attributor = Attributor(local, method=options.method, progress=False)
+    scoring = ScoringOptions(half_precision=options.half_precision)
+    budget = None if options.seconds is None else Budget(seconds=options.seconds)
+    attributor = Attributor(
+        local, method=options.method, budget=budget, scoring=scoring, progress=False
+    )
     print(f"{hardware()}, {local.name.rsplit('/', 1)[-1]}, {options.method}; medians and quartiles")
+    print(f"half precision: {options.half_precision}; budget: {budget}")
     for name in DATA_SETS:
         path = getattr(options, name)
         if path is None:
@@ -79,7 +89,7 @@ def main() -> None:
         examples = sample(load(path, name).examples, options.examples)
         timed(attributor, examples[0], options.max_new_tokens)  # warms up
         every = [timed(attributor, example, options.max_new_tokens) for example in examples]
-        print(f"{name}, {len(every)} answers")
+        print(f"{name}, {len(every)} answers, {sum(one.is_cited for one in every)} with citations")
         print(f"  generation, s          {quartiles(one.generation for one in every)}")
         print(f"  attribution, s         {quartiles(one.attribution for one in every)}")
         print(f"  share of generation    {quartiles(one.share for one in every)}")
