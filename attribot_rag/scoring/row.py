@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import overload
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from attribot_rag.context.intervals import Interval
 from attribot_rag.generation import Generation
@@ -60,16 +62,20 @@ class Row:
         position, which sees only itself.
         """
         prompt_ids = generation.prompt_ids
-        visible = set(range(len(prompt_ids))).difference(hidden) or {len(prompt_ids) - 1}
-        redone = sorted({max(visible), *visible.intersection(recomputed)})
-        old = sorted(visible.difference(redone))
+        is_visible = np.ones(len(prompt_ids), dtype=bool)
+        is_visible[list(hidden)] = False
+        is_visible[-1] |= not is_visible.any()
+        is_new = np.zeros_like(is_visible)
+        is_new[list(recomputed)] = True
+        is_new[np.flatnonzero(is_visible)[-1]] = True
+        is_new &= is_visible
+        old, redone = np.flatnonzero(is_visible & ~is_new), np.flatnonzero(is_new)
         ids = [*(prompt_ids[i] for i in redone), *generation.response_ids[:-1]]
         end = len(prompt_ids) + len(generation.response_ids) - 1
-        positions = [*redone, *range(len(prompt_ids), end)]
         blocks = []
         done = 0
-        for first, stop in runs(positions):
-            segments = tuple(runs(position for position in old if position < first))
+        for first, stop in runs(np.append(redone, np.arange(len(prompt_ids), end))):
+            segments = tuple(runs(old[: np.searchsorted(old, first)]))
             blocks.append(TokenBlock(segments, tuple(ids[done : done + stop - first]), first))
             done += stop - first
         return cls(tuple(blocks))
@@ -148,12 +154,11 @@ class LazyRows(Sequence[Row]):
         return self._last[1]
 
 
-def runs(positions: Iterable[int]) -> list[Interval]:
+def runs(positions: NDArray[np.int64]) -> list[Interval]:
     """Ascending positions as intervals [start, end) of neighbours."""
-    intervals: list[Interval] = []
-    for position in positions:
-        if intervals and intervals[-1][1] == position:
-            intervals[-1] = intervals[-1][0], position + 1
-        else:
-            intervals.append((position, position + 1))
-    return intervals
+    if not len(positions):
+        return []
+    gaps = np.flatnonzero(np.diff(positions) != 1)
+    starts = positions[[0, *(gaps + 1)]]
+    ends = positions[[*gaps, -1]] + 1
+    return list(zip(starts.tolist(), ends.tolist(), strict=True))

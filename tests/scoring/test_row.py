@@ -2,6 +2,7 @@
 
 from itertools import pairwise
 
+import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -135,7 +136,7 @@ def test_what_is_visible_is_what_the_segments_say(
     queries = [block for block in row.blocks for _ in block.token_ids]
     for index, block in enumerate(queries):
         seen = [i for i in range(row.num_visible) if visible[index, i]]
-        assert runs(seen) == list(block.segments)
+        assert runs(np.array(seen, dtype=np.int64)) == list(block.segments)
         own = visible[index, row.num_visible :]
         assert own[: index + 1].all()
         assert not own[index + 1 :].any()
@@ -143,7 +144,7 @@ def test_what_is_visible_is_what_the_segments_say(
 
 @given(st.sets(st.integers(0, 30)))
 def test_runs_cover_the_positions_and_do_not_touch(positions: set[int]) -> None:
-    found = runs(sorted(positions))
+    found = runs(np.array(sorted(positions), dtype=np.int64))
     assert {i for start, end in found for i in range(start, end)} == positions
     for (_, end), (start, _) in pairwise(found):
         assert end < start
