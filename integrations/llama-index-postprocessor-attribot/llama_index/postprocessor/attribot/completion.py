@@ -219,13 +219,15 @@ class Completion:
             Document(one.text, one.run_id, {"title": one.query} if one.query else {})
             for one in earlier
         ]
-        contained = texts_in_prompt(call.prompt, {one.text for one in answers}) if answers else ()
+        contained = (
+            texts_in_prompt(call.prompt_text, {one.text for one in answers}) if answers else ()
+        )
         answers = [one for one in answers if one.text in contained]
         nodes = documents_of(self._query.nodes, with_metadata=self._score_metadata)
         if answers:  # engines make nodes of them
             nodes = [one for one in nodes if not any(held.text in one.text for held in answers)]
         if len(self._query.calls) > 1 or earlier:
-            contained = texts_in_prompt(call.prompt, {one.text for one in nodes})
+            contained = texts_in_prompt(call.prompt_text, {one.text for one in nodes})
             nodes = [one for one in nodes if one.text in contained]
         return [*nodes, *answers]
 
@@ -234,7 +236,7 @@ class Completion:
         contents = (one.node.get_content(MetadataMode.NONE) for one in self._query.nodes)
         answers = (one.text for one in documents)
         texts = map(str.strip, (self._query.text, *contents, *answers))
-        return [text for text in texts if text and text in call.prompt]
+        return [text for text in texts if text and text in call.prompt_text]
 
     def _warning(self) -> str:
         if self._score_metadata:

@@ -14,7 +14,7 @@ from llama_index.core.callbacks.base_handler import BaseCallbackHandler
 from llama_index.core.chat_engine.types import BaseChatEngine
 from llama_index.core.instrumentation.span import BaseSpan
 from llama_index.core.instrumentation.span_handlers import BaseSpanHandler
-from llama_index.core.llms import LLM
+from llama_index.core.llms import LLM, ChatResponse
 from llama_index.postprocessor.attribot.engine_span import EngineSpan
 from llama_index.postprocessor.attribot.models import describe, find_language_model
 from llama_index.postprocessor.attribot.passed_nodes import PassedNodes
@@ -297,6 +297,9 @@ def _answer(call: ModelCall, llm: LLM, method: str, result: Any) -> None:
     if method in _COMPLETIONS and hasattr(result, "text"):
         if call.answer is None or find_language_model(llm) is not None:
             call.answer = str(result.text)
+    elif isinstance(result, ChatResponse):
+        if call.answer is None:  # of a model that chats without completing a prompt
+            call.answer = result.message.content or ""
     elif not call.prompt:
         call.begun = isinstance(result, (Generator, AsyncGenerator))
 

@@ -62,6 +62,11 @@ class ModelCall:
     answer: str | None = None
     begun: bool = False
 
+    @property
+    def prompt_text(self) -> str:
+        """The prompt; the texts of the messages for a model that makes no text of them here."""
+        return self.prompt or "\n\n".join(one.content or "" for one in self.messages or ())
+
 
 @dataclass(eq=False)
 class TrackedQuery:
