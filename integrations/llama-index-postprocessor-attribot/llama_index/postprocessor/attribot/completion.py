@@ -219,9 +219,8 @@ class Completion:
             Document(one.text, one.run_id, {"title": one.query} if one.query else {})
             for one in earlier
         ]
-        contained = (
-            texts_in_prompt(call.prompt_text, {one.text for one in answers}) if answers else ()
-        )
+        given = {one.text for one in answers}
+        contained = texts_in_prompt(call.prompt_text, given) if given else ()
         answers = [one for one in answers if one.text in contained]
         nodes = documents_of(self._query.nodes, with_metadata=self._score_metadata)
         if answers:  # engines make nodes of them
