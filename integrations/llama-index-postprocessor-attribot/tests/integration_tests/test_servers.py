@@ -1,16 +1,45 @@
-"""A server that answers LlamaIndex's OpenAILike, and scores."""
+"""A server that answers a model of LlamaIndex, and scores."""
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
+import httpx
 import pytest
 from conftest import EXACT, QUESTION, index_of
+from llama_index.core.base.llms.types import ChatMessage, ChatResponse, LLMMetadata
+from llama_index.core.llms import CustomLLM
+from llama_index.core.llms.callbacks import llm_chat_callback
 from llama_index.core.prompts.chat_prompts import CHAT_TEXT_QA_PROMPT
 from llama_index.core.schema import MetadataMode
-from llama_index.llms.openai_like import OpenAILike
 from llama_index.postprocessor.attribot import AttributionPostprocessor
 from support.model_server import NAME, model_server
 
 from attribot_rag import Attributor, LanguageModel
+
+
+class Chatting(CustomLLM):
+    """Chats by OpenAI's protocol, and never completes a prompt: so do OpenAILike and its kind."""
+
+    url: str
+
+    @property
+    def metadata(self) -> LLMMetadata:
+        return LLMMetadata(model_name=NAME, context_window=2048, is_chat_model=True)
+
+    @llm_chat_callback()
+    def chat(self, messages: Sequence[ChatMessage], **_: Any) -> ChatResponse:
+        given = [{"role": one.role.value, "content": one.content} for one in messages]
+        body = {"model": NAME, "messages": given, "max_tokens": 8}
+        answer = httpx.post(f"{self.url}/v1/chat/completions", json=body, timeout=None).json()
+        message = answer["choices"][0]["message"]
+        return ChatResponse(message=ChatMessage(role="assistant", content=message["content"]))
+
+    def complete(self, prompt: str, formatted: bool = False, **_: Any) -> Any:
+        raise NotImplementedError
+
+    def stream_complete(self, prompt: str, formatted: bool = False, **_: Any) -> Any:
+        raise NotImplementedError
 
 
 @pytest.mark.enable_socket
@@ -18,13 +47,7 @@ def test_a_server_answers_and_scores(tiny: LanguageModel, tmp_path: Path) -> Non
     tiny.tokenizer.save_pretrained(tmp_path)
     with model_server(tiny) as server:
         served = Attributor.for_server(server.url, tokenizer=str(tmp_path)).language_model
-        llm = OpenAILike(
-            model=NAME,
-            api_base=f"{server.url}/v1",
-            api_key="none",
-            is_chat_model=True,
-            max_tokens=8,
-        )
+        llm = Chatting(url=server.url)
         postprocessor = AttributionPostprocessor(language_model=served, **EXACT)
         engine = index_of().as_query_engine(llm=llm, node_postprocessors=[postprocessor])
         response = engine.query(QUESTION)
