@@ -64,6 +64,6 @@ def test_scores_ranks_and_verdicts_are_those_of_the_model_here(
         np.testing.assert_allclose(left or (), right or (), atol=NOISE)
     ranked = totals(found)[totals(expected).argsort()[::-1]]
     assert (np.diff(ranked) <= 2 * NOISE * len(found.token_spans)).all()
-    assert [(one.kind, one.source_ids) for one in found.verdicts] == [
-        (one.kind, one.source_ids) for one in expected.verdicts
+    assert [(one.kind, {*one.source_ids}) for one in found.verdicts] == [
+        (one.kind, {*one.source_ids}) for one in expected.verdicts
     ]

@@ -178,7 +178,7 @@ def test_the_prompt_is_not_read_on_when_time_is_over(
     pieces: list[float] = []
     whole = scorer(implementation=implementation)
     assert len(whole.generation.prompt_ids) > 60
-    whole.session.before_batch = lambda: pieces.append(0)
+    monkeypatch.setattr(whole.session, "before_batch", lambda: pieces.append(0))
     assert np.allclose(every_source(whole).ablated, TRUTH.ablated, atol=1e-4)
     assert len(pieces) > 3
 
