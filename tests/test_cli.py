@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from importlib.metadata import version
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from support.patience import scaled
 from attribot_rag import Attribution
 from attribot_rag.attribution import SCHEMA_VERSION
 from attribot_rag.cli import main
+from attribot_rag.display.escaping import visible
 
 CORPUS = Path(__file__).parent.parent / "examples" / "corpus"
 COMMAND = (sys.executable, "-m", "attribot_rag")
@@ -94,6 +96,22 @@ def test_the_answer_without_a_document(
     assert "notes.md#1" in message and "other.txt#1" in message
     assert main([*both, "--without", "1", "--json"]) == 2
     assert "--json prints an attribution alone" in capsys.readouterr().err
+
+
+def test_a_terminal_sees_the_answer_while_it_is_written(notes: str, tiny_model: str) -> None:
+    pty = pytest.importorskip("pty")
+    ours, theirs = pty.openpty()
+    command = [*COMMAND, *ask(notes, tiny_model, "--json")]
+    with subprocess.Popen(command, stderr=theirs, stdout=subprocess.PIPE) as process:
+        os.close(theirs)
+        said = b""
+        with suppress(OSError):  # the other end was closed
+            while piece := os.read(ours, 1000):
+                said += piece
+        assert process.stdout
+        response = Attribution.from_json(process.stdout.read().decode()).response
+    assert response.strip()
+    assert visible(response).strip() in said.decode().replace("\r\n", "\n")
 
 
 def test_what_the_output_cannot_encode_is_replaced(
