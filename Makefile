@@ -21,7 +21,8 @@
 #                    questions (hours; what was computed is kept in build/peers)
 # make audit         lists the pinned packages as an SBOM, build/sbom.json, and asks for their known
 #                    vulnerabilities
-# make endurance     attributes 14,000 answers of a tiny model and tells how much memory grew (half an hour)
+# make endurance     attributes 14,000 answers of a tiny model, and 2,000 of a log, and tells how much
+#                    memory grew (half an hour)
 # make fuzz          tries texts of all scripts, and orders of calls, for FUZZ_EXAMPLES examples a test
 # make test-lowest   tests the integrations' wheels with the oldest releases that they allow
 # make test-pythons  runs what needs neither the embedded model nor a browser with other Pythons:
@@ -113,6 +114,7 @@ peers: install
 endurance: install $(VENV)/langchain $(VENV)/llama-index
 	$(BIN)/python -W ignore -m benchmarks.endurance library --count 10000
 	$(BIN)/python -W ignore -m benchmarks.endurance langchain llama_index --count 2000
+	$(BIN)/python -W ignore -m benchmarks.batch memory --records 2000
 
 fuzz: install
 	HYPOTHESIS_MAX_EXAMPLES=$(FUZZ_EXAMPLES) $(PYTEST) --timeout 86400 \
@@ -239,7 +241,7 @@ vllm-test: install $(VLLM)/installed
 	  VLLM_EXECUTE_MODEL_TIMEOUT_SECONDS=3600 \
 	  $(VLLM)/bin/python -m vllm.entrypoints.openai.api_server --model $$folder \
 	  --served-model-name smollm2 --host 127.0.0.1 --port $(VLLM_PORT) --enforce-eager \
-	  --dtype float32 --max-model-len 4096 > $(VLLM)/server.log 2>&1 & server=$$!; \
+	  --dtype float32 --max-model-len 4096 --enable-scale-out > $(VLLM)/server.log 2>&1 & server=$$!; \
 	trap "kill $$server" EXIT; \
 	until curl -sf http://127.0.0.1:$(VLLM_PORT)/health; do \
 	  kill -0 $$server || { tail $(VLLM)/server.log; exit 1; }; sleep 1; \

@@ -120,7 +120,7 @@ def _notes(scorer: Scorer, scores: Scores) -> Iterator[str]:
     if (noise := scorer.models.noise or 0.0) > _NOISY:
         yield (
             f"The server's log-probabilities differ by up to {noise:.2g} nats at a token from one "
-            "call to the next; scores are no more exact than that."
+            "call to the next, or from the reference; scores are no more exact than that."
         )
     if scores.unit != "nats":
         yield (

@@ -134,6 +134,7 @@ class Attributor:
         tokenizer: PreTrainedTokenizerBase | str,
         model: str | None = None,
         server: ServerOptions | None = None,
+        reference: LanguageModel | None = None,
         **options: Unpack[AttributorOptions],
     ) -> Attributor:
         """Attributes the answers of a model that vLLM or SGLang serves.
@@ -141,12 +142,15 @@ class Attributor:
             Attributor.for_server("http://localhost:8000", tokenizer="path/or/hub-id")
 
         `tokenizer` is the model's own, its folder or Hugging Face id; `model` the server's name for
-        it, needed where it serves several. An API key is read from ATTRIBOT_RAG_SERVER_KEY. The
+        it, needed where it serves several; a `reference` has the same weights on this machine, to
+        compare with. An API key is read from ATTRIBOT_RAG_SERVER_KEY. The
         server is asked at once for the log-probabilities of a known text: raises ServerFailed if it
         does not answer, UnsupportedServer if it gives none, TokenizerMismatch if its tokenizer is
         another one.
         """
-        served = ServedModel.connect(url, tokenizer, model=model, options=server)
+        served = ServedModel.connect(
+            url, tokenizer, model=model, options=server, reference=reference
+        )
         return cls(served, **options)
 
     def attribute(
@@ -196,10 +200,11 @@ class Attributor:
     def _turn(self, generation: Generation) -> Iterator[None]:
         """The model's turn to score this generation."""
         num_tokens = len(generation.prompt_ids) + len(generation.response_ids)
+        device = self.language_model.device.type
         with (
             self._model_turn(),
             naming_out_of_memory(num_tokens),
-            torch.autocast(self.language_model.device.type, enabled=False),
+            torch.autocast("cpu" if device == "meta" else device, enabled=False),
             self._scoring_models.settled(),
         ):
             yield

@@ -3,9 +3,10 @@
     python -m benchmarks.batch speed ANSWERS.jsonl --workers 2 --count 40
     python -m benchmarks.batch memory --records 2000
 
-`speed` gives the same records, a few at a time, in turn to a loop with all threads and to a batch's
-processes, so that what else the machine does slows both. `memory` attributes with a tiny model with
-random weights and tells the largest memory in the first and in the second half.
+`speed` gives the same records, `--at-a-time` for each process, in turn to a loop with all threads
+and to a batch's processes, so that what else the machine does slows both; few at a time leave a
+process idle at the end of each turn. `memory` attributes with a tiny model with random weights and
+tells the process's memory after a tenth of the records and at the end.
 """
 
 from __future__ import annotations
@@ -30,15 +31,15 @@ from attribot_rag.batch.records import read
 from attribot_rag.batch.run import run_batch
 from attribot_rag.batch.workers import workers_of
 
-AT_A_TIME = 2  # records for each worker
+WARM_UP = 2  # records for each process, not timed
 
 
 def make_attributor() -> Attributor:
     return Attributor(load_model(), progress=False)
 
 
-def speed(source: Path, num_workers: int, count: int) -> None:
-    values = enumerate(islice(read(source), count))
+def speed(source: Path, num_workers: int, count: int, at_a_time: int) -> None:
+    values = islice(read(source), count)
     seconds = {"loop": 0.0, "batch": 0.0}
     attributor = make_attributor()
     with workers_of(make_attributor, num_workers) as workers:
@@ -51,8 +52,8 @@ def speed(source: Path, num_workers: int, count: int) -> None:
             assert not any(one.rejected for one in run(enumerate(part)))
             seconds[name] += time.perf_counter() - started
 
-        parts = iter(lambda: [value for _, value in islice(values, AT_A_TIME * num_workers)], [])
-        warm_up = next(parts)
+        warm_up = list(islice(values, WARM_UP * num_workers))
+        parts = iter(lambda: list(islice(values, at_a_time * num_workers)), [])
         for run in (loop, workers.outcomes):
             list(run(enumerate(warm_up)))
         num_done = 0
@@ -85,32 +86,40 @@ def tiny_model() -> LanguageModel:
 
 
 def memory(num_records: int) -> None:
-    record = {
-        "question": "How many?",
-        "documents": [{"id": "a", "text": "Seven of them. The rest left."}, "Eight came."],
-        "response": "Seven.",
-    }
     attributor = Attributor(tiny_model(), method="leave_one_out", progress=False)
     process = psutil.Process()
     with tempfile.TemporaryDirectory() as folder:
         source, output = Path(folder) / "log.jsonl", Path(folder) / "out"
         with source.open("w") as file:
-            file.writelines(json.dumps({**record, "id": i}) + "\n" for i in range(num_records))
+            file.writelines(json.dumps(made_up(index)) + "\n" for index in range(num_records))
         thread = threading.Thread(target=run_batch, args=(attributor, source, output))
         thread.start()
-        largest = [0, 0]
+        sizes: list[tuple[int, float]] = []  # records, MiB
         while thread.is_alive():
-            time.sleep(0.1)
-            results = output / "results.jsonl"
-            if not results.exists():
-                continue
-            with results.open("rb") as lines:
-                num_done = sum(1 for _ in lines)
-            if num_done >= num_records / 20:  # after what is done once
-                half = int(num_done > num_records / 2)
-                largest[half] = max(largest[half], process.memory_info().rss)
-    first, second = (size / 2**20 for size in largest)
-    print(f"{num_records} records: {first:.0f} MiB, then {second:.0f} MiB")
+            thread.join(0.1)
+            num_done = num_lines(output / "results.jsonl")
+            if num_done >= num_records * (len(sizes) + 1) // 10 or not thread.is_alive():
+                sizes.append((num_done, process.memory_info().rss / 2**20))
+    for num_done, size in sizes:
+        print(f"after {num_done:,} records: {size:.0f} MiB")
+
+
+def made_up(index: int) -> dict[str, object]:
+    """A record like no other, of one of forty lengths."""
+    rest = " It rained." * (index % 40)
+    return {
+        "id": index,
+        "question": f"How many came in year {index}?",
+        "documents": [{"id": "a", "text": f"In year {index} seven came.{rest}"}, "Eight left."],
+        "response": "Seven.",
+    }
+
+
+def num_lines(path: Path) -> int:
+    if not path.exists():
+        return 0
+    with path.open("rb") as lines:
+        return sum(1 for _ in lines)
 
 
 def main() -> None:
@@ -120,7 +129,12 @@ def main() -> None:
     one.add_argument("answers", type=Path, help="JSON lines, as docs/batch.md has them")
     one.add_argument("--workers", type=int, default=2)
     one.add_argument("--count", type=int, default=40)
-    one.set_defaults(run=lambda options: speed(options.answers, options.workers, options.count))
+    one.add_argument("--at-a-time", type=int, default=10)
+    one.set_defaults(
+        run=lambda options: speed(
+            options.answers, options.workers, options.count, options.at_a_time
+        )
+    )
     other = commands.add_parser("memory")
     other.add_argument("--records", type=int, default=2000)
     other.set_defaults(run=lambda options: memory(options.records))

@@ -8,8 +8,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from attribot_rag import Attribution, Attributor, Document, LanguageModel, ServerOptions
+from attribot_rag import (
+    Attribution,
+    Attributor,
+    Document,
+    LanguageModel,
+    ServedModel,
+    ServerOptions,
+)
 from attribot_rag.corpus import read_chunks, retrieve
+from attribot_rag.errors import ServerFailed
+from attribot_rag.served.protocols import VllmGenerate
 
 EXAMPLES = Path(__file__).parents[1] / "examples/corpus"
 URL = "ATTRIBOT_RAG_VLLM"
@@ -47,6 +56,21 @@ def documents(question: str) -> list[Document]:
 
 def totals(attribution: Attribution) -> np.ndarray[Any, Any]:
     return np.array([sum(row or ()) for row in attribution.token_scores])
+
+
+def test_the_endpoint_of_ids_knows_the_request_but_not_on_cpus(smollm2: LanguageModel) -> None:
+    """The build for CPUs has the first model runner, which does not take ids to score."""
+    language_model = served(smollm2.name).language_model
+    assert isinstance(language_model, ServedModel)
+    assert language_model.protocol.name == "vllm"
+    protocol = VllmGenerate(language_model.name)
+    body = protocol.scoring(language_model.encode("The lighthouse is high."), 3)
+    with pytest.raises(ServerFailed, match="prompt_logprob_token_ids requires the V2 model runner"):
+        language_model.client.ask(protocol.path, body)
+    answered = language_model.client.ask(
+        protocol.path, protocol.completing(language_model.encode("The lighthouse"), 4, {})
+    )
+    assert len(protocol.completion(answered).ids or ()) == 4
 
 
 @pytest.mark.slow

@@ -180,7 +180,8 @@ def _plain_cache(
     """
     given = [arguments.get(name) is not None for name in ("past_key_values", "position_ids")]
     cache = output.get("past_key_values")
-    if any(given) or model.training or torch.is_autocast_enabled(model.device.type):
+    device = model.device.type
+    if any(given) or model.training or device == "meta" or torch.is_autocast_enabled(device):
         return None
     if not isinstance(output, GenerateDecoderOnlyOutput) or type(cache) is not DynamicCache:
         return None

@@ -24,7 +24,7 @@ from attribot_rag.scoring.memory import Batching, is_out_of_memory
 from attribot_rag.scoring.packed import Packed
 from attribot_rag.scoring.probes import FAILURES, Probes, tolerance
 from attribot_rag.scoring.reference import Reference
-from attribot_rag.scoring.twin import make_twin
+from attribot_rag.scoring.twin import check_placed, make_twin
 
 IMPLEMENTATIONS: tuple[type[Implementation], ...] = (Packed, Cropped, Reference)
 """From the fastest to the slowest."""
@@ -135,6 +135,7 @@ class ScoringModels(BeginsAnewInChild):
 
         Raises UnsupportedModel for a model, or another input than ids, that cannot be scored.
         """
+        check_placed(self._model)
         self._check_inputs(generation)
         self._check_twin()
         self.masked_refusal(self.first(requested, generation), generation)

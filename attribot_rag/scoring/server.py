@@ -18,9 +18,10 @@ from attribot_rag.scoring.memory import Batching
 from attribot_rag.scoring.row import Row
 from attribot_rag.scoring.selection import ScoringModels
 from attribot_rag.served import ServedModel
-from attribot_rag.served.client import NoAnswerInTime
+from attribot_rag.served.client import NoAnswerInTime, on_one_replica
 
 _ROUNDS = 2
+_MOST_ROWS = 256
 _NO_WEIGHTS = "its weights are on a server, which takes no masks and tells no attention"
 
 
@@ -76,10 +77,14 @@ class Server(Implementation):
 
 
 class Rounds(Batching):
-    """As many rows at a time as keep the server busy; the budget is looked at between."""
+    """As many rows at a time as keep the server busy before a deadline, which is looked at between.
 
-    def __init__(self, served: ServedModel) -> None:
-        self._num_rows = _ROUNDS * served.client.options.concurrency
+    Without a deadline more, so that more are in the order in which a prefix cache serves.
+    """
+
+    def __init__(self, served: ServedModel, deadline: float | None) -> None:
+        busy = _ROUNDS * served.client.options.concurrency
+        self._num_rows = max(busy, _MOST_ROWS) if deadline is None else busy
 
     def next_batch(self, rows: Sequence[Row], start: int = 0) -> list[Row]:
         return list(rows[start : start + self._num_rows])
@@ -96,11 +101,14 @@ class ServerScoring(ScoringModels):
 
     @contextmanager
     def settled(self) -> Iterator[None]:
-        yield
+        with on_one_replica():
+            yield
 
     @property
     def original(self) -> PreTrainedModel:
-        return self._served.model
+        """The reference on this machine; without one, UnsupportedModel is raised."""
+        reference = self._served.reference
+        return self._served.model if reference is None else reference.model
 
     @property
     def plain_twin(self) -> PreTrainedModel:
@@ -157,4 +165,5 @@ class ServerScoring(ScoringModels):
         return None
 
     def batching(self, implementation: Implementation, token_budget: int | None) -> Batching:
-        return Rounds(self._served)
+        assert isinstance(implementation, Server)
+        return Rounds(self._served, implementation.reading.deadline)

@@ -29,12 +29,8 @@ def make_twin(model: PreTrainedModel, attention: str | None = None) -> PreTraine
             "the model is tensor-parallel: its weights are spread over processes that all would "
             "have to score; load it with device_map='auto', or serve it and pass the server's URL"
         )
+    check_placed(model)
     offloaded = _offloaded_weights(model)
-    if model.device.type == "meta" or (_has_meta_weights(model) and not offloaded):
-        raise UnsupportedModel(
-            "the model's first weights are offloaded to the CPU or to disk, or were not loaded; "
-            "load it with a device_map that keeps the embedding on a device"
-        )
     persistent = (
         buffer
         for module in model.modules()
@@ -58,6 +54,15 @@ def make_twin(model: PreTrainedModel, attention: str | None = None) -> PreTraine
     twin.train(False)
     continue_from_states(twin)
     return twin
+
+
+def check_placed(model: PreTrainedModel) -> None:
+    """Raises UnsupportedModel if the first weights, which tell the device, are on none."""
+    if model.device.type == "meta" or (_has_meta_weights(model) and not _offloaded_weights(model)):
+        raise UnsupportedModel(
+            "the model's first weights are offloaded to the CPU or to disk, or were not loaded; "
+            "load it with a device_map that keeps the embedding on a device"
+        )
 
 
 def _has_meta_weights(model: PreTrainedModel) -> bool:

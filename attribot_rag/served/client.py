@@ -8,9 +8,12 @@ import os
 import threading
 import time
 import weakref
-from collections.abc import Coroutine, Sequence
+from collections.abc import Coroutine, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
+from uuid import uuid4
 
 import httpx
 from tenacity import (
@@ -39,21 +42,27 @@ class ServerOptions:
 
     At most `concurrency` requests are under way at once, over all threads. A request that is not
     answered within `timeout` seconds, or with 429 or 5xx, or whose connection breaks, is sent
-    again, at most `attempts` times in all, with growing random pauses between. `protocol` is 'vllm'
-    or 'sglang', by default what the server says that it is. Raises InvalidInput for another value.
+    again, at most `attempts` times in all, with growing random pauses between. `protocol` is
+    'vllm', 'vllm-generate' or 'sglang', by default what the server says that it is, and of vLLM's
+    two the faster one that it has. All requests of an attribution have the same value in the header
+    `replica_header`, by which a router can send them to the replica whose prefix cache serves.
+    Raises InvalidInput for another value.
     """
 
     concurrency: int = 16
     timeout: float = 120.0
     attempts: int = 6
-    protocol: Literal["vllm", "sglang"] | None = None
+    protocol: Literal["vllm", "vllm-generate", "sglang"] | None = None
+    replica_header: str | None = None
 
     def __post_init__(self) -> None:
         for name in ("concurrency", "timeout", "attempts"):
             if not getattr(self, name) > 0:
                 raise InvalidInput(f"{name}={getattr(self, name)!r}; use more than 0")
-        if self.protocol not in (None, "vllm", "sglang"):
-            raise InvalidInput(f"protocol={self.protocol!r}; choose 'vllm', 'sglang' or None")
+        if self.protocol not in (None, "vllm", "vllm-generate", "sglang"):
+            raise InvalidInput(
+                f"protocol={self.protocol!r}; choose 'vllm', 'vllm-generate', 'sglang' or None"
+            )
 
 
 class Refused(ServerFailed):
@@ -74,6 +83,19 @@ class _Again(Exception):
     def __init__(self, problem: str, pause: float = 0.0) -> None:
         super().__init__(problem)
         self.pause = pause
+
+
+_replica: ContextVar[str | None] = ContextVar("replica", default=None)
+
+
+@contextmanager
+def on_one_replica() -> Iterator[None]:
+    """The requests within have the same value in the header by which replicas are chosen."""
+    token = _replica.set(uuid4().hex)
+    try:
+        yield
+    finally:
+        _replica.reset(token)
 
 
 class Client:
@@ -110,7 +132,9 @@ class Client:
         under way is cancelled. Raises NoAnswerInTime, and ServerFailed for a request that failed
         for good, after which the others are cancelled.
         """
-        return self._run(self._post_all(path, bodies, deadline))
+        replica, name = _replica.get(), self.options.replica_header
+        headers = {name: replica} if name and replica else {}
+        return self._run(self._post_all(path, bodies, deadline, headers))
 
     def _run(self, work: Coroutine[Any, Any, Result]) -> Result:
         future = asyncio.run_coroutine_threadsafe(work, self._running_loop())
@@ -127,6 +151,7 @@ class Client:
                 self._loop = asyncio.new_event_loop()
                 self._process = os.getpid()
                 self._http = self._connections()
+                self._turns = asyncio.Semaphore(self.options.concurrency)
                 threading.Thread(
                     target=_run_until_stopped,
                     args=(self._loop, self._http),
@@ -148,12 +173,18 @@ class Client:
 
     async def _try_once(self, method: str, path: str, body: Any) -> Any:
         try:
-            return await self._send(method, path, body)
+            return await self._send(method, path, body, {})
         except _Again as error:
             raise ServerFailed(f"the server at {self.url} {error}") from error
 
-    async def _post_all(self, path: str, bodies: Sequence[Any], deadline: float | None) -> Any:
-        tasks = [asyncio.ensure_future(self._persist(path, body)) for body in bodies]
+    async def _post_all(
+        self,
+        path: str,
+        bodies: Sequence[Any],
+        deadline: float | None,
+        headers: dict[str, str],
+    ) -> Any:
+        tasks = [asyncio.ensure_future(self._persist(path, body, headers)) for body in bodies]
         seconds = None if deadline is None else max(0.0, deadline - time.perf_counter())
         try:
             return await asyncio.wait_for(asyncio.gather(*tasks), seconds)
@@ -163,7 +194,7 @@ class Client:
             for task in tasks:
                 task.cancel()
 
-    async def _persist(self, path: str, body: Any) -> Any:
+    async def _persist(self, path: str, body: Any, headers: dict[str, str]) -> Any:
         retrying = AsyncRetrying(
             stop=stop_after_attempt(self.options.attempts),
             wait=_pause,
@@ -171,7 +202,7 @@ class Client:
             reraise=True,
         )
         try:
-            answer: Any = await retrying(self._send, "POST", path, body)
+            answer: Any = await retrying(self._post, path, body, headers)
         except _Again as error:
             tried = f"{self.options.attempts} times" if self.options.attempts > 1 else "once"
             raise ServerFailed(
@@ -181,10 +212,15 @@ class Client:
             raise Refused(f"the server at {self.url} has no {path}")
         return answer
 
-    async def _send(self, method: str, path: str, body: Any) -> Any:
+    async def _post(self, path: str, body: Any, headers: dict[str, str]) -> Any:
+        """In the order of asking, which httpx's pool of connections does not keep."""
+        async with self._turns:
+            return await self._send("POST", path, body, headers)
+
+    async def _send(self, method: str, path: str, body: Any, headers: dict[str, str]) -> Any:
         """The JSON of the answer, None for 404 and 405; raises _Again and ServerFailed."""
         try:
-            response = await self._http.request(method, path, json=body)
+            response = await self._http.request(method, path, json=body, headers=headers)
         except httpx.TransportError as error:
             raise _Again(f"did not answer ({type(error).__name__}: {error})") from error
         status = response.status_code

@@ -22,13 +22,20 @@ from attribot_rag.generation import Generation
 from attribot_rag.language_model import LanguageModel
 from attribot_rag.private_tokenizer import PrivateTokenizer
 from attribot_rag.served.client import Client, Refused, ServerOptions
-from attribot_rag.served.protocols import Protocol, Scored, SglangGenerate, VllmCompletions
+from attribot_rag.served.protocols import (
+    Protocol,
+    Scored,
+    SglangGenerate,
+    VllmCompletions,
+    VllmGenerate,
+)
 
 _KNOWN_TEXT = (
     "The ferry Kittiwake carries up to 1,084 passengers; a ticket is £18.50. "
     "Café, naïve, 条約は町で署名された。 In 1844 the lamp was lit for the first time."
 )
 _NUM_KNOWN = 16  # tokens at its end that are scored on connecting
+_PROTOCOLS = {one.name: one for one in (VllmCompletions, VllmGenerate, SglangGenerate)}
 _SERVERS = (
     "vLLM (prompt_logprobs) and SGLang (input_token_logprobs) give log-probabilities of a prompt; "
     "llama.cpp's server, Ollama, TGI and the APIs of OpenAI and the like do not"
@@ -42,7 +49,8 @@ class ServedModel(LanguageModel):
 
     What needs the weights (`model`) raises UnsupportedModel. Log-probabilities come from the
     server, with `noise`: the largest difference in nats at a token between two calls for the same
-    tokens, the second among others. `num_parameters` is 0 where nobody said.
+    tokens, the second among others, and to the `reference`, the same weights on this machine, if
+    there is one. `num_parameters` is 0 where nobody said.
     """
 
     def __init__(
@@ -53,6 +61,7 @@ class ServedModel(LanguageModel):
         *,
         max_length: int | None,
         num_parameters: int = 0,
+        reference: LanguageModel | None = None,
     ) -> None:
         for name, value in {
             "tokenizer": tokenizer,
@@ -61,6 +70,7 @@ class ServedModel(LanguageModel):
             "protocol": protocol,
             "max_length": max_length,
             "noise": 0.0,
+            "reference": reference,
             "_num_parameters": num_parameters,
         }.items():
             object.__setattr__(self, name, value)
@@ -69,6 +79,7 @@ class ServedModel(LanguageModel):
     protocol: Protocol
     max_length: int | None
     noise: float
+    reference: LanguageModel | None
     _num_parameters: int
 
     @classmethod
@@ -80,20 +91,23 @@ class ServedModel(LanguageModel):
         model: str | None = None,
         num_parameters: int = 0,
         options: ServerOptions | None = None,
+        reference: LanguageModel | None = None,
     ) -> ServedModel:
         """The model at a URL, after a look at what the server gives.
 
         `tokenizer` is the model's own, or its folder or Hugging Face id; `model` the server's name
         for it, which may be left out where it serves a single model. An API key is read from
-        ATTRIBOT_RAG_SERVER_KEY. Raises ServerFailed if the server does not answer,
-        UnsupportedServer without log-probabilities of a prompt, TokenizerMismatch if its tokenizer
+        ATTRIBOT_RAG_SERVER_KEY. A `reference` has the same weights on this machine, with which a
+        known text's log-probabilities are compared, and each attribution's if `self_check` is set.
+        Raises ServerFailed if the server does not answer, UnsupportedServer without
+        log-probabilities of a prompt, TokenizerMismatch if its tokenizer, or that of the reference,
         gives other ids, InvalidInput for a model that it does not serve.
         """
         client = Client(url, options or ServerOptions())
         served = _served_models(client)
         found = _chosen(client, served, model)
-        protocol = client.options.protocol or found.get("owned_by")
-        kind = SglangGenerate if protocol == "sglang" else VllmCompletions
+        told = "sglang" if found.get("owned_by") == "sglang" else "vllm"
+        kind = _PROTOCOLS[client.options.protocol or told]
         length = found.get("max_model_len")
         language_model = cls(
             client,
@@ -101,8 +115,11 @@ class ServedModel(LanguageModel):
             _loaded(tokenizer),
             max_length=None if length is None else int(length),
             num_parameters=num_parameters,
+            reference=reference,
         )
         language_model._check_tokenizer()
+        if kind is VllmCompletions and client.options.protocol is None:
+            language_model._prefer_generate()
         object.__setattr__(language_model, "noise", language_model._measured_noise())
         return language_model
 
@@ -181,23 +198,37 @@ class ServedModel(LanguageModel):
         """
         protocol = self.protocol
         bodies = [protocol.scoring(ids, num_scored) for ids in sequences]
-        answers = self.client.post(protocol.path, bodies, deadline)
-        return [
-            self._read(answer, ids, num_scored)
-            for answer, ids in zip(answers, sequences, strict=True)
-        ]
-
-    def _read(self, answer: Any, ids: Sequence[int], num_scored: int) -> Scored:
-        try:
-            scored = self.protocol.scored(answer, ids, num_scored)
-        except (LookupError, TypeError, ValueError) as error:
-            raise self._malformed(error) from error
-        if scored is None:
+        found = self._found(sequences, bodies, num_scored, deadline)
+        lacking = [index for index, one in enumerate(found) if one is None]
+        again = [protocol.uncached(bodies[index]) for index in lacking]
+        if lacking and all(again):
+            asked = [sequences[index] for index in lacking]
+            others = self._found(asked, again, num_scored, deadline)
+            for index, one in zip(lacking, others, strict=True):
+                found[index] = one
+        scored = [one for one in found if one is not None]
+        if len(scored) < len(found):
             raise UnsupportedServer(
                 f"the server at {self.client.url} gives no log-probabilities of a prompt; "
                 f"{_SERVERS}"
             )
         return scored
+
+    def _found(
+        self,
+        sequences: Sequence[Sequence[int]],
+        bodies: Sequence[Any],
+        num_scored: int,
+        deadline: float | None,
+    ) -> list[Scored | None]:
+        answers = self.client.post(self.protocol.path, bodies, deadline)
+        try:
+            return [
+                self.protocol.scored(answer, ids, num_scored)
+                for answer, ids in zip(answers, sequences, strict=True)
+            ]
+        except (LookupError, TypeError, ValueError) as error:
+            raise self._malformed(error) from error
 
     def answer(
         self, prompt_ids: Sequence[int], *, max_new_tokens: int, **options: Any
@@ -262,17 +293,62 @@ class ServedModel(LanguageModel):
             return None
         return answer.get("tokens") if isinstance(answer, dict) else None
 
-    def _measured_noise(self) -> float:
-        """The largest difference in nats at a token between a call alone and one among others."""
+    @property
+    def _known(self) -> tuple[tuple[int, ...], int]:
+        """The ids of a known text, and how many of them are scored."""
         known = self.encode(_KNOWN_TEXT)
-        num_scored = min(_NUM_KNOWN, len(known) - 1)
+        return known, min(_NUM_KNOWN, len(known) - 1)
+
+    def _prefer_generate(self) -> None:
+        """Take vLLM's faster endpoint if it gives log-probabilities; most servers lack it."""
+        known, num_scored = self._known
+        protocol = VllmGenerate(self.name)
+        body = protocol.uncached(protocol.scoring(known, num_scored))
+        try:
+            answer = self.client.ask(protocol.path, body)
+            found = None if answer is None else protocol.scored(answer, known, num_scored)
+        except (ServerFailed, LookupError, TypeError, ValueError) as error:
+            logger.info("%s is not used: %s", protocol.path, error)
+            return
+        if found is not None:
+            object.__setattr__(self, "protocol", protocol)
+
+    def _measured_noise(self) -> float:
+        """The largest difference in nats at a token between a call alone, one among others, and the
+        reference."""
+        known, num_scored = self._known
         try:
             alone = self.score([known], num_scored)[0]
         except Refused as error:
             raise UnsupportedServer(f"{error}; {_SERVERS}") from error
+        if max(alone.log_probabilities) > 0:
+            raise UnsupportedServer(
+                f"the server at {self.client.url} gives logits, not log-probabilities; start vLLM "
+                "without --logprobs-mode"
+            )
         among = self.score([known[1:], known, known[2:]], num_scored)[1]
-        pairs = zip(alone.log_probabilities, among.log_probabilities, strict=True)
-        return max(abs(one - other) for one, other in pairs)
+        others = [among.log_probabilities]
+        if self.reference is not None:
+            others.append(self._by_reference(self.reference, known, num_scored))
+        return max(
+            abs(one - two)
+            for other in others
+            for one, two in zip(alone.log_probabilities, other, strict=True)
+        )
+
+    def _by_reference(
+        self, reference: LanguageModel, known: tuple[int, ...], num_scored: int
+    ) -> tuple[float, ...]:
+        if reference.encode(_KNOWN_TEXT) != known:
+            raise TokenizerMismatch(
+                f"the reference {reference.name!r} has another tokenizer than {self.name!r}; pass "
+                "the same weights"
+            )
+        ids = torch.tensor([known], device=reference.device)
+        with torch.no_grad():
+            logits = reference.model(input_ids=ids[:, :-1]).logits[0, -num_scored:]
+        found = logits.float().log_softmax(-1).gather(-1, ids[0, -num_scored:, None])
+        return tuple(found[:, 0].tolist())
 
 
 def _served_models(client: Client) -> list[dict[str, Any]]:

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from base64 import b64decode
 from collections.abc import Sequence
+from io import BytesIO
 from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
 
 from attribot_rag.errors import ServerFailed
 
@@ -44,6 +48,13 @@ class Protocol(ABC):
     @abstractmethod
     def scoring(self, token_ids: Sequence[int], num_scored: int) -> dict[str, Any]:
         """The request for the log-probabilities of the last tokens of a sequence."""
+
+    def uncached(self, scoring: dict[str, Any]) -> dict[str, Any] | None:
+        """The same request without the prefix cache, for an answer that lacks what the cache held.
+
+        None where no answer does.
+        """
+        return None
 
     @abstractmethod
     def scored(self, answer: Any, token_ids: Sequence[int], num_scored: int) -> Scored | None:
@@ -109,6 +120,57 @@ class VllmCompletions(Protocol):
         ids = choice.get("token_ids")
         is_cut = choice.get("finish_reason") == "length"
         return Completion(None if ids is None else tuple(ids), choice["text"], is_cut)
+
+
+class VllmGenerate(Protocol):
+    """vLLM's endpoint of ids, which takes those to score (its Model Runner V2; not on CPUs).
+
+    The head runs on the answer's rows only, and the prefix cache is read: a hit ends where a source
+    was removed. Where it goes on into the answer, which has been scored or generated there before,
+    vLLM gives no log-probabilities at all.
+    """
+
+    name = "vllm-generate"
+    path = "/inference/v1/generate"
+    reads_cache = True
+
+    def scoring(self, token_ids: Sequence[int], num_scored: int) -> dict[str, Any]:
+        return self._asking(
+            token_ids,
+            max_tokens=1,
+            prompt_logprob_token_ids=[[one] for one in token_ids[-num_scored:]],
+            prompt_logprob_start=len(token_ids) - num_scored - 1,
+            skip_reading_prefix_cache=False,
+        )
+
+    def uncached(self, scoring: dict[str, Any]) -> dict[str, Any] | None:
+        sampling = {**scoring["sampling_params"], "skip_reading_prefix_cache": True}
+        return {**scoring, "sampling_params": sampling}
+
+    def scored(self, answer: Any, token_ids: Sequence[int], num_scored: int) -> Scored | None:
+        encoded = answer.get("prompt_token_id_logprobs")
+        if encoded is None:
+            return None
+        matrix = np.lib.format.read_array(BytesIO(b64decode(encoded)), allow_pickle=False)
+        if matrix.shape != (num_scored, 1):
+            raise ServerFailed(_OTHER_TOKENS.format(self.path))
+        return Scored(tuple(map(float, matrix[:, 0])), len(token_ids))
+
+    def completing(
+        self, prompt_ids: Sequence[int], max_new_tokens: int, options: dict[str, Any]
+    ) -> dict[str, Any]:
+        return self._asking(prompt_ids, max_tokens=max_new_tokens, **options)
+
+    def completion(self, answer: Any) -> Completion:
+        choice = answer["choices"][0]
+        return Completion(tuple(choice["token_ids"]), "", choice.get("finish_reason") == "length")
+
+    def _asking(self, token_ids: Sequence[int], **sampling: Any) -> dict[str, Any]:
+        return {
+            "model": self.model,
+            "token_ids": list(token_ids),
+            "sampling_params": {"temperature": 0, **sampling},
+        }
 
 
 class SglangGenerate(Protocol):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -21,7 +22,8 @@ class Evidence:
     """Effects on one sentence in nats: `effects` of each scored source, `reliance` of the context.
 
     `own` is the part of a source's effect on the tokens for which its score is the highest of all
-    sources. `noise` is the standard deviation of the scores of sources that are no causes.
+    sources. `noise` is the standard deviation of the scores of sources that are no causes, or that
+    between calls of a server, if it is larger.
     `figures` are the numbers of the sentence.
     """
 
@@ -38,10 +40,12 @@ class Evidence:
         tokens: Sequence[int],
         reliance: TokenScores,
         figures: Sequence[tuple[int, ...]] = (),
+        call_noise: float = 0.0,
     ) -> Evidence:
         """The evidence on a sentence, given its response tokens and the reliance of each token.
 
-        `figures` are the tokens of each number in it.
+        `figures` are the tokens of each number in it, `call_noise` is by how many nats a token's
+        log-probability differs from one call to the next.
         """
         effects = totals(scores.token_scores, tokens)
         sample = effects if scores.screened is None else totals(scores.screened, tokens)
@@ -49,7 +53,7 @@ class Evidence:
             effects,
             _own(scores.token_scores, tokens),
             sum(reliance[i] for i in tokens),
-            _noise(effects, sample),
+            max(_noise(effects, sample), call_noise * math.sqrt(len(tokens))),
             tuple(
                 Figure.of(figure, scores.token_scores, reliance, scores.token_log_likelihoods)
                 for figure in figures

@@ -123,7 +123,13 @@ class _Judge:
             return replace(unjudged, kind="trivial", reason=None)
         if self._reliance is None:
             return unjudged
-        evidence = Evidence.of(self._scores, sentence.tokens, self._reliance, sentence.figures)
+        evidence = Evidence.of(
+            self._scores,
+            sentence.tokens,
+            self._reliance,
+            sentence.figures,
+            self._scorer.models.noise or 0.0,
+        )
         plain = replace(unjudged, reliance=evidence.reliance, reason=None)
         cited = evidence.cited(options)
         if not cited:

@@ -4,6 +4,7 @@ import json
 import os
 import random
 import re
+import signal
 import time
 from collections.abc import Sequence
 from multiprocessing import get_context
@@ -221,7 +222,7 @@ def test_a_request_that_a_server_rejects_costs_one_record(tmp_path: Path) -> Non
 
 def test_killed_at_any_moment_every_record_is_there_once(tmp_path: Path) -> None:
     short = {"documents": [TREATY[3]], "question": "who signed it?", "response": "The queen"}
-    records = [{**short, "id": index} for index in range(40)]
+    records = [{**short, "id": index} for index in range(100)]
     path = written(tmp_path / "log.jsonl", [*records[:20], "{", *records[20:]])
     out = tmp_path / "out"
     drawn = random.Random(0)
@@ -229,17 +230,21 @@ def test_killed_at_any_moment_every_record_is_there_once(tmp_path: Path) -> None
     def size() -> int:
         return sum(file.stat().st_size for file in out.glob("*.jsonl"))
 
-    for _ in range(10):
-        enough = size() + drawn.randint(0, 3000)
+    for _ in range(20):
+        enough = size() + drawn.randint(0, 4000)
         process = get_context("fork").Process(target=run_batch, args=(attributor(), path, out))
         process.start()
         while size() < enough and process.is_alive():
             time.sleep(0.001)
+        time.sleep(drawn.uniform(0, 0.02))
         process.kill()
         process.join()
+        assert process.exitcode == -signal.SIGKILL  # in the midst of its work
+    begun = size()
     run_batch(attributor(), path, out)
+    assert 0 < begun < size()
     results, rejects = lines(out / "results.jsonl"), lines(out / "rejects.jsonl")
-    assert [one["id"] for one in results] == list(range(40))
+    assert [one["id"] for one in results] == list(range(100))
     assert [one["number"] for one in rejects] == [20]
 
 

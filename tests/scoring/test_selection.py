@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import pytest
 import torch
-from accelerate import dispatch_model
+from accelerate import cpu_offload, disk_offload, dispatch_model
 from support.architectures import ARCHITECTURES
 from support.scorers import ANSWER, TREATY, chat
 from support.tiny_models import byte_level, byte_tokenizer
@@ -245,13 +245,25 @@ def test_weights_that_are_nowhere_are_refused() -> None:
         make_twin(model)
 
 
-@pytest.mark.parametrize("implementation", ["packed", "cropped", "reference"])
-def test_offloaded_layers_score_as_loaded_ones(tmp_path: Path, implementation: str) -> None:
-    loaded = byte_level()
-    model: Any = copy.deepcopy(loaded.model)
+def offload_layers(model: Any, where: str, folder: Path) -> None:
+    """The layers to the CPU's memory or to disk, by Accelerate's hooks; the rest stays."""
+    if where == "cpu":
+        for layer in model.model.layers:
+            cpu_offload(layer, execution_device=torch.device("cpu"))
+        return
     parts = ("model.embed_tokens", "model.rotary_emb", "model.norm", "lm_head")
     places = {**dict.fromkeys(parts, "cpu"), "model.layers": "disk"}
-    dispatch_model(model, places, main_device="cpu", offload_dir=str(tmp_path))
+    dispatch_model(model, places, main_device="cpu", offload_dir=str(folder))
+
+
+@pytest.mark.parametrize("where", ["cpu", "disk"])
+@pytest.mark.parametrize("implementation", ["packed", "cropped", "reference"])
+def test_offloaded_layers_score_as_loaded_ones(
+    tmp_path: Path, implementation: str, where: str
+) -> None:
+    loaded = byte_level()
+    model: Any = copy.deepcopy(loaded.model)
+    offload_layers(model, where, tmp_path)
     offloaded = LanguageModel(model, loaded.tokenizer)
     prompt, documents = chat(TREATY), TREATY
     found, expected = (
@@ -266,11 +278,25 @@ def test_offloaded_layers_score_as_loaded_ones(tmp_path: Path, implementation: s
     assert all(one.is_meta for one in model.model.layers.parameters())
 
 
+@pytest.mark.parametrize("where", ["cpu", "disk"])
+def test_an_offloaded_embedding_is_refused_with_what_to_change(tmp_path: Path, where: str) -> None:
+    loaded = byte_level()
+    model: Any = copy.deepcopy(loaded.model)
+    if where == "cpu":
+        cpu_offload(model, execution_device=torch.device("cpu"))
+    else:
+        disk_offload(model, str(tmp_path), execution_device=torch.device("cpu"))
+    attributor = Attributor(model, loaded.tokenizer, progress=False)
+    with attributor.recorder:
+        model.generate(torch.tensor([[1, 2]]), max_new_tokens=2, do_sample=False)
+    assert len(attributor.recorder.generations) == 1  # it does answer, and is recorded
+    with pytest.raises(UnsupportedModel, match="device_map that keeps the embedding on a device"):
+        attributor.attribute(chat(TREATY), ANSWER, TREATY)
+
+
 def test_a_forward_pass_of_offloaded_layers_is_no_change(tmp_path: Path) -> None:
     model = copy.deepcopy(byte_level().model)
-    parts = ("model.embed_tokens", "model.rotary_emb", "model.norm", "lm_head")
-    places = {**dict.fromkeys(parts, "cpu"), "model.layers": "disk"}
-    dispatch_model(model, places, main_device="cpu", offload_dir=str(tmp_path))
+    offload_layers(model, "disk", tmp_path)
     version = model_version(model)
     model(torch.tensor([[1, 2]]))
     assert model_version(model) == version

@@ -1,5 +1,6 @@
 """Requests to a server: repeated, limited, cancelled, and with a key that nobody sees."""
 
+import copy
 import logging
 import signal
 import threading
@@ -65,6 +66,21 @@ def test_a_busy_server_is_asked_again(server: ModelServer, status: int) -> None:
     server.failures.extend([(status, {})] * 2)
     assert served.score(IDS, 5) == expected
     assert len(server.bodies) == before + len(IDS) + 2
+
+
+def test_what_is_not_answered_in_time_is_asked_again(server: ModelServer) -> None:
+    served = connect(server, attempts=20, timeout=1)
+    expected = served.score(IDS[:1], 5)
+    server.open.clear()
+
+    def open_late() -> None:
+        wait_until(lambda: server.num_hung_up > 0)
+        server.open.set()
+
+    thread = threading.Thread(target=open_late)
+    thread.start()
+    assert served.score(IDS[:1], 5) == expected
+    thread.join()
 
 
 def test_a_server_that_stays_busy_is_given_up(server: ModelServer) -> None:
@@ -209,6 +225,21 @@ def test_the_servers_model_and_tokenizer_are_checked(
     with pytest.raises(InvalidInput, match="cannot be loaded"):
         ServedModel.connect(server.url, "/no/such/folder")
     assert "renders chat messages otherwise" not in caplog.text
+
+
+def test_another_chat_template_is_told_of(
+    server: ModelServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    other = copy.deepcopy(LOCAL.tokenizer)
+    other.chat_template = "{{ messages[0]['content'] }}"
+    ServedModel.connect(server.url, other)
+    assert "renders chat messages otherwise" in caplog.text
+
+
+def test_logits_are_not_taken_for_log_probabilities(server: ModelServer) -> None:
+    server.jitter = 100.0
+    with pytest.raises(UnsupportedServer, match="gives logits"):
+        connect(server)
 
 
 def test_an_answer_that_is_too_long_is_not_sent() -> None:

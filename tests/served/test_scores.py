@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from support.model_server import Kind, ModelServer, model_server
 from support.scorers import ANSWER, ATOL, TREATY, chat, many_documents, sibling
-from support.tiny_models import byte_level
+from support.tiny_models import byte_level, metaspace
 
 from attribot_rag import (
     Attribution,
@@ -16,21 +16,27 @@ from attribot_rag import (
     Method,
     ScoringOptions,
     ServedModel,
+    ServerOptions,
 )
-from attribot_rag.errors import InvalidInput, UnsupportedModel
+from attribot_rag.errors import (
+    InvalidInput,
+    ScoringFailed,
+    TokenizerMismatch,
+    UnsupportedModel,
+)
 from attribot_rag.methods.baselines import ContextCite
 
 LOCAL = byte_level()
 MANY = many_documents()
 
 
-@pytest.fixture(params=["vllm", "sglang"])
+@pytest.fixture(params=["vllm", "vllm-generate", "sglang"])
 def server(request: pytest.FixtureRequest) -> Iterator[ModelServer]:
     with model_server(LOCAL, request.param) as running:
         yield running
 
 
-def served(server: ModelServer, **options: object) -> Attributor:
+def served(server: ModelServer, /, **options: object) -> Attributor:
     options = {"progress": False, **options}
     return Attributor.for_server(server.url, tokenizer=LOCAL.tokenizer, **options)  # type: ignore[arg-type]
 
@@ -97,21 +103,95 @@ def test_provenance_says_where_the_scores_come_from(server: ModelServer) -> None
     provenance = found.attribute(chat(TREATY), ANSWER, TREATY).provenance
     assert (provenance.implementation, provenance.device) == ("server", server.url)
     assert (provenance.model, provenance.dtype, provenance.noise) == ("tiny", "unknown", 0.0)
-    assert provenance.scored_tokens == server.num_encoded - before
+    encoded = server.num_encoded - before
+    if server.kind == "vllm-generate":  # which does not tell what its cache gave
+        assert provenance.scored_tokens >= encoded
+    else:
+        assert provenance.scored_tokens == encoded
 
 
-def test_rows_come_in_the_order_in_which_a_prefix_cache_serves() -> None:
+@pytest.mark.parametrize("kind", ["vllm-generate", "sglang"])
+def test_rows_come_in_the_order_in_which_a_prefix_cache_serves(kind: Kind) -> None:
+    with model_server(LOCAL, kind) as server:
+        one_at_a_time = ServerOptions(concurrency=1)
+        attributor = served(server, method="leave_one_out", verdicts=None, server=one_at_a_time)
+        num_before, encoded_before = len(server.bodies), server.num_encoded
+        attributor.attribute(chat(TREATY), ANSWER, TREATY)
+        rows = [
+            body["input_ids" if kind == "sglang" else "token_ids"]
+            for body in server.bodies[num_before:]
+        ]
+        encoded = server.num_encoded - encoded_before
+    full = [*LOCAL.encode_prompt(chat(TREATY)), *LOCAL.encode(ANSWER)]
+    assert rows[0] == full
+    shared = [num_shared(row, full) for row in rows]
+    assert shared == sorted(shared, reverse=True)
+    assert len(set(shared)) > 2
+    # all but the first row were encoded from their cuts on, or from the block that holds the cut
+    assert encoded < 0.75 * sum(map(len, rows))
+
+
+def num_shared(row: list[int], other: list[int]) -> int:
+    """How many of the first tokens are the same."""
+    pairs = enumerate(zip(row, other, strict=False))
+    return next((index for index, (one, two) in pairs if one != two), min(len(row), len(other)))
+
+
+def test_the_rows_of_an_answer_name_one_replica() -> None:
     with model_server(LOCAL, "sglang") as server:
+        options = ServerOptions(replica_header="X-Replica")
+        attributor = served(server, method="leave_one_out", server=options)
+        assert set(server.replicas) == {None}
+        named = []
+        for _ in range(2):
+            before = len(server.replicas)
+            attributor.attribute(chat(TREATY), ANSWER, TREATY)
+            (name,) = set(server.replicas[before:])
+            named.append(name)
+        assert None not in named and named[0] != named[1]
+
+
+def test_what_a_prefix_cache_holds_of_the_answer_is_asked_for_again() -> None:
+    """vLLM gives nothing where a hit goes on into the answer, as it does once it was generated."""
+    with model_server(LOCAL, "vllm-generate") as server:
         attributor = served(server, method="leave_one_out", verdicts=None)
-        num_before = len(server.bodies)
-        found = attributor.attribute(chat(TREATY), ANSWER, TREATY)
-        rows = [body["input_ids"] for body in server.bodies[num_before:]]
-        full = [*LOCAL.encode_prompt(chat(TREATY)), *LOCAL.encode(ANSWER)]
-        assert rows[0] == full
-        assert all(body["logprob_start_len"] >= 1 for body in server.bodies)
-        everything = sum(map(len, rows))
-        # all but the first row were encoded from their cuts on
-        assert found.provenance.scored_tokens < 0.75 * everything
+        assert attributor.language_model.protocol.name == "vllm-generate"
+        before = len(server.bodies)
+        found = attributor.ask("who signed it?", TREATY, max_new_tokens=40)
+        skipped = [
+            body["sampling_params"].get("skip_reading_prefix_cache")
+            for body in server.bodies[before:]
+        ]
+    local = Attributor(LOCAL, method="leave_one_out", verdicts=None, progress=False)
+    assert_same_scores(found, local.ask("who signed it?", TREATY, max_new_tokens=40))
+    assert skipped[:3] == [None, False, True]  # the answer, the full prompt, and once more
+    assert True not in skipped[3:]
+
+
+def test_a_vllm_without_the_second_runner_is_asked_for_completions() -> None:
+    with model_server(LOCAL, "vllm-generate") as server:
+        server.failures.append((500, {}))  # as the endpoint answers on the first one
+        completions = served(server, method="leave_one_out").language_model
+        asked = ServerOptions(protocol="vllm")
+        same = served(server, method="leave_one_out", server=asked).language_model
+        assert completions.protocol.name == same.protocol.name == "vllm"
+
+
+def test_the_weights_here_are_a_reference() -> None:
+    options = {"method": "leave_one_out", "scoring": ScoringOptions(self_check=True)}
+    with model_server(LOCAL) as server:
+        found = served(server, reference=LOCAL, **options).attribute(chat(TREATY), ANSWER, TREATY)
+        assert found.provenance.noise < 1e-3
+        assert found.provenance.self_check < 1e-3
+        # Other weights are known by their difference, and fail the check where it is no noise.
+        other = served(server, reference=sibling(), **options).language_model
+        assert other.noise > 0.1
+        object.__setattr__(other, "noise", 0.0)
+        checked = Attributor(other, progress=False, **options)
+        with pytest.raises(ScoringFailed, match="differs from the reference"):
+            checked.attribute(chat(TREATY), ANSWER, TREATY)
+        with pytest.raises(TokenizerMismatch, match="reference"):
+            served(server, reference=metaspace())
 
 
 @pytest.mark.parametrize(
@@ -140,7 +220,7 @@ def test_the_recorder_and_other_implementations_are_refused() -> None:
         here.attribute(chat(TREATY), ANSWER, TREATY)
 
 
-@pytest.mark.parametrize("kind", ["vllm", "sglang"])
+@pytest.mark.parametrize("kind", ["vllm", "vllm-generate", "sglang"])
 def test_ask_lets_the_server_answer(kind: Kind) -> None:
     with model_server(LOCAL, kind) as server:
         attributor = served(server)

@@ -1,34 +1,41 @@
 """A server on this machine that speaks vLLM's or SGLang's protocol around a tiny model."""
 
 import copy
+import io
 import json
 import select
 import socket
 import sys
 import threading
+from base64 import b64encode
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Literal
 
+import numpy as np
 import torch
 from transformers import DynamicCache
 
 from attribot_rag.language_model import LanguageModel
 
 NAME = "tiny"
-Kind = Literal["vllm", "sglang", "other"]
+BLOCK = 16  # tokens that vLLM's prefix cache keeps together
+Kind = Literal["vllm", "vllm-generate", "sglang", "other"]
 
 
 class ModelServer(ThreadingHTTPServer):
     """Answers as such a server does; 'other' knows no log-probabilities of a prompt.
 
+    'vllm-generate' is a vLLM with Model Runner V2: it has the endpoint of ids, whose requests may
+    read the prefix cache, and gives no log-probabilities if a hit goes on into what is scored.
+
     `failures` are (status, headers) of the next answers to what costs a forward pass. While `open`
-    is not set, such requests wait. `bodies` and `keys` are what came, in order, `most_at_once` how
-    many were under way together, `num_hung_up` those whose client went away, `num_encoded` the
-    tokens that went through the model. `jitter` is added once more for
-    each answer.
+    is not set, such requests wait. `bodies`, `keys` and `replicas` (the header x-replica) are what
+    came, in order, `most_at_once` how many were under way together, `num_hung_up` those whose
+    client went away, `num_encoded` the tokens that went through the model. `jitter` is added once
+    more for each answer.
     """
 
     daemon_threads = True
@@ -43,6 +50,7 @@ class ModelServer(ThreadingHTTPServer):
         self.open.set()
         self.bodies: list[dict[str, Any]] = []
         self.keys: list[str | None] = []
+        self.replicas: list[str | None] = []
         self.key: str | None = None
         self.gives_token_ids = True
         self.num_encoded = 0
@@ -64,28 +72,36 @@ class ModelServer(ThreadingHTTPServer):
         if not isinstance(sys.exc_info()[1], ConnectionError):
             super().handle_error(request, client_address)
 
-    def log_probabilities(self, ids: list[int], start: int) -> tuple[list[float], int, int]:
+    def log_probabilities(
+        self, ids: list[int], start: int, *, reusable: int = 0
+    ) -> tuple[list[float] | None, int, int]:
         """Those of the tokens from `start` + 1 on, how many tokens a prefix cache gave, and the
-        likeliest next token."""
+        likeliest next token.
+
+        Up to `reusable` tokens come from that cache; no log-probabilities if more than `start` do.
+        """
         with self.lock, torch.no_grad():
-            cache, shared = self._cached(ids, start)
+            cache, shared = self._cached(ids, reusable)
             model = self.language_model.model
             logits = model(input_ids=torch.tensor([ids[shared:]]), past_key_values=cache).logits[0]
             self._radix = [*self._radix[-7:], (ids, cache)]
             self.num_encoded += len(ids) - shared
             self.num_scored += 1
+        if shared > start:
+            return None, shared, int(logits[-1].argmax())
         scores = logits.log_softmax(-1)[start - shared : -1]
         targets = torch.tensor(ids[start + 1 :])
         found = scores.gather(-1, targets[:, None])[:, 0] + self.jitter * self.num_scored
         return found.tolist(), shared, int(logits[-1].argmax())
 
-    def _cached(self, ids: list[int], start: int) -> tuple[DynamicCache, int]:
-        """The longest beginning before `start` that an earlier request left behind."""
+    def _cached(self, ids: list[int], reusable: int) -> tuple[DynamicCache, int]:
+        """The longest of the first `reusable` tokens that an earlier request left behind."""
         best, shared = None, 0
-        for known, cache in self._radix if self.kind == "sglang" else ():
-            pairs = zip(known, ids[:start], strict=False)
+        for known, cache in self._radix if reusable else ():
+            pairs = zip(known, ids[:reusable], strict=False)
             length = next((i for i, (one, two) in enumerate(pairs) if one != two), None)
-            length = min(len(known), start) if length is None else length
+            length = min(len(known), reusable) if length is None else length
+            length -= length % BLOCK if self.kind == "vllm-generate" else 0
             if length > shared:
                 best, shared = cache, length
         if best is None:
@@ -105,6 +121,10 @@ class ModelServer(ThreadingHTTPServer):
                 max_new_tokens=count,
                 do_sample=False,
             )
+            if self.kind == "vllm-generate":
+                cache = DynamicCache()
+                model(input_ids=output, past_key_values=cache)
+                self._radix = [*self._radix[-7:], (output[0].tolist(), cache)]
         return list(map(int, output[0, len(ids) :]))
 
     def decode(self, ids: list[int]) -> str:
@@ -121,7 +141,8 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         if self.path == "/v1/models":
-            owner = {"vllm": "vllm", "sglang": "sglang", "other": "llamacpp"}[self.server.kind]
+            owners = {"sglang": "sglang", "other": "llamacpp"}
+            owner = owners.get(self.server.kind, "vllm")
             model = {"id": NAME, "owned_by": owner, "max_model_len": self.server.max_length}
             self._send(200, {"object": "list", "data": [model]})
         else:
@@ -135,6 +156,8 @@ class _Handler(BaseHTTPRequestHandler):
             paths["/generate"] = self._generated
         else:
             paths["/v1/completions"] = self._completions
+        if server.kind == "vllm-generate":
+            paths["/inference/v1/generate"] = self._generated_by_vllm
         if self.path not in paths:
             self._send(404, {})
             return
@@ -145,6 +168,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._send(200, self._tokenized(body))
             return
         server.keys.append(self.headers["authorization"])
+        server.replicas.append(self.headers["x-replica"])
         server.bodies.append(body)
         if server.failures:
             status, headers = server.failures.popleft()
@@ -189,11 +213,11 @@ class _Handler(BaseHTTPRequestHandler):
     def _completions(self, body: dict[str, Any]) -> dict[str, Any]:
         ids, server = body["prompt"], self.server
         told = None
-        if body.get("prompt_logprobs") is not None and server.kind == "vllm":
+        if body.get("prompt_logprobs") is not None and server.kind != "other":
             assert body["max_tokens"] == 1
             found, _, following = server.log_probabilities(ids, 0)
             new = [following]
-            pairs = zip(ids[1:], found, strict=True)
+            pairs = zip(ids[1:], found or (), strict=True)
             told = [None, *({str(one): {"logprob": value, "rank": 1}} for one, value in pairs)]
         else:
             new = server.continued(ids, body["max_tokens"])
@@ -237,10 +261,29 @@ class _Handler(BaseHTTPRequestHandler):
         told: dict[str, Any] = {"prompt_tokens": len(ids), "finish_reason": ended}
         if body.get("return_logprob"):
             start = body["logprob_start_len"]
-            found, told["cached_tokens"], _ = server.log_probabilities(ids, start)
-            pairs = zip([None, *found], ids[start:], strict=True)
+            found, told["cached_tokens"], _ = server.log_probabilities(ids, start, reusable=start)
+            pairs = zip([None, *(found or ())], ids[start:], strict=True)
             told["input_token_logprobs"] = [[value, one, None] for value, one in pairs]
         return {"text": server.decode(new), "output_ids": new, "meta_info": told}
+
+    def _generated_by_vllm(self, body: dict[str, Any]) -> dict[str, Any]:
+        ids, server, sampling = body["token_ids"], self.server, body["sampling_params"]
+        targets, told = sampling.get("prompt_logprob_token_ids"), None
+        if targets is None:
+            new = server.continued(ids, sampling["max_tokens"])
+        else:
+            start = sampling["prompt_logprob_start"]
+            assert targets == [[one] for one in ids[start + 1 :]] and sampling["max_tokens"] == 1
+            reusable = 0 if sampling.get("skip_reading_prefix_cache", True) else len(ids) - 1
+            found, _, following = server.log_probabilities(ids, start, reusable=reusable)
+            new = [following]
+            if found is not None:
+                file = io.BytesIO()
+                np.save(file, np.array(found, dtype=np.float32)[:, None])
+                told = b64encode(file.getvalue()).decode()
+        reason = "length" if len(new) == sampling["max_tokens"] else "stop"
+        choice = {"index": 0, "token_ids": new, "finish_reason": reason}
+        return {"request_id": "1", "choices": [choice], "prompt_token_id_logprobs": told}
 
     def _send(self, status: int, body: Any, headers: dict[str, str] | None = None) -> None:
         content = json.dumps(body).encode()

@@ -108,3 +108,12 @@ def test_a_source_has_to_stand_above_the_noise() -> None:
     assert found.cited(OPTIONS) == ()
     trusting = VerdictOptions(noise_factor=1.0)
     assert found.cited(trusting) == (0,)
+
+
+def test_a_source_has_to_stand_above_what_a_server_gives_at_random() -> None:
+    """Of four tokens, each of which differs by so much: half as much as their sum, twice over."""
+    scores = Scores((-1.0,) * 4, ((2.0,) * 4, (0.1,) * 4), (True, True))
+    for call_noise, cited in {0.0: (0,), 1.9: (0,), 2.1: ()}.items():
+        found = Evidence.of(scores, range(4), (3.0,) * 4, call_noise=call_noise)
+        assert found.noise == 2 * call_noise
+        assert found.cited(OPTIONS) == cited

@@ -321,7 +321,7 @@ class Scripted:
 
     def __init__(self, worth: float) -> None:
         one = few()
-        self.context, self.session = one.context, one.session
+        self.context, self.session, self.models = one.context, one.session, one.models
         self.response = shown(one)
         self._worth = worth
 
