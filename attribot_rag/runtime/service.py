@@ -261,7 +261,8 @@ class AttributionService:
             raise NotRecorded(
                 f"the answer {answer.text[:60]!r} is none that {name!r} was seen to give to this "
                 "prompt: another model gave it, a cache, or something changed its text; pass the "
-                "model that answers, and do so before it answers"
+                "model that answers, and do so before it answers, or a local copy of it as "
+                "language_model="
             )
         return outcome
 

@@ -72,6 +72,7 @@ class AttributionMiddleware(AgentMiddleware[Any, Any, Any]):
         self._answers_elsewhere = language_model is not None
         self._citations = citations
         self._warned = False
+        self._told_of_model = False
         self._services = ServiceRegistry(
             RunStore(options.get("max_results", 128)),
             proxy=None if proxy is None else language_model_of(proxy),
@@ -177,6 +178,9 @@ class AttributionMiddleware(AgentMiddleware[Any, Any, Any]):
             "score needs; pass the one that answers: AttributionMiddleware(llm), or a local copy "
             "of it: AttributionMiddleware(language_model=...)"
         )
+        if not self._told_of_model:
+            self._told_of_model = True
+            logger.warning("no attribution: %s", error)
         run = AttributedRun(run_id, run_id, answer.documents, answer.text, RunOutcome(error=error))
         self.results.add(run)
         return run

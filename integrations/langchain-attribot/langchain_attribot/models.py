@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import inspect
 from collections import deque
 from collections.abc import Hashable, Iterator, Sequence
+from types import FunctionType
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from langchain_core.runnables import Runnable
+from langchain_core.runnables.utils import get_function_nonlocals
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from attribot_rag import LanguageModel
@@ -70,7 +73,10 @@ def language_models_of(llm: LocalModels | None) -> list[LanguageModel]:
 
 
 def language_models_in(chain: Any) -> list[LanguageModel]:
-    """All different local models in a chain, also in its branches, fallbacks and functions."""
+    """All different local models in a chain or a graph.
+
+    Also in its branches and fallbacks, and what its functions and nodes use by name.
+    """
     found: dict[Hashable, LanguageModel] = {}
     seen: dict[int, Any] = {}
     waiting = deque([chain])
@@ -93,6 +99,16 @@ def _parts(held: Any) -> Iterator[Any]:
         yield from held.values()
     else:
         if isinstance(held, Runnable):
-            yield from vars(held).values()
-            yield from getattr(held, "deps", ())  # of a function, what it calls
+            for value in vars(held).values():
+                yield value
+                if inspect.isfunction(value):
+                    yield from _used_by(value)
         yield from (getattr(held, name, None) for name in _HOLDERS)
+
+
+def _used_by(function: FunctionType) -> Iterator[Any]:
+    """Runnables and models that a function uses by name; none if its source is not known."""
+    for used in get_function_nonlocals(function):
+        owner = getattr(used, "__self__", used)  # of a method that it calls
+        if isinstance(owner, Runnable) or _own_model(owner) is not None:
+            yield owner

@@ -26,7 +26,9 @@ EXAMPLES = ROOT / "examples"
 
 
 README = (PACKAGE / "README.md").read_text(encoding="utf-8")
-CHAIN, SHOWN, AGENT, SERVED = (part.split("```")[0] for part in README.split("```python\n")[1:])
+CHAIN, SHOWN, CHAT, AGENT, SERVED = (
+    part.split("```")[0] for part in README.split("```python\n")[1:]
+)
 
 
 def test_the_readme_s_chain_and_agent_attach_what_it_shows(
@@ -41,6 +43,12 @@ def test_the_readme_s_chain_and_agent_attach_what_it_shows(
         for key in summary[name][0]:
             assert f'"{key}":' in SHOWN
     assert summary["sentences"][0]["verdict"] == "grounded"
+    exec(CHAT, names)
+    (run_id, *_) = names["background"].results
+    names["background"].result(run_id, scaled(60))
+    names["background"].close()
+    answer = names["message"].text
+    assert "".join(capsys.readouterr().out.split()) == "".join(f"{answer}{answer}[1]".split())
     exec(AGENT, names)
     answered = names["state"]["messages"][-1].response_metadata["attribution"]
     assert answered["run_id"] != summary["run_id"]

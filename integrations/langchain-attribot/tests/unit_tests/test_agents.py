@@ -142,7 +142,9 @@ def test_updates_of_a_streamed_agent_carry_it(tiny_chat: ChatHuggingFace) -> Non
     check(updates[-1]["model"]["messages"][-1], "one")
 
 
-def test_a_model_that_is_not_local_is_said_to_be(tiny_chat: ChatHuggingFace) -> None:
+def test_a_model_that_is_not_local_is_said_to_be_and_the_log_says_it_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     class Searching(FakeListChatModel):
         def bind_tools(self, tools, **_):  # type: ignore[no-untyped-def]
             return self
@@ -159,11 +161,14 @@ def test_a_model_that_is_not_local_is_said_to_be(tiny_chat: ChatHuggingFace) -> 
     agent = create_agent(
         Searching(responses=["a"]), [search], middleware=[AttributionMiddleware(**EXACT)]
     )
-    summary = ask(agent, "one")[-1].response_metadata["attribution"]
-    jsonschema.validate(summary, summary_schema())
-    assert (summary["status"], summary["sentences"]) == ("unsupported", [])
-    assert summary["error"]["type"] == "UnsupportedModel"
-    assert "AttributionMiddleware(llm)" in summary["error"]["message"]
+    for _ in range(2):
+        summary = ask(agent, "one")[-1].response_metadata["attribution"]
+        jsonschema.validate(summary, summary_schema())
+        assert (summary["status"], summary["sentences"]) == ("unsupported", [])
+        assert summary["error"]["type"] == "UnsupportedModel"
+        assert "AttributionMiddleware(llm)" in summary["error"]["message"]
+    (record,) = [one for one in caplog.records if "no attribution" in one.message]
+    assert "AttributionMiddleware(language_model=...)" in record.message
 
 
 def test_the_model_is_found_in_the_agent_s_own(tiny_chat: ChatHuggingFace) -> None:

@@ -19,6 +19,7 @@ from langgraph.graph.state import CompiledStateGraph
 
 from attribot_rag import LanguageModel
 from langchain_attribot import AttributionCallbackHandler, with_attribution
+from langchain_attribot.models import language_model_of
 
 EXACT: dict[str, Any] = {"method": "leave_one_out", "verdicts": None}
 
@@ -87,6 +88,29 @@ def test_the_state_s_message_carries_it(
     assert len(state["grades"]) == 2
     assert len(handler.results) == 1
     assert handler.num_open == 0
+
+
+def test_the_models_are_found_in_what_the_graph_s_nodes_call(
+    chats: list[ChatHuggingFace],
+) -> None:
+    graph = graph_of(chats)
+    handler = AttributionCallbackHandler(graph, only="answer", **EXACT)
+    found = {service.attributor.language_model.identity for service in handler._services}
+    assert found == {language_model_of(chat).identity for chat in chats}
+    state = graph.invoke({"question": QUESTION}, {"callbacks": [handler]})
+    check(state["messages"][-1].response_metadata["attribution"])
+    handler.close()
+    attributed = with_attribution(graph, only="answer", **EXACT)
+    check(attributed.invoke({"question": QUESTION})["attribution"])  # type: ignore[arg-type]
+    attributed.handler.close()
+
+
+def test_grades_are_attributed_too_unless_they_are_left_out(chats: list[ChatHuggingFace]) -> None:
+    handler = AttributionCallbackHandler(chats, **EXACT)
+    graph_of(chats).invoke({"question": QUESTION}, {"callbacks": [handler]})
+    runs = {run.run_id: run for run in handler.results.values()}
+    assert len(runs) == 3  # the answer, and the grade of each document
+    handler.close()
 
 
 def test_streams_of_updates_messages_and_custom_data_carry_it(

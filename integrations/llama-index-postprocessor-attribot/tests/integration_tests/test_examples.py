@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from conftest import index_of
 from llama_index.llms.huggingface import HuggingFaceLLM
+from support.patience import scaled
 
 PACKAGE = Path(__file__).parents[2]
 ROOT = PACKAGE.parents[1]
@@ -16,7 +17,7 @@ EXAMPLES = ROOT / "examples"
 
 def test_the_readme_s_program_attaches_what_it_shows(capsys: pytest.CaptureFixture[str]) -> None:
     readme = (PACKAGE / "README.md").read_text(encoding="utf-8")
-    code, shown, *_ = [part.split("```")[0] for part in readme.split("```python\n")[1:]]
+    code, shown, chat = [part.split("```")[0] for part in readme.split("```python\n")[1:]]
     names: dict[str, Any] = {}
     exec(code, names)
     assert capsys.readouterr().out == "The lighthouse is 38 metres high. [1]\n"
@@ -26,6 +27,10 @@ def test_the_readme_s_program_attaches_what_it_shows(capsys: pytest.CaptureFixtu
         for key in summary[name][0]:
             assert f'"{key}":' in shown
     assert summary["sentences"][0]["verdict"] == "grounded"
+    exec(chat, names)
+    names["background"].result(names["answer"], scaled(60))
+    answer = names["response"].response
+    assert "".join(capsys.readouterr().out.split()) == "".join(f"{answer}{answer}[1]".split())
 
 
 def test_the_root_readme_s_lines_attach_it_too(llm: HuggingFaceLLM) -> None:

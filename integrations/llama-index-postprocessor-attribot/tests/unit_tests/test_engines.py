@@ -288,14 +288,17 @@ def test_nothing_to_attribute_breaks_nothing(
         postprocessor.result(response)
 
 
-def test_a_model_that_is_not_local_is_said_to_be(
-    postprocessor: AttributionPostprocessor,
+def test_a_model_that_is_not_local_is_said_to_be_and_the_log_says_it_once(
+    postprocessor: AttributionPostprocessor, caplog: pytest.LogCaptureFixture
 ) -> None:
     engine = index_of().as_query_engine(
         llm=MockLLM(max_tokens=5), node_postprocessors=[postprocessor]
     )
-    summary = attributed(engine.query(QUESTION), "unsupported")
-    assert "MockLLM is no local Hugging Face model" in summary["error"]["message"]
+    for _ in range(2):
+        summary = attributed(engine.query(QUESTION), "unsupported")
+        assert "MockLLM is no local Hugging Face model" in summary["error"]["message"]
+    (record,) = [one for one in caplog.records if "no attribution" in one.message]
+    assert "pass a local copy of the model as language_model=" in record.message
 
 
 def test_a_failure_of_attribution_leaves_the_answer_intact(

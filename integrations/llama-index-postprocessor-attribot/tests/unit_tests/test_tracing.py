@@ -62,6 +62,9 @@ def test_an_evaluator_span_is_linked_to_the_model_s(
     assert [one["score"] is not None for one in metadata["documents"]] == [True, True]
     assert [one.name for one in carrier.events] == ["gen_ai.evaluation.result"]
     assert run.attribution is not None
+    assert carrier.start_time is not None and carrier.end_time is not None
+    lasted = (carrier.end_time - carrier.start_time) / 1e9
+    assert lasted >= run.attribution.provenance.seconds  # told apart from the synthesis
     places = [one["document_position"] for one in documents.annotations(run)]
     assert sorted(places) == [0, 1]
     postprocessor.close()

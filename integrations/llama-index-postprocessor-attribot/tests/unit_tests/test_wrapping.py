@@ -86,5 +86,9 @@ def test_options_that_make_no_sense_are_refused(tiny_llm: HuggingFaceLLM) -> Non
         AttributionPostprocessor(threshold=2)
     with pytest.raises(ValueError, match=r"no option 'metod'; did you mean 'method'\?.*verdicts"):
         AttributionPostprocessor(metod="auto")  # type: ignore[call-arg]
+    with pytest.raises(ValueError, match="str holds no local Hugging Face model"):
+        AttributionPostprocessor(proxy="a name")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="str holds no local Hugging Face model"):
+        engine_of(tiny_llm, language_model="a name")
     with pytest.raises(UnknownOption, match=r"AttributedQueryEngine .*did you mean 'budget'\?"):
         engine_of(tiny_llm, budgte=None)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeAlias
 
 from llama_index.core.base.llms.types import ChatMessage
+from llama_index.core.base.response.schema import RESPONSE_TYPE
+from llama_index.core.chat_engine.types import AGENT_CHAT_RESPONSE_TYPE
 from llama_index.core.llms import LLM
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.schema import NodeWithScore, QueryBundle
@@ -21,13 +23,14 @@ from llama_index.postprocessor.attribot.tracked_query import (
     TrackedQuery,
     text_of,
 )
-from pydantic import ConfigDict, Field, PrivateAttr, model_validator
+from pydantic import ConfigDict, Field, PrivateAttr, SkipValidation, model_validator
 
 from attribot_rag import (
     AttributorOptions,
     Budget,
     ContextOptions,
     LanguageModel,
+    Method,
     ScoringOptions,
     VerdictOptions,
 )
@@ -42,14 +45,20 @@ from attribot_rag.runtime import (
     answer_without,
 )
 
+LocalModel: TypeAlias = LLM | LanguageModel
+"""What holds a local model: a HuggingFaceLLM, or the model itself."""
+
+AnyResponse: TypeAlias = RESPONSE_TYPE | AGENT_CHAT_RESPONSE_TYPE
+"""What a query engine or a chat engine answers."""
+
 logger = logging.getLogger(__name__)
 
 
 class PostprocessorOptions(AttributorOptions, total=False):
     """Options of AttributionPostprocessor that say how answers are attributed."""
 
-    language_model: Any
-    proxy: Any
+    language_model: LocalModel | None
+    proxy: LocalModel | None
     mode: Mode
     max_pending: int
     max_results: int
@@ -80,9 +89,9 @@ class AttributionPostprocessor(BaseNodePostprocessor, QueryObserver):
 
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
 
-    method: str | Any = "auto"
-    language_model: Any = Field(default=None, exclude=True)
-    proxy: Any = Field(default=None, exclude=True)
+    method: SkipValidation[str | Method] = "auto"
+    language_model: SkipValidation[LocalModel | None] = Field(default=None, exclude=True)
+    proxy: SkipValidation[LocalModel | None] = Field(default=None, exclude=True)
     keep: int | float | None = None
     budget: Budget | None = None
     verdicts: VerdictOptions | None = Field(default_factory=VerdictOptions)
@@ -101,6 +110,7 @@ class AttributionPostprocessor(BaseNodePostprocessor, QueryObserver):
     _services: ServiceRegistry = PrivateAttr()
     _results: RunStore = PrivateAttr()
     _scoring_model: LanguageModel | None = PrivateAttr(default=None)
+    _told_of: set[str] = PrivateAttr(default_factory=set)
 
     @model_validator(mode="before")
     @classmethod
@@ -153,18 +163,20 @@ class AttributionPostprocessor(BaseNodePostprocessor, QueryObserver):
         """Let go of what was prepared for the models."""
         self._services.close()
 
-    def result(self, response: Any, timeout: float | None = None) -> AttributedRun:
+    def result(self, response: AnyResponse, timeout: float | None = None) -> AttributedRun:
         """The finished run of a response, waited for while it is pending.
 
         Raises TimeoutError after `timeout` seconds, InvalidInput for a response without any.
         """
         return _told(response, self.results.wait(_run_id_of(response), timeout))
 
-    async def aresult(self, response: Any, timeout: float | None = None) -> AttributedRun:
+    async def aresult(self, response: AnyResponse, timeout: float | None = None) -> AttributedRun:
         """The same, without blocking the event loop."""
         return _told(response, await self.results.wait_async(_run_id_of(response), timeout))
 
-    def answer_without(self, response: Any, *documents: int, **generate: Any) -> Counterfactual:
+    def answer_without(
+        self, response: AnyResponse, *documents: int, **generate: Any
+    ) -> Counterfactual:
         """What the model says without some of the documents, by index, of a response's attribution.
 
         Waits for a pending one. `generate` and the errors are those of Attributor.answer_without.
@@ -172,7 +184,9 @@ class AttributionPostprocessor(BaseNodePostprocessor, QueryObserver):
         run = self.result(response)
         return answer_without(self._services.services, run, *documents, **generate)
 
-    def cited_response(self, response: Any, *, remarks: bool = True, markers: bool = True) -> str:
+    def cited_response(
+        self, response: AnyResponse, *, remarks: bool = True, markers: bool = True
+    ) -> str:
         """The answer with the numbers of the documents that each sentence cites: '... high. [1]'.
 
         With `remarks`, also with the verdicts that the numbers do not show: '... blue. (not from
@@ -181,7 +195,7 @@ class AttributionPostprocessor(BaseNodePostprocessor, QueryObserver):
         """
         return self.result(response).to_cited_text(remarks=remarks, markers=markers)
 
-    def cited_message(self, response: Any) -> ChatMessage:
+    def cited_message(self, response: AnyResponse) -> ChatMessage:
         """The answer as a message with a CitationBlock for every citation; as `cited_response`."""
         return cited_message(self.result(response))
 
@@ -215,6 +229,7 @@ class AttributionPostprocessor(BaseNodePostprocessor, QueryObserver):
             score_metadata=self.score_metadata,
             in_background=self.mode == "background",
             on_result=self.on_result,
+            told_of=self._told_of,
         )
         try:
             completion.begin(response)

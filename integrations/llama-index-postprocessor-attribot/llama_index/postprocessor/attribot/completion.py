@@ -41,7 +41,8 @@ _METADATA_READ = (
 class Completion:
     """Attributes one answer, and attaches the outcome to its responses.
 
-    Whatever goes wrong is attached too: a response never fails for want of its attribution.
+    Whatever goes wrong is attached too: a response never fails for want of its attribution. Of each
+    kind of model that cannot score, the log tells once; `told_of` are those that it told of.
     """
 
     def __init__(
@@ -53,12 +54,14 @@ class Completion:
         score_metadata: bool,
         in_background: bool,
         on_result: Callable[[AttributedRun], None] | None,
+        told_of: set[str],
     ) -> None:
         self._query = query
         self._services = services
         self._results = results
         self._in_background = in_background
         self._on_result = on_result
+        self._told_of = told_of
         self._score_metadata = score_metadata
         self._background = query.asynchronous
 
@@ -162,6 +165,9 @@ class Completion:
                 "transformers (of PEFT's: pass what merge_and_unload() gives), or pass a local "
                 "copy of the model as language_model="
             )
+            if not self._told_of.issuperset(remote):
+                self._told_of.update(remote)
+                logger.warning("no attribution: %s", error)
             self.refuse(error, text)
         elif any(call.answer is None for call in calls):
             error = UnsupportedModel(

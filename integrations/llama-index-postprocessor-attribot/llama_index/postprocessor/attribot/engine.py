@@ -9,6 +9,7 @@ from llama_index.core.base.response.schema import RESPONSE_TYPE
 from llama_index.core.prompts.mixin import PromptMixinType
 from llama_index.core.schema import NodeWithScore, QueryBundle
 from llama_index.postprocessor.attribot.base import (
+    AnyResponse,
     AttributionPostprocessor,
     PostprocessorOptions,
 )
@@ -49,7 +50,7 @@ class AttributedQueryEngine(BaseQueryEngine, ObservedWithin):
         self._source_nodes = source_nodes
         self.postprocessor = AttributionPostprocessor(deduplicate=False, **options)
 
-    def result(self, response: Any, timeout: float | None = None) -> AttributedRun:
+    def result(self, response: AnyResponse, timeout: float | None = None) -> AttributedRun:
         """The finished run of a response; see AttributionPostprocessor.result."""
         return self.postprocessor.result(response, timeout)
 
