@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from support.patience import scaled
+from support.pdf_files import pdf
 
 from attribot_rag import Attribution
 from attribot_rag.attribution import SCHEMA_VERSION
@@ -62,6 +63,20 @@ def test_json_stands_alone_on_stdout(
     assert len(attribution.token_spans) == 6
     assert attribution.provenance.retokenized is False
     assert shown.err == ""
+
+
+def test_a_folder_of_pdf_files_is_asked(
+    tiny_model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pdf(tmp_path / "ferry.pdf", ["The ship is red.", "It carries 84 passengers."])
+    assert main([*ask(str(tmp_path), tiny_model), "--json"]) == 0
+    attribution = Attribution.from_json(capsys.readouterr().out)
+    assert [document.id for document in attribution.documents] == ["ferry.pdf#1"]
+    assert attribution.documents[0].metadata["page_label"] == "1–2"
+    texts = [source.text.strip() for source in attribution.sources]
+    assert texts == ["The ship is red.", "It carries 84 passengers."]
+    assert main([*ask(str(tmp_path), tiny_model), "--without", "ferry.pdf"]) == 0
+    assert "Without ferry.pdf#1" in capsys.readouterr().out
 
 
 def test_a_page_can_be_written_beside_it(

@@ -28,7 +28,7 @@ from benchmarks.peers.citations import cited_row
 from benchmarks.peers.environment import ROOT, PeerFailed, attribute, python_for
 from benchmarks.peers.peer import CITATIONS, LEAVE_ONE_OUT, PEERS, Peer
 from benchmarks.peers.snippets import lines_of_code
-from benchmarks.peers.table import Row, Scores, common, only, table
+from benchmarks.peers.table import Row, Scores, common, only, table, uses
 from benchmarks.peers.truth import evaluated, seconds_here
 
 DATA_SETS = ("hotpotqa", "squad")
@@ -103,6 +103,7 @@ def report(
     if any(len(row.scores) > len(shared) for row in rows):
         said.append(f"Over the {len(shared)} that all of them have:")
         said.append(table([only(row, shared) for row in rows], truth))
+    said.append(uses(rows))
     return "\n\n".join([*said, *(f"{name}: {error}" for name, error in problems.items())])
 
 

@@ -33,8 +33,14 @@ class Row:
 def table(rows: Sequence[Row], truth: Scores) -> str:
     """A row for each peer; means over its answers, the median of its seconds."""
     tops = [f"captured, {top}" for top in TOPS]
-    header = ["", "answers", "seconds, median", "mAP", *tops, "lines of code", "what its user sees"]
+    header = ["", "answers", "seconds, median", "mAP", *tops]
     return markdown_table(header, [_cells(row, row.truth or truth) for row in rows])
+
+
+def uses(rows: Sequence[Row]) -> str:
+    """A row for each peer: what it is to its user."""
+    cells = [[row.name, "" if row.lines is None else str(row.lines), row.shows] for row in rows]
+    return markdown_table(["", "lines of code", "what its user sees"], cells)
 
 
 def common(rows: Sequence[Row]) -> frozenset[str]:
@@ -62,8 +68,6 @@ def _cells(row: Row, truth: Scores) -> list[str]:
         str(len(row.scores)),
         f"{statistics.median(row.seconds.values()):.1f}" if row.seconds else "",
         *(_mean(values) for values in (precision, *shares)),
-        "" if row.lines is None else str(row.lines),
-        row.shows,
     ]
 
 

@@ -29,6 +29,7 @@ NOTEBOOK = ".ipynb"
 LANGUAGES = {".py": "python", ".jsonl": "json"}
 
 _LINK = re.compile(r"(?<=\]\()(?!\w+:|#|/)([^)#\s]+)")
+_FIGURE = re.compile(r"^!\[[^\]]*\]\(([^)\s]+)\)$", re.MULTILINE)
 
 
 def on_files(files: Files, *, config: MkDocsConfig) -> Files:
@@ -49,7 +50,8 @@ def on_page_markdown(markdown: str, *, page: Page, config: MkDocsConfig, files: 
         target = _target(source, link[0])
         return relpath(target, dirname(page.file.src_uri)) if target else link[0]
 
-    return _LINK.sub(on_site, markdown)
+    # A figure opens by a click: on a phone it is small.
+    return _LINK.sub(on_site, _FIGURE.sub(r"[\g<0>](\1)", markdown))
 
 
 def _linked_files(files: Files) -> list[str]:

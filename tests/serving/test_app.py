@@ -3,6 +3,7 @@
 import json
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import jsonschema
@@ -10,12 +11,15 @@ import pytest
 import torch
 from fastapi.testclient import TestClient
 from support.patience import scaled
+from support.pdf_files import pdf
 from support.schemas import SCHEMA
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from attribot_rag import Attribution, Document, LanguageModel, LeaveOneOut
+from attribot_rag.corpus import read_chunks
 from attribot_rag.errors import InvalidInput
 from attribot_rag.serving.app import Limits, create_app
+from attribot_rag.serving.command import without_folders
 
 DOCUMENTS = [
     "The ferry Kittiwake carries up to 84 passengers. A single ticket costs 18 crowns.",
@@ -55,6 +59,19 @@ def test_a_question_is_answered_from_documents_or_files(client: TestClient) -> N
         assert found.documents[-1].id == name
         assert answer.json()["answer"] == found.response
         assert answer.json()["html"] == found.to_html()
+
+
+def test_a_question_is_answered_from_a_pdf_file(chatty: LanguageModel, tmp_path: Path) -> None:
+    pdf(tmp_path / "towers.pdf", ["Fog is rare.", "The lighthouse is 38 metres high."])
+    chunks = without_folders(read_chunks([tmp_path]))
+    client = TestClient(create_app(chatty, chunks=chunks, **EXACT))
+    given = {"question": "How high is the lighthouse?", "max_new_tokens": 5}
+    answer = client.post("/ask", json=given)
+    assert answer.status_code == 200, answer.text
+    found = Attribution.from_dict(answer.json()["attribution"])
+    assert [document.id for document in found.documents] == ["towers.pdf#1"]
+    assert found.documents[0].metadata["page_label"] == "1–2"
+    assert "The lighthouse is 38 metres high." in [one.text.strip() for one in found.sources]
 
 
 def test_without_files_a_question_needs_documents(chatty: LanguageModel) -> None:

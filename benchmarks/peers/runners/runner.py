@@ -28,7 +28,10 @@ class Attribute(Protocol):
 
 
 def run(attribute: Attribute, **model_options: Any) -> None:
-    """Attribute what has no result yet: `RUNNER CASES RESULTS MODEL_FOLDER`."""
+    """Attribute what has no result yet, what is likely quickest first.
+
+    The program is called as `RUNNER CASES RESULTS MODEL_FOLDER`.
+    """
     cases_path, results_path, folder = map(Path, sys.argv[1:4])
     torch.set_num_threads(1)
     tokenizer = AutoTokenizer.from_pretrained(folder)
@@ -37,6 +40,7 @@ def run(attribute: Attribute, **model_options: Any) -> None:
     model = loaded.eval()
     cases = json.loads(cases_path.read_text())
     results = json.loads(results_path.read_text()) if results_path.exists() else {}
+    cases.sort(key=lambda case: len(case["prompt"]) * len(case["sources"]))
     for number, case in enumerate(cases, start=1):
         known = results.get(case["key"], {})
         if known.get("digest") == case["digest"] and "error" not in known:
