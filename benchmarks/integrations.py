@@ -76,7 +76,7 @@ class LangChain:
         chain = {"passages": passages, "question": RunnablePassthrough()} | prompt | self._chat
         callbacks = [] if mode is None else [self._handlers[mode]]
         started = time.perf_counter()
-        message = chain.invoke(question, {"callbacks": callbacks})
+        message = chain.invoke(question, {"callbacks": [*callbacks]})
         seconds = time.perf_counter() - started
 
         def wait() -> AttributedRun:
