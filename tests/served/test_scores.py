@@ -41,6 +41,11 @@ def served(server: ModelServer, /, **options: object) -> Attributor:
     return Attributor.for_server(server.url, tokenizer=LOCAL.tokenizer, **options)  # type: ignore[arg-type]
 
 
+def model_of(attributor: Attributor) -> ServedModel:
+    assert isinstance(attributor.language_model, ServedModel)
+    return attributor.language_model
+
+
 def by_reference(method: str | Method, documents: tuple[str, ...] = TREATY) -> Attribution:
     options = ScoringOptions(implementation="reference")
     attributor = Attributor(LOCAL, method=method, scoring=options, progress=False)
@@ -155,7 +160,7 @@ def test_what_a_prefix_cache_holds_of_the_answer_is_asked_for_again() -> None:
     """vLLM gives nothing where a hit goes on into the answer, as it does once it was generated."""
     with model_server(LOCAL, "vllm-generate") as server:
         attributor = served(server, method="leave_one_out", verdicts=None)
-        assert attributor.language_model.protocol.name == "vllm-generate"
+        assert model_of(attributor).protocol.name == "vllm-generate"
         before = len(server.bodies)
         found = attributor.ask("who signed it?", TREATY, max_new_tokens=40)
         skipped = [
@@ -171,25 +176,24 @@ def test_what_a_prefix_cache_holds_of_the_answer_is_asked_for_again() -> None:
 def test_a_vllm_without_the_second_runner_is_asked_for_completions() -> None:
     with model_server(LOCAL, "vllm-generate") as server:
         server.failures.append((500, {}))  # as the endpoint answers on the first one
-        completions = served(server, method="leave_one_out").language_model
-        asked = ServerOptions(protocol="vllm")
-        same = served(server, method="leave_one_out", server=asked).language_model
+        completions = model_of(served(server))
+        same = model_of(served(server, server=ServerOptions(protocol="vllm")))
         assert completions.protocol.name == same.protocol.name == "vllm"
 
 
 def test_the_weights_here_are_a_reference() -> None:
-    options = {"method": "leave_one_out", "scoring": ScoringOptions(self_check=True)}
+    checked = ScoringOptions(self_check=True)
     with model_server(LOCAL) as server:
-        found = served(server, reference=LOCAL, **options).attribute(chat(TREATY), ANSWER, TREATY)
-        assert found.provenance.noise < 1e-3
-        assert found.provenance.self_check < 1e-3
+        same = served(server, method="leave_one_out", scoring=checked, reference=LOCAL)
+        provenance = same.attribute(chat(TREATY), ANSWER, TREATY).provenance
+        assert provenance.noise is not None and provenance.noise < 1e-3
+        assert provenance.self_check is not None and provenance.self_check < 1e-3
         # Other weights are known by their difference, and fail the check where it is no noise.
-        other = served(server, reference=sibling(), **options).language_model
-        assert other.noise > 0.1
-        object.__setattr__(other, "noise", 0.0)
-        checked = Attributor(other, progress=False, **options)
+        other = served(server, method="leave_one_out", scoring=checked, reference=sibling())
+        assert model_of(other).noise > 0.1
+        object.__setattr__(model_of(other), "noise", 0.0)
         with pytest.raises(ScoringFailed, match="differs from the reference"):
-            checked.attribute(chat(TREATY), ANSWER, TREATY)
+            other.attribute(chat(TREATY), ANSWER, TREATY)
         with pytest.raises(TokenizerMismatch, match="reference"):
             served(server, reference=metaspace())
 

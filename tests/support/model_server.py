@@ -212,6 +212,9 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _completions(self, body: dict[str, Any]) -> dict[str, Any]:
         ids, server = body["prompt"], self.server
+        text = ids[0] if isinstance(ids, list) and len(ids) == 1 else ids
+        if isinstance(text, str):
+            ids = self._tokenized({"prompt": text, "add_special_tokens": True})["tokens"]
         told = None
         if body.get("prompt_logprobs") is not None and server.kind != "other":
             assert body["max_tokens"] == 1
@@ -229,7 +232,13 @@ class _Handler(BaseHTTPRequestHandler):
         }
         if body.get("return_token_ids") and server.gives_token_ids:
             choice["token_ids"] = new
-        return {"object": "text_completion", "model": body["model"], "choices": [choice]}
+        return {
+            "id": "completion",
+            "object": "text_completion",
+            "created": 0,
+            "model": body["model"],
+            "choices": [choice],
+        }
 
     def _chatted(self, body: dict[str, Any]) -> dict[str, Any]:
         """The model's answer; before that, with what was asked, a call of the first tool if any."""
