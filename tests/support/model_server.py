@@ -238,6 +238,11 @@ class _Handler(BaseHTTPRequestHandler):
             "created": 0,
             "model": body["model"],
             "choices": [choice],
+            "usage": {
+                "prompt_tokens": len(ids),
+                "completion_tokens": len(new),
+                "total_tokens": len(ids) + len(new),
+            },
         }
 
     def _chatted(self, body: dict[str, Any]) -> dict[str, Any]:
