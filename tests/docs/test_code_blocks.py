@@ -1,7 +1,5 @@
 """Python blocks of the documents run as they stand, or are named here with what runs them."""
 
-import ast
-import importlib
 import json
 import re
 from pathlib import Path
@@ -21,11 +19,11 @@ ELSEWHERE = {
     "docs/counterfactual.md": "tests/test_examples.py",
     "docs/distributed.md": "tests/test_distributed.py, by `make ray-test`",
     "docs/getting-started.md": "tests/test_examples.py",
+    "docs/tracing.md": "tests/runtime/test_trackers.py, by `make trackers-test`, and LangChain's",
     "integrations/langchain-attribot/README.md": "its integration tests",
     "integrations/llama-index-postprocessor-attribot/README.md": "its integration tests",
 }
 HERE = {"docs/batch.md", "docs/methods.md", "docs/served-models.md", "docs/tuning-verdicts.md"}
-NOT_RUN = {"docs/tracing.md"}  # clients of trackers, which its text says
 OF_PEERS = {"docs/peers.md"}  # other libraries, in environments of their own: make peers
 LOCAL = byte_level()
 
@@ -52,7 +50,7 @@ def test_every_page_s_code_is_run_or_said_not_to_be() -> None:
         for page in pages
         if "```python" in page.read_text("utf-8")
     }
-    assert with_code == {*ELSEWHERE, *HERE, *NOT_RUN, *OF_PEERS}
+    assert with_code == {*ELSEWHERE, *HERE, *OF_PEERS}
 
 
 def test_a_batch_is_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -92,17 +90,3 @@ def test_served_models_are_asked() -> None:
 def test_thresholds_are_set() -> None:
     names = run("docs/tuning-verdicts.md", {}, model=LOCAL.model, tokenizer=LOCAL.tokenizer)
     assert isinstance(names["attributor"], Attributor)
-
-
-@pytest.mark.parametrize("page", sorted(NOT_RUN))
-def test_what_is_not_run_names_what_there_is(page: str) -> None:
-    imports = [
-        (node.module, alias.name)
-        for code in blocks(page)
-        for node in ast.walk(ast.parse(code))
-        if isinstance(node, ast.ImportFrom) and str(node.module).startswith("attribot_rag")
-        for alias in node.names
-    ]
-    assert imports
-    for module, name in imports:
-        assert hasattr(importlib.import_module(str(module)), name)
