@@ -1,9 +1,10 @@
 """What linear layers in bfloat16 change of an attribution: seconds, nats, verdicts.
 
     python -m benchmarks.half_precision --hotpotqa hotpotqa_distractor_40.json
+    python -m benchmarks.half_precision --hotpotqa hotpotqa_distractor_40.json --published
 
-Answers of questions that `attribot-rag evaluate` does not draw, each attributed in float32 and with
-`ScoringOptions(half_precision=True)` in turn.
+Answers of questions that `attribot-rag evaluate` does not draw, or those that it draws, each
+attributed in float32 and with `ScoringOptions(half_precision=True)` in turn.
 """
 
 from __future__ import annotations
@@ -33,9 +34,14 @@ DATA_SETS = ("hotpotqa", "squad")
 def unpublished(path: Path, name: str, count: int) -> list[Example]:
     """Questions other than those of the published evaluation, spread over the file."""
     examples = load(path, name).examples
-    published = {one.question for one in sample(examples, _PUBLISHED)}
-    others = [one for one in examples if one.question not in published]
+    drawn = {one.question for one in sample(examples, _PUBLISHED)}
+    others = [one for one in examples if one.question not in drawn]
     return others[:: max(1, len(others) // count)][:count]
+
+
+def published(path: Path, name: str, count: int) -> list[Example]:
+    """The first of the questions of the published evaluation."""
+    return sample(load(path, name).examples, _PUBLISHED)[:count]
 
 
 def main() -> None:
@@ -43,18 +49,20 @@ def main() -> None:
     for name in DATA_SETS:
         parser.add_argument(f"--{name}", type=Path)
     parser.add_argument("--examples", type=int, default=10)
+    parser.add_argument("--published", action="store_true", help="the evaluation's own questions")
     parser.add_argument("--method", default="auto")
     parser.add_argument("--max-new-tokens", type=int, default=48)
     options = parser.parse_args()
     local = load_model()
     common: dict[str, Any] = {"method": options.method, "progress": False}
-    whole = Attributor(local, **common)
+    whole = Attributor(local, scoring=ScoringOptions(half_precision=False), **common)
     half = Attributor(local, scoring=ScoringOptions(half_precision=True), **common)
     print(f"{hardware()}, bfloat16 {torch.cpu.get_capabilities().get('avx512_bf16')}", flush=True)
     for name in DATA_SETS:
         path = getattr(options, name)
         if path is not None:
-            examples = unpublished(path, name, options.examples)
+            chosen = published if options.published else unpublished
+            examples = chosen(path, name, options.examples)
             compare(name, whole, half, examples, options.max_new_tokens)
 
 

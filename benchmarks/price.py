@@ -72,16 +72,16 @@ def main() -> None:
     parser.add_argument("--method", default="auto")
     parser.add_argument("--max-new-tokens", type=int, default=64)
     parser.add_argument("--seconds", type=float, help="the budget of each attribution")
-    parser.add_argument("--half-precision", action="store_true")
+    parser.add_argument("--float32", action="store_true", help="never in half precision")
     options = parser.parse_args()
     local = load_model()
-    scoring = ScoringOptions(half_precision=options.half_precision)
+    scoring = ScoringOptions(half_precision=False if options.float32 else "auto")
     budget = None if options.seconds is None else Budget(seconds=options.seconds)
     attributor = Attributor(
         local, method=options.method, budget=budget, scoring=scoring, progress=False
     )
     print(f"{hardware()}, {local.name.rsplit('/', 1)[-1]}, {options.method}; medians and quartiles")
-    print(f"half precision: {options.half_precision}; budget: {budget}")
+    print(f"half precision: {scoring.half_precision}; budget: {budget}")
     for name in DATA_SETS:
         path = getattr(options, name)
         if path is None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 
 from attribot_rag.context.intervals import Interval, subtract
 from attribot_rag.context.tokens import TokenizedText
@@ -174,7 +176,7 @@ def _kept_pieces(
     """What is left of the window: runs of text, and boundary tokens by their ids."""
     run = ""
     done = 0
-    for index in range(cut.left, cut.right):
+    for index in _not_inside(prompt, cut):
         start, end = prompt.spans[index]
         kept = subtract((max(start, done), end), cut.removed)
         text = "".join(prompt.text[a:b] for a, b in kept)
@@ -188,6 +190,17 @@ def _kept_pieces(
             run += text
     if run:
         yield run
+
+
+def _not_inside(prompt: TokenizedText, cut: _Cut) -> Iterator[int]:
+    """The window's tokens but for those whose text is removed, which may be thousands."""
+    spans, first = prompt.spans, cut.left
+    for start, end in cut.removed:
+        inside = max(first, bisect_left(spans, start, key=itemgetter(0)))
+        yield from range(first, inside)
+        first = max(inside, bisect_right(spans, end, key=itemgetter(1)))
+        yield from (index for index in range(inside, first) if spans[index][0] == spans[index][1])
+    yield from range(first, cut.right)
 
 
 def _in_step_after(before: Sequence[int], encoded: list[int]) -> Iterator[list[int]]:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 import torch
+from torch.nn.functional import cross_entropy
 from transformers import PreTrainedModel
 
 from attribot_rag.generation import Generation
@@ -160,7 +161,5 @@ class Implementation(ABC):
         step = max(1, _SOFTMAX_ELEMENTS // logits.shape[-1])
         parts = []
         for part, target in zip(torch.split(logits, step), torch.split(targets, step), strict=True):
-            scores = part.float()
-            chosen = scores.gather(-1, target[:, None])[:, 0]
-            parts.append(chosen - scores.logsumexp(-1))
+            parts.append(-cross_entropy(part.float(), target, reduction="none"))
         return torch.cat(parts).view(-1, len(self._targets)).cpu()

@@ -20,16 +20,19 @@ class ScoringOptions:
     estimate, ScoringOutOfMemory is raised before the prompt is read. `self_check` also scores an
     ablation by the reference and raises ScoringFailed if they differ. With `half_precision`,
     approximate scores (masked ablation, patching, attention) of a float32 model come from linear
-    layers in bfloat16, whose weights are copied; with 'auto', where the processor has instructions
-    for it, so that scores then depend on the machine. docs/benchmarks.md tells what that saves and
-    changes. Raises InvalidInput for an unknown implementation, or a budget or memory below 1.
+    layers in bfloat16, whose weights are copied. With 'auto' they do where that is faster: on
+    processors with instructions for bfloat16, for models of 20 million parameters or more whose
+    copy takes at most an eighth of the memory. Then approximate scores depend a little on the
+    machine; with False they do not. The provenance tells what was done, docs/benchmarks.md what it
+    saves and changes. Raises InvalidInput for an unknown implementation, or a budget or memory
+    below 1.
     """
 
     implementation: str = "auto"
     token_budget: int | None = None
     max_memory: int | None = None
     self_check: bool = False
-    half_precision: bool | Literal["auto"] = False
+    half_precision: bool | Literal["auto"] = "auto"
 
     def __post_init__(self) -> None:
         known = ["auto", *(kind.name for kind in IMPLEMENTATIONS), "server"]

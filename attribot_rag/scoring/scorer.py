@@ -21,7 +21,7 @@ from attribot_rag.scoring.base import Reduction
 from attribot_rag.scoring.checks import check_finite, difference_to_model
 from attribot_rag.scoring.engine import Engine
 from attribot_rag.scoring.gradient import embedding_gradients
-from attribot_rag.scoring.half_precision import multiplies_half
+from attribot_rag.scoring.half_precision import pays_off
 from attribot_rag.scoring.log_likelihoods import LogLikelihoods, Matrix
 from attribot_rag.scoring.masking import Reencoded, masked_row
 from attribot_rag.scoring.options import ScoringOptions
@@ -76,7 +76,7 @@ class Scorer:
         asked, model = self.options.half_precision, self.language_model
         if not asked or model.dtype_name != "float32":
             return False
-        return asked is True or multiplies_half(model.device)
+        return asked is True or pays_off(model.num_parameters, model.device)
 
     @property
     def fallback(self) -> str | None:

@@ -14,8 +14,9 @@ from transformers import PreTrainedModel
 from attribot_rag import Attributor
 from attribot_rag.generation import Generation
 from attribot_rag.language_model import LanguageModel
-from attribot_rag.scoring import ScoringModels
+from attribot_rag.scoring import ScoringModels, ScoringOptions
 from attribot_rag.scoring.base import Implementation, Reading, Reduction
+from attribot_rag.scoring.half_precision import is_half
 from attribot_rag.scoring.packed import Packed
 from attribot_rag.scoring.patch import Effects, Patch
 from attribot_rag.scoring.row import Row
@@ -62,8 +63,11 @@ def _digest(key: object) -> bytes:
 class CachingAttributor(Attributor):
     """The default attributor with a store of scored rows."""
 
-    def __init__(self, language_model: LanguageModel, store: RowStore) -> None:
-        super().__init__(language_model, progress=False)
+    def __init__(
+        self, language_model: LanguageModel, store: RowStore, *, half_precision: bool = False
+    ) -> None:
+        scoring = ScoringOptions(half_precision=half_precision)
+        super().__init__(language_model, progress=False, scoring=scoring)
         self._scoring_models = CachingModels(language_model, store)
 
     @property
@@ -163,4 +167,4 @@ class _CachedPacked(Packed):
     def _key(self, row: Row) -> tuple[object, ...]:
         generation = self.generation
         read = row.full_ids(generation) if row.is_exact else (generation.prompt_ids, row.blocks)
-        return (self._name, read, generation.response_ids)
+        return (self._name, is_half(), read, generation.response_ids)

@@ -37,10 +37,13 @@ def test_how_close() -> None:
 def test_how_fast() -> None:
     faster = columns("auto", "times faster than no cache")
     assert f"{faster[0]:.0f} and {faster[1]:.0f} times faster" in README
-    price = re.findall(
-        r"^\| (?:HotpotQA|SQuAD) \|[^|]*\|[^|]*\| ([\d.]+) \(", text("docs/benchmarks.md"), re.M
+    row = r"^\| (?:HotpotQA|SQuAD), {} \|[^|]*\|[^|]*\| ([\d.]+) \("
+    full, half = (
+        re.findall(row.format(precision), text("docs/benchmarks.md"), re.M)
+        for precision in ("float32", "half precision")
     )
-    assert f"({float(price[0]):.1f} and {float(price[1]):.1f} times)" in README
+    assert f"({float(full[0]):.1f} and {float(full[1]):.1f} times; " in README
+    assert f"; {float(half[0]):.1f} and {float(half[1]):.1f} where" in README
 
 
 def test_how_often_wrong() -> None:

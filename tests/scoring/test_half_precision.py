@@ -3,6 +3,7 @@
 from typing import Any
 
 import numpy as np
+import psutil
 import pytest
 import torch
 from numpy.typing import NDArray
@@ -10,11 +11,14 @@ from support.scorers import TREATY, chat, scorer
 from support.tiny_models import byte_level
 from torch import nn
 
-from attribot_rag import Attributor, ScoringOptions
+from attribot_rag import Attributor, LanguageModel, ScoringOptions
 from attribot_rag.context import Ablation
 from attribot_rag.errors import InvalidInput
+from attribot_rag.scoring.half_precision import multiplies_half, pays_off
 from attribot_rag.scoring.log_likelihoods import LogLikelihoods
 
+FULL: dict[str, Any] = {"half_precision": False}
+HALF: dict[str, Any] = {"half_precision": True}
 ABLATIONS = [Ablation.of(index) for index in range(4)]
 
 
@@ -60,15 +64,29 @@ def test_the_model_keeps_its_layers_and_the_attribution_tells() -> None:
     assert found.provenance.options["half_precision"] is True
     assert {type(layer) for layer in linear_layers(local.model)} == {nn.Linear}
     other = Attributor(local, **options).attribute(chat(TREATY), "The ships came.", TREATY)
-    assert other.provenance.options["half_precision"] is False
+    assert other.provenance.options["half_precision"] is False  # it is small
 
 
 @pytest.mark.parametrize("native", [True, False])
-def test_the_processor_decides(native: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_processor_and_size_decide(native: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     capabilities = {"avx2": True, "avx512_bf16": native}
     monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: capabilities, raising=False)
-    assert scorer(half_precision="auto").in_half_precision is native
-    assert not scorer().in_half_precision
+    memory, cpu = psutil.virtual_memory().total, torch.device("cpu")
+    assert pays_off(20_000_000, cpu) is native
+    assert not pays_off(19_999_999, cpu)
+    assert not pays_off(memory // 15, cpu)
+    assert not pays_off(20_000_000, torch.device("meta"))
+    assert not scorer(half_precision="auto").in_half_precision
+
+
+@pytest.mark.slow
+def test_the_default_is_in_half_precision_where_the_processor_has_it(
+    smollm2: LanguageModel,
+) -> None:
+    native = multiplies_half(smollm2.device)
+    for option, expected in (({}, native), (FULL, False), (HALF, True)):
+        one = scorer(TREATY, "The ships came.", language_model=smollm2, **option)
+        assert one.in_half_precision is expected
 
 
 def test_another_word_is_refused() -> None:
