@@ -96,7 +96,7 @@ def _ask(options: argparse.Namespace) -> None:
         raise InvalidInput("--json prints an attribution alone; leave it or --without out")
     seconds: dict[str, float] = {}
     with redirect_stdout(sys.stderr), _quiet_transformers():
-        attribution, without = _attributed(options, seconds)
+        attributor, attribution = _attributed(options, seconds)
     if options.json:
         _encode_stdout(encoding="utf-8")
         sys.stdout.write(attribution.to_json(indent=2) + "\n")
@@ -104,16 +104,22 @@ def _ask(options: argparse.Namespace) -> None:
         _encode_stdout(errors="replace")
         sys.stdout.write("\n")
         print_table(attribution, top=options.top)
-        for counterfactual in without:
-            sys.stdout.write("\n")
-            print_counterfactual(attribution, counterfactual)
-        took = ", ".join(f"{name} {value:.2f} s" for name, value in seconds.items())
-        sys.stdout.write(f"\n {took}\n\n" if without else f" {took}\n\n")
     if options.html:
         try:
             options.html.write_text(attribution.to_html(), encoding="utf-8")
         except OSError as error:
             raise InvalidInput(f"{options.html} cannot be written: {error.strerror}") from error
+    if options.without:
+        # The answer stands there already, whatever becomes of others.
+        with redirect_stdout(sys.stderr), _quiet_transformers():
+            without = _answers_without(attributor, attribution, options.without, seconds)
+        for counterfactual in without:
+            sys.stdout.write("\n")
+            print_counterfactual(attribution, counterfactual)
+        sys.stdout.write("\n")
+    if not options.json:
+        took = ", ".join(f"{name} {value:.2f} s" for name, value in seconds.items())
+        sys.stdout.write(f" {took}\n\n")
 
 
 def _serve(options: argparse.Namespace) -> None:
@@ -149,7 +155,7 @@ def _language_model(options: argparse.Namespace, *, shown: bool) -> LanguageMode
 
 def _attributed(
     options: argparse.Namespace, seconds: dict[str, float]
-) -> tuple[Attribution, list[Counterfactual]]:
+) -> tuple[Attributor, Attribution]:
     progress = options.progress and sys.stderr.isatty()
     budget = None if options.seconds is None else Budget(seconds=options.seconds)
     with _timed(seconds, "retrieval"):
@@ -167,11 +173,18 @@ def _attributed(
             max_new_tokens=options.max_new_tokens,
             **{"streamer": _ShownAnswer(language_model)} if watched else {},
         )
-    if not options.without:
-        return attribution, []
-    chosen = [_documents_called(name, attribution) for name in options.without]
+    return attributor, attribution
+
+
+def _answers_without(
+    attributor: Attributor,
+    attribution: Attribution,
+    names: Sequence[str],
+    seconds: dict[str, float],
+) -> list[Counterfactual]:
+    chosen = [_documents_called(name, attribution) for name in names]
     with _timed(seconds, "answers without documents"):
-        return attribution, [attributor.answer_without(attribution, *one) for one in chosen]
+        return [attributor.answer_without(attribution, *one) for one in chosen]
 
 
 def _documents_called(name: str, attribution: Attribution) -> list[int]:
@@ -186,7 +199,8 @@ def _documents_called(name: str, attribution: Attribution) -> list[int]:
         cited = (f"{number} ({attribution.documents[i].id})" for i, number in numbers.items())
         others = (str(d.id) for i, d in enumerate(attribution.documents) if i not in numbers)
         raise InvalidInput(
-            f"--without {name}: the prompt has no such document, but {', '.join([*cited, *others])}"
+            f"--without {name}: no document in the prompt has this number or name; choose one of "
+            f"{', '.join([*cited, *others])}"
         )
     return found
 
