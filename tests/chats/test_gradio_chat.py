@@ -228,13 +228,16 @@ def test_an_uploaded_pdf_is_cited_with_its_page(page: Page, tmp_path: Path) -> N
         [
             "The harbour master keeps a log of every ship.",
             "The harbour bell is green.\n"
-            "The harbour crane was painted pur-\nple by Otto Brandt in 1931.",
+            "The harbour hall was designed by the archi-\ntect Otto Brandt.",
         ],
     )
     page.set_input_files("input[type=file]", book)
     expect(page.get_by_text("harbour.PDF: 1 passage added")).to_be_visible(timeout=PATIENCE)
-    ask(page, "Who painted the harbour crane?")
+    ask(page, "Who designed the harbour hall?")
     expect(panel(page).locator("body")).to_contain_text("harbour.PDF, p. 1–2", timeout=PATIENCE)
+    expect(answers(page).last).to_contain_text("[1]", timeout=PATIENCE)
+    document = opened_citation(answers(page).last, "harbour.PDF")
+    expect(document.locator("rect.mark").first).to_be_in_viewport()
     broken = tmp_path / "broken.pdf"
     broken.write_bytes(b"no PDF")
     page.set_input_files("input[type=file]", broken)
