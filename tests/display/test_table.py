@@ -1,5 +1,6 @@
 import io
 import re
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -110,6 +111,12 @@ def test_markup_is_text(text: str) -> None:
     table = render_table(handmade(f"It is {text}", [text], {text: (5.0,)}), width=120)
     assert f"It is {text}" in table
     assert f"“{text}”" in table
+
+
+def test_half_precision_is_told() -> None:
+    provenance = replace(ISLAND.provenance, options={"half_precision": True})
+    shown = render_table(replace(ISLAND, provenance=provenance), width=200)
+    assert "(packed, float32 and bfloat16, cpu)" in shown
 
 
 @given(attributions())
