@@ -10,7 +10,13 @@ import torch
 import transformers
 
 from attribot_rag._version import __version__
-from attribot_rag.attribution import Attribution, Provenance, ResponseText, SourceGroup
+from attribot_rag.attribution import (
+    Attribution,
+    Numbering,
+    Provenance,
+    ResponseText,
+    SourceGroup,
+)
 from attribot_rag.context import ContextOptions
 from attribot_rag.methods import Method, Scores
 from attribot_rag.methods.cost import Workload
@@ -30,6 +36,7 @@ def assemble(
     *,
     context_options: ContextOptions,
     budget: Budget | None,
+    numbering: Numbering,
 ) -> Attribution:
     """The attribution, once everything is scored and judged: the scorer's usage is final."""
     context = scorer.context
@@ -54,6 +61,7 @@ def assemble(
         partial=scorer.session.meter.exhausted,
         verdicts=judgement.verdicts,
         markers=judgement.markers,
+        numbering=numbering,
     )
 
 

@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any, cast, get_args
 
 import torch
 from torch.utils.weak import WeakIdKeyDictionary
@@ -14,7 +14,13 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from typing_extensions import Never, TypedDict, Unpack
 
 from attribot_rag.assembly import assemble
-from attribot_rag.attribution import Attribution, Counterfactual, Provenance, ResponseText
+from attribot_rag.attribution import (
+    Attribution,
+    Counterfactual,
+    Numbering,
+    Provenance,
+    ResponseText,
+)
 from attribot_rag.context import (
     ContextOptions,
     Document,
@@ -62,6 +68,7 @@ class AttributorOptions(TypedDict, total=False):
     verdicts: VerdictOptions | None
     context: ContextOptions | None
     scoring: ScoringOptions | None
+    numbering: Numbering
     progress: bool
 
 
@@ -86,8 +93,10 @@ class Attributor:
     number of sources, or a fraction) it only decides which sources the target scores: proxy
     pruning. `budget` bounds what one attribution may cost, not counting what is done once for a
     model. `verdicts` are the thresholds by which each sentence of the answer is judged, or None to
-    leave that out. A `recorder` of the model's may have other bounds than the default. An option
-    that does not exist raises UnknownOption, an InvalidInput.
+    leave that out. Cited documents have the numbers of the markers that the model wrote itself,
+    such as [2], if it did; with the `numbering` 'by_citation' always 1, 2, 3 as they are first
+    cited. A `recorder` of the model's may have other bounds than the default. An option that does
+    not exist raises UnknownOption, an InvalidInput.
 
     It may be used by several threads: attributions of one local model's answers take turns.
     """
@@ -104,6 +113,7 @@ class Attributor:
         verdicts: VerdictOptions | None = _VERDICTS,
         context: ContextOptions | None = None,
         scoring: ScoringOptions | None = None,
+        numbering: Numbering = "by_marker",
         progress: bool = True,
         recorder: GenerationRecorder | None = None,
         **unknown: Never,
@@ -121,6 +131,9 @@ class Attributor:
             )
         self.budget = budget
         self.verdicts = verdicts
+        if numbering not in get_args(Numbering):
+            raise InvalidInput(f"numbering={numbering!r}; use one of {get_args(Numbering)}")
+        self.numbering = numbering
         self.progress = progress
         self._scoring_models = scoring_models(self.language_model)
         # By their provenance, which copies of an attribution share.
@@ -267,6 +280,7 @@ class Attributor:
             judgement,
             context_options=self.context_options,
             budget=self.budget,
+            numbering=self.numbering,
         )
 
     def ask(

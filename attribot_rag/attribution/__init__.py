@@ -12,7 +12,7 @@ from attribot_rag.attribution.result import (
     SourceGroup,
 )
 from attribot_rag.attribution.serialization import SCHEMA_VERSION
-from attribot_rag.attribution.verdict import Marker, Verdict
+from attribot_rag.attribution.verdict import Marker, Numbering, Verdict
 
 __all__ = [
     "SCHEMA_VERSION",
@@ -24,6 +24,7 @@ __all__ = [
     "Composition",
     "Counterfactual",
     "Marker",
+    "Numbering",
     "Provenance",
     "RankedDocument",
     "RankedSource",

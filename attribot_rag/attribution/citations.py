@@ -38,7 +38,7 @@ class Citations:
 
     Documents are numbered from 1 in the order in which they are first cited. Where the model wrote
     markers such as [2] of its own, they are numbered by their places among all documents, as the
-    markers are.
+    markers are, unless the attribution's `numbering` is 'by_citation'.
     """
 
     sentences: tuple[CitedSentence, ...]
@@ -72,7 +72,9 @@ def cite(
             else CitedSentence(*span, ())
             for span, is_told in pieces(text, 0, len(text), partial(_sentences, text))
         ]
-    by_place = any(marker.document is not None for marker in attribution.markers)
+    by_place = attribution.numbering == "by_marker" and any(
+        marker.document is not None for marker in attribution.markers
+    )
     numbers: dict[int, int] = {}
     for sentence in cited:
         for source_id in sentence.source_ids:

@@ -22,7 +22,7 @@ from attribot_rag.attribution.serialization import (
     plain,
     to_json,
 )
-from attribot_rag.attribution.verdict import Marker, Verdict
+from attribot_rag.attribution.verdict import Marker, Numbering, Verdict
 from attribot_rag.context import Document, Source
 from attribot_rag.context.intervals import Interval
 from attribot_rag.context.tokens import token_anchors
@@ -135,6 +135,9 @@ class Attribution:
     """What a reader may believe of each sentence of the response."""
     markers: tuple[Marker, ...] = ()
     """Citation markers such as [2] that the model wrote itself."""
+    numbering: Numbering = "by_marker"
+    """How cited documents are numbered: as the model's own markers number them, where it wrote
+    any (by_marker), or always from 1 in the order in which they are first cited (by_citation)."""
 
     def __post_init__(self) -> None:
         """Raises InvalidInput if the fields do not fit together."""

@@ -17,6 +17,7 @@ Kind = Literal[
 ]
 Relation = Literal["each", "either", "together"]
 Reason = Literal["scattered", "not_located", "budget"]
+Numbering = Literal["by_marker", "by_citation"]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -155,24 +155,27 @@ def test_two_users_at_once(chromium: Browser, address: str) -> None:
 
 def test_an_uploaded_pdf_is_cited_with_its_page(page: Page, tmp_path: Path) -> None:
     book = pdf(
-        tmp_path / "harbour.PDF",
+        tmp_path / "bakery.PDF",
         [
-            "The harbour master keeps a log of every ship.",
-            "The harbour bell is green.\n"
-            "The harbour crane was painted pur-\nple by Otto Brandt in 1931.",
+            "The bakery on Mill Lane opens at six in the morning.",
+            "The rye loaf costs two crowns.\n"
+            "The recipe of the rye loaf was written by the ba-\nker Otto Brandt.",
         ],
     )
     page.set_input_files("#upload-button-input", book)
-    expect(page.get_by_text("harbour.PDF").first).to_be_visible(timeout=PATIENCE)
-    ask(page, "Who painted the harbour crane?")
-    expect(page.locator("body")).to_contain_text("harbour.PDF: 1 passage added", timeout=PATIENCE)
+    expect(page.get_by_text("bakery.PDF").first).to_be_visible(timeout=PATIENCE)
+    ask(page, "Who wrote the recipe of the rye loaf?")
+    expect(page.locator("body")).to_contain_text("bakery.PDF: 1 passage added", timeout=PATIENCE)
     expect(answers(page).last).to_contain_text(CAUSES, timeout=PATIENCE)
+    document = opened_citation(answers(page).last, "bakery.PDF")
+    expect(document.locator("rect.mark").first).to_be_in_viewport()
+    document.close()
     shown = []
     for name in (CAUSES, CITATION):
         answers(page).last.get_by_text(name).click()
         expect(page.locator("#side-view-title")).to_contain_text(name)
         shown.append(panel(page).inner_text())
-    assert "harbour.PDF, p. 1–2" in "\n".join(shown)
+    assert "bakery.PDF, p. 1–2" in "\n".join(shown)
 
 
 def test_nothing_in_a_document_or_a_question_takes_effect(

@@ -7,7 +7,14 @@ from typing import get_args
 
 from hypothesis import strategies as st
 
-from attribot_rag.attribution import Attribution, Marker, Provenance, SourceGroup, Verdict
+from attribot_rag.attribution import (
+    Attribution,
+    Marker,
+    Numbering,
+    Provenance,
+    SourceGroup,
+    Verdict,
+)
 from attribot_rag.attribution.verdict import Kind, Relation
 from attribot_rag.context import Document, DocumentSpan, Occurrence, Source
 
@@ -145,4 +152,5 @@ def attributions(draw: st.DrawFn) -> Attribution:
         partial=draw(st.booleans()),
         verdicts=draw(_verdicts(len(response), len(held))),
         markers=draw(_markers(len(response), len(documents))),
+        numbering=draw(st.sampled_from(get_args(Numbering))),
     )

@@ -153,11 +153,21 @@ def test_a_model_that_is_not_known_is_scored_by_a_copy(tiny_llm: HuggingFaceLLM)
     assert {one["id"] for one in summary["documents"]} == {"ferry", "lighthouse"}
 
 
-def test_an_engine_s_own_numbers_are_kept_audited_or_replaced(smollm2: LanguageModel) -> None:
-    llm = says(smollm2, "The lighthouse is 38 metres high [1].", is_chat_model=False)
+@pytest.fixture(scope="module")
+def falsely_cited(smollm2: LanguageModel) -> HuggingFaceLLM:
+    """It names the first chunk, and says what stands in the second."""
+    return says(smollm2, "The lighthouse is 38 metres high [1].", is_chat_model=False)
+
+
+def citing_engine(llm: HuggingFaceLLM, postprocessor: AttributionPostprocessor) -> Any:
+    return CitationQueryEngine.from_args(index_of(), llm=llm, node_postprocessors=[postprocessor])
+
+
+def test_an_engine_s_own_numbers_are_kept_audited_or_replaced(
+    falsely_cited: HuggingFaceLLM,
+) -> None:
     postprocessor = AttributionPostprocessor()
-    engine = CitationQueryEngine.from_args(index_of(), llm=llm, node_postprocessors=[postprocessor])
-    response = engine.query(QUESTION)
+    response = citing_engine(falsely_cited, postprocessor).query(QUESTION)
     texts = [one.node.get_content() for one in response.source_nodes]
     (number,) = [i for i, text in enumerate(texts, 1) if "38 metres" in text]
     assert number == 2
@@ -172,3 +182,12 @@ def test_an_engine_s_own_numbers_are_kept_audited_or_replaced(smollm2: LanguageM
     assert run.attribution is not None
     (marker,) = run.attribution.markers
     assert (marker.number, marker.document, marker.supported) == (1, 0, False)
+
+
+def test_numbers_follow_the_first_citation_if_they_shall(falsely_cited: HuggingFaceLLM) -> None:
+    postprocessor = AttributionPostprocessor(numbering="by_citation")
+    response = citing_engine(falsely_cited, postprocessor).query(QUESTION)
+    (cited,) = [one for one in summary_of(response)["documents"] if one["number"] is not None]
+    assert (cited["index"], cited["number"]) == (1, 1)
+    replaced = postprocessor.cited_response(response, markers=False)
+    assert replaced == "The lighthouse is 38 metres high. [1]"

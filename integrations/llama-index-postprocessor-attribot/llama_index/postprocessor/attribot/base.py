@@ -34,6 +34,7 @@ from attribot_rag import (
     ScoringOptions,
     VerdictOptions,
 )
+from attribot_rag.attribution import Numbering
 from attribot_rag.errors import InvalidInput, UnknownOption, UnsupportedModel
 from attribot_rag.runtime import (
     AttributedRun,
@@ -79,12 +80,12 @@ class AttributionPostprocessor(BaseNodePostprocessor, QueryObserver):
     exact, near (`threshold`) and overlapping (`min_overlap` characters; None leaves overlaps), are
     taken out before the prompt is built, unless `deduplicate` is False. Nodes are never changed.
 
-    `method`, `proxy` (a HuggingFaceLLM too), `keep`, `budget`, `verdicts`, `context`, `scoring` and
-    `progress` are those of attribot_rag.Attributor. With `score_metadata`, the metadata lines
-    that the model reads with a node count as its text. In mode 'background', and in asynchronous
-    queries, whose event loop scoring must not block, the response has the status 'pending' at
-    first: `result` waits for the attribution, `aresult` awaits it. `on_result` is told of the run
-    of every response that was given, once its attribution has ended.
+    `method`, `proxy` (a HuggingFaceLLM too), `keep`, `budget`, `verdicts`, `context`, `scoring`,
+    `numbering` and `progress` are those of attribot_rag.Attributor. With `score_metadata`, the
+    metadata lines that the model reads with a node count as its text. In mode 'background', and in
+    asynchronous queries, whose event loop scoring must not block, the response has the status
+    'pending' at first: `result` waits for the attribution, `aresult` awaits it. `on_result` is told
+    of the run of every response that was given, once its attribution has ended.
     """
 
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
@@ -97,6 +98,7 @@ class AttributionPostprocessor(BaseNodePostprocessor, QueryObserver):
     verdicts: VerdictOptions | None = Field(default_factory=VerdictOptions)
     context: ContextOptions | None = None
     scoring: ScoringOptions | None = None
+    numbering: Numbering = "by_marker"
     progress: bool = False
     mode: Mode = "inline"
     deduplicate: bool = True
@@ -134,6 +136,7 @@ class AttributionPostprocessor(BaseNodePostprocessor, QueryObserver):
             verdicts=self.verdicts,
             context=self.context,
             scoring=self.scoring,
+            numbering=self.numbering,
             progress=self.progress,
         )
         installed()
