@@ -32,7 +32,8 @@
 # make docs   builds the documentation's site into build/site; a broken link is an error; the tests
 #             look at it
 # make dist   builds the wheels and sdists of all three packages into dist, checks and installs them,
-#             and checks the workflows: by their schema, and for what is unsafe
+#             and checks the workflows: by their schema, and for what is unsafe. With REPOSITORY, an
+#             https address, they name it, and their READMEs' links lead to it
 #
 # ATTRIBOT_RAG_PATIENCE   multiplies every limit of time in the tests, say by 4 on a busy machine
 # WORKERS      how many processes run the tests; each takes one core and about 2 GB
@@ -195,9 +196,12 @@ dist:
 	$(DIST)/bin/python -m pip install -qq --constraint constraints.txt --group dist
 	$(DIST)/bin/check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
 	$(DIST)/bin/zizmor --offline --quiet .
+	$(DIST)/bin/python .ci/sources.py build/sources $(if $(REPOSITORY),$(REPOSITORY) \
+	  $$(sed -n 's/^__version__ = "\(.*\)"$$/\1/p' attribot_rag/_version.py))
 	for package in . $(LANGCHAIN) $(LLAMA_INDEX); do \
 	  name=$$(sed -n '/^name = /{s/.*"\(.*\)"/\1/p;q;}' $$package/pyproject.toml) && \
-	  $(DIST)/bin/python -m build --no-isolation --outdir dist/$$name $$package > /dev/null && \
+	  $(DIST)/bin/python -m build --no-isolation --outdir dist/$$name build/sources/$$package \
+	    > /dev/null && \
 	  $(DIST)/bin/twine check --strict dist/$$name/* && \
 	  $(DIST)/bin/check-wheel-contents dist/$$name/*.whl || exit 1; \
 	done

@@ -1,0 +1,59 @@
+"""What the sources of the distributions say of where they come from."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
+
+ROOT = Path(__file__).parents[1]
+REPOSITORY = "https://example.org/owner/attribot-rag"
+PACKAGES = [
+    ".",
+    "integrations/langchain-attribot",
+    "integrations/llama-index-postprocessor-attribot",
+]
+
+pytestmark = pytest.mark.skipif(not (ROOT / ".git").exists(), reason="needs a clone")
+
+
+def sources(folder: Path, *address: str) -> Path:
+    command = [sys.executable, str(ROOT / ".ci/sources.py"), str(folder), *address]
+    subprocess.run(command, cwd=ROOT, check=True)
+    return folder
+
+
+def addresses(readme: Path) -> list[str]:
+    def within(tokens: list[Token]) -> list[Token]:
+        return [one for token in tokens for one in (token, *within(token.children or []))]
+
+    tokens = within(MarkdownIt().enable("table").parse(readme.read_text("utf-8")))
+    links = [token.attrGet("href") or token.attrGet("src") for token in tokens]
+    return [str(link) for link in links if link]
+
+
+def test_a_release_names_its_repository_and_links_to_its_tag(tmp_path: Path) -> None:
+    folder = sources(tmp_path / "sources", REPOSITORY, "1.2.3")
+    for package in PACKAGES:
+        project = (folder / package / "pyproject.toml").read_text("utf-8")
+        assert f'\n[project.urls]\nRepository = "{REPOSITORY}"\n' in project
+        assert "\nauthors = " in project
+        found = addresses(folder / package / "README.md")
+        assert [link for link in found if not link.startswith(("https://", "#"))] == []
+        own = [link.partition("#")[0] for link in found if link.startswith(REPOSITORY)]
+        assert len(own) >= 5
+        for link in own:
+            _, tag, path = link.removeprefix(REPOSITORY + "/").split("/", 2)
+            assert tag == "v1.2.3"
+            assert (ROOT / path).exists()
+    (picture,) = [link for link in addresses(folder / "README.md") if link.endswith(".svg")]
+    assert picture == f"{REPOSITORY}/raw/v1.2.3/docs/images/demo.svg"
+
+
+def test_without_a_repository_they_are_what_is_tracked(tmp_path: Path) -> None:
+    folder = sources(tmp_path / "sources")
+    for path in folder.rglob("*"):
+        if path.is_file():
+            assert path.read_bytes() == (ROOT / path.relative_to(folder)).read_bytes()
