@@ -109,7 +109,8 @@ def _provenance(
 def _notes(scorer: Scorer, scores: Scores) -> Iterator[str]:
     if scorer.generation.retokenized:
         yield (
-            "Prompt or response was tokenized again; the ids need not be those of the generation."
+            "Prompt or response was tokenized again; the token ids may differ from those of the "
+            "generation."
         )
     if scorer.generation.cut_at is not None:
         yield f"The answer was cut at {scorer.generation.cut_at} tokens (max_new_tokens)."
@@ -117,8 +118,8 @@ def _notes(scorer: Scorer, scores: Scores) -> Iterator[str]:
         yield f"{len(late)} of the documents were not located in time."
     if crowded := scorer.context.crowded:
         yield (
-            f"{len(crowded)} of the documents stand in more places than are told apart; what they "
-            "say there stays in the prompt."
+            f"{len(crowded)} of the documents occur in the prompt too often to find every place; "
+            "the places that were not found stay in the prompt."
         )
     if scorer.models.changed_since(scorer.generation):
         yield (

@@ -93,7 +93,7 @@ def _evaluate(options: argparse.Namespace) -> None:
 
 def _ask(options: argparse.Namespace) -> None:
     if options.json and options.without:
-        raise InvalidInput("--json prints an attribution alone; leave it or --without out")
+        raise InvalidInput("--json prints only an attribution; leave out --json or --without")
     seconds: dict[str, float] = {}
     with redirect_stdout(sys.stderr), _quiet_transformers():
         attributor, attribution = _attributed(options, seconds)

@@ -92,7 +92,9 @@ def _texts(path: Path) -> Iterator[tuple[Path, str | PdfText]]:
     elif not path.exists():
         raise InvalidInput(f"there is no file {path}")
     elif path.suffix.lower() not in SUFFIXES:
-        raise InvalidInput(f"{path} is no {_NAMED} file; convert it to text first, or leave it out")
+        raise InvalidInput(
+            f"{path} is not a {_NAMED} file; convert it to text first, or leave it out"
+        )
     else:
         yield path, _text(path)
 

@@ -285,7 +285,7 @@ def _check_loaded(field: str, value: object, kind: type) -> None:
         name = value if isinstance(value, str) else "gpt2"
         given = repr(value) if isinstance(value, str | None) else f"a {type(value).__name__}"
         raise InvalidInput(
-            f"{given} is no loaded {field}; pass load_model({name!r}).{field}, or one that "
+            f"{given} is not a loaded {field}; pass load_model({name!r}).{field}, or one that "
             "transformers loaded"
         )
 
@@ -303,5 +303,6 @@ def plain_ids(ids: Sequence[int]) -> tuple[int, ...]:
         return tuple(map(operator.index, ids.tolist() if hasattr(ids, "tolist") else ids))
     except TypeError as error:
         raise InvalidInput(
-            f"{ids!r:.80} are no token ids; pass the integers of one prompt, a tensor's row say"
+            f"{ids!r:.80} are not token ids; pass the integers of one prompt, such as a row of a "
+            "tensor"
         ) from error

@@ -10,6 +10,8 @@ from tqdm.auto import tqdm
 
 from attribot_rag.scoring import Progress
 
+_FORMAT = "{desc}: {percentage:3.0f}% |{bar}| {n_fmt} of {total_fmt} {unit} [{elapsed}<{remaining}]"
+
 
 class ProgressBar(Progress):
     """A bar whose total grows with the expected work."""
@@ -31,6 +33,12 @@ def progress_bar(
 ) -> Iterator[Progress]:
     """A bar for the block, nothing unless `shown`; drawn again `every` so many seconds."""
     with tqdm(
-        total=0, desc=doing, unit=unit, leave=False, disable=not shown, mininterval=every
+        total=0,
+        desc=doing,
+        unit=f"{unit}s",
+        bar_format=_FORMAT,
+        leave=False,
+        disable=not shown,
+        mininterval=every,
     ) as bar:
         yield ProgressBar(bar)

@@ -201,7 +201,7 @@ app.add_middleware(TrustedHostMiddleware, allowed_hosts=HOSTS)
 def read_folder() -> None:
     """What was read of the folder before is forgotten, what was uploaded stays."""
     if not FOLDER.is_dir():
-        sys.exit(f"{FOLDER} is no folder; name one with {', '.join(SUFFIXES)} files")
+        sys.exit(f"{FOLDER} is not a folder; name one with {', '.join(SUFFIXES)} files")
     collection.delete(where={"origin": "folder"})
     for path in sorted(one for one in FOLDER.iterdir() if one.suffix.lower() in SUFFIXES):
         try:

@@ -143,7 +143,7 @@ def passages_of(path: Path) -> Iterator[Document]:
 def read_folder() -> None:
     """What was read of the folder before is forgotten, what was uploaded stays."""
     if not FOLDER.is_dir():
-        sys.exit(f"{FOLDER} is no folder; name one with {', '.join(SUFFIXES)} files")
+        sys.exit(f"{FOLDER} is not a folder; name one with {', '.join(SUFFIXES)} files")
     store.delete(where={"origin": "folder"})
     for path in sorted(one for one in FOLDER.iterdir() if one.suffix.lower() in SUFFIXES):
         try:

@@ -70,7 +70,7 @@ def test_byte_order_mark_and_other_line_ends(tmp_path: Path) -> None:
         ("latin.txt", "na\xefve".encode("latin-1"), "is not UTF-8 text"),
         ("empty.txt", b"", "is empty"),
         ("blank.md", b" \n\n", "is empty"),
-        ("page.html", b"<p>", "is no .md, .txt or .pdf file"),
+        ("page.html", b"<p>", "is not a .md, .txt or .pdf file"),
         ("paper.pdf", b"%PDF", "cannot be read: Failed to load document"),
     ],
 )

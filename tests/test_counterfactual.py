@@ -198,8 +198,8 @@ class TestErrors:
         first = attributor.attribute(rendered(model), "In the hall.", documents)
         for given, message in [
             ((), "no document to leave out"),
-            ((4,), "document 4 is none of the 4 documents"),
-            ((-1,), "document -1 is none of the 4"),
+            ((4,), "document 4 is not one of the 4 documents"),
+            ((-1,), "document -1 is not one of the 4"),
             ((0, 3), "document 3 was not found in the prompt"),
         ]:
             with pytest.raises(InvalidInput, match=message):

@@ -59,11 +59,15 @@ class TestTokenizerOfAnotherModel:
 @pytest.mark.parametrize(
     ("model", "tokenizer", "message"),
     [
-        ("tiny", byte_tokenizer(), r"'tiny' is no loaded model; pass load_model\('tiny'\)\.model"),
-        (None, byte_tokenizer(), r"None is no loaded model; pass load_model\('gpt2'\)\.model"),
+        (
+            "tiny",
+            byte_tokenizer(),
+            r"'tiny' is not a loaded model; pass load_model\('tiny'\)\.model",
+        ),
+        (None, byte_tokenizer(), r"None is not a loaded model; pass load_model\('gpt2'\)\.model"),
         (byte_tokenizer(), BYTE_LEVEL.model, "the model comes first, then its tokenizer"),
-        (sized(259), "tiny", r"'tiny' is no loaded tokenizer; .*\('tiny'\)\.tokenizer"),
-        (sized(259), sized(259), "a LlamaForCausalLM is no loaded tokenizer"),
+        (sized(259), "tiny", r"'tiny' is not a loaded tokenizer; .*\('tiny'\)\.tokenizer"),
+        (sized(259), sized(259), "a LlamaForCausalLM is not a loaded tokenizer"),
     ],
 )
 def test_what_is_not_loaded(model: Any, tokenizer: Any, message: str) -> None:
@@ -77,7 +81,7 @@ class TestModelAndTokenizerTogether:
     @pytest.mark.parametrize("tokenizer", [None, BYTE_LEVEL.tokenizer])
     def test_a_language_model_is_enough(self, tokenizer: Any) -> None:
         assert Attributor(BYTE_LEVEL, tokenizer).language_model is BYTE_LEVEL
-        with pytest.raises(InvalidInput, match="a LanguageModel is no loaded model"):
+        with pytest.raises(InvalidInput, match="a LanguageModel is not a loaded model"):
             LanguageModel(BYTE_LEVEL, byte_tokenizer())  # type: ignore[arg-type]
 
     def test_a_tokenizer_of_another_model(self) -> None:
@@ -87,9 +91,9 @@ class TestModelAndTokenizerTogether:
     def test_a_model_without_tokenizer(self) -> None:
         with pytest.raises(InvalidInput, match="LlamaForCausalLM came without its tokenizer; pass"):
             Attributor(sized(259))
-        with pytest.raises(InvalidInput, match="None is no loaded tokenizer"):
+        with pytest.raises(InvalidInput, match="None is not a loaded tokenizer"):
             LanguageModel(sized(259), None)  # type: ignore[arg-type]
-        with pytest.raises(InvalidInput, match="'tiny' is no loaded model"):
+        with pytest.raises(InvalidInput, match="'tiny' is not a loaded model"):
             Attributor("tiny")  # type: ignore[arg-type]
 
 
@@ -193,7 +197,7 @@ class TestEncodingPrompts:
         ],
     )
     def test_what_is_no_prompt(self, prompt: Any) -> None:
-        with pytest.raises(InvalidInput, match="no token ids; pass the integers of one prompt"):
+        with pytest.raises(InvalidInput, match="not token ids; pass the integers of one prompt"):
             BYTE_LEVEL.encode_prompt(prompt)
 
     @pytest.mark.parametrize("prompt", ["", "  \n", [], (), torch.tensor([], dtype=torch.long)])

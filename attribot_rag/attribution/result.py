@@ -216,7 +216,7 @@ class Attribution:
         The sum over the span's tokens; None if the source was not scored.
         """
         if not 0 <= source_id < len(self.sources):
-            raise InvalidInput(f"source {source_id} is none of the {len(self.sources)} sources")
+            raise InvalidInput(f"source {source_id} is not one of the {len(self.sources)} sources")
         return self._sum(source_id, self._tokens(start, end))
 
     def _tokens(self, start: int, end: int | None) -> range:
@@ -299,8 +299,8 @@ class Attribution:
         audited), so that only measured citations stay.
 
         With `remarks`, verdicts that the numbers do not show stand in brackets after their
-        sentences: '(not from the context)', '(from the conversation)', '(follows from sentence 1)',
-        '(only together)', '(not decided: ...)' with the reason.
+        sentences: '(not caused by the context)', '(from the conversation)', '(follows from sentence
+        1)', '(only together)', '(not decided: ...)' with the reason.
         """
         from attribot_rag.display import render_cited
 

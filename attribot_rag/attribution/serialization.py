@@ -36,7 +36,7 @@ def parsed(text: str) -> Any:
     try:
         return json.loads(text)
     except json.JSONDecodeError as error:
-        raise SchemaError(f"this is no JSON: {error}") from error
+        raise SchemaError(f"this is not JSON: {error}") from error
 
 
 def from_plain(kind: Any, data: Mapping[str, Any]) -> Any:
@@ -56,7 +56,7 @@ def from_plain(kind: Any, data: Mapping[str, Any]) -> Any:
         (result,) = _adapter(kind).validate_python([known])
     except ValidationError as error:
         problems = "; ".join(map(_described, error.errors(include_url=False)[:_MAX_PROBLEMS]))
-        raise SchemaError(f"this is no attribution: {problems}") from error
+        raise SchemaError(f"this is not an attribution: {problems}") from error
     return result
 
 

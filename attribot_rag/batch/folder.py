@@ -47,7 +47,8 @@ class BatchFolder:
         if other:
             told = ", ".join(f"{name} {known.get(name)!r}" for name in other)
             raise InvalidInput(
-                f"{self._setting} is of a batch with {told}; pass another --output, or remove it"
+                f"{self._setting} belongs to a batch with {told}; pass another --output or remove "
+                "it"
             )
 
     def add(self, outcome: Outcome) -> None:

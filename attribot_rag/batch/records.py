@@ -95,7 +95,7 @@ def count(path: Path) -> int:
 def read(path: Path, start: int = 0) -> Iterator[object]:
     """The values of a JSON lines or Parquet file from this record on, each read when it is wanted.
 
-    What is no JSON is a ValueError in its place. Raises InvalidInput for a file that cannot be
+    What is not JSON is a ValueError in its place. Raises InvalidInput for a file that cannot be
     read.
     """
     values = _from_parquet(path) if path.suffix == ".parquet" else _from_lines(path)
@@ -114,7 +114,7 @@ class Line(bytes):
 
 
 def parsed(value: object) -> object:
-    """The JSON of a line, other values as they are; raises InvalidInput for what is no JSON.
+    """The JSON of a line, other values as they are; raises InvalidInput for what is not JSON.
 
     Half of a surrogate pair, as in a text that was cut in an emoji, is none: no file takes it.
     """
@@ -123,7 +123,7 @@ def parsed(value: object) -> object:
     try:
         return from_json(value.strip().removeprefix(codecs.BOM_UTF8))
     except ValueError as error:
-        raise InvalidInput(f"it is no JSON: {error}") from error
+        raise InvalidInput(f"it is not JSON: {error}") from error
 
 
 def _from_parquet(path: Path) -> Iterator[object]:

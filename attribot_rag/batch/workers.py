@@ -72,8 +72,8 @@ def _processes(attributor: Attributor | MakeAttributor, count: int) -> Iterator[
             )
     except BrokenProcessPool as error:
         raise WorkerLost(
-            "a process that attributes answers has ended, for want of memory perhaps; the same "
-            "call goes on from there, with fewer workers if need be"
+            "a process that attributes answers has ended, perhaps for lack of memory; the same "
+            "call continues from there, if necessary with fewer workers"
         ) from error
 
 

@@ -43,7 +43,7 @@ class ContextOptions:
         for name in ("duplicate_threshold", "fuzzy_threshold"):
             value = getattr(self, name)
             if not isinstance(value, float | int) or not 0 < value <= 1:
-                raise InvalidInput(f"{name}={value!r} is no similarity; use a value in (0, 1]")
+                raise InvalidInput(f"{name}={value!r} is not a similarity; use a value in (0, 1]")
         if not isinstance(self.language, str):
             raise InvalidInput(f"language={self.language!r}; pass an ISO 639-1 code such as 'en'")
         make_splitter(self.source_unit, self.language)

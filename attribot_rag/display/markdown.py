@@ -37,7 +37,7 @@ def render_cited(
     """The answer as plain text with the numbers that each sentence cites, as in '... high. [1]'.
 
     Numbers are those of `cite`, and of every other rendering of the attribution. A verdict that
-    they do not show is told in words, as in '... blue. (not from the context)', with `remarks`.
+    they do not show stands in words, as in '... blue. (not caused by the context)', with `remarks`.
     Without `markers`, those that the model wrote itself are left out. For a text with links, such
     as HTML, every text is given through `escape`, and `link` writes each number: it gets the
     sentence's index and the number.

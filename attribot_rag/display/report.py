@@ -11,7 +11,7 @@ from attribot_rag.context import Document, Source
 
 NOTHING_CITED = "No source stands out: without any single one, the answer stays about as likely."
 NOTHING_SCORED = "No source was scored, so none is cited."
-_REMARKS = {"unsupported": "not from the context", "conversation": "from the conversation"}
+_REMARKS = {"unsupported": "not caused by the context", "conversation": "from the conversation"}
 _OPEN = {
     "scattered": "not decided: no source stands out",
     "not_located": "not decided: a document was not found in the prompt",
@@ -245,9 +245,9 @@ def _listed(attribution: Attribution, citations: Citations, top: int) -> Iterabl
 
 def _legend(sources: Sequence[ListedSource]) -> Iterable[str]:
     if any(source.score < 0 for source in sources):
-        yield "Negative: without that source, the answer is more likely."
+        yield "Negative: the answer is more likely without that source."
     if not all(source.exact for source in sources):
-        yield "With ~: approximate."
+        yield "~ marks approximate scores."
 
 
 def _remarks(attribution: Attribution, num_unscored: int) -> Iterable[str]:

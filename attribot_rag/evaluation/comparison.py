@@ -82,8 +82,8 @@ def _warnings(first: ResultStore, second: ResultStore) -> Iterator[str]:
     other = sum(first.answers[key].question != second.answers[key].question for key in shared)
     if other:
         yield (
-            f"{other} of {len(shared)} shared answers are by another model or were asked for "
-            "otherwise: the question, the prompt, or how long an answer may be."
+            f"{other} of {len(shared)} shared answers are by another model, or to another question "
+            "or prompt, or their length was limited differently."
         )
     timed = [(first.of_method(method), second.of_method(method)) for method in second.methods()]
     elsewhere = any(
@@ -93,13 +93,13 @@ def _warnings(first: ResultStore, second: ResultStore) -> Iterator[str]:
         if key in before
     )
     if elsewhere:
-        yield "Seconds are not compared where hardware or clock was another."
+        yield "Seconds are not compared where the hardware or the clock differed."
 
 
 def _chance(changes: list[Change]) -> Iterator[str]:
     count = sum(change.difference.low is not None for change in changes)
     if count >= 20:
-        yield f"Of {count} comparisons, some {count / 20:.0f} may look different by chance alone."
+        yield f"Of {count} comparisons, about {count / 20:.0f} may look different by chance alone."
 
 
 def _difference(measure: Measure, before: MeasuredCase, after: MeasuredCase) -> float | None:

@@ -80,8 +80,8 @@ def select_methods(wanted: Sequence[str], known: Collection[str]) -> list[str]:
             lacking = " (those with a proxy need --proxy)" * _plain(name).startswith("proxy")
             names = "; ".join(known)
             raise InvalidInput(
-                f"unknown method {name!r}{lacking}; choose one or more, parted by blanks, in "
-                f"quotes where they hold blanks: {names}"
+                f"unknown method {name!r}{lacking}; choose one or more, separated by spaces, in "
+                f"quotes where they contain spaces: {names}"
             )
         selected += exact or family
     return selected

@@ -233,7 +233,7 @@ class ResultStore:
             record = _parsed(line)
             if record is None:
                 raise InvalidInput(
-                    f"{self.path}:{number} is no result of an evaluation; name another file or "
+                    f"{self.path}:{number} is not a result of an evaluation; name another file or "
                     "folder, or remove the line"
                 )
             yield record

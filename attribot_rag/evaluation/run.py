@@ -40,7 +40,7 @@ def compare(given: Sequence[Path]) -> str:
     paths = [path / RESULTS if path.is_dir() else path for path in given]
     for path in paths:
         if not path.is_file():
-            raise InvalidInput(f"{path} is no file; pass two {RESULTS}, or their folders")
+            raise InvalidInput(f"{path} is not a file; pass two {RESULTS}, or their folders")
     return comparison(*map(ResultStore, paths))
 
 
@@ -57,7 +57,7 @@ def run(options: argparse.Namespace) -> str:
     for problem in problems:  # and again at the end of the run
         sys.stderr.write(f"{on_one_line(problem)}\n")
     if options.output.exists() and not options.output.is_dir():
-        raise InvalidInput(f"--output {options.output} is no folder; name one")
+        raise InvalidInput(f"--output {options.output} is not a folder; name one")
     results = ResultStore(options.output / RESULTS)
     chosen = _methods(options)
     try:
@@ -121,8 +121,8 @@ def _examples(options: argparse.Namespace) -> tuple[list[Example], list[str]]:
     keys = Counter(one.key for held in loaded for one in held.examples)
     if repeated := [key for key, count in keys.items() if count > 1]:
         raise InvalidInput(
-            f"{len(repeated)} examples have the name of another, {repeated[0]!r} for one; the ids "
-            "of a data set must differ, over all its files"
+            f"{len(repeated)} examples have the name of another, for example {repeated[0]!r}; the "
+            "ids of a data set must be unique over all its files"
         )
     in_turn = chain.from_iterable(zip_longest(*drawn))
     return [example for example in in_turn if example is not None], problems

@@ -45,7 +45,7 @@ class Hierarchical:
 
     def __post_init__(self) -> None:
         if not self.levels:
-            raise InvalidInput(f"levels={self.levels!r}; name at least one, ('document',) say")
+            raise InvalidInput(f"levels={self.levels!r}; name at least one, such as ('document',)")
 
     @property
     def name(self) -> str:

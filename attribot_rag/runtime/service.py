@@ -259,10 +259,9 @@ class AttributionService:
         if outcome is None:
             name = self.attributor.language_model.name
             raise NotRecorded(
-                f"the answer {answer.text[:60]!r} is none that {name!r} was seen to give to this "
-                "prompt: another model gave it, a cache, or something changed its text; pass the "
-                "model that answers, and do so before it answers, or a local copy of it as "
-                "language_model="
+                f"{name!r} was not seen to give the answer {answer.text[:60]!r} to this prompt: "
+                "another model or a cache gave it, or something changed its text; pass the model "
+                "that answers, before it answers, or a local copy of it as language_model="
             )
         return outcome
 

@@ -212,7 +212,7 @@ def packed_attention(
         if not harmless and keyword is not None and keyword is not False:
             raise Unsupported(f"its attention takes {name}={keyword!r}")
     if not isinstance(attention_mask, Visibility) or dropout:
-        raise Unsupported("its attention takes a mask of its own or drops out")
+        raise Unsupported("its attention uses a mask of its own, or dropout")
     layout = _layout.get()
     layer_index: int = module.layer_idx  # type: ignore[assignment]
     layout.layers_seen.add(layer_index)

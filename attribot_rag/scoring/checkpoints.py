@@ -111,7 +111,7 @@ class Checkpoints:
             start = stop
         for layer in _with_keys(cache):
             if layer.is_initialized and layer.keys.shape[-2] != len(token_ids):
-                raise Unsupported("it keeps something else than every position's keys and values")
+                raise Unsupported("it keeps something other than every position's keys and values")
         return cls(twin, cache, tuple(snapshots) or (Snapshot(0, empty, {}),))
 
     def resume(self, num_positions: int) -> tuple[dict[str, Any], int]:

@@ -120,7 +120,7 @@ class Cropped(CachedImplementation):
             super().prepare(native)
             return
         if self.generation.conditioning:
-            raise Unsupported("rows do not share states after anything else than token ids")
+            raise Unsupported("rows do not share states after anything other than token ids")
         prompt_ids = self.generation.prompt_ids[:-1]
         self.checkpoints = Checkpoints.of(native, prompt_ids, self.reading)
         self.prefilled_tokens = len(prompt_ids)

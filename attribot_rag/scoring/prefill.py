@@ -47,7 +47,7 @@ def prefill(
             raise Unsupported(f"its cache cannot be taken over ({error})") from error
     for layer in cache.layers:
         if type(layer) is not DynamicLayer or layer.get_seq_length() != len(token_ids):
-            raise Unsupported("it keeps something else than every position's keys and values")
+            raise Unsupported("it keeps something other than every position's keys and values")
     config = twin.config.get_text_config(decoder=True)
     num_layers = config.num_hidden_layers - (getattr(config, "num_kv_shared_layers", None) or 0)
     if len(cache.layers) != num_layers:

@@ -268,9 +268,9 @@ def _base(url: str) -> str:
     try:
         parsed = httpx.URL(url)
     except (httpx.InvalidURL, TypeError) as error:
-        raise InvalidInput(f"{url!r} is no URL of a server; pass http://HOST:PORT") from error
+        raise InvalidInput(f"{url!r} is not the URL of a server; pass http://HOST:PORT") from error
     if parsed.scheme not in ("http", "https") or not parsed.host:
-        raise InvalidInput(f"{url!r} is no URL of a server; pass http://HOST:PORT")
+        raise InvalidInput(f"{url!r} is not the URL of a server; pass http://HOST:PORT")
     if parsed.userinfo:
         raise InvalidInput(f"the URL of a server holds no user or password; put a key into {KEY}")
     return str(parsed.copy_with(query=None, fragment=None)).rstrip("/").removesuffix("/v1")

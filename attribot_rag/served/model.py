@@ -280,7 +280,7 @@ class ServedModel(LanguageModel):
         theirs = self._their_ids(messages=messages, add_generation_prompt=True)
         if theirs is not None and tuple(theirs) != self.encode_prompt(messages):
             logger.warning(
-                "the server at %s renders chat messages otherwise than the tokenizer here; pass "
+                "the server at %s renders chat messages differently from the tokenizer here; pass "
                 "prompts as rendered text or ids",
                 self.client.url,
             )

@@ -50,7 +50,7 @@ from attribot_rag.serving.request_models import (
 
 # The alternatives of union types, which pydantic puts into the places of errors.
 _ALTERNATIVES = {"str", "constrained-str", "list[Message]", "GivenDocument"}
-_NO_OBJECT = "the body is no JSON object; send one, with Content-Type: application/json"
+_NO_OBJECT = "the body is not a JSON object; send one, with Content-Type: application/json"
 _REFUSALS: dict[int | str, dict[str, Any]] = {
     code: {"model": Problem} for code in (400, 401, 408, 413, 422, 429, 503)
 }

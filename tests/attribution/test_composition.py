@@ -76,7 +76,7 @@ def test_what_comes_from_an_earlier_answer_alone_is_not_grounded() -> None:
     composition = Composition(attribution, {"a": earlier, "b": ABOUT_FERRY})
     assert [one.kind for one in composition.sentences] == ["unsupported", "unsupported"]
     assert texts(composition) == [[], []]
-    assert "(not from the context)" in composition.to_cited_text()
+    assert "(not caused by the context)" in composition.to_cited_text()
 
 
 def test_earlier_answers_may_be_made_of_earlier_ones() -> None:

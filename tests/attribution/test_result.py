@@ -97,7 +97,7 @@ def test_characters_outside_the_response(start: int, end: int) -> None:
 
 @pytest.mark.parametrize("source_id", [-1, 1])
 def test_an_unknown_source(source_id: int) -> None:
-    with pytest.raises(InvalidInput, match=f"source {source_id} is none of the 1 sources"):
+    with pytest.raises(InvalidInput, match=f"source {source_id} is not one of the 1 sources"):
         attribution("ab", [[1, 2]]).score(source_id)
 
 

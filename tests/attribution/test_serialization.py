@@ -255,7 +255,7 @@ def test_fields_that_do_not_fit_together(fields: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("text", ["", "{", "not json"])
 def test_text_that_is_no_json(text: str) -> None:
-    with pytest.raises(SchemaError, match="this is no JSON"):
+    with pytest.raises(SchemaError, match="this is not JSON"):
         Attribution.from_json(text)
 
 

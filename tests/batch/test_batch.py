@@ -285,7 +285,7 @@ class Ends:
 def test_a_process_that_ends_stops_the_batch_which_goes_on_later(tmp_path: Path) -> None:
     path = written(tmp_path / "log.jsonl", [GOOD, GOOD])
     make = Ends(tmp_path / "mark")
-    with pytest.raises(WorkerLost, match="goes on from there"):
+    with pytest.raises(WorkerLost, match="continues from there"):
         run_batch(make, path, tmp_path / "out", workers=2)
     run_batch(make, path, tmp_path / "out")
     assert [one["number"] for one in lines(tmp_path / "out/results.jsonl")] == [0, 1]

@@ -407,7 +407,7 @@ def test_documents_of_frameworks(document: Any, expected: Document) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"duplicate_threshold": 0}, r"duplicate_threshold=0 is no similarity; use .* \(0, 1\]"),
+        ({"duplicate_threshold": 0}, r"duplicate_threshold=0 is not a similarity; use .* \(0, 1\]"),
         ({"duplicate_threshold": 95}, "duplicate_threshold=95"),
         ({"fuzzy_threshold": -0.1}, "fuzzy_threshold=-0.1"),
         ({"fuzzy_threshold": float("nan")}, "fuzzy_threshold=nan"),

@@ -47,7 +47,7 @@ def test_verdicts_that_numbers_do_not_show_are_told_in_words() -> None:
     found = handmade("".join(told), [document], {document: (9.0,) * 6}, verdicts=tuple(verdicts))
     assert found.to_cited_text() == (
         "It is high. [1] So it is tall. (follows from sentence 1) "
-        "It is blue. (not from the context) You said so. (from the conversation) "
+        "It is blue. (not caused by the context) You said so. (from the conversation) "
         "It may be old. (not decided: the budget ran out) Welcome!"
     )
     assert found.to_cited_text(remarks=False) == "".join(told).replace("high.", "high. [1]")

@@ -78,7 +78,7 @@ def test_it_shows_what_the_table_shows_in_the_same_order() -> None:
         scores = [shown.index(score) for score in ("12.64", "8.50", "0.00", "-0.45")]
         assert scores == sorted(scores)
     assert "All scores are exact." in text
-    assert "Negative: without that source, the answer is more likely." in text
+    assert "Negative: the answer is more likely without that source." in text
 
 
 def test_every_way_of_showing_has_the_same_numbers() -> None:
@@ -114,7 +114,7 @@ def test_strengths_follow_scores() -> None:
     [
         ({"kind": "grounded", "source_ids": (0,)}, "✓ from its sources"),
         ({"kind": "redundant", "source_ids": (0,), "relation": "either"}, "✓ from either source"),
-        ({"kind": "unsupported"}, "✕ not from the context"),
+        ({"kind": "unsupported"}, "✕ not caused by the context"),
         ({"kind": "conversation"}, "↺ from the conversation"),
         ({"kind": "open"}, "? not decided"),
         ({"kind": "follows", "follows": 0}, "↳ follows from sentence 1"),

@@ -31,7 +31,7 @@ The ferry carries 84 people. \\[1 or 2\\] A ticket costs 18 crowns. \\[1\\] It i
 | 0.00 | ▏ | The museum is open on Saturdays only. | document 3 |
 | \\-0.45 | ░ | Book early. | Lamp Night (festival\\.md#3) |
 
-Negative: without that source, the answer is more likely.
+Negative: the answer is more likely without that source.
 
 *leave-one-out in 3.21 s on smollm2 (packed, float32, cpu), 635 prompt tokens, 11,794 tokens scored in 14 passes*
 """  # noqa: E501

@@ -32,7 +32,7 @@ EXPECTED = """\
                        document 3
  -0.45  ░              Book early.
                        Lamp Night (festival.md#3)
- Negative: without that source, the answer is more likely.
+ Negative: the answer is more likely without that source.
 
  leave-one-out in 3.21 s on smollm2 (packed, float32, cpu), 635 prompt tokens,
  11,794 tokens scored in 14 passes
@@ -92,7 +92,7 @@ def test_notes_documents_not_found_and_approximate_scores() -> None:
     )
     table = render_table(attribution, width=80)
     assert "~2.00" in table
-    assert "With ~: approximate." in table
+    assert "~ marks approximate scores." in table
     assert "!  Prompt or response was tokenized again." in table
     assert "!  Not found in the prompt: c#3." in table
     assert "!  Only 45% of d stands in the prompt." in table

@@ -48,7 +48,7 @@ OPEN = {"kind": "open"}
 @pytest.mark.parametrize(
     ("verdict", "remark"),
     [
-        ({"kind": "unsupported"}, " (not from the context)"),
+        ({"kind": "unsupported"}, " (not caused by the context)"),
         ({"kind": "conversation"}, " (from the conversation)"),
         ({"kind": "open"}, " (not decided)"),
         ({"kind": "open", "reason": "scattered"}, " (not decided: no source stands out)"),
@@ -93,7 +93,7 @@ def test_sentences_are_cited_by_their_verdict_and_not_by_their_scores(
     shown: Callable[[Attribution], str],
 ) -> None:
     text = shown(judged(OPEN, {"kind": "unsupported"}, OPEN))
-    assert "The ferry is red [2]. (not decided) It is old [7]. (not from the context) So" in text
+    assert "is red [2]. (not decided) It is old [7]. (not caused by the context) So" in text
     assert "No source stands out" in text
 
 

@@ -14,7 +14,7 @@ from support.notebooks import run_notebook
             "why-did-it-say-that",
             [
                 "grounded ['The tower of the church in Dunholt is 52 metres high.']",
-                "Leonardo da Vinci. (not from the context)\nunsupported []",
+                "Leonardo da Vinci. (not caused by the context)\nunsupported []",
                 "[1 or 2]",
                 "without the first: The ferry Kittiwake carries up to 84 passengers.",
                 "nats from: Fleet list of 1987.",

@@ -245,15 +245,15 @@ def test_the_default_methods_are_known() -> None:
         (["--log", "LOG", "--examples", "0"], "--examples 0; use at least 1"),
         (["--log", "LOG", "--methods", "magic"], "unknown method 'magic'; choose one"),
         (["--log", "LOG", "--methods", "proxy"], "those with a proxy need --proxy"),
-        (["--log", "LOG", "--methods", "auto,masked"], "parted by blanks"),
+        (["--log", "LOG", "--methods", "auto,masked"], "separated by spaces"),
         (["--log", "LOG", "--log", "LOG"], "is named twice"),
         (["--log", "LOG", "--random", "-3"], "num_random=-3; use 0 or more"),
-        (["--log", "LOG", "--output", "LOG"], "is no folder; name one"),
+        (["--log", "LOG", "--output", "LOG"], "is not a folder; name one"),
         (["--log", "LOG", "--output", "LOG/in"], "Not a directory"),
         (["--log", "LOG", "--template", "poem"], "unknown prompt template 'poem'; choose one of"),
         (["--log", "LOG", "--minutes", "0"], "minutes=0.0; use more than 0"),
         (["--squad", "LOG"], "mine.jsonl:2: no JSON"),
-        (["--compare", "a", "b"], "a is no file"),
+        (["--compare", "a", "b"], "a is not a file"),
     ],
 )
 def test_what_cannot_be_run_says_why(

@@ -129,7 +129,7 @@ def test_seconds_of_two_clocks_are_not_compared(results: ResultStore, tmp_path: 
     for one in list(other.scores.values()):
         other.add(replace(one, clock="cpu"))
     assert "seconds" not in {one.measure.name for one in compare(results, other)}
-    said = "Seconds are not compared where hardware or clock was another."
+    said = "Seconds are not compared where the hardware or the clock differed."
     assert said in comparison(results, other)
     assert said not in comparison(results, made(tmp_path / "same.jsonl", 0.01))
 

@@ -64,5 +64,5 @@ def test_a_line_that_was_cut_short_is_left_out(tmp_path: Path, length: int) -> N
 def test_a_file_of_something_else_is_refused(tmp_path: Path, line: str) -> None:
     path = tmp_path / "notes.txt"
     path.write_text(f"{line}\n")
-    with pytest.raises(InvalidInput, match=r"notes\.txt:1 is no result"):
+    with pytest.raises(InvalidInput, match=r"notes\.txt:1 is not a result"):
         ResultStore(path)

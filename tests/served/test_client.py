@@ -196,7 +196,7 @@ def test_urls() -> None:
     with pytest.raises(InvalidInput, match="no user or password"):
         ServedModel.connect("http://me:secret@localhost", LOCAL.tokenizer)
     for url in ("localhost:8000", "ftp://localhost", ""):
-        with pytest.raises(InvalidInput, match="is no URL of a server"):
+        with pytest.raises(InvalidInput, match="is not the URL of a server"):
             ServedModel.connect(url, LOCAL.tokenizer)
 
 
@@ -224,7 +224,7 @@ def test_the_servers_model_and_tokenizer_are_checked(
             ServedModel.connect(server.url, other.tokenizer)
     with pytest.raises(InvalidInput, match="cannot be loaded"):
         ServedModel.connect(server.url, "/no/such/folder")
-    assert "renders chat messages otherwise" not in caplog.text
+    assert "renders chat messages differently" not in caplog.text
 
 
 def test_another_chat_template_is_told_of(
@@ -233,7 +233,7 @@ def test_another_chat_template_is_told_of(
     other = copy.deepcopy(LOCAL.tokenizer)
     other.chat_template = "{{ messages[0]['content'] }}"
     ServedModel.connect(server.url, other)
-    assert "renders chat messages otherwise" in caplog.text
+    assert "renders chat messages differently" in caplog.text
 
 
 def test_logits_are_not_taken_for_log_probabilities(server: ModelServer) -> None:

@@ -145,7 +145,9 @@ def test_malformed_bodies_are_refused(client: TestClient, body: bytes) -> None:
 def test_what_is_no_json_object_is_told_so(client: TestClient, body: bytes) -> None:
     answer = client.post("/attribute", content=body)  # the last is good, but without its type
     assert answer.status_code == 422
-    assert answer.json()["detail"].startswith("the body is no JSON object; send one, with Content-")
+    assert answer.json()["detail"].startswith(
+        "the body is not a JSON object; send one, with Content-"
+    )
 
 
 def test_a_field_that_is_wrong_is_named_as_it_was_sent(client: TestClient) -> None:

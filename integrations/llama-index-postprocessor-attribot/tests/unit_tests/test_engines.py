@@ -296,7 +296,7 @@ def test_a_model_that_is_not_local_is_said_to_be_and_the_log_says_it_once(
     )
     for _ in range(2):
         summary = attributed(engine.query(QUESTION), "unsupported")
-        assert "MockLLM is no local Hugging Face model" in summary["error"]["message"]
+        assert "MockLLM is not a local Hugging Face model" in summary["error"]["message"]
     (record,) = [one for one in caplog.records if "no attribution" in one.message]
     assert "pass a local copy of the model as language_model=" in record.message
 

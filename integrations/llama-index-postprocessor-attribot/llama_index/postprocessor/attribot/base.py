@@ -192,8 +192,8 @@ class AttributionPostprocessor(BaseNodePostprocessor, QueryObserver):
     ) -> str:
         """The answer with the numbers of the documents that each sentence cites: '... high. [1]'.
 
-        With `remarks`, also with the verdicts that the numbers do not show: '... blue. (not from
-        the context)'. Without `markers`, those that the model wrote itself ("... high [2].") are
+        With `remarks`, also with the verdicts that the numbers do not show: '... blue. (not caused
+        by the context)'. Without `markers`, those that the model wrote itself ("... high [2].") are
         left out. Waits for the attribution; raises its error if there is one.
         """
         return self.result(response).to_cited_text(remarks=remarks, markers=markers)

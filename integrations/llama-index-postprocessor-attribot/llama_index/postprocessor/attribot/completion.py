@@ -160,7 +160,7 @@ class Completion:
             query.done()
         elif remote:
             error = UnsupportedModel(
-                f"{', '.join(dict.fromkeys(remote))} is no local Hugging Face model, whose "
+                f"{', '.join(dict.fromkeys(remote))} is not a local Hugging Face model, whose "
                 "probabilities the score needs; answer with a HuggingFaceLLM on a model of "
                 "transformers (of PEFT's: pass what merge_and_unload() gives), or pass a local "
                 "copy of the model as language_model="
