@@ -22,7 +22,9 @@ LINK = re.compile(r"(?P<image>!?)(?P<text>\[[^\]]*\])\((?P<path>[^\s)#:]+)(?P<pl
 
 def copy(folder: Path) -> None:
     shutil.rmtree(folder, ignore_errors=True)
-    listed = subprocess.run(["git", "ls-files", "-z"], check=True, capture_output=True, text=True)
+    # Whoever owns the clone: a container's user often does not.
+    command = ["git", "-c", "safe.directory=*", "ls-files", "-z"]
+    listed = subprocess.run(command, check=True, capture_output=True, text=True)
     for name in filter(None, listed.stdout.split("\0")):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(name, folder / name)
