@@ -99,7 +99,10 @@ def _check_documents(attribution: Attribution, documents: Collection[int]) -> No
         raise InvalidInput("no document to leave out; pass the index of at least one")
     for index in documents:
         if index not in range(num_documents):
-            raise InvalidInput(f"document {index!r} is not one of the {num_documents} documents")
+            raise InvalidInput(
+                f"document {index!r} is not one of the {num_documents} documents; pass its index, "
+                "from 0"
+            )
         if index in attribution.not_located:
             raise InvalidInput(
                 f"document {index} was not found in the prompt, so there is nothing to leave out"

@@ -9,14 +9,17 @@ from dataclasses import dataclass
 from attribot_rag.attribution import Attribution, Citations, Provenance, Verdict, cite
 from attribot_rag.context import Document, Source
 
-NOTHING_CITED = "No source stands out: without any single one, the answer stays about as likely."
+NOTHING_CITED = "No source stands out: no single one has an effect that is large enough to cite it."
 NOTHING_SCORED = "No source was scored, so none is cited."
-_REMARKS = {"unsupported": "not caused by the context", "conversation": "from the conversation"}
 _OPEN = {
     "scattered": "not decided: no source stands out",
     "not_located": "not decided: a document was not found in the prompt",
     "budget": "not decided: the budget ran out",
 }
+# What the context is worth to an unsupported sentence, in nats. From 6 on, the `min_reliance` of
+# VerdictOptions, a sentence is only unsupported for numbers in it that the context did not cause.
+_SOME_RELIANCE = 2.0
+_MUCH_RELIANCE = 6.0
 _QUOTE_LENGTH = 400
 _EIGHTHS = " ▏▎▍▌▋▊▉"
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
@@ -195,9 +198,19 @@ def remark_on(verdict: Verdict | None) -> str:
         return f"follows from sentence {verdict.follows + 1}"
     if verdict.kind == "open":
         return _OPEN.get(verdict.reason or "", "not decided")
-    if verdict.relation == "together":
-        return "only together"
-    return _REMARKS.get(verdict.kind, "")
+    if verdict.kind == "unsupported":
+        return _unsupported(verdict.reliance or 0.0)
+    if verdict.kind == "conversation":
+        return "from the conversation"
+    return "only together" if verdict.relation == "together" else ""
+
+
+def _unsupported(reliance: float) -> str:
+    if reliance < _SOME_RELIANCE:
+        return "not caused by the context"
+    if reliance < _MUCH_RELIANCE:
+        return "hardly caused by the context"
+    return "numbers not caused by the context"
 
 
 def _cited(attribution: Attribution, citations: Citations) -> Iterable[CitedDocument]:
@@ -244,7 +257,7 @@ def _listed(attribution: Attribution, citations: Citations, top: int) -> Iterabl
 
 
 def _legend(sources: Sequence[ListedSource]) -> Iterable[str]:
-    if any(source.score < 0 for source in sources):
+    if any(round(source.score, 2) < 0 for source in sources):
         yield "Negative: the answer is more likely without that source."
     if not all(source.exact for source in sources):
         yield "~ marks approximate scores."

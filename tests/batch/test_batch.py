@@ -33,9 +33,9 @@ GOOD: dict[str, Any] = {
     "response": ANSWER,
 }
 BAD: list[tuple[str, str]] = [
-    ("{", "no JSON"),
+    ("{", "not JSON"),
     ("[1]", "valid dictionary"),
-    (json.dumps({**GOOD, "id": "cut in an emoji: \ud83d"}), "no JSON"),
+    (json.dumps({**GOOD, "id": "cut in an emoji: \ud83d"}), "not JSON"),
     (json.dumps({**GOOD, "response": ""}), "response"),
     (json.dumps({**GOOD, "messages": None}), "neither a prompt"),
     (json.dumps({**GOOD, "documents": ["stands nowhere"]}), "documents"),
@@ -131,7 +131,7 @@ def test_every_record_is_once_in_the_parquet_file(tmp_path: Path) -> None:
     run_batch(attributor(), path, tmp_path / "out", parquet=True)
     rows = parquet.read_table(tmp_path / "out/outcomes.parquet").to_pylist()
     assert [(row["number"], row["id"]) for row in rows] == [(0, "a"), (1, None), (2, "7")]
-    assert "no JSON" in rows[1]["error"]["message"] and rows[1]["summary"] is None
+    assert "not JSON" in rows[1]["error"]["message"] and rows[1]["summary"] is None
     for row, line in zip(rows[::2], lines(tmp_path / "out/results.jsonl"), strict=True):
         assert row["error"] is None and row["response"] == line["response"]
         assert dict(row["document_scores"]) == line["document_scores"]

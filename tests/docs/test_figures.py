@@ -42,8 +42,8 @@ def test_how_fast() -> None:
         re.findall(row.format(precision), text("docs/benchmarks.md"), re.M)
         for precision in ("float32", "half precision")
     )
-    assert f"({float(full[0]):.1f} and {float(full[1]):.1f} times; " in README
-    assert f"; {float(half[0]):.1f} and {float(half[1]):.1f} where" in README
+    assert f"takes {float(full[0]):.1f} and {float(full[1]):.1f} times as long" in README
+    assert f", {float(half[0]):.1f} and {float(half[1]):.1f} times where" in README
 
 
 def test_how_often_wrong() -> None:

@@ -138,7 +138,7 @@ def test_the_reason_is_given_for_what_is_not_supported() -> None:
     postprocessor = AttributionPostprocessor(**EXACT)
     response = engine_of(llm, postprocessor).query(QUESTION)
     assert response.metadata["attribution"]["status"] == "unsupported"
-    with pytest.raises(UnsupportedModel, match="MockLLM is no local"):
+    with pytest.raises(UnsupportedModel, match="MockLLM is not a local"):
         postprocessor.cited_response(response)
 
 
