@@ -111,7 +111,7 @@ def test_the_answer_without_a_document(
     assert message.startswith("attribot-rag: --without 7: no document in the prompt has this ")
     assert "notes.md#1" in message and "other.txt#1" in message
     assert main([*both, "--without", "1", "--json"]) == 2
-    assert "--json prints an attribution alone" in capsys.readouterr().err
+    assert "--json prints only an attribution" in capsys.readouterr().err
 
 
 def test_a_terminal_sees_the_answer_while_it_is_written(notes: str, tiny_model: str) -> None:
