@@ -16,8 +16,8 @@ _OPEN = {
     "not_located": "not decided: a document was not found in the prompt",
     "budget": "not decided: the budget ran out",
 }
-# What the context is worth to an unsupported sentence, in nats. From 6 on, the `min_reliance` of
-# VerdictOptions, a sentence is only unsupported for numbers in it that the context did not cause.
+# What the context is worth to an unsupported sentence, in nats. It is much where only numbers of
+# the sentence are unsupported, or where the user's VerdictOptions ask for more.
 _SOME_RELIANCE = 2.0
 _MUCH_RELIANCE = 6.0
 _QUOTE_LENGTH = 400
@@ -210,7 +210,7 @@ def _unsupported(reliance: float) -> str:
         return "not caused by the context"
     if reliance < _MUCH_RELIANCE:
         return "hardly caused by the context"
-    return "numbers not caused by the context"
+    return "not wholly caused by the context"
 
 
 def _cited(attribution: Attribution, citations: Citations) -> Iterable[CitedDocument]:

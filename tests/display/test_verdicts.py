@@ -51,7 +51,7 @@ OPEN = {"kind": "open"}
         ({"kind": "unsupported"}, " (not caused by the context)"),
         ({"kind": "unsupported", "reliance": -0.5}, " (not caused by the context)"),
         ({"kind": "unsupported", "reliance": 2.4}, " (hardly caused by the context)"),
-        ({"kind": "unsupported", "reliance": 25.0}, " (numbers not caused by the context)"),
+        ({"kind": "unsupported", "reliance": 25.0}, " (not wholly caused by the context)"),
         ({"kind": "conversation"}, " (from the conversation)"),
         ({"kind": "open"}, " (not decided)"),
         ({"kind": "open", "reason": "scattered"}, " (not decided: no source stands out)"),

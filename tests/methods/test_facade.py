@@ -149,6 +149,11 @@ def test_options_of_a_wrong_kind_are_refused_at_once(options: dict[str, Any], sa
         Attributor(language_model.model, language_model.tokenizer, **options)
 
 
+def test_an_unknown_numbering_is_refused() -> None:
+    with pytest.raises(InvalidInput, match=r"numbering='roman'; use one of \('by_marker', "):
+        Attributor(byte_level(), numbering="roman")  # type: ignore[arg-type]
+
+
 def test_a_misspelt_option_is_told_the_right_one() -> None:
     with pytest.raises(
         UnknownOption,
