@@ -16,11 +16,12 @@ from support.vision_models import (
     qwen2_5_vl,
     tokenizer,
 )
-from transformers import PreTrainedModel
+from transformers import DynamicCache, LlamaForCausalLM, PreTrainedModel
 
 from attribot_rag import Attributor, LanguageModel
 from attribot_rag.attribution import Attribution
 from attribot_rag.errors import UnsupportedModel
+from attribot_rag.model_cache import cache_inputs
 from attribot_rag.recording import GenerationRecorder
 from attribot_rag.scoring import ScoringOptions
 
@@ -234,3 +235,39 @@ def test_the_decoder_begins_as_it_began(given: str) -> None:
         rest = ids_of([one.replace(source.text, "") for one in (*SENTENCES, QUESTION)])
         expected = plain(ids) - plain(rest)
         assert attribution.score(source.id) == pytest.approx(expected, abs=NATS)
+
+
+class RenamedCache(LlamaForCausalLM):
+    """Also takes a cache by a name that no release of transformers has."""
+
+    def forward(self, *args: Any, memory: Any = None, **inputs: Any) -> Any:
+        inputs |= {} if memory is None else cache_inputs(build_tiny("llama").model, memory)
+        return super().forward(*args, **inputs)
+
+
+def test_a_cache_by_an_unknown_name_is_refused() -> None:
+    ids = ids_of((*SENTENCES, QUESTION))
+    model = RenamedCache(build_tiny("llama").model.config).eval()
+    attributor = Attributor(model, byte_tokenizer(), progress=False)
+    with attributor.recorder:
+        output = generate(model, ids, memory=DynamicCache())
+    with pytest.raises(UnsupportedModel, match="memory"):
+        attributor.attribute(ids, output[0, len(ids) :].tolist(), SENTENCES)
+
+
+def test_a_cache_that_the_caller_filled_changes_no_score() -> None:
+    ids = ids_of((*SENTENCES, QUESTION))
+    model = build_tiny("llama").model
+    cache = DynamicCache()
+    with torch.no_grad():
+        model(input_ids=torch.tensor([ids[:30]]), use_cache=True, **cache_inputs(model, cache))
+    scores, prefilled = [], []
+    for inputs in ({}, cache_inputs(model, cache)):
+        attributor = Attributor(model, byte_tokenizer(), progress=False, verdicts=None)
+        with attributor.recorder:
+            output = generate(model, ids, **inputs)
+        attribution = attributor.attribute(ids, output[0, len(ids) :].tolist(), SENTENCES)
+        scores.append([attribution.score(source.id) for source in attribution.sources])
+        prefilled.append(attribution.provenance.prefilled_tokens)
+    assert scores[1] == pytest.approx(scores[0], abs=NATS)
+    assert prefilled == [0, len(ids) - 1]

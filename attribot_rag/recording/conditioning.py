@@ -10,12 +10,13 @@ from transformers import GenerationConfig, GenerationMixin, PreTrainedModel
 
 from attribot_rag.generation import Conditioning, TokenInput
 from attribot_rag.language_model import placeholder_ids
+from attribot_rag.model_cache import CACHE_NAMES, holds_cache
 
 _NEUTRAL = frozenset(
     {
         *inspect.signature(GenerationMixin.generate).parameters,
         *GenerationConfig().to_dict(),  # type: ignore[no-untyped-call]
-        *("input_ids", "attention_mask", "past_key_values", "cache_position", "logits_to_keep"),
+        *("input_ids", "attention_mask", "cache_position", "logits_to_keep", *CACHE_NAMES),
         *("decoder_input_ids", "decoder_attention_mask", "tokenizer"),
     }
 )
@@ -43,7 +44,9 @@ def read_conditioning(
         token_input = _token_input(model, value, prompts, mask, row)
         if token_input is not None:
             per_token[name] = token_input
-        elif len(prompts) > 1 or name in _STATES or _is_aligned(value, prompts):
+        elif (
+            len(prompts) > 1 or name in _STATES or holds_cache(value) or _is_aligned(value, prompts)
+        ):
             unknown.append(name)
         else:
             whole[name] = value

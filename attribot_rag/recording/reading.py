@@ -6,11 +6,12 @@ from collections.abc import Mapping
 from typing import Any, cast
 
 import torch
-from transformers import DynamicCache, PreTrainedModel
+from transformers import Cache, DynamicCache, PreTrainedModel
 from transformers.cache_utils import DynamicLayer
 from transformers.generation.utils import GenerateDecoderOnlyOutput
 
 from attribot_rag.generation import Generation, LayerCache, PromptCache
+from attribot_rag.model_cache import CACHE_NAMES, holds_cache
 from attribot_rag.model_state import model_version
 from attribot_rag.recording.conditioning import read_conditioning
 from attribot_rag.recording.settings import read_settings
@@ -178,8 +179,9 @@ def _plain_cache(
     None too if the caller set where it begins or its positions, and in training mode or autocast,
     where its numbers are not those of the scored model.
     """
-    given = [arguments.get(name) is not None for name in ("past_key_values", "position_ids")]
-    cache = output.get("past_key_values")
+    given = [arguments.get(name) is not None for name in (*CACHE_NAMES, "position_ids")]
+    given += map(holds_cache, arguments.values())
+    cache = next((value for value in output.values() if isinstance(value, Cache)), None)
     device = model.device.type
     if any(given) or model.training or device == "meta" or torch.is_autocast_enabled(device):
         return None

@@ -11,38 +11,19 @@ from typing import Any
 
 import torch
 from transformers import Cache, DynamicCache, PreTrainedModel
-from transformers.cache_utils import (
-    DynamicLayer,
-    DynamicSlidingWindowLayer,
-    LinearAttentionAndFullAttentionLayer,
-    LinearAttentionAndSlidingWindowAttentionLayer,
-    LinearAttentionCacheLayerMixin,
-)
+from transformers.cache_utils import DynamicLayer, DynamicSlidingWindowLayer
 
+from attribot_rag.model_cache import cache_inputs, returned_cache
 from attribot_rag.scoring.base import Reading, Unsupported
 
 _STRIDE = 64  # tokens, at least; a kernel's own chunk, shorter pieces take as long
 _MAX_BYTES = 1 << 30
+_NO_WINDOW = 1 << 31  # positions
 
-_NAMES = ("past_key_values", "cache_params", "state")  # as models call what they remember
 _FAILURES = (TypeError, ValueError, AttributeError)
 
 Attributes = dict[tuple[str, str], torch.Tensor | None]
 """Tensors that modules keep on themselves, by the module's name and the attribute's."""
-
-
-class WholeWindowLayer(DynamicLayer):  # type: ignore[no-untyped-call]
-    """A layer with a window that keeps every position: rows begin before the last window."""
-
-    is_sliding = True
-
-
-class WholeWindowAndStateLayer(  # type: ignore[no-untyped-call]
-    LinearAttentionAndFullAttentionLayer
-):
-    """A layer with recurrent states and a window, of which it keeps every position."""
-
-    is_sliding = True
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,14 +106,14 @@ class Checkpoints:
             if layer.is_initialized:
                 layer.keys = whole.keys[:, :, : snapshot.position]
                 layer.values = whole.values[:, :, : snapshot.position]
-        return dict.fromkeys(_NAMES, cache), snapshot.position
+        return cache_inputs(self.twin, cache), snapshot.position
 
 
 def keeps_states(model: PreTrainedModel) -> bool:
     """Whether layers of the model keep states that cannot be cropped."""
     layers = DynamicCache(config=model.config).layers
     return bool(getattr(model, "_is_stateful", False)) or any(
-        isinstance(layer, LinearAttentionCacheLayerMixin) for layer in layers
+        hasattr(layer, "conv_states") for layer in layers
     )
 
 
@@ -143,15 +124,15 @@ def _read(twin: PreTrainedModel, token_ids: Sequence[int], start: int, cache: An
         "input_ids": torch.tensor([token_ids], device=twin.device),
         "position_ids": torch.arange(start, start + len(token_ids), device=twin.device)[None],
         "use_cache": True,
-        **dict.fromkeys(_NAMES, cache),
+        **cache_inputs(twin, cache),
     }
     known = _parameters(base)
     try:
         output = base(**{name: value for name, value in inputs.items() if name in known})
     except _FAILURES as error:
         raise Unsupported(f"its cache cannot be resumed ({error})") from error
-    returned = (getattr(output, name, None) for name in _NAMES)
-    return next((one for one in returned if one is not None), cache)
+    returned = returned_cache(twin, output)
+    return cache if returned is None else returned
 
 
 def _parameters(model: torch.nn.Module) -> frozenset[str]:
@@ -178,21 +159,14 @@ def _end_of_piece(least: int, reach: int, branches: Sequence[int]) -> int:
 def _empty_cache(twin: PreTrainedModel) -> DynamicCache | None:
     """A cache that keeps every position; None if the model takes only one that it makes itself."""
     cache = DynamicCache(config=twin.config)
-    cache.layers = [_keeping_everything(layer) for layer in cache.layers]
+    for layer in cache.layers:
+        if isinstance(layer, DynamicSlidingWindowLayer):
+            layer.sliding_window = _NO_WINDOW  # rows begin before the last window
     try:
         _read(twin, [0], 0, copy.deepcopy(cache))
     except Unsupported:
         return None
     return cache
-
-
-# Any: transformers' layers have no common type that tells what they keep.
-def _keeping_everything(layer: Any) -> Any:
-    if type(layer) is DynamicSlidingWindowLayer:
-        return WholeWindowLayer()  # type: ignore[no-untyped-call]
-    if type(layer) is LinearAttentionAndSlidingWindowAttentionLayer:
-        return WholeWindowAndStateLayer(layer.number_of_states)
-    return layer
 
 
 def _with_keys(cache: Any) -> list[Any]:

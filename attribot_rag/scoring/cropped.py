@@ -13,6 +13,7 @@ from transformers import PreTrainedModel
 
 from attribot_rag.generation import PromptCache
 from attribot_rag.language_model import placeholder_ids
+from attribot_rag.model_cache import cache_inputs
 from attribot_rag.scoring.base import Implementation, Unsupported
 from attribot_rag.scoring.checkpoints import Checkpoints, keeps_states
 from attribot_rag.scoring.prefill import (
@@ -132,7 +133,7 @@ class Cropped(CachedImplementation):
         num_visible = start = row.num_visible
         given: dict[str, Any]
         if self.checkpoints is None:
-            given = {"past_key_values": as_dynamic_cache(self.prompt_cache, num_visible)}
+            given = cache_inputs(self.twin, as_dynamic_cache(self.prompt_cache, num_visible))
         else:
             given, start = self.checkpoints.resume(num_visible)
         ids = (*self.generation.prompt_ids[start:num_visible], *row.token_ids)

@@ -10,6 +10,7 @@ from transformers import DynamicCache, PreTrainedModel
 from transformers.cache_utils import DynamicLayer
 
 from attribot_rag.generation import Conditioning, Generation, LayerCache, PromptCache
+from attribot_rag.model_cache import cache_inputs
 from attribot_rag.scoring.base import Unsupported
 
 _CPU_TOKENS = 512  # in one piece: larger pieces are no faster, and a deadline waits for one
@@ -35,7 +36,7 @@ def prefill(
     for start in range(0, len(token_ids), size):
         before_piece(start)
         chunk = torch.tensor([token_ids[start : start + size]], device=twin.device)
-        inputs = {"input_ids": chunk, "past_key_values": cache, "use_cache": True}
+        inputs = {"input_ids": chunk, "use_cache": True, **cache_inputs(twin, cache)}
         if given:
             inputs |= given.inputs(token_ids, twin.device)
         elif takes_positions:  # else by what the model remembers of an image, if it does

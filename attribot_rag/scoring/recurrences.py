@@ -41,13 +41,13 @@ def _scan_from_state(
     mixer: Any,
     function: FunctionType,
     hidden_states: torch.Tensor,
-    cache_params: Cache | None = None,
     **inputs: Any,
 ) -> torch.Tensor:
     """The layer's forward pass `function`, whose scan begins with the state in the cache."""
     index = mixer.layer_idx
-    if hidden_states.shape[1] > 1 and cache_params and cache_params.has_previous_state(index):
-        state = cache_params.layers[index].recurrent_states[0]
+    cache = next((value for value in inputs.values() if isinstance(value, Cache)), None)
+    if hidden_states.shape[1] > 1 and cache and cache.has_previous_state(index):
+        state = cache.layers[index].recurrent_states[0]
         scan = function.__globals__[_SCAN]
         # the heads of Zamba are scanned one after the other
         states = iter(state.clone().unbind(1) if state.dim() == 4 else [state.clone()])
@@ -58,7 +58,7 @@ def _scan_from_state(
             function.__defaults__,
             function.__closure__,
         )
-    output: torch.Tensor = function(mixer, hidden_states, cache_params=cache_params, **inputs)
+    output: torch.Tensor = function(mixer, hidden_states, **inputs)
     return output
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -43,7 +44,16 @@ def visibilities(config: PreTrainedConfig) -> dict[str | None, Visibility]:
     config = copy.copy(config.get_text_config(decoder=True))
     config._attn_implementation = VISIBILITY
     one = torch.ones(1, 1)
-    masks = create_masks_for_generate(config, one[..., None], one, None)
+    required = [
+        name
+        for name, parameter in inspect.signature(create_masks_for_generate).parameters.items()
+        if parameter.default is parameter.empty and parameter.kind is not parameter.VAR_KEYWORD
+    ]
+    values = (config, one[..., None], one, *(None,) * len(required[3:]))
+    arguments = dict(zip(required, values, strict=True))
+    if "cache_position" in arguments:  # which older releases go by
+        arguments["cache_position"] = torch.zeros(1, dtype=torch.long)
+    masks = create_masks_for_generate(**arguments)
     return dict(masks) if isinstance(masks, dict) else {None: masks}
 
 

@@ -15,6 +15,7 @@ from attribot_rag import Attributor, Budget, LanguageModel
 from attribot_rag.errors import InvalidInput, UnsupportedModel
 from attribot_rag.methods import Patching
 from attribot_rag.methods.hierarchical import answer_sentences
+from attribot_rag.model_cache import cache_inputs
 from attribot_rag.scoring.attention import PackedLayout
 from attribot_rag.scoring.packed import Packed
 from attribot_rag.scoring.patch import Patch
@@ -128,7 +129,7 @@ def test_a_gate_is_what_a_model_s_own_attention_makes_of_it() -> None:
                 input_ids=torch.tensor([row.token_ids]),
                 position_ids=torch.tensor([row.positions]),
                 attention_mask=mask[None, None],
-                past_key_values=as_dynamic_cache(cache, 45),
+                **cache_inputs(model, as_dynamic_cache(cache, 45)),
             ).logits[0, -RESPONSE_LENGTH:]
         targets = torch.tensor(generation.response_ids)[:, None]
         plain = logits.log_softmax(-1).gather(-1, targets)[:, 0]

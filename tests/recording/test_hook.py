@@ -20,6 +20,7 @@ from transformers.utils import logging as transformers_logging
 from transformers.utils.generic import ModelOutput
 
 from attribot_rag.language_model import LanguageModel
+from attribot_rag.model_cache import cache_inputs
 from attribot_rag.recording import GenerationRecorder
 
 Call = Callable[[LanguageModel], Any]
@@ -91,7 +92,9 @@ CALLS: dict[str, Call] = {
     "all_by_position": lambda model: generate(model, IDS, config(), LogitsProcessorList()),
     "static_cache": lambda model: generate(model, IDS, cache_implementation="static", **SHORT),
     "no_cache": lambda model: generate(model, IDS, use_cache=False, **SHORT),
-    "own_cache": lambda model: generate(model, IDS, past_key_values=DynamicCache(), **SHORT),
+    "own_cache": lambda model: generate(
+        model, IDS, **cache_inputs(model.model, DynamicCache()), **SHORT
+    ),
     "no_eos": lambda model: generate(model, IDS, eos_token_id=None, **SHORT),
     "stop_strings": lambda model: generate(
         model, IDS, stop_strings=["e"], tokenizer=model.tokenizer, max_new_tokens=6

@@ -18,6 +18,7 @@ from transformers.cache_utils import DynamicLayer
 
 from attribot_rag.generation import Generation
 from attribot_rag.language_model import LanguageModel
+from attribot_rag.model_cache import cache_inputs, returned_cache
 from attribot_rag.recording import GenerationRecorder
 
 DECODERS = [one.name for one in ARCHITECTURES if one.name != "t5"]
@@ -54,7 +55,8 @@ def recorded(
 def prefilled(language_model: LanguageModel, ids: tuple[int, ...]) -> DynamicCache:
     cache = DynamicCache()
     with torch.no_grad():
-        language_model.model(input_ids=torch.tensor([ids]), past_key_values=cache, use_cache=True)
+        model = language_model.model
+        model(input_ids=torch.tensor([ids]), use_cache=True, **cache_inputs(model, cache))
     return cache
 
 
@@ -158,7 +160,7 @@ def test_beams_are_recorded_without_their_cache() -> None:
     [
         {"cache_implementation": "static"},
         {"use_cache": False},
-        {"past_key_values": DynamicCache()},
+        cache_inputs(build("llama").model, DynamicCache()),
         {"position_ids": torch.arange(5, 25)[None]},
     ],
     ids=lambda options: next(iter(options)),
@@ -265,7 +267,8 @@ def test_a_cache_is_read_before_the_caller_goes_on_with_it(name: str) -> None:
     with GenerationRecorder(language_model) as recorder:
         output = generate(language_model, prompt(20), return_dict_in_generate=True, **SHORT)
         again = torch.cat([output["sequences"], prompt(5, seed=9)], dim=1)
-        generate(language_model, again, past_key_values=output["past_key_values"], **SHORT)
+        cache = returned_cache(language_model.model, output)
+        generate(language_model, again, **cache_inputs(language_model.model, cache), **SHORT)
     first, second = recorder.generations
     assert_cache_is_that_of_a_prefill(language_model, first)
     assert second.cache is None

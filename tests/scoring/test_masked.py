@@ -23,6 +23,7 @@ from attribot_rag.context import Ablation, ContextOptions, TokenizedText, locate
 from attribot_rag.errors import InvalidInput, UnsupportedModel
 from attribot_rag.generation import Generation
 from attribot_rag.language_model import LanguageModel
+from attribot_rag.model_cache import cache_inputs
 from attribot_rag.scoring import Reencoded, Scorer, ScoringModels
 from attribot_rag.scoring.base import Implementation
 from attribot_rag.scoring.cropped import Cropped
@@ -119,7 +120,8 @@ def with_keys_deleted(
     cache = DynamicCache()
     prompt_ids = generation.prompt_ids
     with torch.no_grad():
-        model(torch.tensor([prompt_ids[:first_new]]), past_key_values=cache, use_cache=True)
+        ids = torch.tensor([prompt_ids[:first_new]])
+        model(ids, use_cache=True, **cache_inputs(model, cache))
         for layer in cache.layers:
             assert isinstance(layer, DynamicLayer) and layer.keys is not None
             assert layer.values is not None
@@ -129,7 +131,7 @@ def with_keys_deleted(
         logits = model(
             torch.tensor([[*(prompt_ids[i] for i in new), *generation.response_ids[:-1]]]),
             position_ids=torch.tensor([[*new, *range(len(prompt_ids), end)]]),
-            past_key_values=cache,
+            **cache_inputs(model, cache),
         ).logits[0, -len(generation.response_ids) :]
     targets = torch.tensor(generation.response_ids)[:, None]
     return torch.as_tensor(logits.log_softmax(-1).gather(-1, targets)[:, 0])

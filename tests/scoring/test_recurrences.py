@@ -9,6 +9,7 @@ from support.families import FAMILIES, RECURRENT_GEMMA_GOES_ON, build_family
 from transformers import DynamicCache
 
 from attribot_rag.generation import Generation
+from attribot_rag.model_cache import cache_inputs
 from attribot_rag.scoring.base import Reading
 from attribot_rag.scoring.checkpoints import Checkpoints
 from attribot_rag.scoring.cropped import Cropped
@@ -37,11 +38,11 @@ def test_pieces_of_any_length_go_on_from_the_state(name: str, pieces: tuple[int,
         whole = twin(input_ids=torch.tensor([IDS]), use_cache=False).logits
         for length in pieces:
             positions = torch.arange(start, start + length)[None]
-            inputs: dict[str, Any] = {"past_key_values": cache, "position_ids": positions}
-            if name == "mamba":
-                inputs = {"cache_params": cache}
+            inputs: dict[str, Any] = {} if name == "mamba" else {"position_ids": positions}
             ids = torch.tensor([IDS[start : start + length]])
-            parts.append(twin(input_ids=ids, use_cache=True, **inputs).logits)
+            parts.append(
+                twin(input_ids=ids, use_cache=True, **inputs, **cache_inputs(twin, cache)).logits
+            )
             start += length
     assert (torch.cat(parts, dim=1) - whole).abs().max() < 1e-3
 

@@ -9,50 +9,8 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import torch
-from transformers import (
-    BambaForCausalLM,
-    BloomForCausalLM,
-    Cohere2ForCausalLM,
-    CohereForCausalLM,
-    DeepseekV2ForCausalLM,
-    DeepseekV3ForCausalLM,
-    Exaone4ForCausalLM,
-    FalconForCausalLM,
-    FalconH1ForCausalLM,
-    Gemma2ForCausalLM,
-    Gemma3ForCausalLM,
-    Gemma3nForCausalLM,
-    Gemma4ForCausalLM,
-    Glm4MoeLiteForCausalLM,
-    GPT2LMHeadModel,
-    GPTNeoXForCausalLM,
-    GptOssForCausalLM,
-    GraniteForCausalLM,
-    GraniteMoeHybridForCausalLM,
-    Lfm2ForCausalLM,
-    Llama4ForCausalLM,
-    LlamaForCausalLM,
-    Mamba2ForCausalLM,
-    MambaForCausalLM,
-    MiniCPM3ForCausalLM,
-    MinistralForCausalLM,
-    MistralForCausalLM,
-    MixtralForCausalLM,
-    NemotronHForCausalLM,
-    Olmo3ForCausalLM,
-    OPTForCausalLM,
-    Phi3ForCausalLM,
-    PhimoeForCausalLM,
-    PreTrainedModel,
-    Qwen2ForCausalLM,
-    Qwen3_5ForCausalLM,
-    Qwen3ForCausalLM,
-    Qwen3NextForCausalLM,
-    SmolLM3ForCausalLM,
-    T5ForConditionalGeneration,
-    Zamba2ForCausalLM,
-    ZambaForCausalLM,
-)
+import transformers
+from transformers import PreTrainedModel
 
 Expected = Literal["packed", "cropped", "reference"]
 
@@ -66,15 +24,17 @@ class Architecture:
     build: Callable[[], PreTrainedModel]
     expected: Expected
     prompt_length: int = PROMPT_LENGTH
+    available: bool = True
 
 
 def _architecture(
     name: str,
     expected: Expected,
-    model_class: Any,
+    class_name: str,
     **settings: Any,
 ) -> Architecture:
     def build() -> PreTrainedModel:
+        model_class: Any = getattr(transformers, class_name)
         config = model_class.config_class(
             vocab_size=VOCABULARY_SIZE, pad_token_id=0, bos_token_id=1, eos_token_id=2, **settings
         )
@@ -82,7 +42,12 @@ def _architecture(
         model: PreTrainedModel = model_class(config).eval()
         return model
 
-    return Architecture(name, build, expected)
+    return Architecture(name, build, expected, available=hasattr(transformers, class_name))
+
+
+def _available(*architectures: Architecture) -> tuple[Architecture, ...]:
+    """Without those that came to transformers after the installed release."""
+    return tuple(architecture for architecture in architectures if architecture.available)
 
 
 WIDE: dict[str, Any] = {"initializer_range": 0.25}
@@ -92,46 +57,48 @@ GROUPED_DECODER = {**DECODER, "num_key_value_heads": 2}
 GEMMA = {**GROUPED_DECODER, "head_dim": 8, "query_pre_attn_scalar": 8, "sliding_window": 16}
 
 MAMBA = _architecture(
-    "mamba", "cropped", MambaForCausalLM, **WIDE, hidden_size=32, num_hidden_layers=3
+    "mamba", "cropped", "MambaForCausalLM", **WIDE, hidden_size=32, num_hidden_layers=3
 )
-_OLDER = (
-    _architecture("llama", "packed", LlamaForCausalLM, **GROUPED_DECODER),
-    _architecture("qwen2", "packed", Qwen2ForCausalLM, **GROUPED_DECODER),
-    _architecture("qwen3", "packed", Qwen3ForCausalLM, **GROUPED_DECODER, head_dim=16),
+_OLDER = _available(
+    _architecture("llama", "packed", "LlamaForCausalLM", **GROUPED_DECODER),
+    _architecture("qwen2", "packed", "Qwen2ForCausalLM", **GROUPED_DECODER),
+    _architecture("qwen3", "packed", "Qwen3ForCausalLM", **GROUPED_DECODER, head_dim=16),
     _architecture(
         "mixtral",
         "packed",
-        MixtralForCausalLM,
+        "MixtralForCausalLM",
         **GROUPED_DECODER,
         num_local_experts=4,
         num_experts_per_tok=2,
     ),
-    _architecture("phi3", "packed", Phi3ForCausalLM, **GROUPED_DECODER),
+    _architecture("phi3", "packed", "Phi3ForCausalLM", **GROUPED_DECODER),
     _architecture(
-        "gpt2", "packed", GPT2LMHeadModel, **WIDE, n_embd=32, n_layer=3, n_head=4, n_positions=256
+        "gpt2", "packed", "GPT2LMHeadModel", **WIDE, n_embd=32, n_layer=3, n_head=4, n_positions=256
     ),
-    _architecture("gpt_neox", "packed", GPTNeoXForCausalLM, **DECODER),
+    _architecture("gpt_neox", "packed", "GPTNeoXForCausalLM", **DECODER),
     _architecture(
         "opt",
         "packed",
-        OPTForCausalLM,
+        "OPTForCausalLM",
         **SIZES,
         init_std=0.25,
         ffn_dim=64,
         max_position_embeddings=256,
     ),
-    _architecture("mistral", "packed", MistralForCausalLM, **GROUPED_DECODER, sliding_window=None),
+    _architecture(
+        "mistral", "packed", "MistralForCausalLM", **GROUPED_DECODER, sliding_window=None
+    ),
     _architecture(
         "mistral_sliding_window",
         "packed",
-        MistralForCausalLM,
+        "MistralForCausalLM",
         **GROUPED_DECODER,
         sliding_window=16,
     ),
     _architecture(
         "gemma2",
         "packed",
-        Gemma2ForCausalLM,
+        "Gemma2ForCausalLM",
         **GEMMA,
         attn_logit_softcapping=1.0,
         final_logit_softcapping=2.0,
@@ -140,7 +107,7 @@ _OLDER = (
     _architecture(
         "gemma3",
         "packed",
-        Gemma3ForCausalLM,
+        "Gemma3ForCausalLM",
         **GEMMA,
         layer_types=["sliding_attention", "full_attention", "sliding_attention"],
         final_logit_softcapping=2.0,
@@ -148,18 +115,18 @@ _OLDER = (
     _architecture(
         "granite",
         "packed",
-        GraniteForCausalLM,
+        "GraniteForCausalLM",
         **GROUPED_DECODER,
         embedding_multiplier=3.0,
         attention_multiplier=0.5,
         residual_multiplier=0.6,
         logits_scaling=0.5,
     ),
-    _architecture("cohere", "packed", CohereForCausalLM, **GROUPED_DECODER, logit_scale=0.5),
+    _architecture("cohere", "packed", "CohereForCausalLM", **GROUPED_DECODER, logit_scale=0.5),
     _architecture(
         "phi3_longrope",
         "reference",
-        Phi3ForCausalLM,
+        "Phi3ForCausalLM",
         **GROUPED_DECODER,
         # Just beyond the boundary, so that long removals bring prompt and response below it.
         original_max_position_embeddings=PROMPT_LENGTH - 4,
@@ -172,14 +139,14 @@ _OLDER = (
         },
     ),
     _architecture(
-        "bloom", "cropped", BloomForCausalLM, **WIDE, hidden_size=32, n_layer=3, n_head=4
+        "bloom", "cropped", "BloomForCausalLM", **WIDE, hidden_size=32, n_layer=3, n_head=4
     ),
-    _architecture("falcon", "cropped", FalconForCausalLM, **WIDE, **SIZES),
+    _architecture("falcon", "cropped", "FalconForCausalLM", **WIDE, **SIZES),
     MAMBA,
     _architecture(
         "t5",
         "reference",
-        T5ForConditionalGeneration,
+        "T5ForConditionalGeneration",
         d_model=32,
         d_kv=8,
         d_ff=64,
@@ -237,17 +204,17 @@ _MAMBA2 = {
     "mamba_chunk_size": 16,
 }
 
-WITH_WINDOWS = (
-    _architecture("phimoe", "packed", PhimoeForCausalLM, **_WINDOW, **_EXPERTS),
-    _architecture("gpt_oss", "packed", GptOssForCausalLM, **_WINDOW, **_EXPERTS, head_dim=8),
-    _architecture("cohere2", "packed", Cohere2ForCausalLM, **_WINDOW, logit_scale=0.5),
-    _architecture("olmo3", "packed", Olmo3ForCausalLM, **_WINDOW),
-    _architecture("exaone4", "packed", Exaone4ForCausalLM, **_WINDOW, sliding_window_pattern=2),
-    _architecture("ministral", "packed", MinistralForCausalLM, **_WINDOW, head_dim=8),
+WITH_WINDOWS = _available(
+    _architecture("phimoe", "packed", "PhimoeForCausalLM", **_WINDOW, **_EXPERTS),
+    _architecture("gpt_oss", "packed", "GptOssForCausalLM", **_WINDOW, **_EXPERTS, head_dim=8),
+    _architecture("cohere2", "packed", "Cohere2ForCausalLM", **_WINDOW, logit_scale=0.5),
+    _architecture("olmo3", "packed", "Olmo3ForCausalLM", **_WINDOW),
+    _architecture("exaone4", "packed", "Exaone4ForCausalLM", **_WINDOW, sliding_window_pattern=2),
+    _architecture("ministral", "packed", "MinistralForCausalLM", **_WINDOW, head_dim=8),
     _architecture(
         "qwen2_window",
         "packed",
-        Qwen2ForCausalLM,
+        "Qwen2ForCausalLM",
         **_WINDOW,
         use_sliding_window=True,
         max_window_layers=1,
@@ -255,7 +222,7 @@ WITH_WINDOWS = (
     _architecture(
         "llama4",
         "packed",
-        Llama4ForCausalLM,
+        "Llama4ForCausalLM",
         **GROUPED_DECODER,
         head_dim=8,
         attention_chunk_size=16,
@@ -266,44 +233,44 @@ WITH_WINDOWS = (
     _architecture(
         "gemma3n",
         "packed",
-        Gemma3nForCausalLM,
+        "Gemma3nForCausalLM",
         **{**_SHARED_KEYS, "intermediate_size": [64] * 6},
         laurel_rank=4,
         altup_num_inputs=2,
         activation_sparsity_pattern=[0.0] * 6,
     ),
-    _architecture("gemma4", "packed", Gemma4ForCausalLM, **_SHARED_KEYS, global_head_dim=16),
+    _architecture("gemma4", "packed", "Gemma4ForCausalLM", **_SHARED_KEYS, global_head_dim=16),
     _architecture(
-        "smollm3", "packed", SmolLM3ForCausalLM, **GROUPED_DECODER, no_rope_layers=[1, 0, 1]
+        "smollm3", "packed", "SmolLM3ForCausalLM", **GROUPED_DECODER, no_rope_layers=[1, 0, 1]
     ),
 )
 
-_WITH_LATENT_KEYS = (
-    _architecture("deepseek_v2", "packed", DeepseekV2ForCausalLM, **_LATENT_EXPERTS),
-    _architecture("deepseek_v3", "packed", DeepseekV3ForCausalLM, **_LATENT_EXPERTS),
-    _architecture("glm4_moe_lite", "packed", Glm4MoeLiteForCausalLM, **_LATENT_EXPERTS),
-    _architecture("minicpm3", "packed", MiniCPM3ForCausalLM, **_LATENT),
+_WITH_LATENT_KEYS = _available(
+    _architecture("deepseek_v2", "packed", "DeepseekV2ForCausalLM", **_LATENT_EXPERTS),
+    _architecture("deepseek_v3", "packed", "DeepseekV3ForCausalLM", **_LATENT_EXPERTS),
+    _architecture("glm4_moe_lite", "packed", "Glm4MoeLiteForCausalLM", **_LATENT_EXPERTS),
+    _architecture("minicpm3", "packed", "MiniCPM3ForCausalLM", **_LATENT),
 )
 
-WITH_STATES = (
+WITH_STATES = _available(
     _architecture(
         "qwen3_next",
         "cropped",
-        Qwen3NextForCausalLM,
+        "Qwen3NextForCausalLM",
         **_DELTA_RULE,
         num_experts=4,
         num_experts_per_tok=2,
         moe_intermediate_size=32,
         shared_expert_intermediate_size=32,
     ),
-    _architecture("qwen3_5", "cropped", Qwen3_5ForCausalLM, **_DELTA_RULE),
+    _architecture("qwen3_5", "cropped", "Qwen3_5ForCausalLM", **_DELTA_RULE),
     _architecture(
-        "bamba", "cropped", BambaForCausalLM, **_FOUR_LAYERS, **_MAMBA2, attn_layer_indices=[1, 3]
+        "bamba", "cropped", "BambaForCausalLM", **_FOUR_LAYERS, **_MAMBA2, attn_layer_indices=[1, 3]
     ),
     _architecture(
         "zamba2",
         "cropped",
-        Zamba2ForCausalLM,
+        "Zamba2ForCausalLM",
         **{**_FOUR_LAYERS, "num_key_value_heads": 4},
         mamba_d_state=8,
         n_mamba_heads=8,
@@ -317,7 +284,7 @@ WITH_STATES = (
     _architecture(
         "zamba",
         "cropped",
-        ZambaForCausalLM,
+        "ZambaForCausalLM",
         **{**_FOUR_LAYERS, "num_hidden_layers": 5, "num_key_value_heads": 4},
         attn_layer_period=2,
         attn_layer_offset=1,
@@ -328,7 +295,7 @@ WITH_STATES = (
     _architecture(
         "granitemoehybrid",
         "cropped",
-        GraniteMoeHybridForCausalLM,
+        "GraniteMoeHybridForCausalLM",
         **_FOUR_LAYERS,
         **_MAMBA2,
         layer_types=["mamba", "attention", "mamba", "attention"],
@@ -336,19 +303,19 @@ WITH_STATES = (
         num_local_experts=0,
     ),
     _architecture(
-        "falcon_h1", "cropped", FalconH1ForCausalLM, **GROUPED_DECODER, **_MAMBA2, mamba_d_ssm=64
+        "falcon_h1", "cropped", "FalconH1ForCausalLM", **GROUPED_DECODER, **_MAMBA2, mamba_d_ssm=64
     ),
     _architecture(
         "lfm2",
         "cropped",
-        Lfm2ForCausalLM,
+        "Lfm2ForCausalLM",
         **GROUPED_DECODER,
         layer_types=["conv", "full_attention", "conv"],
     ),
     _architecture(
         "nemotron_h",
         "cropped",
-        NemotronHForCausalLM,
+        "NemotronHForCausalLM",
         **_FOUR_LAYERS,
         layers_block_type=["mamba", "attention", "mlp", "mamba"],
         mamba_num_heads=8,
@@ -361,7 +328,7 @@ WITH_STATES = (
     _architecture(
         "mamba2",
         "cropped",
-        Mamba2ForCausalLM,
+        "Mamba2ForCausalLM",
         **WIDE,
         hidden_size=32,
         num_hidden_layers=3,

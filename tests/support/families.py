@@ -105,6 +105,7 @@ def _families(names: str, expected: Expected) -> tuple[Architecture, ...]:
     return tuple(
         Architecture(name, lambda name=name: build_family(name), expected)  # type: ignore[misc]
         for name in names.split()
+        if name in CONFIG_MAPPING
     )
 
 

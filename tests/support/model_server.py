@@ -19,6 +19,7 @@ import torch
 from transformers import DynamicCache
 
 from attribot_rag.language_model import LanguageModel
+from attribot_rag.model_cache import cache_inputs
 
 NAME = "tiny"
 BLOCK = 16  # tokens that vLLM's prefix cache keeps together
@@ -83,7 +84,8 @@ class ModelServer(ThreadingHTTPServer):
         with self.lock, torch.no_grad():
             cache, shared = self._cached(ids, reusable)
             model = self.language_model.model
-            logits = model(input_ids=torch.tensor([ids[shared:]]), past_key_values=cache).logits[0]
+            new = torch.tensor([ids[shared:]])
+            logits = model(input_ids=new, **cache_inputs(model, cache)).logits[0]
             self._radix = [*self._radix[-7:], (ids, cache)]
             self.num_encoded += len(ids) - shared
             self.num_scored += 1
@@ -123,7 +125,7 @@ class ModelServer(ThreadingHTTPServer):
             )
             if self.kind == "vllm-generate":
                 cache = DynamicCache()
-                model(input_ids=output, past_key_values=cache)
+                model(input_ids=output, **cache_inputs(model, cache))
                 self._radix = [*self._radix[-7:], (output[0].tolist(), cache)]
         return list(map(int, output[0, len(ids) :]))
 
