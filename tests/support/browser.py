@@ -18,9 +18,12 @@ _NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
 @pytest.fixture(scope="module")
 def chromium() -> Iterator[Browser]:
     """Of a module, not of all: asyncio's tests can't run while playwright's loop does."""
+    path = executable()
+    if path is None:
+        pytest.skip("no browser; `make chromium` brings one, or CHROMIUM=path/to/it names it")
     expect.set_options(timeout=scaled(5_000))
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=_executable(), timeout=scaled(30_000))
+        browser = playwright.chromium.launch(executable_path=path, timeout=scaled(30_000))
         yield browser
         browser.close()
 
@@ -34,11 +37,14 @@ def new_context(
     return context
 
 
-def _executable() -> str:
-    """The browser's path: CHROMIUM says where it is, or it is on the PATH."""
+def executable() -> str | None:
+    """The browser's path: CHROMIUM says where it is, it is on the PATH, or it is Playwright's own."""
     path = os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, _NAMES)), None)
-    assert path, "these tests need a browser: make chromium, or CHROMIUM=path/to/it"
-    return path
+    if path:
+        return path
+    with sync_playwright() as playwright:
+        own = playwright.chromium.executable_path
+    return own if Path(own).exists() else None
 
 
 def keep(page: Page, name: str, **options: Any) -> None:

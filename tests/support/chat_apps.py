@@ -1,8 +1,9 @@
-"""The chats of the examples, each as a process in an environment of its own."""
+"""The chats of the examples, each as a process of its own."""
 
 import os
 import socket
 import subprocess
+import sys
 import time
 import urllib.request
 from collections.abc import Iterator, Sequence
@@ -23,7 +24,7 @@ LONG_TO_READ = f"Tell me about the museum{', in many sentences' * 80}."
 def gradio_chat(folder: Path, temporary: Path) -> Iterator[str]:
     """The address of the Gradio chat about a folder; its store is kept in the other."""
     port = _free_port()
-    command = [_environment("gradio", "python"), ROOT / "examples" / "gradio_chat.py"]
+    command = [sys.executable, ROOT / "examples" / "gradio_chat.py"]
     with _running(command, port, temporary, GRADIO_SERVER_PORT=str(port), CHAT_FOLDER=str(folder)):
         yield f"http://127.0.0.1:{port}"
 
@@ -33,7 +34,8 @@ def chainlit_chat(folder: Path, temporary: Path) -> Iterator[str]:
     """The address of the Chainlit chat about a folder; its store is kept in the other."""
     port = _free_port()
     example = ROOT / "examples" / "chainlit_chat.py"
-    command = [_environment("chainlit", "chainlit"), "run", example, "--headless", "--port", port]
+    chainlit = Path(sys.executable).with_name("chainlit")
+    command = [chainlit, "run", example, "--headless", "--port", port]
     with _running(
         command, port, temporary, CHAINLIT_APP_ROOT=str(temporary), CHAT_FOLDER=str(folder)
     ):
@@ -41,19 +43,13 @@ def chainlit_chat(folder: Path, temporary: Path) -> Iterator[str]:
 
 
 def run_in_gradio_chat(code: str, temporary: Path) -> None:
-    """Run code with the Gradio chat's environment, beside its file."""
+    """Run code beside the Gradio chat's file."""
     subprocess.run(
-        [_environment("gradio", "python"), "-c", dedent(code)],
+        [sys.executable, "-c", dedent(code)],
         check=True,
         cwd=ROOT / "examples",
         env={**os.environ, "HF_HUB_OFFLINE": "1", "CHAT_STORE": str(temporary)},
     )
-
-
-def _environment(name: str, program: str) -> Path:
-    path = ROOT / f".venv-{name}" / "bin" / program
-    assert path.exists(), "these tests need the chats' environments: make chats"
-    return path
 
 
 def _free_port() -> int:
