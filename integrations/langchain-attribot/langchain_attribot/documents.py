@@ -10,7 +10,7 @@ from typing import Any
 from langchain_core.documents import Document
 from langchain_core.messages import BaseMessage
 
-from attribot_rag import Document as Retrieved
+from attribot_rag.runtime import told_document
 
 METADATA_KEY = "attribot_documents"
 """Where a run's configuration may name documents that are in the prompt as plain text."""
@@ -25,8 +25,8 @@ def documents_in(value: Any, depth: int = _MAX_DEPTH) -> Iterator[Document]:
     elif depth and isinstance(value, BaseMessage):
         yield from documents_in(getattr(value, "artifact", None), depth - 1)
     elif depth and isinstance(value, Mapping):
-        if value.get("type") == "Document" and isinstance(value.get("page_content"), str):
-            yield _langchain(value)  # as a checkpoint gives it back
+        if isinstance(value.get("page_content"), str):  # as JSON and checkpoints give it back
+            yield _told_document(value)
             return
         for item in value.values():
             yield from documents_in(item, depth - 1)
@@ -43,14 +43,20 @@ def retrieved_documents(messages: Sequence[BaseMessage]) -> list[Document]:
 def named_documents(metadata: Mapping[str, Any] | None) -> list[Document]:
     """Documents that a run's configuration names, as Documents, mappings or texts."""
     given = (metadata or {}).get(METADATA_KEY) or ()
-    return [_langchain(one) for one in ([given] if isinstance(given, str | Document) else given)]
+    return list(told_documents([given] if isinstance(given, str | Document) else given))
 
 
-def _langchain(value: Any) -> Document:
-    if isinstance(value, Document):
-        return value
-    known = Retrieved.of(value)
-    return Document(page_content=known.text, id=known.id, metadata=dict(known.metadata))
+def told_documents(values: Iterable[Any]) -> Iterator[Document]:
+    """What somebody says are documents: LangChain's, with scores or not, texts or mappings."""
+    for value in values:
+        parts = value if isinstance(value, tuple) else (value,)
+        own = [part for part in parts if isinstance(part, Document)]
+        yield from own or [_told_document(value)]
+
+
+def _told_document(value: Any) -> Document:
+    document = told_document(value)
+    return Document(page_content=document.text, id=document.id, metadata=dict(document.metadata))
 
 
 def merged(lists: Iterable[Sequence[Document]], key: Callable[[Document], str]) -> list[Document]:
