@@ -16,6 +16,8 @@ METADATA_KEY = "attribot_documents"
 """Where a run's configuration may name documents that are in the prompt as plain text."""
 
 _MAX_DEPTH = 4
+_PIECE = 8  # characters, of which white space is none
+_VERSION_SHARE = 0.7
 
 
 def documents_in(value: Any, depth: int = _MAX_DEPTH) -> Iterator[Document]:
@@ -75,6 +77,23 @@ def merged(lists: Iterable[Sequence[Document]], key: Callable[[Document], str]) 
                 counts[name] += 1
                 found.append(document)
     return found
+
+
+def are_versions(document: Document, other: Document) -> bool:
+    """Whether two documents with one id are one document, of which a step cut or changed the text.
+
+    Chunks of a file may share its id: they are versions only if most of the shorter text, in pieces
+    of eight characters, stands in the other.
+    """
+    if not document.id or document.id != other.id:
+        return False
+    small, large = sorted((_pieces(one.page_content) for one in (document, other)), key=len)
+    return len(small & large) >= _VERSION_SHARE * len(small)
+
+
+def _pieces(text: str) -> frozenset[str]:
+    plain = "".join(text.split()).casefold()
+    return frozenset(plain[i : i + _PIECE] for i in range(max(1, len(plain) - _PIECE + 1)))
 
 
 def by_text(document: Document) -> str:

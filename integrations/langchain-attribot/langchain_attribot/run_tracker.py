@@ -12,7 +12,7 @@ from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.documents import Document
 
 from attribot_rag.runtime import texts_in_prompt
-from langchain_attribot.documents import by_everything, by_text, documents_in, merged
+from langchain_attribot.documents import are_versions, by_everything, by_text, documents_in, merged
 
 Kind = Literal["chain", "parser", "tool", "retriever", "model"]
 
@@ -198,8 +198,8 @@ class RunTracker(BaseCallbackHandler):
 
         Those of its own input and of its nearest ancestor with any, and documents of ancestors
         farther away that the prompt contains. Left out, unless the prompt contains them, are
-        documents that an earlier answer within the same root used, and other versions (with the
-        same id) of documents that it contains.
+        documents that an earlier answer within the same root used, and other versions of documents
+        that it contains.
         """
         with self._lock:
             reached: list[Sequence[Document]] = [run.inputs]
@@ -212,13 +212,14 @@ class RunTracker(BaseCallbackHandler):
                 ancestor = ancestor.parent
             candidates = merged(reached, by_text)
             contained = in_prompt(prompt, candidates)
-            versions = {one.id for one in contained if one.id}
             used = self._used.get(run.root, set())
-            kept = [
-                one
-                for one in candidates
-                if one in contained or (by_text(one) not in used and one.id not in versions)
-            ]
+
+            def is_replaced(document: Document) -> bool:
+                return by_text(document) in used or any(
+                    are_versions(document, other) for other in contained
+                )
+
+            kept = [one for one in candidates if one in contained or not is_replaced(one)]
             return kept or candidates
 
     def _use(self, run: Run, documents: Sequence[Document]) -> None:

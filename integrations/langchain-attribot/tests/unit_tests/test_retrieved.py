@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
-from chains import ByName, joined
+from chains import ByName, Given, joined
 from conftest import QUESTION, chat_of
 from langchain.agents import create_agent
 from langchain.agents.middleware import AgentMiddleware, AgentState, dynamic_prompt
@@ -317,3 +317,26 @@ def test_an_empty_answer_has_the_usual_keys(tiny: LanguageModel, mode: Any, text
     assert "empty" in summary["notes"][0]
     assert run.to_cited_text() == text
     handler.close()
+
+
+@pytest.mark.parametrize(
+    ("told", "lost"),
+    [
+        ("The ferry carries 84 passengers.", "A ticket for the museum costs nine crowns."),
+        ("Die Mühle mahlt am Mittag.", "Der Turm der Mühle ist im Jahr 1683 abgebrannt."),
+        ("渡し船は一日に八回、島と港の間を行き来します。", "灯台の高さは三十八メートルです。"),
+    ],
+)
+def test_documents_that_share_an_id_are_all_listed(
+    tiny_chat: ChatHuggingFace, handler: AttributionCallbackHandler, told: str, lost: str
+) -> None:
+    documents = [Document(text, id="file.md") for text in (told, lost)]
+    prompt = RunnableLambda(lambda found: f"{found[0].page_content}\n\nWhat is that?")
+    chain = Given(documents=documents) | prompt | tiny_chat
+    summary = chain.invoke("?", {"callbacks": [handler]}).response_metadata["attribution"]
+    assert [one["located"] for one in summary["documents"]] == [True, False]
+    # The same document, of which a step kept a part, is one document.
+    whole = Document(f"{lost} {told} And more.", id="file.md")
+    chain = Given(documents=[whole]) | (lambda _: [documents[0]]) | prompt | tiny_chat
+    summary = chain.invoke("?", {"callbacks": [handler]}).response_metadata["attribution"]
+    assert [one["located"] for one in summary["documents"]] == [True]

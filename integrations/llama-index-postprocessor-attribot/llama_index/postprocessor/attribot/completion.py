@@ -41,8 +41,8 @@ _METADATA_READ = (
     "come from them; score_metadata=True scores them too."
 )
 _DEDUPLICATED = (
-    "The prompt was changed before the model saw it: deduplicate=True took out of the nodes what {} "
-    "of them say too."
+    "The prompt was changed before the model saw it: deduplicate=True took out of the nodes what "
+    "{} of them say too."
 )
 
 
