@@ -253,12 +253,12 @@ def _composed(composition: Composition, shown: Shown, size: _Size) -> summary_sc
 
 
 def _partial(composition: Composition) -> Iterator[str]:
-    """What a composite says of attributions in it whose budget ended."""
+    """What a composite says of partial attributions in it."""
     attributions = [composition.attribution, *composition.earlier.values()]
     if count := sum(one.partial for one in attributions):
         yield (
-            f"Partial: the budget ended before everything was scored, in {count} of the "
-            f"{len(attributions)} attributions that this one is made of."
+            f"Partial: not everything was scored or decided in {count} of the {len(attributions)} "
+            "attributions that this one is made of; the notes of each say why."
         )
 
 

@@ -142,7 +142,10 @@ def test_the_prompt_is_changed_only_if_asked_and_that_is_told(tiny: LanguageMode
     for texts in (
         ("The mill grinds at noon.", "The mill grinds at noon!"),
         ("Gulls nest here.", "Gulls nest here. They eat fish from the harbour."),
-        ("It opens at ten o'clock in the morning. It is old.", "It is red. It is old. It opens."),
+        (
+            "It opens at ten o'clock in the morning. It is old.",
+            "It is old. It is red. It closes at noon.",
+        ),
     ):
         given = scored([TextNode(text=text, id_=str(i)) for i, text in enumerate(texts)])
         assert AttributionPostprocessor().postprocess_nodes(given) == given
