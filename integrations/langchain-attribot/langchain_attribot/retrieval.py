@@ -65,7 +65,12 @@ class ObservedRetrieval(RunTracker):
         self.documents.extend(root.documents())
 
     def on_chat_model_start(
-        self, _: dict[str, Any], messages: list[list[BaseMessage]], *, run_id: UUID, **__: Any
+        self,
+        serialized: dict[str, Any],
+        messages: list[list[BaseMessage]],
+        *,
+        run_id: UUID,
+        **_: Any,
     ) -> None:
         self._messages[str(run_id)] = messages[0]
 

@@ -323,7 +323,7 @@ def test_an_empty_answer_has_the_usual_keys(tiny: LanguageModel, mode: Any, text
     ("told", "lost"),
     [
         ("The ferry carries 84 passengers.", "A ticket for the museum costs nine crowns."),
-        ("Die Mühle mahlt am Mittag.", "Der Turm der Mühle ist im Jahr 1683 abgebrannt."),
+        ("Die Mühle mahlt am Mittag.", "1683 brannte der Turm der Mühle ab."),
         ("渡し船は一日に八回、島と港の間を行き来します。", "灯台の高さは三十八メートルです。"),
     ],
 )
