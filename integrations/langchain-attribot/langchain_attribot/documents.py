@@ -18,6 +18,11 @@ METADATA_KEY = "attribot_documents"
 _MAX_DEPTH = 4
 _PIECE = 8  # characters, of which white space is none
 _VERSION_SHARE = 0.7
+_MIN_VALUE = 4
+_METADATA_READ = (
+    "The model also read metadata of the documents, which were not scored: an answer may come from "
+    "them."
+)
 
 
 def documents_in(value: Any, depth: int = _MAX_DEPTH) -> Iterator[Document]:
@@ -94,6 +99,17 @@ def are_versions(document: Document, other: Document) -> bool:
 def _pieces(text: str) -> frozenset[str]:
     plain = "".join(text.split()).casefold()
     return frozenset(plain[i : i + _PIECE] for i in range(max(1, len(plain) - _PIECE + 1)))
+
+
+def metadata_note(documents: Sequence[Document], prompt: str) -> str:
+    """A note where a prompt also holds what the documents' metadata say, or ''.
+
+    As a chain's `document_prompt` writes it there; texts of less than four characters are no sign.
+    """
+    texts = "\n".join(one.page_content for one in documents)
+    values = (value for one in documents for value in one.metadata.values())
+    told = (value for value in values if isinstance(value, str) and len(value) >= _MIN_VALUE)
+    return _METADATA_READ if any(one in prompt and one not in texts for one in told) else ""
 
 
 def by_text(document: Document) -> str:

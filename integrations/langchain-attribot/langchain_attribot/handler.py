@@ -29,7 +29,7 @@ from attribot_rag.runtime import (
     service_that_saw,
 )
 from langchain_attribot.advice import NOTHING_SEEN, Advice
-from langchain_attribot.documents import named_documents, retrieved_documents
+from langchain_attribot.documents import metadata_note, named_documents, retrieved_documents
 from langchain_attribot.messages import (
     KEY,
     attach,
@@ -342,6 +342,7 @@ class AttributionCallbackHandler(RunTracker):
             tuple(call.prompt_texts),
             call.prompt,
             elsewhere=self._answers_elsewhere,
+            warning=metadata_note(documents, "\n".join(call.prompt_texts)),
             beside_others=call.run.parent is not None,
             span=call.span or span_of(call.run.id),
         )

@@ -28,7 +28,7 @@ from attribot_rag.runtime import (
     ServiceRegistry,
 )
 from langchain_attribot.advice import NOTHING_SEEN, Advice
-from langchain_attribot.documents import by_text, merged, retrieved_documents
+from langchain_attribot.documents import by_text, merged, metadata_note, retrieved_documents
 from langchain_attribot.handler import HandlerOptions
 from langchain_attribot.messages import attached, prompt_texts_of, register, template_messages
 from langchain_attribot.models import LocalModel, find_language_model, language_model_of
@@ -165,6 +165,7 @@ class AttributionMiddleware(AgentMiddleware[Any, Any, Any]):
                 prompt_texts_of(messages),
                 template_messages(messages),
                 elsewhere=self._answers_elsewhere,
+                warning=metadata_note(documents, "\n".join(prompt_texts_of(messages))),
                 span=enclosing_span(),
             )
             run = self._run(_run_id(message), answer, service, request.model)

@@ -340,3 +340,23 @@ def test_documents_that_share_an_id_are_all_listed(
     chain = Given(documents=[whole]) | (lambda _: [documents[0]]) | prompt | tiny_chat
     summary = chain.invoke("?", {"callbacks": [handler]}).response_metadata["attribution"]
     assert [one["located"] for one in summary["documents"]] == [True]
+
+
+@pytest.mark.parametrize("key", ["source", "author", "section"])
+def test_an_answer_may_come_from_metadata_in_the_prompt(
+    tiny_chat: ChatHuggingFace, key: str
+) -> None:
+    handler = AttributionCallbackHandler(tiny_chat, method="leave_one_out")
+    documents = [Document(TEXTS[0], metadata={key: "Alaric Penhow", "page": 3, "lang": "en"})]
+    for template in ("{text}\n\nWho?", "{text} ({value})\n\nWho?"):
+        prompt = RunnableLambda(
+            lambda found, template=template: template.format(
+                text=found[0].page_content, value=found[0].metadata[key]
+            )
+        )
+        chain = Given(documents=documents) | prompt | tiny_chat
+        summary = chain.invoke("?", {"callbacks": [handler]}).response_metadata["attribution"]
+        assert summary["sentences"][0]["verdict"] == "unsupported"  # of random weights
+        told = any("metadata" in note for note in summary["notes"])
+        assert told == ("{value}" in template)
+    handler.close()
