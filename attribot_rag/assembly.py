@@ -148,7 +148,13 @@ def _notes(scorer: Scorer, scores: Scores) -> Iterator[str]:
 
 
 def _budget_note(scorer: Scorer) -> Iterator[str]:
-    if scorer.session.meter.exhausted:
+    meter = scorer.session.meter
+    if meter.is_limited:
+        yield (
+            "Judging took as many tokens as it may, so that not everything was decided; "
+            "VerdictOptions(token_share=..., min_tokens=...) allows more."
+        )
+    elif meter.exhausted:
         yield "The budget ran out before everything was scored."
 
 

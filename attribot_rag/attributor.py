@@ -21,6 +21,7 @@ from attribot_rag.attribution import (
     Provenance,
     ResponseText,
 )
+from attribot_rag.chat_messages import Message, continued_text, message_text
 from attribot_rag.context import (
     ContextOptions,
     Document,
@@ -33,7 +34,6 @@ from attribot_rag.errors import InvalidInput, NotRecorded, UnknownOption
 from attribot_rag.generation import Conditioning, Generation
 from attribot_rag.language_model import (
     LanguageModel,
-    Message,
     Prompt,
     decoder_start_ids,
     is_chat,
@@ -43,7 +43,7 @@ from attribot_rag.methods import Method, make_method
 from attribot_rag.model_queue import ModelQueue
 from attribot_rag.progress import progress_bar
 from attribot_rag.prompting import rag_prompt
-from attribot_rag.recording import GenerationRecorder, generate_answer
+from attribot_rag.recording import GenerationRecorder, generate_answer, with_recorded
 from attribot_rag.scoring import Budget, Meter, Scorer, ScoringOptions, Session, scoring_models
 from attribot_rag.scoring.memory import naming_out_of_memory
 from attribot_rag.served import ServedModel, ServerOptions
@@ -179,14 +179,31 @@ class Attributor:
         or one of its kinds for what cannot be attributed.
         """
         prompt_ids = self.language_model.encode_prompt(prompt)
+        shown: str | None = None
         if isinstance(response, str):
             shown = self._answer(prompt, prompt_ids, response)
             generation = self._find_text(prompt_ids, shown)
-            return self.attribute_generation(generation, documents, prompt, response=shown)
-        response_ids = self._answer_ids(prompt_ids, plain_ids(response))
-        retokenized = isinstance(prompt, str) or is_chat(prompt)
-        given = Generation(prompt_ids, response_ids, retokenized=retokenized)
-        return self.attribute_generation(self._find_ids(given), documents, prompt)
+            begun = continued_text(cast(Sequence[Message], prompt)) if is_chat(prompt) else ""
+            if begun and generation.retokenized and shown.startswith(begun):
+                shown = self._answer(prompt, prompt_ids, shown.removeprefix(begun))
+                generation = self._find_text(prompt_ids, shown)
+        else:
+            response_ids = self._answer_ids(prompt_ids, plain_ids(response))
+            retokenized = isinstance(prompt, str) or is_chat(prompt)
+            given = Generation(prompt_ids, response_ids, retokenized=retokenized)
+            generation = self._find_ids(given)
+        note = ""
+        if generation.retokenized and self.recorder.generations:
+            generation, note = with_recorded(
+                self.recorder,
+                self.language_model,
+                prompt,
+                generation,
+                timeout=_RESPONSE_WAIT,
+            )
+        attribution = self.attribute_generation(generation, documents, prompt, response=shown)
+        notes = (*attribution.notes, *([note] if note else ()))
+        return replace(attribution, notes=notes)
 
     def attribute_generation(
         self,
@@ -372,7 +389,9 @@ class Attributor:
         """What was answered, without the prompt before it and the special tokens after it."""
         decode = self.language_model.decode
         before = [decode(prompt_ids), decode(prompt_ids, skip_special_tokens=True)]
-        for text in [prompt, *before] if isinstance(prompt, str) else before:
+        if isinstance(prompt, str):
+            before.insert(0, prompt)
+        for text in before:
             if text.strip() and response.startswith(text):
                 response = response[len(text) :]
                 break
@@ -424,4 +443,4 @@ def _earlier_turns(prompt: Prompt) -> tuple[str, ...]:
         return ()
     said = [m for m in cast(Sequence[Message], prompt) if m.get("role") in ("user", "assistant")]
     last = max((i for i, message in enumerate(said) if message["role"] == "user"), default=0)
-    return tuple(str(message.get("content") or "") for message in said[:last])
+    return tuple(map(message_text, said[:last]))

@@ -7,18 +7,18 @@ import re
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, cast
+from typing import cast
 
 import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
+from attribot_rag.chat_messages import Message, render
 from attribot_rag.errors import ContextTooLong, InvalidInput, TokenizerMismatch, UnsupportedModel
 from attribot_rag.private_tokenizer import PrivateTokenizer
 from attribot_rag.token_stream import stream
 
 _PLACEHOLDER = re.compile(r"(image|video|vision|audio|speech|bo[iav]|eo[iav])\w*_token_(id|index)$")
 
-Message = Mapping[str, Any]
 Prompt = str | Sequence[Message] | Sequence[int]
 
 
@@ -185,7 +185,8 @@ class LanguageModel:
         if isinstance(prompt, str):
             ids = self._encode_rendered(prompt) if prompt.strip() else ()
         elif is_chat(prompt):
-            ids = self.encode(self._render(cast(Sequence[Message], prompt)), special=True)
+            rendered = render(cast(Sequence[Message], prompt), self.tokenizer)
+            ids = self.encode(rendered, special=True)
         else:
             ids = self.check_ids(plain_ids(cast(Sequence[int], prompt)))
         if not ids:
@@ -201,17 +202,6 @@ class LanguageModel:
                     f"{self.name!r}; pass ids made by this model's own tokenizer"
                 )
         return ids
-
-    def _render(self, messages: Sequence[Message]) -> str:
-        try:
-            rendered = self.tokenizer.apply_chat_template(
-                [dict(message) for message in messages], tokenize=False, add_generation_prompt=True
-            )
-        except ValueError as error:
-            raise InvalidInput(
-                f"the chat messages cannot be rendered: {error}; pass the prompt as text or ids"
-            ) from error
-        return str(rendered)
 
     def _encode_rendered(self, prompt: str) -> tuple[int, ...]:
         bos = self.tokenizer.bos_token

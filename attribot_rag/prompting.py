@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from attribot_rag.chat_messages import Message
 from attribot_rag.context import Document
-from attribot_rag.language_model import Message
 
 TEMPLATE = (
     "Answer the question with one short sentence, using only the passages below.\n\n"

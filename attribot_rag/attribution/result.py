@@ -130,7 +130,7 @@ class Attribution:
     unit: str = "nats"
     """What scores are measured in: nats, unless the method is a baseline with another unit."""
     partial: bool = False
-    """Whether the budget ran out before everything was scored."""
+    """Whether the budget, or the limit of judging, left something undone."""
     verdicts: tuple[Verdict, ...] = ()
     """What a reader may believe of each sentence of the response."""
     markers: tuple[Marker, ...] = ()

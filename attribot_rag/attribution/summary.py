@@ -111,6 +111,7 @@ def without_attribution(
     status: Literal["complete", "partial", "pending", "error", "unsupported"],
     *,
     error: BaseException | None = None,
+    notes: Sequence[str] = (),
     length: int = 0,
     run_id: str | None = None,
     max_bytes: int = MAX_SUMMARY_BYTES,
@@ -134,7 +135,7 @@ def without_attribution(
         "documents": [],
         "sources": [],
         "agreement": None,
-        "notes": [],
+        "notes": list(notes),
         "method": None,
         "model": None,
         "retokenized": None,
@@ -252,12 +253,12 @@ def _composed(composition: Composition, shown: Shown, size: _Size) -> summary_sc
 
 
 def _partial(composition: Composition) -> Iterator[str]:
-    """What a composite says of attributions in it whose budget ended."""
+    """What a composite says of partial attributions in it."""
     attributions = [composition.attribution, *composition.earlier.values()]
     if count := sum(one.partial for one in attributions):
         yield (
-            f"Partial: the budget ended before everything was scored, in {count} of the "
-            f"{len(attributions)} attributions that this one is made of."
+            f"Partial: not everything was scored or decided in {count} of the {len(attributions)} "
+            "attributions that this one is made of; the notes of each say why."
         )
 
 

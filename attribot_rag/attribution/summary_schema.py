@@ -52,7 +52,7 @@ class SentenceSummary(TypedDict):
     """Index of the sentence that this sentence follows from."""
     reason: Reason | None
     """Why an open verdict is open: no part of the context stands out, documents were not found in
-    the prompt, or the budget ran out."""
+    the prompt, the budget ran out, or judging reached its own limit (limit)."""
 
 
 class DocumentSummary(TypedDict):
@@ -120,12 +120,12 @@ class Summary(TypedDict):
 
     schema_version: SchemaVersion
     status: Literal["complete", "partial", "composite", "pending", "error", "unsupported"]
-    """'partial' if the budget ran out before everything was scored, or one of several calls has no
-    attribution or only a part of one; 'composite' if the answer was made of earlier answers, which
-    `calls` has: it is attributed to these, these to what was retrieved for them, and its sentences
-    cite what the earlier answers cite; 'pending' while the attribution is under way in the
-    background; 'unsupported' for what cannot be attributed at all, such as a model that is not
-    local."""
+    """'partial' if the budget, or the limit of judging, left something undone, or one of several
+    calls has no attribution or only a part of one; 'composite' if the answer was made of earlier
+    answers, which `calls` has: it is attributed to these, these to what was retrieved for them, and
+    its sentences cite what the earlier answers cite; 'pending' while the attribution is under way
+    in the background; 'unsupported' for what cannot be attributed at all, such as a model that is
+    not local."""
     run_id: RunId | None
     query: str | None
     """What was asked, where the framework tells, or its beginning."""

@@ -6,7 +6,7 @@ import codecs
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 from pydantic_core import from_json
@@ -26,9 +26,14 @@ class _Given(BaseModel):
     model_config = ConfigDict(extra="ignore", strict=True)
 
 
+class TextPart(_Given):
+    type: Literal["text"] = "text"
+    text: str
+
+
 class Message(_Given):
     role: str
-    content: str
+    content: str | list[TextPart] | None = None
 
 
 class GivenDocument(_Given):

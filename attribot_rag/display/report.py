@@ -15,6 +15,7 @@ _OPEN = {
     "scattered": "not decided: no source stands out",
     "not_located": "not decided: a document was not found in the prompt",
     "budget": "not decided: the budget ran out",
+    "limit": "not decided within the limit of judging",
 }
 # What the context is worth to an unsupported sentence, in nats. It is much where only numbers of
 # the sentence are unsupported, or where the user's VerdictOptions ask for more.

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import cast
 
+from attribot_rag.chat_messages import Message, message_text
 from attribot_rag.context import (
     Ablation,
     DocumentSpan,
@@ -20,7 +21,7 @@ from attribot_rag.context.reduction import reduced
 from attribot_rag.context.tokens import token_anchors
 from attribot_rag.errors import ContextTooLong, InvalidInput
 from attribot_rag.generation import Generation
-from attribot_rag.language_model import LanguageModel, Message, Prompt, is_chat
+from attribot_rag.language_model import LanguageModel, Prompt, is_chat
 from attribot_rag.methods.base import GroupScore, Method, Scores, TokenScores
 from attribot_rag.methods.cost import Cost, Workload
 from attribot_rag.methods.leave_one_out import LeaveOneOut
@@ -153,7 +154,7 @@ def _readable(prompt_input: PromptInput, target: LanguageModel, proxy: LanguageM
     messages = cast(Sequence[Message], prompt)
     if proxy.tokenizer.chat_template:
         return messages
-    return "\n\n".join(str(message.get("content") or "") for message in messages)
+    return "\n\n".join(map(message_text, messages))
 
 
 def _with_ids_of(target: Context, proxy: Context) -> Context:

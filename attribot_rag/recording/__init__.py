@@ -2,6 +2,14 @@
 
 from attribot_rag.generation import Generation
 from attribot_rag.recording.answer import generate_answer, generate_with
+from attribot_rag.recording.other_prompt import with_recorded
 from attribot_rag.recording.recorder import GenerationRecorder, Match
 
-__all__ = ["Generation", "GenerationRecorder", "Match", "generate_answer", "generate_with"]
+__all__ = [
+    "Generation",
+    "GenerationRecorder",
+    "Match",
+    "generate_answer",
+    "generate_with",
+    "with_recorded",
+]

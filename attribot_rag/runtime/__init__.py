@@ -19,8 +19,8 @@ model answer again without some of a run's documents.
 
 `ServiceRegistry` holds the services where a model is known only when it answers, `service_that_saw`
 tells which of several models gave an answer,
-`remove_duplicates` takes out what retrieved texts repeat, and `texts_in_prompt` tells which texts a
-prompt was made of.
+`remove_duplicates` takes out what retrieved texts repeat, `texts_in_prompt` tells which texts a
+prompt was made of, and `told_document` reads a document in whatever form a search gives it.
 """
 
 from attribot_rag.attribution import Counterfactual
@@ -38,6 +38,7 @@ from attribot_rag.runtime.service import (
     ServiceRegistry,
     service_that_saw,
 )
+from attribot_rag.runtime.told_documents import told_document
 from attribot_rag.runtime.tracing import trace_run
 
 __all__ = [
@@ -58,5 +59,6 @@ __all__ = [
     "remove_duplicates",
     "service_that_saw",
     "texts_in_prompt",
+    "told_document",
     "trace_run",
 ]

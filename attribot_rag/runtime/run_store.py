@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from opentelemetry.trace import Span
 
 _MIN_CALL_BYTES = 900  # of an earlier answer's summary
+_EMPTY = "The answer is empty, so there is nothing to attribute."
 _TEXT_LENGTHS = (400, 100, 30, 0)  # characters of a query and of an answer in a summary
 
 
@@ -34,7 +35,7 @@ _TEXT_LENGTHS = (400, 100, 30, 0)  # characters of a query and of an answer in a
 class RunOutcome:
     """An attribution, or the error that took its place; never both.
 
-    It is neither for an answer that is nothing but earlier answers, end to end.
+    It is neither for an answer that is empty, or nothing but earlier answers, end to end.
 
     `start` is where the attributed response begins in the text that the caller was given, which
     may hold the prompt too.
@@ -71,7 +72,10 @@ class AttributedRun:
 
     @property
     def attribution(self) -> Attribution | None:
-        """The whole result, None while it is pending, if there is an `error`, and with `places`."""
+        """The whole result.
+
+        None while it is pending, if there is an `error`, with `places`, and of an empty answer.
+        """
         return None if self.outcome is None else self.outcome.attribution
 
     @property
@@ -174,6 +178,11 @@ class AttributedRun:
                 )
             return summarize(
                 composition.attribution, shown=shown, run_id=self.run_id, max_bytes=max_bytes
+            )
+        empty = self.outcome is not None and self.error is None and not self.earlier
+        if empty:
+            return without_attribution(
+                "complete", notes=[_EMPTY], run_id=self.run_id, max_bytes=max_bytes
             )
         failure: Literal["error", "unsupported"] = (
             "unsupported" if isinstance(self.error, UnsupportedModel) else "error"

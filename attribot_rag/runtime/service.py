@@ -20,6 +20,7 @@ from attribot_rag.attributor import Attributor, AttributorOptions, Documents
 from attribot_rag.errors import (
     AttributionCancelled,
     AttributionError,
+    DocumentsNotLocated,
     InvalidInput,
     NotRecorded,
     UnknownOption,
@@ -51,19 +52,23 @@ class ObservedAnswer:
 
     `text` is what its caller was given: the answer or its beginning, perhaps with the prompt before
     it. `prompt_texts` all stand in the prompt and tell it from other prompts; `prompt` is the whole
-    of it, if it is known. `warning` becomes a note of an attribution that finds no source of some
-    sentence. `query` is what was asked. `elsewhere` says that another copy of the model gave it,
-    which nobody recorded: its prompt and its text are tokenized. `span` is the OpenTelemetry span
-    of the model's call, where the framework tells it.
+    of it, if it is known. `notes` become the attribution's, `warning` one of an attribution that
+    finds no source of some sentence. `query` is what was asked. `elsewhere` says that another copy
+    of the model gave it, which nobody recorded: its prompt and its text are tokenized.
+    `beside_others` says that the application calls models several times, so that documents that do
+    not stand in this prompt are no cause for a warning. `span` is the OpenTelemetry span of the
+    model's call, where the framework tells it.
     """
 
     text: str
     documents: Documents
     prompt_texts: Sequence[str]
     prompt: Prompt | None = None
+    notes: Sequence[str] = ()
     warning: str = ""
     query: str | None = None
     elsewhere: bool = False
+    beside_others: bool = False
     span: Span | None = None
 
 
@@ -156,6 +161,8 @@ class AttributionService:
     ) -> AttributedRun:
         """The finished run; in the background, asked for here or by the mode, a pending one.
 
+        An empty answer has neither an attribution nor an error.
+
         `root_id` names the run of the application that the model's run is a part of. Where the
         model was not seen to give the answer, an attribution of the same answer within the same
         root stands for it: a framework's model may pass on what another of its models said. Runs
@@ -168,6 +175,8 @@ class AttributionService:
         run = AttributedRun(
             run_id, root_id, answer.documents, answer.text, query=answer.query, span=span
         )
+        if not answer.text.strip():
+            return self._finish(run, RunOutcome())
         try:
             match = self._match(answer)
             if background or self.in_background:
@@ -178,7 +187,7 @@ class AttributionService:
         except Exception as error:  # the user's chain must not be lost to its attribution
             if self._raise_error:
                 raise
-            return self._finish(run, self._failed(error))
+            return self._finish(run, self._failed(error, answer))
 
     def _submit(
         self, run: AttributedRun, answer: ObservedAnswer, match: Future[Match | None]
@@ -191,7 +200,7 @@ class AttributionService:
             try:
                 return self._attributed_run(run, answer, match)
             except Exception as error:  # there is nobody to raise it to
-                return self._finish(run, self._failed(error))
+                return self._finish(run, self._failed(error, answer))
 
         max_pending = self._max_pending if self.in_background else sys.maxsize
         future = self._queue.submit(task, max_pending=max_pending, after=match)
@@ -211,8 +220,6 @@ class AttributionService:
 
     def _match(self, answer: ObservedAnswer) -> Future[Match | None]:
         """The recorded generation of the answer, which nobody else is given from then on."""
-        if not answer.text.strip():
-            raise InvalidInput(f"the answer {answer.text!r} is empty, nothing can be attributed")
         if self._answered_elsewhere(answer):
             match: Future[Match | None] = Future()
             match.set_result(None)
@@ -270,14 +277,16 @@ class AttributionService:
             match.generation, answer.documents, answer.prompt, response=answer.text[match.start :]
         )
         kinds = {verdict.kind for verdict in attribution.verdicts}
-        if answer.warning and kinds & {"unsupported", "open"}:
-            attribution = replace(attribution, notes=(*attribution.notes, answer.warning))
-        return RunOutcome(attribution, start=match.start)
+        warned = answer.warning and kinds & {"unsupported", "open"}
+        notes = (*attribution.notes, *answer.notes, *([answer.warning] if warned else ()))
+        return RunOutcome(replace(attribution, notes=notes), start=match.start)
 
-    def _failed(self, error: Exception) -> RunOutcome:
+    def _failed(self, error: Exception, answer: ObservedAnswer) -> RunOutcome:
         if not self._raise_error:
+            expected = answer.beside_others and isinstance(error, DocumentsNotLocated)
             unexpected = None if isinstance(error, AttributionError) else error
-            logger.warning("no attribution: %s", error, exc_info=unexpected)
+            level = logging.INFO if expected else logging.WARNING
+            logger.log(level, "no attribution: %s", error, exc_info=unexpected)
         return RunOutcome(error=error)
 
     def _finish(self, pending: AttributedRun, outcome: RunOutcome) -> AttributedRun:

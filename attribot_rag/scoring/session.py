@@ -34,7 +34,8 @@ class Budget:
 class Meter:
     """Counts tokens and seconds against a budget; shared by all scorers of one attribution.
 
-    `exhausted` says that something was left undone.
+    `exhausted` says that something was left undone; `is_limited` that this was for the limit that
+    was reserved, within the budget.
     """
 
     def __init__(self, budget: Budget | None = None) -> None:
@@ -43,8 +44,13 @@ class Meter:
         self._started = self.clock()
         self._seconds_per_token: float | None = None
         self._most_tokens: int | None = None
+        self._limit_reached = self._budget_reached = False
         self.tokens = 0
         self.exhausted = False
+
+    @property
+    def is_limited(self) -> bool:
+        return self.exhausted and self._limit_reached and not self._budget_reached
 
     def reserve(self, tokens: int) -> None:
         """Allow no more than this number of further tokens, however large the budget is."""
@@ -80,9 +86,15 @@ class Meter:
 
         Tokens of `backward` passes only count in seconds, for which they take as long as others.
         """
+        within_budget = self._budget_allows(tokens, backward)
+        most = self._most_tokens
+        within_limit = most is None or self.tokens + tokens <= most
+        self._budget_reached |= not within_budget
+        self._limit_reached |= not within_limit
+        return within_budget and within_limit
+
+    def _budget_allows(self, tokens: int, backward: int) -> bool:
         budget = self._budget
-        if self._most_tokens is not None and self.tokens + tokens > self._most_tokens:
-            return False
         if budget.tokens is not None and self.tokens + tokens > budget.tokens:
             return False
         if budget.seconds is None:

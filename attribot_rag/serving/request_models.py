@@ -18,11 +18,18 @@ class _Body(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
 
+class TextPart(_Body):
+    """A part of a message's content."""
+
+    type: Literal["text"] = "text"
+    text: str
+
+
 class Message(_Body):
     """A turn of a conversation, for chat templates."""
 
     role: Literal["system", "user", "assistant"]
-    content: str
+    content: str | list[TextPart] | None
 
 
 class GivenDocument(_Body):

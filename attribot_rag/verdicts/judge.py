@@ -10,6 +10,7 @@ from itertools import chain
 from rapidfuzz import fuzz
 
 from attribot_rag.attribution import Marker, ResponseText, Verdict
+from attribot_rag.attribution.verdict import Reason
 from attribot_rag.methods import Scores
 from attribot_rag.methods.base import TokenScores
 from attribot_rag.scoring import Scorer
@@ -116,13 +117,13 @@ class _Judge:
     def verdict(self, index: int) -> Verdict:
         """The verdict on a sentence, which may follow from an earlier sentence."""
         sentence, options = self._sentences[index], self._options
-        unjudged = Verdict(start=sentence.start, end=sentence.end, kind="open", reason="budget")
+        unjudged = Verdict(start=sentence.start, end=sentence.end, kind="open")
         if sentence.thinking:
-            return replace(unjudged, kind="reasoning", reason=None)
+            return replace(unjudged, kind="reasoning")
         if sentence.trivial or not sentence.tokens:
-            return replace(unjudged, kind="trivial", reason=None)
+            return replace(unjudged, kind="trivial")
         if self._reliance is None:
-            return unjudged
+            return replace(unjudged, reason=self._ended_by)
         evidence = Evidence.of(
             self._scores,
             sentence.tokens,
@@ -130,7 +131,7 @@ class _Judge:
             sentence.figures,
             self._scorer.models.noise or 0.0,
         )
-        plain = replace(unjudged, reliance=evidence.reliance, reason=None)
+        plain = replace(unjudged, reliance=evidence.reliance)
         cited = evidence.cited(options)
         if not cited:
             origin = self._origin(index, evidence.reliance)
@@ -167,7 +168,12 @@ class _Judge:
                 return replace(plain, reason="not_located")
             if not (exhausted and self._may_have_origins(index)):
                 return replace(plain, kind="unsupported")
-        return replace(plain, reason="budget" if exhausted else "scattered")
+        return replace(plain, reason=self._ended_by if exhausted else "scattered")
+
+    @property
+    def _ended_by(self) -> Reason:
+        """What left something undone, if something was."""
+        return "limit" if self._scorer.session.meter.is_limited else "budget"
 
     def _may_have_origins(self, index: int) -> bool:
         """Whether the answer or the conversation has a sentence before this sentence."""

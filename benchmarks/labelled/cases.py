@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from attribot_rag.attribution.verdict import Kind, Relation
+from attribot_rag.chat_messages import Message
 from attribot_rag.context import Document
-from attribot_rag.language_model import Message
 from attribot_rag.prompting import rag_prompt
 
 Split = Literal["calibration", "held_out"]

@@ -78,19 +78,26 @@ def test_records_in_every_form_are_attributed(tmp_path: Path) -> None:
         {**GOOD, "messages": None, "prompt": LOCAL.decode(ids)},
         {**GOOD, "messages": None, "prompt": list(ids), "response": list(LOCAL.encode(ANSWER))},
         question,
+        {
+            **GOOD,
+            "messages": [
+                {**one, "content": [{"type": "text", "text": one["content"]}]}
+                for one in GOOD["messages"]
+            ],
+        },
     ]
     statistics = run_batch(attributor(), written(tmp_path / "log.jsonl", given), tmp_path / "out")
     results = lines(tmp_path / "out/results.jsonl")
-    assert [one["number"] for one in results] == [0, 1, 2, 3]
-    assert [one["id"] for one in results] == ["a", "a", "a", 7]
+    assert [one["number"] for one in results] == [0, 1, 2, 3, 4]
+    assert [one["id"] for one in results] == ["a", "a", "a", 7, "a"]
     expected = attributor().attribute(chat(TREATY[:2]), ANSWER, TREATY[:2])
     best = expected.top(1)[0]
-    for one in results[:1] + results[2:3]:
+    for one in (results[0], results[2], results[4]):
         assert one["response"] == expected.response
         assert one["summary"]["sources"][0]["id"] == best.source.id
         assert one["summary"]["sources"][0]["score"] == pytest.approx(best.score, abs=1e-3)
-    assert [one["summary"]["retokenized"] for one in results] == [True, True, False, True]
-    assert statistics.answers == 4
+    assert [one["summary"]["retokenized"] for one in results] == [True, True, False, True, True]
+    assert statistics.answers == 5
     assert not (tmp_path / "out/rejects.jsonl").exists()
 
 

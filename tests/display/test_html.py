@@ -138,7 +138,7 @@ def test_what_to_know_before_trusting_it() -> None:
     )
     text = words(render_html(attribution))
     assert "0 of 1 scores are exact, the others approximate." in text
-    assert "Partial: the budget ended before everything was scored." in text
+    assert "Partial: not everything was scored or decided; the notes say why." in text
     assert "Not found in the prompt, so not scored." in text
     assert "~3.00" in text
     assert "No source stands out" in words(render_html(NOTHING_STANDS_OUT))

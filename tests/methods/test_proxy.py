@@ -27,6 +27,7 @@ from support.scorers import (
 from support.tiny_models import build, byt5, byte_level, metaspace
 
 from attribot_rag import Attributor
+from attribot_rag.chat_messages import render
 from attribot_rag.context import Document, TokenizedText
 from attribot_rag.errors import ContextTooLong, InvalidInput
 from attribot_rag.language_model import LanguageModel, Prompt
@@ -126,7 +127,7 @@ def test_a_prompt_of_text_or_ids_is_read_as_text(make_proxy: Any, as_ids: bool) 
 @pytest.mark.parametrize("as_ids", [False, True])
 def test_special_tokens_of_the_target_do_not_reach_the_proxy(as_ids: bool) -> None:
     target = byte_level()
-    text = target._render(chat(TREATY))
+    text = render(chat(TREATY), target.tokenizer)
     prompt: Prompt = target.encode(text, special=True) if as_ids else text
     other = seen_by(byt5(), scorer(prompt=prompt))
     assert "<|im_" in scorer(prompt=prompt).context.prompt.text

@@ -287,11 +287,16 @@ class TestErrors:
         assert repr(given.text) in str(run.error)
         assert "pass the model that answers" in str(run.error)
 
-    @pytest.mark.parametrize("text", ["", " \n"])
-    def test_an_empty_answer(self, service: AttributionService, text: str) -> None:
-        error = attributed(service, answer(text)).error
-        assert isinstance(error, InvalidInput)
-        assert "is empty" in str(error)
+    @pytest.mark.parametrize("text", ["", " \n", "\t"])
+    def test_an_empty_answer_has_the_usual_keys_and_a_note(
+        self, service: AttributionService, text: str
+    ) -> None:
+        run = attributed(service, answer(text))
+        SUMMARIES.validate(run.summary)
+        assert (run.error, run.attribution) == (None, None)
+        assert (run.summary["status"], run.summary["sentences"]) == ("complete", [])
+        assert "empty" in run.summary["notes"][0]
+        assert service.store.wait(run.run_id) is run
 
     def test_documents_that_are_not_in_the_prompt(
         self,
@@ -337,8 +342,6 @@ class TestErrors:
         say(model, [rendered(model)], [ANSWER])
         with pytest.raises(DocumentsNotLocated):
             attributed(service, answer(documents=["Penguins swim."]))
-        with pytest.raises(InvalidInput, match="is empty"):
-            attributed(service, answer(""))
         assert caplog.records == []
 
     @pytest.mark.parametrize("max_pending", [0, -1])

@@ -150,6 +150,17 @@ def test_what_is_no_json_object_is_told_so(client: TestClient, body: bytes) -> N
     )
 
 
+def test_messages_may_have_parts(client: TestClient) -> None:
+    text = f"{GIVEN['documents'][0]} Well?"
+    answers = [
+        client.post("/attribute", json={**GIVEN, "prompt": [{"role": "user", "content": content}]})
+        for content in (text, [{"type": "text", "text": text}], [{"text": text}])
+    ]
+    assert len({json.dumps(answer.json()["sources"]) for answer in answers}) == 1
+    image = [{"role": "user", "content": [{"type": "image", "url": "a.png"}]}]
+    assert client.post("/attribute", json={**GIVEN, "prompt": image}).status_code == 422
+
+
 def test_a_field_that_is_wrong_is_named_as_it_was_sent(client: TestClient) -> None:
     messages = [{"role": "king", "content": "Hear!"}]
     detail = client.post("/attribute", json={**GIVEN, "prompt": messages}).json()["detail"]

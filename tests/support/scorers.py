@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from attribot_rag.chat_messages import Message
 from attribot_rag.context import (
     Ablation,
     ContextOptions,
@@ -16,7 +17,7 @@ from attribot_rag.context import (
     locate_context,
 )
 from attribot_rag.generation import Generation
-from attribot_rag.language_model import LanguageModel, Message, Prompt
+from attribot_rag.language_model import LanguageModel, Prompt
 from attribot_rag.methods import Method, Scores
 from attribot_rag.scoring import (
     Budget,

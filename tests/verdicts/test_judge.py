@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from support.scorers import ATOL, TREATY, chat, other_chat, scorer
 
-from attribot_rag import VerdictOptions
+from attribot_rag import Attributor, Budget, LeaveOneOut, VerdictOptions
 from attribot_rag.attribution import ResponseText, Verdict
 from attribot_rag.context import Ablation
 from attribot_rag.context.context import find_turns
@@ -176,9 +176,25 @@ def test_judging_takes_as_many_tokens_again_as_the_scores() -> None:
     again.usage.scored_tokens = 1
     again.session.meter.spend(5_000, 1.0)
     left = judged({3: 3.9}, reliance=400.0, one=again, options=small)
-    assert left.verdicts[0].reason == "budget"
+    assert left.verdicts[0].reason == "limit"
     assert again.session.meter.exhausted and again.session.meter.tokens <= 5_050
     assert found.verdicts[0].reason == "scattered"
+
+
+@pytest.mark.parametrize("budget", [None, Budget(tokens=10**9), Budget(seconds=10**6)])
+@pytest.mark.parametrize("share", [1e-6, 0.01, 0.02])
+def test_no_budget_ran_out_where_judging_reached_its_own_limit(
+    budget: Budget | None, share: float
+) -> None:
+    options = VerdictOptions(min_tokens=1, token_share=share)
+    model = other_chat()
+    attribution = Attributor(
+        model, method=LeaveOneOut(), verdicts=options, budget=budget, progress=False
+    ).attribute(chat(TREATY), RESPONSE, TREATY)
+    assert {verdict.reason for verdict in attribution.verdicts} == {"limit"}
+    assert attribution.partial
+    assert any("token_share" in note for note in attribution.notes)
+    assert not any("budget" in note for note in attribution.notes)
 
 
 def test_passes_grow_with_the_sentences_and_not_with_their_square() -> None:

@@ -7,6 +7,7 @@ from langchain_attribot.compressor import DeduplicatingCompressor
 from langchain_attribot.documents import METADATA_KEY
 from langchain_attribot.handler import AttributionCallbackHandler
 from langchain_attribot.messages import citations_of
+from langchain_attribot.retrieval import retrieved
 from langchain_attribot.wrapping import attribute, with_attribution
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ __all__ = [
     "__version__",
     "attribute",
     "citations_of",
+    "retrieved",
     "with_attribution",
 ]
 

@@ -10,12 +10,19 @@ from typing import Any
 from langchain_core.documents import Document
 from langchain_core.messages import BaseMessage
 
-from attribot_rag import Document as Retrieved
+from attribot_rag.runtime import told_document
 
 METADATA_KEY = "attribot_documents"
 """Where a run's configuration may name documents that are in the prompt as plain text."""
 
 _MAX_DEPTH = 4
+_PIECE = 8  # characters, of which white space is none
+_VERSION_SHARE = 0.7
+_MIN_VALUE = 4
+_METADATA_READ = (
+    "The model also read metadata of the documents, which were not scored: an answer may come from "
+    "them."
+)
 
 
 def documents_in(value: Any, depth: int = _MAX_DEPTH) -> Iterator[Document]:
@@ -25,8 +32,8 @@ def documents_in(value: Any, depth: int = _MAX_DEPTH) -> Iterator[Document]:
     elif depth and isinstance(value, BaseMessage):
         yield from documents_in(getattr(value, "artifact", None), depth - 1)
     elif depth and isinstance(value, Mapping):
-        if value.get("type") == "Document" and isinstance(value.get("page_content"), str):
-            yield _langchain(value)  # as a checkpoint gives it back
+        if isinstance(value.get("page_content"), str):  # as JSON and checkpoints give it back
+            yield _told_document(value)
             return
         for item in value.values():
             yield from documents_in(item, depth - 1)
@@ -43,14 +50,20 @@ def retrieved_documents(messages: Sequence[BaseMessage]) -> list[Document]:
 def named_documents(metadata: Mapping[str, Any] | None) -> list[Document]:
     """Documents that a run's configuration names, as Documents, mappings or texts."""
     given = (metadata or {}).get(METADATA_KEY) or ()
-    return [_langchain(one) for one in ([given] if isinstance(given, str | Document) else given)]
+    return list(told_documents([given] if isinstance(given, str | Document) else given))
 
 
-def _langchain(value: Any) -> Document:
-    if isinstance(value, Document):
-        return value
-    known = Retrieved.of(value)
-    return Document(page_content=known.text, id=known.id, metadata=dict(known.metadata))
+def told_documents(values: Iterable[Any]) -> Iterator[Document]:
+    """What somebody says are documents: LangChain's, with scores or not, texts or mappings."""
+    for value in values:
+        parts = value if isinstance(value, tuple) else (value,)
+        own = [part for part in parts if isinstance(part, Document)]
+        yield from own or [_told_document(value)]
+
+
+def _told_document(value: Any) -> Document:
+    document = told_document(value)
+    return Document(page_content=document.text, id=document.id, metadata=dict(document.metadata))
 
 
 def merged(lists: Iterable[Sequence[Document]], key: Callable[[Document], str]) -> list[Document]:
@@ -69,6 +82,34 @@ def merged(lists: Iterable[Sequence[Document]], key: Callable[[Document], str]) 
                 counts[name] += 1
                 found.append(document)
     return found
+
+
+def are_versions(document: Document, other: Document) -> bool:
+    """Whether two documents with one id are one document, of which a step cut or changed the text.
+
+    Chunks of a file may share its id: they are versions only if most of the shorter text, in pieces
+    of eight characters, stands in the other.
+    """
+    if not document.id or document.id != other.id:
+        return False
+    small, large = sorted((_pieces(one.page_content) for one in (document, other)), key=len)
+    return len(small & large) >= _VERSION_SHARE * len(small)
+
+
+def _pieces(text: str) -> frozenset[str]:
+    plain = "".join(text.split()).casefold()
+    return frozenset(plain[i : i + _PIECE] for i in range(max(1, len(plain) - _PIECE + 1)))
+
+
+def metadata_note(documents: Sequence[Document], prompt: str) -> str:
+    """A note where a prompt also holds what the documents' metadata say, or ''.
+
+    As a chain's `document_prompt` writes it there; texts of less than four characters are no sign.
+    """
+    texts = "\n".join(one.page_content for one in documents)
+    values = (value for one in documents for value in one.metadata.values())
+    told = (value for value in values if isinstance(value, str) and len(value) >= _MIN_VALUE)
+    return _METADATA_READ if any(one in prompt and one not in texts for one in told) else ""
 
 
 def by_text(document: Document) -> str:

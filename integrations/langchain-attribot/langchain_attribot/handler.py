@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import warnings
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -18,7 +17,7 @@ from langchain_core.outputs import ChatGenerationChunk, GenerationChunk, LLMResu
 from typing_extensions import Unpack
 
 from attribot_rag import LanguageModel
-from attribot_rag.errors import UnknownOption
+from attribot_rag.errors import DocumentsNotLocated, UnknownOption
 from attribot_rag.runtime import (
     AttributedRun,
     AttributionService,
@@ -29,7 +28,8 @@ from attribot_rag.runtime import (
     answer_without,
     service_that_saw,
 )
-from langchain_attribot.documents import METADATA_KEY, named_documents, retrieved_documents
+from langchain_attribot.advice import NOTHING_SEEN, Advice
+from langchain_attribot.documents import metadata_note, named_documents, retrieved_documents
 from langchain_attribot.messages import (
     KEY,
     attach,
@@ -53,9 +53,6 @@ from langchain_attribot.tracing import span_of
 
 if TYPE_CHECKING:
     from opentelemetry.trace import Span
-
-logger = logging.getLogger(__name__)
-
 
 Only = str | Callable[[frozenset[str]], bool] | None
 
@@ -145,7 +142,8 @@ class AttributionCallbackHandler(RunTracker):
         self._citations = citations
         self._only = only
         self._calls: dict[UUID, _ModelCall] = {}
-        self._warned = False
+        self._advice = Advice()
+        self._is_orphan_told = False
         if citations:
             register()
 
@@ -185,7 +183,7 @@ class AttributionCallbackHandler(RunTracker):
         return answer_without(self._services, self.result(run_id), *documents, **generate)
 
     def root_ended(self, root: Run, outputs: Any) -> None:
-        self._warn_if_nothing_retrieved(root)
+        self._advise(root)
         if outputs is not None and not root.settled:  # None: of a stream that does not add up
             self._settle(root, outputs)
 
@@ -207,17 +205,24 @@ class AttributionCallbackHandler(RunTracker):
         elif isinstance(outputs, BaseMessage) and answer is not None and answer.shown is not None:
             attach_to_output(outputs, answer.summary)
 
-    def _warn_if_nothing_retrieved(self, root: Run) -> None:
+    def _advise(self, root: Run) -> None:
+        """Log why none of the root's answers has an attribution, if documents are the reason."""
+        runs = [run for run in self.results.values() if run.root_id == str(root.id)]
         kinds = set(root.kinds())
-        if self._warned or "model" not in kinds or "retriever" in kinds or root.documents():
+        if not runs:
+            if "model" in kinds and "retriever" not in kinds and not root.documents():
+                self._advice.tell(root.shape(), root.name, NOTHING_SEEN)
             return
-        self._warned = True
-        logger.warning(
-            "no attribution: a model answered, and no documents were seen. Attach the handler to "
-            "the chain that retrieves them too, or name documents that are texts already: "
-            "config={'metadata': {'%s': [...]}}",
-            METADATA_KEY,
-        )
+        ends = [self.results.future(run.run_id) for run in runs]
+
+        def tell(_: object) -> None:
+            if all(end.done() and not end.cancelled() for end in ends):
+                errors = [end.result().error for end in ends]
+                if all(isinstance(error, DocumentsNotLocated) for error in errors):
+                    self._advice.tell(root.shape(), root.name, str(errors[-1]))
+
+        for end in ends:
+            end.add_done_callback(tell)
 
     def on_chat_model_start(
         self,
@@ -274,8 +279,8 @@ class AttributionCallbackHandler(RunTracker):
         names: frozenset[str],
     ) -> Run:
         run = self._begin(run_id, parent_run_id, "model", tuple(documents), names)
-        if run.orphan and not documents and not self._warned:
-            self._warned = True
+        if run.orphan and not documents and not self._is_orphan_told:
+            self._is_orphan_told = True
             warnings.warn(
                 "AttributionCallbackHandler is attached to the model, where it sees no retriever; "
                 "attach it to the chain, chain.with_config(callbacks=[handler]), or pass it per "
@@ -327,7 +332,9 @@ class AttributionCallbackHandler(RunTracker):
             return call.summary
         call.attributed = True
         documents = self._documents_for(call.run, "\n".join(call.prompt_texts))
-        if not documents or not text.strip():
+        if not documents:
+            if call.run.parent is None and not call.run.orphan:
+                self._advice.tell(call.run.shape(), call.run.name, NOTHING_SEEN)
             return None
         answer = ObservedAnswer(
             text,
@@ -335,6 +342,8 @@ class AttributionCallbackHandler(RunTracker):
             tuple(call.prompt_texts),
             call.prompt,
             elsewhere=self._answers_elsewhere,
+            warning=metadata_note(documents, "\n".join(call.prompt_texts)),
+            beside_others=call.run.parent is not None,
             span=call.span or span_of(call.run.id),
         )
         service = service_that_saw(self._services, answer)

@@ -13,6 +13,7 @@ from uuid import uuid4
 from langchain.agents.middleware import AgentMiddleware
 from langchain.agents.middleware.types import ModelRequest, ModelResponse
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
+from langchain_core.runnables.config import ensure_config
 from typing_extensions import Unpack
 
 from attribot_rag import LanguageModel
@@ -26,11 +27,12 @@ from attribot_rag.runtime import (
     ServiceOptions,
     ServiceRegistry,
 )
-from langchain_attribot.documents import retrieved_documents
+from langchain_attribot.advice import NOTHING_SEEN, Advice
+from langchain_attribot.documents import by_text, merged, metadata_note, retrieved_documents
 from langchain_attribot.handler import HandlerOptions
 from langchain_attribot.messages import attached, prompt_texts_of, register, template_messages
 from langchain_attribot.models import LocalModel, find_language_model, language_model_of
-from langchain_attribot.retrieval import observed_tool
+from langchain_attribot.retrieval import ObservedRetrieval, observed_retrieval
 from langchain_attribot.tracing import enclosing_span
 
 if TYPE_CHECKING:
@@ -48,10 +50,11 @@ class AttributionMiddleware(AgentMiddleware[Any, Any, Any]):
 
         agent = create_agent(chat, [retriever_tool], middleware=[AttributionMiddleware()])
 
-    Documents are the artifacts of all tool messages in the conversation, earlier turns included.
-    Where a tool gives text alone, what retrievers found for it becomes its message's artifact; of a
-    tool that searches without a LangChain retriever, make one with
-    `response_format="content_and_artifact"`. `llm` is the local model that answers, by default the
+    Documents are the artifacts of all tool messages in the conversation, earlier turns included,
+    those in the agent's state, and those of middlewares that retrieve while the model is called
+    (list this one before them). Where a tool gives text alone, what retrievers found for it becomes
+    its message's artifact; where something searches without a LangChain retriever, it says
+    `retrieved(documents)`. `llm` is the local model that answers, by default the
     one in the agent's own model; `language_model`, `proxy`, `citations` and `options` are those of
     the callback handler. Messages that call tools are no answers, and are left alone.
     """
@@ -71,7 +74,7 @@ class AttributionMiddleware(AgentMiddleware[Any, Any, Any]):
         self._llm = llm if language_model is None else language_model
         self._answers_elsewhere = language_model is not None
         self._citations = citations
-        self._warned = False
+        self._advice = Advice()
         self._told_of_model = False
         self._services = ServiceRegistry(
             RunStore(options.get("max_results", 128)),
@@ -99,7 +102,9 @@ class AttributionMiddleware(AgentMiddleware[Any, Any, Any]):
     ) -> ModelResponse[Any]:
         service = self._service(request.model)
         with nullcontext() if service is None else service.recording():
-            return self._attributed(request, handler(request), service)
+            with observed_retrieval() as retrieval:
+                response = handler(request)
+            return self._attributed(request, response, service, retrieval)
 
     async def awrap_model_call(
         self,
@@ -108,15 +113,16 @@ class AttributionMiddleware(AgentMiddleware[Any, Any, Any]):
     ) -> ModelResponse[Any]:
         service = self._service(request.model)
         with nullcontext() if service is None else service.recording():
-            response = await handler(request)
-            return await asyncio.to_thread(self._attributed, request, response, service)
+            with observed_retrieval() as retrieval:
+                response = await handler(request)
+            return await asyncio.to_thread(self._attributed, request, response, service, retrieval)
 
     def wrap_tool_call(
         self,
         request: ToolCallRequest,
         handler: Callable[[ToolCallRequest], ToolMessage | Command[Any]],
     ) -> ToolMessage | Command[Any]:
-        with observed_tool() as retrieval:
+        with observed_retrieval() as retrieval:
             return retrieval.attached(handler(request))
 
     async def awrap_tool_call(
@@ -124,7 +130,7 @@ class AttributionMiddleware(AgentMiddleware[Any, Any, Any]):
         request: ToolCallRequest,
         handler: Callable[[ToolCallRequest], Awaitable[ToolMessage | Command[Any]]],
     ) -> ToolMessage | Command[Any]:
-        with observed_tool() as retrieval:
+        with observed_retrieval() as retrieval:
             return retrieval.attached(await handler(request))
 
     def _service(self, model: Any) -> AttributionService | None:
@@ -137,36 +143,43 @@ class AttributionMiddleware(AgentMiddleware[Any, Any, Any]):
         request: ModelRequest[Any],
         response: ModelResponse[Any],
         service: AttributionService | None,
+        retrieval: ObservedRetrieval,
     ) -> ModelResponse[Any]:
-        messages: Sequence[BaseMessage] = request.messages
+        asked: Sequence[BaseMessage] = request.messages
         if request.system_message is not None:
-            messages = [request.system_message, *messages]
-        documents = retrieved_documents(messages)
+            asked = [request.system_message, *asked]
+        documents = merged(
+            [retrieved_documents(asked), *retrieval.all_documents(request.state)], by_text
+        )
         result = list(response.result)
-        if not documents:
-            self._warn_if_tools_gave_text(messages)
-            return response
         for index, message in enumerate(result):
-            if isinstance(message, AIMessage) and not message.tool_calls and message.text:
-                answer = ObservedAnswer(
-                    message.text,
-                    documents,
-                    prompt_texts_of(messages),
-                    template_messages(messages),
-                    elsewhere=self._answers_elsewhere,
-                    span=enclosing_span(),
-                )
-                run = self._run(_run_id(message), answer, service, request.model)
-                result[index] = attached(message, run.summary, citations=self._citations)
+            if not isinstance(message, AIMessage) or message.tool_calls:
+                continue
+            if not documents:
+                self._advise(request)
+                continue
+            messages = retrieval.messages_of(_run_id(message)) or asked
+            answer = ObservedAnswer(
+                message.text,
+                documents,
+                prompt_texts_of(messages),
+                template_messages(messages),
+                elsewhere=self._answers_elsewhere,
+                warning=metadata_note(documents, "\n".join(prompt_texts_of(messages))),
+                span=enclosing_span(),
+            )
+            run = self._run(_run_id(message), answer, service, request.model)
+            result[index] = attached(message, run.summary, citations=self._citations)
         return replace(response, result=result)
 
-    def _warn_if_tools_gave_text(self, messages: Sequence[BaseMessage]) -> None:
-        if not self._warned and any(isinstance(one, ToolMessage) for one in messages):
-            self._warned = True
-            logger.warning(
-                "no attribution: tools answered, and no documents were seen; have the tool that "
-                'searches give them as its artifact: response_format="content_and_artifact"'
-            )
+    def _advise(self, request: ModelRequest[Any]) -> None:
+        """Log that an agent answered without documents, unless it just searched for none."""
+        searched = any(isinstance(one, ToolMessage) for one in request.messages)
+        if request.tools and not searched:
+            return
+        name = (ensure_config().get("metadata") or {}).get("lc_agent_name") or "agent"
+        tools = frozenset(str(getattr(one, "name", one)) for one in request.tools)
+        self._advice.tell((name, tools), f"the agent {name!r}", NOTHING_SEEN)
 
     def _run(
         self, run_id: str, answer: ObservedAnswer, service: AttributionService | None, model: Any

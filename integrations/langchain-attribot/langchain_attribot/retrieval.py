@@ -1,34 +1,90 @@
-"""What retrievers find within a tool that gives its text alone."""
+"""What is retrieved without the handler seeing it: by a search that says so, within an agent."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, TypeVar
 from uuid import UUID
 
 from langchain_core.documents import Document
-from langchain_core.messages import ToolMessage
+from langchain_core.messages import BaseMessage, ToolMessage
+from langchain_core.runnables.config import ensure_config, get_callback_manager_for_config
 from langchain_core.tracers.context import register_configure_hook
 
 from attribot_rag.runtime import texts_in_prompt
-from langchain_attribot.run_tracker import RunTracker
+from langchain_attribot.documents import documents_in, named_documents, told_documents
+from langchain_attribot.run_tracker import Run, RunTracker
 
 Result = TypeVar("Result")
+Found = TypeVar("Found", bound=Iterable[Any])
+
+NAME = "retrieved"
+
+_told: ContextVar[tuple[UUID | None, tuple[Document, ...]]] = ContextVar(
+    "attribot_told", default=(None, ())
+)
 
 
-class ToolRetrieval(RunTracker):
-    """Sees the documents that retrievers find while a tool runs."""
+def retrieved(documents: Found, query: str = "") -> Found:
+    """Say what was retrieved, where LangChain does not: a store that is searched directly, an API.
+
+        documents = retrieved(store.similarity_search(question))
+
+    Call it where the search is: in a function of a chain, a tool, a node, a middleware, or within
+    `with attribute(llm)`. Callbacks are told of a retriever that gave these documents to `query`,
+    so that traces show it too. Documents are LangChain's, with scores or not, texts, or mappings
+    with their text under `page_content` or `text`, or else as their longest text; they are returned
+    as they came. Raises InvalidInput for other values.
+    """
+    seen = list(told_documents(documents))
+    manager = get_callback_manager_for_config(ensure_config())
+    run = manager.on_retriever_start({"name": NAME}, query, name=NAME)
+    run.on_retriever_end(seen)
+    within = manager.parent_run_id
+    if within is not None:
+        _told.set((within, (*_told_within(within), *seen)))
+    return documents
+
+
+def _told_within(run_id: UUID | None) -> tuple[Document, ...]:
+    within, documents = _told.get()
+    return documents if run_id is not None and within == run_id else ()
+
+
+class ObservedRetrieval(RunTracker):
+    """Sees what is retrieved within a block, and what chat models are asked there."""
 
     def __init__(self) -> None:
         super().__init__()
         self.documents: list[Document] = []
+        self._messages: dict[str, Sequence[BaseMessage]] = {}
 
-    def on_tool_end(self, output: Any, *, run_id: UUID, **_: Any) -> None:
-        run = self._end(run_id)
-        if run is not None and run.parent is None:
-            self.documents = run.documents()
+    def root_retrieved(self, root: Run) -> None:
+        self.documents.extend(root.documents())
+
+    def on_chat_model_start(
+        self,
+        serialized: dict[str, Any],
+        messages: list[list[BaseMessage]],
+        *,
+        run_id: UUID,
+        **_: Any,
+    ) -> None:
+        self._messages[str(run_id)] = messages[0]
+
+    def messages_of(self, run_id: str) -> Sequence[BaseMessage] | None:
+        """What the model was asked in this run, None if that was not seen."""
+        return self._messages.get(run_id)
+
+    def all_documents(self, state: Any) -> Iterator[Sequence[Document]]:
+        """Those of an agent's state, named with its call, told before the block and within it."""
+        config = ensure_config()
+        yield list(documents_in(state))
+        yield named_documents(config.get("metadata"))
+        yield _told_within(get_callback_manager_for_config(config).parent_run_id)
+        yield self.documents
 
     def attached(self, result: Result) -> Result:
         """A copy of a tool's message with those of the documents that its text holds as artifact.
@@ -42,14 +98,14 @@ class ToolRetrieval(RunTracker):
         return result.model_copy(update={"artifact": documents}) if documents else result
 
 
-_running: ContextVar[ToolRetrieval | None] = ContextVar("attribot_tool", default=None)
+_running: ContextVar[ObservedRetrieval | None] = ContextVar("attribot_retrieval", default=None)
 register_configure_hook(_running, inheritable=True)
 
 
 @contextmanager
-def observed_tool() -> Iterator[ToolRetrieval]:
-    """See what is retrieved by the tool that runs within the block."""
-    retrieval = ToolRetrieval()
+def observed_retrieval() -> Iterator[ObservedRetrieval]:
+    """See what is retrieved by what runs within the block."""
+    retrieval = ObservedRetrieval()
     token = _running.set(retrieval)
     try:
         yield retrieval

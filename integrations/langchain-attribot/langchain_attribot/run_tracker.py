@@ -12,7 +12,7 @@ from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.documents import Document
 
 from attribot_rag.runtime import texts_in_prompt
-from langchain_attribot.documents import by_everything, by_text, documents_in, merged
+from langchain_attribot.documents import are_versions, by_everything, by_text, documents_in, merged
 
 Kind = Literal["chain", "parser", "tool", "retriever", "model"]
 
@@ -57,6 +57,16 @@ class Run:
         around = frozenset() if self.parent is None else self.parent.all_names()
         return self.names | around
 
+    @property
+    def name(self) -> str:
+        """A name to tell a reader which run this is."""
+        return f"the {self.kind} {min(self.names, default='without a name')!r}"
+
+    def shape(self) -> frozenset[tuple[Kind, frozenset[str]]]:
+        """Equal for the runs of one chain: the kinds and names of the run and those within it."""
+        within = (child.shape() for child in self.children)
+        return frozenset({(self.kind, self.names)}).union(*within)
+
     def kinds(self) -> Iterator[Kind]:
         """The kinds of the run and of all runs within it."""
         yield self.kind
@@ -93,7 +103,10 @@ class RunTracker(BaseCallbackHandler):
         return len(self._runs) + len(self._trees) + len(self._used)
 
     def root_ended(self, root: Run, outputs: Any) -> None:
-        """A run without parent has given its outputs."""
+        """A chain without parent has given its outputs."""
+
+    def root_retrieved(self, root: Run) -> None:
+        """A tool or a retriever without parent has given its outputs."""
 
     def on_chain_start(
         self,
@@ -124,7 +137,7 @@ class RunTracker(BaseCallbackHandler):
         self._begin(run_id, parent_run_id, "tool")
 
     def on_tool_end(self, output: Any, *, run_id: UUID, **_: Any) -> None:
-        self._end(run_id, tuple(documents_in(output)))
+        self._end_retrieval(run_id, tuple(documents_in(output)))
 
     def on_retriever_start(
         self, *_: Any, run_id: UUID, parent_run_id: UUID | None = None, **__: Any
@@ -132,7 +145,12 @@ class RunTracker(BaseCallbackHandler):
         self._begin(run_id, parent_run_id, "retriever")
 
     def on_retriever_end(self, documents: Sequence[Document], *, run_id: UUID, **_: Any) -> None:
-        self._end(run_id, tuple(documents))
+        self._end_retrieval(run_id, tuple(documents))
+
+    def _end_retrieval(self, run_id: UUID, documents: Sequence[Document]) -> None:
+        run = self._end(run_id, documents)
+        if run is not None and run.parent is None:
+            self.root_retrieved(run)
 
     def _begin(
         self,
@@ -180,8 +198,8 @@ class RunTracker(BaseCallbackHandler):
 
         Those of its own input and of its nearest ancestor with any, and documents of ancestors
         farther away that the prompt contains. Left out, unless the prompt contains them, are
-        documents that an earlier answer within the same root used, and other versions (with the
-        same id) of documents that it contains.
+        documents that an earlier answer within the same root used, and other versions of documents
+        that it contains.
         """
         with self._lock:
             reached: list[Sequence[Document]] = [run.inputs]
@@ -189,18 +207,19 @@ class RunTracker(BaseCallbackHandler):
             ancestor = run.parent
             while ancestor is not None:
                 documents = ancestor.documents()
-                reached.append(_contained(prompt, documents) if nearest else documents)
+                reached.append(in_prompt(prompt, documents) if nearest else documents)
                 nearest = nearest or documents
                 ancestor = ancestor.parent
             candidates = merged(reached, by_text)
-            contained = _contained(prompt, candidates)
-            versions = {one.id for one in contained if one.id}
+            contained = in_prompt(prompt, candidates)
             used = self._used.get(run.root, set())
-            kept = [
-                one
-                for one in candidates
-                if one in contained or (by_text(one) not in used and one.id not in versions)
-            ]
+
+            def is_replaced(document: Document) -> bool:
+                return by_text(document) in used or any(
+                    are_versions(document, other) for other in contained
+                )
+
+            kept = [one for one in candidates if one in contained or not is_replaced(one)]
             return kept or candidates
 
     def _use(self, run: Run, documents: Sequence[Document]) -> None:
@@ -215,6 +234,6 @@ def names_of(told: Mapping[str, Any]) -> frozenset[str]:
     return frozenset(filter(None, (told.get("name"), node, *(told.get("tags") or ()))))
 
 
-def _contained(prompt: str, documents: Sequence[Document]) -> list[Document]:
+def in_prompt(prompt: str, documents: Sequence[Document]) -> list[Document]:
     texts = texts_in_prompt(prompt, [one.page_content for one in documents])
     return [one for one in documents if one.page_content in texts]

@@ -19,8 +19,10 @@ from pydantic import BaseModel
 from typing_extensions import TypedDict, Unpack
 
 from attribot_rag.errors import InvalidInput
+from langchain_attribot.documents import by_text, merged
 from langchain_attribot.handler import AttributionCallbackHandler, HandlerOptions
 from langchain_attribot.models import language_models_in
+from langchain_attribot.run_tracker import Run, in_prompt
 
 if TYPE_CHECKING:
     from langchain_core.runnables.graph import Graph
@@ -36,6 +38,24 @@ _attributing: ContextVar[AttributionCallbackHandler | None] = ContextVar(
 register_configure_hook(_attributing, inheritable=True)
 
 
+_MAX_LOOSE = 1024
+
+
+class _BlockHandler(AttributionCallbackHandler):
+    """Knows what was retrieved before, by runs that stand for themselves."""
+
+    def __init__(self, llm: LocalModels | None, **options: Unpack[HandlerOptions]) -> None:
+        super().__init__(llm, **options)
+        self._loose: list[Document] = []
+
+    def root_retrieved(self, root: Run) -> None:
+        self._loose = [*self._loose, *root.documents()][-_MAX_LOOSE:]
+
+    def _documents_for(self, run: Run, prompt: str) -> list[Document]:
+        own = super()._documents_for(run, prompt)
+        return own or merged([in_prompt(prompt, self._loose)], by_text)
+
+
 @contextmanager
 def attribute(
     llm: LocalModels | None = None, **options: Unpack[HandlerOptions]
@@ -43,8 +63,10 @@ def attribute(
     """Attribute every answer that the model gives within the block.
 
     Gives the handler, whose `last` and `results` hold them; `llm` and `options` are the handler's.
+    What was retrieved within the block counts for each later prompt of the block that contains it,
+    so that a script may search and ask without a chain.
     """
-    handler = AttributionCallbackHandler(llm, **options)
+    handler = _BlockHandler(llm, **options)
     token = _attributing.set(handler)
     try:
         yield handler

@@ -10,6 +10,7 @@ import pytest
 from agents import SearchesFirst
 from chains import Given, rag
 from conftest import DOCUMENTS, QUESTION
+from langchain_core.documents import Document
 from langchain_core.messages import HumanMessage
 from langchain_core.tools import create_retriever_tool
 from langchain_huggingface import ChatHuggingFace
@@ -77,6 +78,14 @@ def test_the_root_readme_s_lines_attach_it_too(chat: ChatHuggingFace) -> None:
     names = {"chain": rag(Given(documents=DOCUMENTS), chat), "chat": chat}
     exec("\n".join(lines), names)  # type: ignore[arg-type]
     assert eval(last, names)["sentences"][0]["verdict"] == "grounded"  # type: ignore[arg-type]
+
+    class Store:
+        def similarity_search(self, question: str) -> list[Document]:
+            return list(DOCUMENTS)
+
+    searched: dict[str, Any] = {"store": Store(), "question": QUESTION}
+    exec(readme.split("```python\n")[4].split("```")[0], searched)
+    assert searched["documents"] == list(DOCUMENTS)
 
 
 def test_the_page_on_agents_shows_what_runs(

@@ -99,7 +99,7 @@ def test_tools_without_documents_are_named_once(
         assert "attribution" not in messages[-1].response_metadata
         assert messages[-2].artifact is None  # type: ignore[attr-defined]
     (line,) = [one.message for one in caplog.records if one.name.startswith("langchain_attribot")]
-    assert 'response_format="content_and_artifact"' in line
+    assert "import retrieved" in line
 
 
 def test_the_model_is_recorded_while_the_agent_asks_it(tiny: LanguageModel) -> None:

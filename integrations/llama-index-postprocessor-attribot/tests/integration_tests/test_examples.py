@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import index_of
+from conftest import QUESTION, index_of
 from llama_index.llms.huggingface import HuggingFaceLLM
 from support.patience import scaled
 
@@ -39,6 +39,12 @@ def test_the_root_readme_s_lines_attach_it_too(llm: HuggingFaceLLM) -> None:
     names = {"index": index_of(), "llm": llm}
     exec("\n".join(lines), names)
     assert eval(last, names)["sentences"][0]["verdict"] == "grounded"
+    documents = ["The ferry sails at noon.", "The lighthouse is 38 metres high."]
+    names |= {"documents": documents, "question": QUESTION}
+    names["prompt"] = "\n".join([*documents, QUESTION])
+    *lines, last = readme.split("```python\n")[5].split("```")[0].splitlines()
+    exec("\n".join(lines), names)
+    assert all(one["located"] for one in eval(last, names)["documents"])
 
 
 @pytest.mark.parametrize(

@@ -340,9 +340,8 @@ def test_nodes_and_prompts_stay_as_they_are(
     assert first == second
 
 
-def test_duplicates_are_gone_before_the_prompt_is_built(
-    tiny_llm: HuggingFaceLLM, postprocessor: AttributionPostprocessor
-) -> None:
+def test_duplicates_are_gone_before_the_prompt_is_built(tiny_llm: HuggingFaceLLM) -> None:
+    postprocessor = AttributionPostprocessor(deduplicate=True, **EXACT)
     twin = TextNode(text=nodes()[0].text, id_="mirror", metadata={"file_name": "mirror.md"})
     index = index_of([*nodes(), twin])
     engine = index.as_query_engine(
@@ -353,7 +352,7 @@ def test_duplicates_are_gone_before_the_prompt_is_built(
     (kept,) = [one for one in response.source_nodes if "attribot_merged" in one.node.metadata]
     assert {kept.node_id, kept.node.metadata["attribot_merged"][0]["id"]} == {"ferry", "mirror"}
     assert "mirror" not in kept.node.get_content(MetadataMode.LLM).replace("mirror.md", "")
-    both = AttributionPostprocessor(deduplicate=False, **EXACT)
+    both = AttributionPostprocessor(**EXACT)
     engine = index.as_query_engine(llm=tiny_llm, node_postprocessors=[both], similarity_top_k=3)
     summary = complete(engine.query(QUESTION))
     assert len(summary["documents"]) == 3

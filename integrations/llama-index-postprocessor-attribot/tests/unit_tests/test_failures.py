@@ -243,7 +243,7 @@ def test_nodes_that_are_cut_over_several_calls(tiny: LanguageModel, mode: str) -
 
 
 def test_only_texts_are_compared() -> None:
-    postprocessor = AttributionPostprocessor(**EXACT)
+    postprocessor = AttributionPostprocessor(deduplicate=True, **EXACT)
     images = [ImageNode(image_url=f"https://example.org/{number}.png") for number in range(3)]
     assert len(postprocessor.postprocess_nodes(scored(images))) == 3  # type: ignore[arg-type]
     given = scored(

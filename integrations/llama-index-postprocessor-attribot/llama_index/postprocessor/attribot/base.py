@@ -1,13 +1,16 @@
-"""The postprocessor: duplicates out, nodes in, attribution attached."""
+"""The postprocessor: nodes in, attribution attached."""
 
 from __future__ import annotations
 
+import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any, TypeAlias
+from uuid import uuid4
 
 from llama_index.core.base.llms.types import ChatMessage
-from llama_index.core.base.response.schema import RESPONSE_TYPE
+from llama_index.core.base.response.schema import RESPONSE_TYPE, Response
 from llama_index.core.chat_engine.types import AGENT_CHAT_RESPONSE_TYPE
 from llama_index.core.llms import LLM
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
@@ -15,12 +18,13 @@ from llama_index.core.schema import NodeWithScore, QueryBundle
 from llama_index.postprocessor.attribot.citing import cited_message
 from llama_index.postprocessor.attribot.completion import Completion
 from llama_index.postprocessor.attribot.models import find_language_model, language_model_of
-from llama_index.postprocessor.attribot.nodes import without_duplicates
+from llama_index.postprocessor.attribot.nodes import nodes_of, without_duplicates
 from llama_index.postprocessor.attribot.query_tracker import installed
 from llama_index.postprocessor.attribot.response_metadata import KEY, ResponseMetadata
 from llama_index.postprocessor.attribot.tracked_query import (
     QueryObserver,
     TrackedQuery,
+    streaming,
     text_of,
 )
 from pydantic import ConfigDict, Field, PrivateAttr, SkipValidation, model_validator
@@ -76,9 +80,15 @@ class AttributionPostprocessor(BaseNodePostprocessor, QueryObserver):
     The model needs not be named: it is the HuggingFaceLLM that answers. Where another kind answers
     (a wrapper, a server with the same weights), `language_model` is the local copy that scores, a
     HuggingFaceLLM or an attribot_rag.LanguageModel; the prompt is then made from text
-    (`retokenized`). Duplicates among the nodes,
+    (`retokenized`). It leaves the prompt as it is. With `deduplicate`, duplicates among the nodes,
     exact, near (`threshold`) and overlapping (`min_overlap` characters; None leaves overlaps), are
-    taken out before the prompt is built, unless `deduplicate` is False. Nodes are never changed.
+    taken out before the prompt is built, which a note says. Nodes are never changed.
+
+    Where nodes come from a search of your own and the model is called without an engine, say so:
+
+        with postprocessor.retrieved(documents, question) as response:
+            answer = llm.complete(prompt)
+        response.metadata["attribution"]
 
     `method`, `proxy` (a HuggingFaceLLM too), `keep`, `budget`, `verdicts`, `context`, `scoring`,
     `numbering` and `progress` are those of attribot_rag.Attributor. With `score_metadata`, the
@@ -101,7 +111,7 @@ class AttributionPostprocessor(BaseNodePostprocessor, QueryObserver):
     numbering: Numbering = "by_marker"
     progress: bool = False
     mode: Mode = "inline"
-    deduplicate: bool = True
+    deduplicate: bool = False
     threshold: float = Field(default=0.9, gt=0, le=1)
     min_overlap: int | None = Field(default=30, ge=1)
     score_metadata: bool = False
@@ -177,6 +187,33 @@ class AttributionPostprocessor(BaseNodePostprocessor, QueryObserver):
         """The same, without blocking the event loop."""
         return _told(response, await self.results.wait_async(_run_id_of(response), timeout))
 
+    @contextmanager
+    def retrieved(self, documents: Iterable[Any], query: str = "") -> Iterator[Response]:
+        """Say what was retrieved, where no engine shows it: models called within answer from it.
+
+        `documents` are nodes, texts, mappings with their text under `text` or else as their longest
+        text, or other documents. The response that is given gets the answer and its attribution
+        when the block ends; set its `response` to what was shown of an answer that was streamed. In
+        a coroutine, the attribution is pending then: await `aresult(response)`.
+        """
+        nodes = nodes_of(documents)
+        tracked = TrackedQuery(f"retrieved-{uuid4()}", self, query, nodes, _in_event_loop())
+        response = Response(None, source_nodes=nodes)
+        try:
+            with streaming(tracked):
+                yield response
+        except BaseException:
+            tracked.done()
+            raise
+        if tracked.calls and response.response is not None:
+            tracked.calls[-1].answer = response.response
+        elif tracked.calls:
+            response.response = tracked.calls[-1].answer
+        if tracked.calls:
+            tracked.finish(response)
+        else:
+            self.unseen(tracked, response)
+
     def answer_without(
         self, response: AnyResponse, *documents: int, **generate: Any
     ) -> Counterfactual:
@@ -247,7 +284,8 @@ class AttributionPostprocessor(BaseNodePostprocessor, QueryObserver):
         """Say that a response was not made by any model that was seen to be called."""
         error = UnsupportedModel(
             "nodes went through the postprocessor, but no call of a model of LlamaIndex was seen "
-            "that gave this answer; call one within the engine, or attribute the answer with "
+            "that gave this answer; call one within the engine, or within `with "
+            "postprocessor.retrieved(documents) as response:`, or attribute the answer with "
             "attribot_rag.Attributor(model, tokenizer).attribute(prompt, answer, nodes)"
         )
         logger.warning("no attribution: %s", error)
@@ -269,12 +307,21 @@ def _made(
     return kind(**options)
 
 
+def _in_event_loop() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
+
+
 def _run_id_of(response: Any) -> str:
     summary = (getattr(response, "metadata", None) or {}).get(KEY) or {}
     if "run_id" not in summary:
         raise InvalidInput(
             "the response carries no attribution: nothing was retrieved, no model was called, or "
-            "no AttributionPostprocessor was among the node_postprocessors"
+            "no AttributionPostprocessor was among the node_postprocessors; for a search without "
+            "an engine: with postprocessor.retrieved(documents) as response: ..."
         )
     return str(summary["run_id"])
 

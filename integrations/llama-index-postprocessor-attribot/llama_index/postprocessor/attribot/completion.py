@@ -11,7 +11,11 @@ from typing import Any
 from llama_index.core.base.response.schema import AsyncStreamingResponse, StreamingResponse
 from llama_index.core.schema import MetadataMode
 from llama_index.postprocessor.attribot.composed_answer import ComposedAnswer, EarlierAnswer
-from llama_index.postprocessor.attribot.nodes import documents_of, has_visible_metadata
+from llama_index.postprocessor.attribot.nodes import (
+    MERGED_KEY,
+    documents_of,
+    has_visible_metadata,
+)
 from llama_index.postprocessor.attribot.tracked_query import (
     ModelCall,
     TrackedQuery,
@@ -35,6 +39,10 @@ logger = logging.getLogger(__name__)
 _METADATA_READ = (
     "The model also read the metadata lines of the nodes, which were not scored: an answer may "
     "come from them; score_metadata=True scores them too."
+)
+_DEDUPLICATED = (
+    "The prompt was changed before the model saw it: deduplicate=True took out of the nodes what "
+    "{} of them say too."
 )
 
 
@@ -151,10 +159,12 @@ class Completion:
 
     def _attribute_all(self, text: str) -> None:
         query = self._query
-        calls = [call for call in query.calls if call.answer != ""]
+        calls = [call for call in query.calls if call.answer is None or call.answer.strip()]
         remote = [call.name for call in calls if call.language_model is None]
         if query.error is not None:
             self.refuse(query.error, text)
+        elif (query.nodes or query.earlier) and query.calls and not calls:  # empty answers
+            self._attach(self._results.add(self._run("", RunOutcome())))
         elif not (query.nodes or query.earlier) or not text.strip() or not calls:
             query.attach(None)
             query.done()
@@ -213,6 +223,7 @@ class Completion:
             documents=documents,
             prompt_texts=self._prompt_texts(call, documents),
             prompt=_messages(call) or call.prompt,
+            notes=self._notes(),
             warning=self._warning(),
             query=self._query.text or None,
             elsewhere=call.elsewhere,
@@ -242,6 +253,10 @@ class Completion:
         answers = (one.text for one in documents)
         texts = map(str.strip, (self._query.text, *contents, *answers))
         return [text for text in texts if text and text in call.prompt_text]
+
+    def _notes(self) -> tuple[str, ...]:
+        merged = sum(MERGED_KEY in one.node.metadata for one in self._query.nodes)
+        return (_DEDUPLICATED.format(merged),) if merged else ()
 
     def _warning(self) -> str:
         if self._score_metadata:

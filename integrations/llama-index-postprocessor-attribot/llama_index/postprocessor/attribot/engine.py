@@ -24,8 +24,8 @@ from attribot_rag.runtime import AttributedRun
 class AttributedQueryEngine(BaseQueryEngine, ObservedWithin):
     """Any query engine, whose responses carry what caused them.
 
-    `options` are those of AttributionPostprocessor; duplicates stay, because the prompt is the
-    wrapped engine's own affair. `source_nodes` says which nodes a response is given, as copies:
+    `options` are those of AttributionPostprocessor, less those that change the prompt.
+    `source_nodes` says which nodes a response is given, as copies:
     'all', those with the best sources first ('ranked'), or only those that are cited ('used'),
     which is not for streamed responses and those of mode 'background', whose attribution comes
     later. `aquery` awaits the attribution without blocking the event loop.
@@ -48,7 +48,7 @@ class AttributedQueryEngine(BaseQueryEngine, ObservedWithin):
         super().__init__(engine.callback_manager)
         self._engine = engine
         self._source_nodes = source_nodes
-        self.postprocessor = AttributionPostprocessor(deduplicate=False, **options)
+        self.postprocessor = AttributionPostprocessor(**options)
 
     def result(self, response: AnyResponse, timeout: float | None = None) -> AttributedRun:
         """The finished run of a response; see AttributionPostprocessor.result."""

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 from llama_index.core.schema import BaseNode, ImageNode, MetadataMode, NodeWithScore, TextNode
 
 from attribot_rag import Document
-from attribot_rag.runtime import DeduplicatedText, remove_duplicates
+from attribot_rag.runtime import DeduplicatedText, remove_duplicates, told_document
 
 MERGED_KEY = "attribot_merged"
 
@@ -39,6 +40,22 @@ def documents_of(nodes: Sequence[NodeWithScore], *, with_metadata: bool) -> list
             text = text.replace(label, "", 1).strip()
         documents.append(Document(text, one.node.node_id, dict(one.node.metadata)))
     return documents
+
+
+def nodes_of(documents: Iterable[Any]) -> list[NodeWithScore]:
+    """What somebody says are documents, as nodes: nodes, texts, mappings or other documents."""
+    nodes = []
+    for document in documents:
+        if isinstance(document, NodeWithScore):
+            nodes.append(document)
+        elif isinstance(document, BaseNode):
+            nodes.append(NodeWithScore(node=document))
+        else:
+            told = told_document(document)
+            own = {} if told.id is None else {"id_": told.id}
+            node = TextNode(text=told.text, metadata=dict(told.metadata), **own)
+            nodes.append(NodeWithScore(node=node))
+    return nodes
 
 
 def has_visible_metadata(node: BaseNode) -> bool:

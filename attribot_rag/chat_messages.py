@@ -1,0 +1,86 @@
+"""Chat messages: their texts, and what a tokenizer's chat template makes of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from jinja2 import TemplateError
+from transformers import PreTrainedTokenizerBase
+
+from attribot_rag.errors import InvalidInput
+
+Message = Mapping[str, Any]
+
+
+def message_text(message: Message) -> str:
+    """The text of a message's content: a string, or parts, of which those of text count.
+
+    '' for a message without content, such as one that calls tools.
+    """
+    content = message.get("content")
+    if content is None or isinstance(content, str):
+        return content or ""
+    return "\n".join(filter(None, map(_part_text, content)))
+
+
+def render(messages: Sequence[Message], tokenizer: PreTrainedTokenizerBase) -> str:
+    """The prompt that the chat template makes, with what begins the answer.
+
+    A message of the assistant at the end is continued, as pipelines do. Content that is null is
+    empty, and parts are one string for a template that takes strings only. Raises InvalidInput for
+    messages that the template does not take.
+    """
+    given = [{**message, "content": _content(message)} for message in messages]
+    plain = [{**message, "content": message_text(message)} for message in messages]
+    parts = [one["content"] for one in given if not isinstance(one["content"], str)]
+    try:
+        rendered = _applied(given, tokenizer)
+    except InvalidInput:
+        if not parts:
+            raise
+    else:
+        if not any(_is_spelled_out(content, rendered) for content in parts):
+            return rendered
+    return _applied(plain, tokenizer)
+
+
+def continued_text(messages: Sequence[Message]) -> str:
+    """What the assistant has said already in a last message, which an answer continues; or ''."""
+    return message_text(messages[-1]) if messages[-1].get("role") == "assistant" else ""
+
+
+def _applied(messages: Sequence[dict[str, Any]], tokenizer: PreTrainedTokenizerBase) -> str:
+    is_continued = bool(continued_text(messages))
+    try:
+        rendered = tokenizer.apply_chat_template(
+            [dict(message) for message in messages],
+            tokenize=False,
+            add_generation_prompt=not is_continued,
+            continue_final_message=is_continued,
+        )
+    except (ValueError, TypeError, TemplateError) as error:
+        raise InvalidInput(
+            f"the chat messages cannot be rendered: {error}; pass the prompt as text or ids"
+        ) from error
+    return str(rendered)
+
+
+def _content(message: Message) -> Any:
+    content = message.get("content")
+    if content is None or isinstance(content, str):
+        return content or ""
+    return [dict(part) if isinstance(part, Mapping) else part for part in content]
+
+
+def _part_text(part: object) -> str:
+    if isinstance(part, str):
+        return part
+    text = part.get("text") if isinstance(part, Mapping) else None
+    return text if isinstance(text, str) else ""
+
+
+def _is_spelled_out(parts: Sequence[object], rendered: str) -> bool:
+    """Whether a template that takes strings wrote the list itself, or its parts are not there."""
+    texts = map(_part_text, parts)
+    return str(parts) in rendered or not all(text.strip() in rendered for text in texts)
