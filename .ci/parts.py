@@ -1,4 +1,4 @@
-"""Runs targets of `make` one after the other, whatever becomes of each, and tells of all at the end.
+"""Runs targets of `make` in turn, whatever becomes of each, and tells of all at the end.
 
 python .ci/parts.py TARGET ...
 """
@@ -44,8 +44,8 @@ def count(target: str) -> Counter[str]:
 
 def without_browser() -> int:
     """How many tests were skipped because there is no browser."""
-    reasons = (skipped.get("message", "") for test in tests("*.xml") for skipped in test.iter("skipped"))
-    return sum(NO_BROWSER in reason for reason in reasons)
+    skipped = (skip for test in tests("*.xml") for skip in test.iter("skipped"))
+    return sum(NO_BROWSER in skip.get("message", "") for skip in skipped)
 
 
 def main(targets: list[str]) -> int:

@@ -6,13 +6,15 @@ import copy
 
 import pytest
 from hypothesis import HealthCheck, settings
+from support.deprecations import no_deprecations as no_deprecations
+from support.marks import mark
 from support.patience import PATIENCE
 from support.tiny_models import byte_level
 
 from attribot_rag.language_model import LanguageModel
 from attribot_rag.models import load_model
 
-NEEDS = {"smollm2": "embedded", "chromium": "browser"}
+QUICK_ROOMS = ("context", "attribution", "recording", "verdicts")
 
 # How long an example takes says how busy the machine is. `make fuzz` asks for more examples.
 settings.register_profile(
@@ -32,11 +34,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Marks what needs the embedded model or a browser, after its fixtures."""
-    for item in items:
-        for fixture, marker in NEEDS.items():
-            if fixture in getattr(item, "fixturenames", ()):
-                item.add_marker(marker)
+    mark(items, QUICK_ROOMS)
 
 
 @pytest.fixture(scope="session")

@@ -38,7 +38,7 @@ def new_context(
 
 
 def executable() -> str | None:
-    """The browser's path: CHROMIUM says where it is, it is on the PATH, or it is Playwright's own."""
+    """The path that CHROMIUM says, or of a browser on the PATH, or of Playwright's own."""
     path = os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, _NAMES)), None)
     if path:
         return path

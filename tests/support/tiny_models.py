@@ -15,6 +15,7 @@ from tokenizers import (
     trainers,
 )
 from transformers import (
+    AutoTokenizer,
     ByT5Tokenizer,
     LlamaConfig,
     LlamaForCausalLM,
@@ -25,6 +26,7 @@ from transformers import (
 )
 
 from attribot_rag.language_model import LanguageModel
+from attribot_rag.models import smollm2
 from support.architectures import ARCHITECTURES, VOCABULARY_SIZE, Architecture
 
 CORPUS = """\
@@ -140,6 +142,15 @@ def with_tokenizer(tokenizer: PreTrainedTokenizerBase) -> LanguageModel:
         bos_token_id=tokenizer.bos_token_id,
         eos_token_id=tokenizer.eos_token_id,
     )
+
+
+@cache
+def smollm2_tokenizer() -> PreTrainedTokenizerBase:
+    """The embedded model's tokenizer and chat template, without the model."""
+    loaded: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(
+        smollm2._package_folder(), gguf_file=smollm2._GGUF
+    )
+    return loaded
 
 
 def endless(tokenizer: PreTrainedTokenizerBase, *, seed: int = 0) -> LanguageModel:

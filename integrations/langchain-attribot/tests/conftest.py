@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 from langchain_core.documents import Document
 from langchain_huggingface import ChatHuggingFace, HuggingFacePipeline
-from support.tiny_models import endless
+from support.deprecations import no_deprecations as no_deprecations
+from support.marks import mark
+from support.tiny_models import endless, smollm2_tokenizer
 from transformers import pipeline
 
 from attribot_rag import LanguageModel, load_model
@@ -60,6 +62,10 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     return True
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    mark(items)
+
+
 @pytest.fixture(scope="session")
 def smollm2() -> LanguageModel:
     """The embedded model: real weights, offline."""
@@ -67,9 +73,9 @@ def smollm2() -> LanguageModel:
 
 
 @pytest.fixture(scope="session")
-def tiny(smollm2: LanguageModel) -> LanguageModel:
+def tiny() -> LanguageModel:
     """Random weights, and the tokenizer and the chat template of the embedded model."""
-    return endless(smollm2.tokenizer)
+    return endless(smollm2_tokenizer())
 
 
 @pytest.fixture(scope="session")

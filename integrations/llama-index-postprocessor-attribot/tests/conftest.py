@@ -14,7 +14,9 @@ from llama_index.core.llms import MockLLM
 from llama_index.core.schema import NodeWithScore, TextNode
 from llama_index.llms.huggingface import HuggingFaceLLM
 from llama_index.postprocessor.attribot.query_tracker import installed
-from support.tiny_models import endless
+from support.deprecations import no_deprecations as no_deprecations
+from support.marks import mark
+from support.tiny_models import endless, smollm2_tokenizer
 
 from attribot_rag import LanguageModel, load_model
 
@@ -59,6 +61,10 @@ def index_of(given: list[TextNode] | None = None) -> VectorStoreIndex:
     return VectorStoreIndex(nodes() if given is None else given, embed_model=MockEmbedding(8))
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    mark(items)
+
+
 @pytest.fixture(scope="session")
 def smollm2() -> LanguageModel:
     """The embedded model: real weights, offline."""
@@ -66,9 +72,9 @@ def smollm2() -> LanguageModel:
 
 
 @pytest.fixture(scope="session")
-def tiny(smollm2: LanguageModel) -> LanguageModel:
+def tiny() -> LanguageModel:
     """Random weights, and the tokenizer and the chat template of the embedded model."""
-    return endless(smollm2.tokenizer)
+    return endless(smollm2_tokenizer())
 
 
 @pytest.fixture(scope="session")
