@@ -1,6 +1,9 @@
 """Whatever comes in: the right numbers, or an error that names the value and the mend."""
 
 import copy
+import html
+import json
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -268,6 +271,30 @@ def test_a_document_that_is_part_of_another(attributor: Attributor, model: Langu
     assert found.not_located == ()
     first = next(source for source in found.sources if part in source.text)
     assert first.documents == (0, 1)
+
+
+@pytest.mark.parametrize(
+    ("escape", "note"),
+    [
+        (json.dumps, None),
+        (html.escape, None),
+        (
+            lambda text: text[: len(text) // 2],
+            "Only in part located in the prompt: 39% of document 1.",
+        ),
+    ],
+)
+def test_a_document_that_was_escaped_or_cut(
+    attributor: Attributor, model: LanguageModel, escape: Callable[[str], str], note: str | None
+) -> None:
+    """What is removed from the prompt is the whole document, or a note says how much is not."""
+    document = 'It reads "Nobody & nothing".\n\tThe queen asked for it.\nMany letters are lost.\n'
+    found = attributor.attribute(rendered(model, [escape(document)]), ANSWER, [document])
+    assert [text for text in found.notes if "in part" in text] == [
+        text for text in found.notes if note and text.startswith(note)
+    ]
+    assert bool(found.partly_located) == bool(note)
+    assert found.sources[0].text == 'It reads "Nobody & nothing".'
 
 
 UNICODE = (

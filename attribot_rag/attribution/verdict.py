@@ -51,7 +51,7 @@ class Verdict:
     """Index in `verdicts` of the sentence that this sentence follows from."""
     reason: Reason | None = None
     """Why an open verdict is open: the context matters but no part of it stands out (scattered),
-    documents were not found in the prompt (not_located), or the budget ran out."""
+    documents or parts of them were not found in the prompt (not_located), or the budget ran out."""
 
 
 @dataclass(frozen=True, kw_only=True)
