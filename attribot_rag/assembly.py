@@ -47,6 +47,7 @@ def assemble(
         documents=context.documents,
         not_located=context.not_located,
         partly_located=context.partly_located,
+        prompt_numbers=context.numbers,
         sources=context.sources,
         token_scores=scores.token_scores,
         exact=scores.exact,

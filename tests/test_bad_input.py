@@ -20,6 +20,7 @@ from support.tiny_models import (
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedModel
 
 from attribot_rag import Attributor, ContextOptions, LanguageModel, ScoringOptions
+from attribot_rag.attribution import cite
 from attribot_rag.errors import (
     ContextTooLong,
     DocumentsNotLocated,
@@ -295,6 +296,28 @@ def test_a_document_that_was_escaped_or_cut(
     ]
     assert bool(found.partly_located) == bool(note)
     assert found.sources[0].text == 'It reads "Nobody & nothing".'
+
+
+@pytest.mark.parametrize("shown", [(1, 0), (2, 0, 1), (1, 2), (2,)])
+@pytest.mark.parametrize("label", ["[{number}] {text}", "Source {number}:\n{text}", "{text}"])
+def test_markers_count_what_the_prompt_counts(
+    attributor: Attributor, model: LanguageModel, label: str, shown: tuple[int, ...]
+) -> None:
+    """After a reranker or a filter, the first document of the prompt is not the first retrieved."""
+    documents = [
+        "The ships came with salt.",
+        "Many letters are lost.",
+        "The queen was in the city.",
+    ]
+    labelled = [
+        label.format(number=number, text=documents[index])
+        for number, index in enumerate(shown, start=1)
+    ]
+    response = " ".join(f"It is a museum [{number}]." for number in range(1, len(shown) + 1))
+    found = attributor.attribute(rendered(model, labelled), response, documents)
+    assert [marker.document for marker in found.markers] == list(shown)
+    numbers = cite(found, min_score=-1e9).numbers
+    assert all(numbers[index] == shown.index(index) + 1 for index in numbers)
 
 
 UNICODE = (

@@ -61,7 +61,7 @@ class Marker:
     start: int
     end: int
     number: int
-    """The number in the marker; it counts documents from 1."""
+    """The number in the marker: a document's label in the prompt, or its place there from 1."""
     document: int | None
     """Index of the document, None if there is no document of that number."""
     supported: bool | None

@@ -10,6 +10,7 @@ from typing import Any
 from attribot_rag.context.ablation import AblatedPrompt, Ablation, ablate
 from attribot_rag.context.document import Document, Source
 from attribot_rag.context.intervals import Interval, merge, subtract
+from attribot_rag.context.labels import document_numbers
 from attribot_rag.context.location import Location
 from attribot_rag.context.retrieval import locate_documents
 from attribot_rag.context.sources import divide
@@ -71,6 +72,11 @@ class Context:
     partly_located: Mapping[int, float] = field(default_factory=dict)
     not_in_time: tuple[int, ...] = ()
     crowded: tuple[int, ...] = ()
+
+    @cached_property
+    def numbers(self) -> Mapping[int, int]:
+        """The number that the prompt gives to each document in it, by the document's index."""
+        return document_numbers(self.prompt.text, self.sources, len(self.documents))
 
     @property
     def present(self) -> tuple[int, ...]:

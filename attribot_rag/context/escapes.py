@@ -75,7 +75,8 @@ class Unescaped:
 
 def _undone(text: str, origins: array[int]) -> tuple[str, array[int]]:
     """The text with the outermost escapes undone, and the origins of its characters."""
-    pieces, kept, done = [], array("q"), 0
+    pieces: list[str] = []
+    kept, done = array("q"), 0
     for match in _ESCAPE.finditer(text):
         value = _meaning(match[0])
         pieces += text[done : match.start()], value
