@@ -14,10 +14,9 @@ import pytest
 import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from langchain_core.documents import Document
 from support.scripts import texts_in_a_script
 
-from attribot_rag.context import Context, ContextOptions, TokenizedText, locate_context
+from attribot_rag.context import Context, ContextOptions, Document, TokenizedText, locate_context
 from attribot_rag.context.escapes import Unescaped
 
 ROOT = Path(__file__).parents[2]
@@ -72,7 +71,7 @@ ESCAPED: dict[str, Callable[[list[str]], str]] = {
     "JSON in JSON": lambda texts: json.dumps({"content": json.dumps(texts)}),
     "JSON in HTML": lambda texts: html.escape(json.dumps(texts, ensure_ascii=False)),
     "str(list)": str,
-    "str(documents)": lambda texts: str([Document(text, metadata={"page": 3}) for text in texts]),
+    "str(documents)": lambda texts: str([Document(text, "a#3", {"page": 3}) for text in texts]),
     "pprint": pprint.pformat,
     "yaml.dump": lambda texts: yaml.safe_dump(texts),
     "yaml.dump of Unicode": lambda texts: yaml.safe_dump({"docs": texts}, allow_unicode=True),
