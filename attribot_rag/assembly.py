@@ -47,6 +47,7 @@ def assemble(
         documents=context.documents,
         not_located=context.not_located,
         partly_located=context.partly_located,
+        prompt_numbers=context.numbers,
         sources=context.sources,
         token_scores=scores.token_scores,
         exact=scores.exact,
@@ -116,6 +117,15 @@ def _notes(scorer: Scorer, scores: Scores) -> Iterator[str]:
         yield f"The answer was cut at {scorer.generation.cut_at} tokens (max_new_tokens)."
     if late := scorer.context.not_in_time:
         yield f"{len(late)} of the documents were not located in time."
+    if parts := scorer.context.partly_located:
+        shares = (
+            f"{min(max(share, 0.01), 0.99):.0%} of document {index + 1}"
+            for index, share in parts.items()
+        )
+        yield (
+            f"Only in part located in the prompt: {', '.join(shares)}. While that is so, no "
+            "sentence is called not caused by the context."
+        )
     if crowded := scorer.context.crowded:
         yield (
             f"{len(crowded)} of the documents occur in the prompt too often to find every place; "

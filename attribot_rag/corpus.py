@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import logging
+import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cache
+from itertools import groupby, pairwise
 from pathlib import Path
 
 from attribot_rag.context import Document
+from attribot_rag.context.words import num_unspaced
 from attribot_rag.errors import InvalidInput, NoText
 from attribot_rag.pdf import PdfText, read_pdf
 
@@ -23,8 +27,8 @@ def read_chunks(paths: Sequence[Path]) -> list[Document]:
 
     A chunk's id is the file's name and the chunk's number ('ferry.txt#3'); its metadata are the
     `title`, the `file` and the `start` in characters, and the `page_label` in a PDF file. A
-    folder's files without text, such as scanned PDFs, are left out with a logged warning. Raises
-    InvalidInput with the path that cannot be read, or that has no text.
+    folder's files without readable text (a scanned PDF, another encoding than UTF-8) are left out
+    with a logged warning. Raises InvalidInput with the path that cannot be read, or has no text.
     """
     try:
         files = {file.resolve(): (file, text) for path in paths for file, text in _texts(path)}
@@ -42,15 +46,13 @@ def read_chunks(paths: Sequence[Path]) -> list[Document]:
 
 
 def read_text(file: Path) -> str:
-    """The file's text; raises InvalidInput if it cannot be read as UTF-8, NoText if it is empty."""
+    """The file's text; raises NoText if it is empty or cannot be read as UTF-8."""
     try:
         text = file.read_text(encoding="utf-8-sig")
     except OSError as error:
-        raise InvalidInput(f"{file} cannot be read: {error.strerror}") from error
+        raise NoText(f"{file} cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
-        raise InvalidInput(
-            f"{file} is not UTF-8 text (byte {error.start}); save it as UTF-8"
-        ) from error
+        raise NoText(f"{file} is not UTF-8 text (byte {error.start}); save it as UTF-8") from error
     if not text.strip():
         raise NoText(f"{file} is empty")
     return text
@@ -64,13 +66,13 @@ def retrieve(question: str, chunks: Sequence[Document], count: int) -> list[Docu
     """
     try:
         import bm25s
+        from bm25s.stopwords import STOPWORDS_EN
     except ImportError as error:
         raise InvalidInput(f"retrieval needs the package bm25s: {INSTALL}") from error
     index = bm25s.BM25()
-    texts = [chunk.text for chunk in chunks]
-    index.index(bm25s.tokenize(texts, stopwords="en", show_progress=False), show_progress=False)
-    words = bm25s.tokenize([question], stopwords="en", return_ids=False, show_progress=False)[0]
-    scores = index.get_scores(words).tolist() if words else [0.0] * len(chunks)
+    index.index([_terms(chunk.text) for chunk in chunks], show_progress=False)
+    terms = [term for term in _terms(question) if term not in STOPWORDS_EN]
+    scores = index.get_scores(terms).tolist() if terms else [0.0] * len(chunks)
     ranked = sorted(range(len(chunks)), key=lambda number: (-scores[number], number))[:count]
     if len(chunks) > count:
         ranked = [number for number in ranked if scores[number] > 0]
@@ -80,6 +82,35 @@ def retrieve(question: str, chunks: Sequence[Document], count: int) -> list[Docu
             "words that stand in the files"
         )
     return [chunks[number] for number in ranked]
+
+
+def _terms(text: str) -> list[str]:
+    """Words of two letters or more; in scripts without spaces all pairs of letters.
+
+    An ideograph is a term by itself, too.
+    """
+    terms: list[str] = []
+    text = unicodedata.normalize("NFKC", text).casefold()
+    for kind, characters in groupby(text, _kind):
+        run = "".join(characters)
+        if kind == "word" and len(run) > 1:
+            terms.append(run)
+        elif kind == "unspaced":
+            terms += map("".join, pairwise(run))
+            terms += filter(_is_ideograph, run)
+    return terms
+
+
+@cache
+def _kind(character: str) -> str:
+    if num_unspaced(character):
+        return "unspaced"
+    is_letter = character.isalnum() or character == "_" or unicodedata.category(character)[0] == "M"
+    return "word" if is_letter else "other"
+
+
+def _is_ideograph(character: str) -> bool:
+    return unicodedata.name(character, "").startswith("CJK ")
 
 
 def _texts(path: Path) -> Iterator[tuple[Path, str | PdfText]]:

@@ -29,7 +29,7 @@ class UnknownOption(InvalidInput):
 
 
 class NoText(InvalidInput):
-    """A file without text."""
+    """A file that has no text, or whose text cannot be read."""
 
 
 class DocumentsNotLocated(InvalidInput):

@@ -54,7 +54,7 @@ class PdfText:
 
 
 def read_pdf(file: Path) -> PdfText:
-    """The text of a PDF file; raises InvalidInput if it cannot be read, NoText if it has none."""
+    """The text of a PDF file; raises NoText if it cannot be read or has none."""
     pages: list[PdfPage] = []
     text = ""
     places = array("i")
@@ -79,7 +79,7 @@ def read_pdf(file: Path) -> PdfText:
 
 @contextmanager
 def opened(file: Path) -> Iterator[PdfDocument]:
-    """The file in PDFium, for this thread alone; raises InvalidInput if it cannot be opened."""
+    """The file in PDFium, for this thread alone; raises NoText if it cannot be opened."""
     try:
         import pypdfium2
     except ImportError as error:
@@ -88,11 +88,11 @@ def opened(file: Path) -> Iterator[PdfDocument]:
         try:
             document = pypdfium2.PdfDocument(file)
         except (pypdfium2.PdfiumError, OSError) as error:
-            raise InvalidInput(f"{file} cannot be read: {error}") from error
+            raise NoText(f"{file} cannot be read: {error}") from error
         try:
             yield document
         except pypdfium2.PdfiumError as error:
-            raise InvalidInput(f"{file} cannot be read: {error}") from error
+            raise NoText(f"{file} cannot be read: {error}") from error
         finally:
             document.close()
 

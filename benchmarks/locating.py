@@ -21,7 +21,7 @@ from functools import partial
 from pathlib import Path
 
 from attribot_rag.context import ContextOptions, TokenizedText, locate_context
-from attribot_rag.context.locator import locate_documents
+from attribot_rag.context.retrieval import locate_documents
 from attribot_rag.context.splitter import sentences, split_spans
 from attribot_rag.context.work import Work
 from attribot_rag.errors import DocumentsNotLocated

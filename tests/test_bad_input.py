@@ -1,6 +1,9 @@
 """Whatever comes in: the right numbers, or an error that names the value and the mend."""
 
 import copy
+import html
+import json
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -17,6 +20,7 @@ from support.tiny_models import (
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedModel
 
 from attribot_rag import Attributor, ContextOptions, LanguageModel, ScoringOptions
+from attribot_rag.attribution import cite
 from attribot_rag.errors import (
     ContextTooLong,
     DocumentsNotLocated,
@@ -268,6 +272,52 @@ def test_a_document_that_is_part_of_another(attributor: Attributor, model: Langu
     assert found.not_located == ()
     first = next(source for source in found.sources if part in source.text)
     assert first.documents == (0, 1)
+
+
+@pytest.mark.parametrize(
+    ("escape", "note"),
+    [
+        (json.dumps, None),
+        (html.escape, None),
+        (
+            lambda text: text[: len(text) // 2],
+            "Only in part located in the prompt: 39% of document 1.",
+        ),
+    ],
+)
+def test_a_document_that_was_escaped_or_cut(
+    attributor: Attributor, model: LanguageModel, escape: Callable[[str], str], note: str | None
+) -> None:
+    """What is removed from the prompt is the whole document, or a note says how much is not."""
+    document = 'It reads "Nobody & nothing".\n\tThe queen asked for it.\nMany letters are lost.\n'
+    found = attributor.attribute(rendered(model, [escape(document)]), ANSWER, [document])
+    assert [text for text in found.notes if "in part" in text] == [
+        text for text in found.notes if note and text.startswith(note)
+    ]
+    assert bool(found.partly_located) == bool(note)
+    assert found.sources[0].text == 'It reads "Nobody & nothing".'
+
+
+@pytest.mark.parametrize("shown", [(1, 0), (2, 0, 1), (1, 2), (2,)])
+@pytest.mark.parametrize("label", ["[{number}] {text}", "Source {number}:\n{text}", "{text}"])
+def test_markers_count_what_the_prompt_counts(
+    attributor: Attributor, model: LanguageModel, label: str, shown: tuple[int, ...]
+) -> None:
+    """After a reranker or a filter, the first document of the prompt is not the first retrieved."""
+    documents = [
+        "The ships came with salt.",
+        "Many letters are lost.",
+        "The queen was in the city.",
+    ]
+    labelled = [
+        label.format(number=number, text=documents[index])
+        for number, index in enumerate(shown, start=1)
+    ]
+    response = " ".join(f"It is a museum [{number}]." for number in range(1, len(shown) + 1))
+    found = attributor.attribute(rendered(model, labelled), response, documents)
+    assert [marker.document for marker in found.markers] == list(shown)
+    numbers = cite(found, min_score=-1e9).numbers
+    assert all(numbers[index] == shown.index(index) + 1 for index in numbers)
 
 
 UNICODE = (

@@ -108,6 +108,25 @@ def test_a_folder_s_scanned_pdf_is_left_out_unless_it_is_named_itself(
         read_chunks([tmp_path, scanned])
 
 
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("latin.txt", "na\xefve".encode("latin-1")),
+        ("wide.md", "Wide.".encode("utf-16")),
+        ("sjis.txt", "灯台".encode("shift-jis")),
+        ("broken.pdf", b"%PDF-1.7 and no more"),
+    ],
+)
+def test_an_unreadable_file_does_not_stop_its_folder(
+    tmp_path: Path, name: str, content: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / name).write_bytes(content)
+    (tmp_path / "bell.txt").write_text("The bell is green.")
+    assert [chunk.id for chunk in read_chunks([tmp_path])] == ["bell.txt#1"]
+    (told,) = caplog.messages
+    assert told.startswith(f"left out: {tmp_path / name} ")
+
+
 def test_what_the_system_refuses_is_an_error(tmp_path: Path) -> None:
     file = tmp_path / f"{'long' * 100}.txt"
     with pytest.raises(InvalidInput, match=r"long\.txt cannot be read: "):
@@ -133,6 +152,47 @@ def test_chunks_without_a_word_of_the_question_are_left_out() -> None:
     chunks = [Document(text) for text in ("Seals sleep.", "Puffins nest.", "Puffins fly away.")]
     assert retrieve("Where do puffins live?", chunks, 2) == [chunks[1], chunks[2]]
     assert retrieve("Where do seals live?", chunks, 2) == [chunks[0]]
+
+
+@pytest.mark.parametrize(
+    ("question", "answer", "others"),
+    [
+        (
+            "灯塔是哪一年点亮的？",
+            "灯塔于一八六八年首次点亮，塔高三十八米。",
+            ["渡轮每天九点从码头出发。", "博物馆星期日不开放。", "学校的果园在秋天出售苹果。"],
+        ),
+        (
+            "フェリーの料金はいくらですか",
+            "片道のフェリー料金は、大人１８０円です。",
+            [
+                "灯台の高さは三十八メートルです。",
+                "美術館は日曜日に休みます。",
+                "港は冬のあいだ閉鎖されました。",
+            ],
+        ),
+        (
+            "พิพิธภัณฑ์เปิดวันไหน",
+            "พิพิธภัณฑ์เปิดทุกวันยกเว้นวันอังคาร",
+            ["เรือข้ามฟากออกเวลาเก้าโมง", "ประภาคารสูงสามสิบแปดเมตร", "โรงเรียนขายแอปเปิล"],
+        ),
+        (
+            "घंटी किसने बनाई?",
+            "पुरानी घंटी एक लोहार ने बनाई थी।",
+            ["नाव नौ बजे जाती है।", "संग्रहालय मंगलवार को बंद है।", "सेब पतझड़ में बिकते हैं।"],
+        ),
+        (
+            "茶",
+            "お茶の時間は三時です。",
+            ["船は九時に出ます。", "港は冬に閉まります。", "塔は石造りです。"],
+        ),
+    ],
+)
+def test_retrieval_in_scripts_without_spaces_and_with_combining_vowels(
+    question: str, answer: str, others: list[str]
+) -> None:
+    chunks = [Document(text) for text in [*others, answer]]
+    assert retrieve(question, chunks, 2)[0].text == answer
 
 
 def test_few_chunks_are_all_retrieved() -> None:

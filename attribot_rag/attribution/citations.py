@@ -37,8 +37,8 @@ class Citations:
     """The sentences of a response and `numbers`, which gives each cited document its number.
 
     Documents are numbered from 1 in the order in which they are first cited. Where the model wrote
-    markers such as [2] of its own, they are numbered by their places among all documents, as the
-    markers are, unless the attribution's `numbering` is 'by_citation'.
+    markers such as [2] of its own, they are numbered as the prompt numbers them, and so the
+    markers, unless the attribution's `numbering` is 'by_citation'.
     """
 
     sentences: tuple[CitedSentence, ...]
@@ -79,7 +79,8 @@ def cite(
     for sentence in cited:
         for source_id in sentence.source_ids:
             for document in attribution.sources[source_id].documents:
-                numbers.setdefault(document, document + 1 if by_place else len(numbers) + 1)
+                by_prompt = attribution.prompt_numbers.get(document, document + 1)
+                numbers.setdefault(document, by_prompt if by_place else len(numbers) + 1)
     return Citations(tuple(cited), numbers)
 
 

@@ -119,6 +119,9 @@ class Attribution:
     partly_located: Mapping[int, float] = field(default_factory=dict)
     """Documents of which only a part stands in the prompt, by their index: the share of their text,
     from 0 to 1, that does."""
+    prompt_numbers: Mapping[int, int] = field(default_factory=dict)
+    """The number that the prompt gives to each document in it, by the document's index: its label,
+    such as [2] before it, or its place among the documents."""
     groups: tuple[SourceGroup, ...] = ()
     """Sources that were removed together, with their joint scores."""
     context_reliance: tuple[float, ...] | None = None
@@ -145,7 +148,7 @@ class Attribution:
         widths = {len(row) for row in self.token_scores if row is not None}
         documents = {index for source in self.sources for index in source.documents}
         documents.update(marker.document for marker in self.markers if marker.document is not None)
-        documents.update(self.partly_located)
+        documents.update(self.partly_located, self.prompt_numbers)
         source_ids = {source_id for group in self.groups for source_id in group.source_ids}
         source_ids |= {source_id for verdict in self.verdicts for source_id in verdict.source_ids}
         group_widths = {len(group.token_scores) for group in self.groups}

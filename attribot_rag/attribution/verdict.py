@@ -51,8 +51,8 @@ class Verdict:
     """Index in `verdicts` of the sentence that this sentence follows from."""
     reason: Reason | None = None
     """Why an open verdict is open: the context matters but no part of it stands out (scattered),
-    documents were not found in the prompt (not_located), the budget ran out, or judging took as
-    many tokens as it may without a budget (limit)."""
+    documents or parts of them were not found in the prompt (not_located), the budget ran out, or
+    judging took as many tokens as it may without a budget (limit)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,7 +62,7 @@ class Marker:
     start: int
     end: int
     number: int
-    """The number in the marker; it counts documents from 1."""
+    """The number in the marker: a document's label in the prompt, or its place there from 1."""
     document: int | None
     """Index of the document, None if there is no document of that number."""
     supported: bool | None

@@ -10,8 +10,9 @@ from typing import Any
 from attribot_rag.context.ablation import AblatedPrompt, Ablation, ablate
 from attribot_rag.context.document import Document, Source
 from attribot_rag.context.intervals import Interval, merge, subtract
+from attribot_rag.context.labels import document_numbers
 from attribot_rag.context.location import Location
-from attribot_rag.context.locator import locate_documents
+from attribot_rag.context.retrieval import locate_documents
 from attribot_rag.context.sources import divide
 from attribot_rag.context.splitter import Splitter, make_splitter, split_spans
 from attribot_rag.context.tokens import TokenizedText
@@ -72,10 +73,21 @@ class Context:
     not_in_time: tuple[int, ...] = ()
     crowded: tuple[int, ...] = ()
 
+    @cached_property
+    def numbers(self) -> Mapping[int, int]:
+        """The number that the prompt gives to each document in it, by the document's index."""
+        return document_numbers(self.prompt.text, self.sources, len(self.documents))
+
     @property
     def present(self) -> tuple[int, ...]:
         """Ids of the sources that the prompt holds: all, unless it was reduced."""
         return tuple(source.id for source in self.sources if source.occurrences)
+
+    @property
+    def unseen(self) -> tuple[int, ...]:
+        """Indices of documents with text that may stand in the prompt without being located."""
+        missing = (index for index in self.not_located if not self.documents[index].is_blank)
+        return (*missing, *self.partly_located)
 
     @cached_property
     def whole(self) -> Ablation:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -23,6 +24,11 @@ class Document:
     text: str
     id: str | None = None
     metadata: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def is_blank(self) -> bool:
+        """Whether it holds nothing that can be seen: white space and invisible characters only."""
+        return all(one.isspace() or unicodedata.category(one)[0] == "C" for one in self.text)
 
     @property
     def title(self) -> str:

@@ -25,12 +25,14 @@ class Location:
     `offsets[i]` is the prompt's character for character `i` of the document, with a last entry for
     its end; offsets never decrease. A part holds only the characters `document_span` [start, end)
     of the document; characters before it map to `start`, characters after it to `end`.
+    `is_escaped` says that the prompt holds escape sequences for characters of the document.
     """
 
     start: int
     end: int
     offsets: Sequence[int]
     document_span: Interval | None = None
+    is_escaped: bool = False
 
     def document_offset(self, prompt_offset: int) -> int:
         """The document's first character at or after this character of the prompt."""

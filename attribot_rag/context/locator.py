@@ -1,22 +1,20 @@
-"""Locating documents in the prompt that the model saw: whole documents first, then parts."""
+"""Locating whole documents in a text: the prompt that the model saw, or a form of it."""
 
 from __future__ import annotations
 
 import re
 from array import array
 from bisect import bisect_right
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from functools import cached_property, partial
 from itertools import chain, islice
 
 import numpy
 from numpy.typing import NDArray
 
-from attribot_rag.context.intervals import Interval
 from attribot_rag.context.location import Location, character_map, located
 from attribot_rag.context.normalised import Normalised, folded
-from attribot_rag.context.parts import find_parts
 from attribot_rag.context.similar_passages import SimilarPassages
 from attribot_rag.context.text_index import Integers, TextIndex
 from attribot_rag.context.words import has_words, stands_alone, within_word
@@ -38,59 +36,8 @@ _MAX_PLACES, _MAX_COVERED = 200, 16
 _Place = tuple[int, int, Callable[[], Location]]
 
 
-@dataclass(frozen=True)
-class LocatedDocuments:
-    """The locations of documents, by their texts.
-
-    `whole` and `parts` are those of whole documents and of the other documents' parts. `crowded`
-    are documents with further places. `index` is that of the prompt.
-    """
-
-    whole: dict[str, list[Location]]
-    parts: dict[str, list[Location]]
-    crowded: frozenset[str]
-    index: TextIndex
-
-
-def locate_documents(
-    prompt: str,
-    documents: Collection[str],
-    *,
-    threshold: float,
-    taken: Sequence[Interval] = (),
-    work: Work | None = None,
-) -> LocatedDocuments:
-    """Locate different documents in a prompt, as long as there is time.
-
-    `threshold` is the least similarity of a fuzzy location (rapidfuzz partial ratio, 0 to 1).
-    `taken` are characters of the prompt that are no document's own, such as earlier turns.
-    """
-    work = work or Work()
-    locator = Locator(prompt, threshold=threshold, work=work)
-    whole = {document: locator.locate(document) for document in work.in_time(documents)}
-    missing = [text for text, places in whole.items() if not places]
-    covered = [(place.start, place.end) for places in whole.values() for place in places]
-    parts = find_parts(locator.normalised, missing, [*covered, *taken], work) if missing else {}
-    whole = {text: places for text, places in whole.items() if places}
-    return LocatedDocuments(whole, parts, frozenset(locator.crowded), locator.index)
-
-
-def texts_in_prompt(prompt: str, texts: Collection[str]) -> frozenset[str]:
-    """The texts that the prompt holds as a whole or in part, whatever their form.
-
-    This tells prompts apart: a text of which the prompt holds only what also belongs to another
-    whole text is not in the prompt.
-    """
-    plain = _plain(prompt)
-    held = {text for text in texts if _plain(text) in plain}
-    others = sorted(set(texts))
-    if len(held) < len(others):
-        found = locate_documents(prompt, others, threshold=1)
-        held.update(found.whole, found.parts)
-    return frozenset(held)
-
-
-def _plain(text: str) -> str:
+def single_spaced(text: str) -> str:
+    """The text with a single space between its words."""
     return " ".join(text.split())
 
 
@@ -110,6 +57,10 @@ class Locator:
         self._room = _MAX_COVERED * len(prompt)
         self.crowded: set[str] = set()
 
+    def of(self, prompt: str) -> Locator:
+        """A locator with the same settings for another prompt."""
+        return Locator(prompt, threshold=self._threshold, work=self._work)
+
     def locate(self, document: str) -> list[Location]:
         """The places of a document in the prompt, ascending; empty if the prompt lacks it.
 
@@ -117,10 +68,23 @@ class Locator:
         a number that the document lacks, and every place must hold the same relations (< 5). A
         document has at most 200 places, and fewer where documents repeat each other's text.
         """
+        return self.locate_unchanged(document) or self.locate_changed(document)
+
+    def locate_unchanged(self, document: str) -> list[Location]:
+        """The places where nothing but white space differs."""
+        return self._located(document, self._exact, self._ignoring_space)
+
+    def locate_changed(self, document: str) -> list[Location]:
+        """The places where more than that differs."""
+        return self._located(document, self._ignoring_form, self._fuzzy)
+
+    def _located(
+        self, document: str, *searches: Callable[[str], Iterator[_Place]]
+    ) -> list[Location]:
         if not document.strip():
             return []
         relations = _RELATION.findall(document)
-        for search in (self._exact, self._ignoring_space, self._ignoring_form, self._fuzzy):
+        for search in searches:
             if places := self._chosen(document, search(document)):
                 return [
                     place
@@ -152,7 +116,7 @@ class Locator:
             yield start, end, partial(self._aligned, document, start, end, _WHOLE)
 
     def _ignoring_space(self, document: str) -> Iterator[_Place]:
-        needle = _plain(document)
+        needle = single_spaced(document)
         for found in self._collapsed.find_all(needle):
             start, end = self._origin(found), self._origin(found + len(needle) - 1) + 1
             yield start, end, partial(self._aligned, document, start, end, _PIECE)
@@ -160,7 +124,7 @@ class Locator:
     @cached_property
     def _collapsed(self) -> TextIndex:
         """The prompt with single spaces."""
-        return TextIndex(_plain(self._prompt))
+        return TextIndex(single_spaced(self._prompt))
 
     @cached_property
     def _shifts(self) -> tuple[array[int], array[int]]:

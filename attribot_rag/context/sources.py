@@ -35,12 +35,17 @@ def divide(
         ((text, place) for text, located in places.items() for place in located),
         key=lambda item: (item[1].start - item[1].end, item[1].start, item[0]),
     ):
-        pieces.add_documents(holders[text], location, cuts[text])
+        pieces.add_documents(text, holders[text], location, cuts[text])
     occurrences = pieces.occurrences()
-    shown = [prompt.text[occurrence.start : occurrence.end].strip() for occurrence in occurrences]
+    shown = [pieces.shown((occurrence.start, occurrence.end)) for occurrence in occurrences]
     groups = group_duplicates(shown, threshold=duplicate_threshold)
     held = [[occurrences[member] for member in members] for members in groups]
-    variants = {shown[member]: index for index, group in enumerate(groups) for member in group}
+    variants = {
+        text: index
+        for index, group in enumerate(groups)
+        for member in group
+        for text in (shown[member], _text_at(prompt, occurrences[member]))
+    }
     repeatable = [text for text in variants if len(words(text)) >= _MIN_COPY_WORDS]
     repeatable.sort(key=lambda text: (-len(text), text))
     for text, copies in zip(repeatable, pieces.add_copies(repeatable), strict=True):
@@ -54,6 +59,10 @@ def divide(
     )
 
 
+def _text_at(prompt: TextIndex, occurrence: Occurrence) -> str:
+    return prompt.text[occurrence.start : occurrence.end].strip()
+
+
 class _Pieces:
     """Disjoint pieces of the prompt, split as the longest document that holds them is split."""
 
@@ -62,9 +71,10 @@ class _Pieces:
         self._prompt = prompt.text
         self._intervals: list[Interval] = []
         self._spans: dict[Interval, list[DocumentSpan]] = {}
+        self._unescaped: dict[Interval, str] = {}
 
     def add_documents(
-        self, documents: Sequence[int], location: Location, cuts: Sequence[Interval]
+        self, text: str, documents: Sequence[int], location: Location, cuts: Sequence[Interval]
     ) -> None:
         """Credit documents of equal text with the pieces that they share, and add the others."""
         for interval in self._overlapping(location.start, location.end):
@@ -78,6 +88,12 @@ class _Pieces:
                 if self._prompt[slice(*free)].strip():
                     self._insert(free)
                     self._spans[free] += _document_spans(documents, location, free)
+                    if location.is_escaped:
+                        self._unescaped[free] = text[slice(*_document_span(location, free))]
+
+    def shown(self, interval: Interval) -> str:
+        """The text of a piece as it stands in the prompt, but without escape sequences."""
+        return self._unescaped.get(interval, self._prompt[slice(*interval)]).strip()
 
     def occurrences(self) -> list[Occurrence]:
         """All pieces in order, each with the documents that hold at least half of it."""
@@ -112,5 +128,10 @@ class _Pieces:
 def _document_spans(
     documents: Sequence[int], location: Location, interval: Interval
 ) -> list[DocumentSpan]:
-    start, end = (location.document_offset(place) for place in interval)
+    start, end = _document_span(location, interval)
     return [DocumentSpan(document, start, end) for document in documents]
+
+
+def _document_span(location: Location, interval: Interval) -> Interval:
+    start, end = interval
+    return location.document_offset(start), location.document_offset(end)

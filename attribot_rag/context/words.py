@@ -7,7 +7,10 @@ from collections.abc import Iterator
 from itertools import islice
 
 # Scripts without spaces between words (Thai to Khmer, Japanese, Chinese): each character is a word.
-_UNSPACED = r"\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff"
+_UNSPACED = (
+    r"\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff"
+    r"\U00020000-\U0003ffff"
+)
 _WORD = re.compile(rf"[{_UNSPACED}]|[^\W{_UNSPACED}]+")
 _UNSPACED_LETTER = re.compile(f"[{_UNSPACED}]")
 

@@ -13,7 +13,7 @@ NOTHING_CITED = "No source stands out: no single one has an effect that is large
 NOTHING_SCORED = "No source was scored, so none is cited."
 _OPEN = {
     "scattered": "not decided: no source stands out",
-    "not_located": "not decided: a document was not found in the prompt",
+    "not_located": "not decided: a document was not found as a whole",
     "budget": "not decided: the budget ran out",
     "limit": "not decided within the limit of judging",
 }
@@ -269,9 +269,6 @@ def _remarks(attribution: Attribution, num_unscored: int) -> Iterable[str]:
     if attribution.not_located:
         labels = (label_of(attribution.documents[i], i) for i in attribution.not_located)
         yield f"Not found in the prompt: {', '.join(labels)}."
-    for index, share in attribution.partly_located.items():
-        label = label_of(attribution.documents[index], index)
-        yield f"Only {min(max(share, 0.01), 0.99):.0%} of {label} stands in the prompt."
     if num_unscored:
         were = "was" if num_unscored == 1 else "were"
         where = " in documents of little effect" if attribution.groups else ""

@@ -164,7 +164,7 @@ class _Judge:
             return grounded
         exhausted = self._scorer.session.meter.exhausted
         if evidence.reliance < options.min_reliance or invented:
-            if self._scorer.context.not_located:
+            if self._scorer.context.unseen:
                 return replace(plain, reason="not_located")
             if not (exhausted and self._may_have_origins(index)):
                 return replace(plain, kind="unsupported")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from attribot_rag.attribution import Marker
@@ -13,6 +13,16 @@ from attribot_rag.methods import Scores
 MARKER = re.compile(
     r"[\[【](?:source|document|doc|passage)?\s*(\d{1,3}(?:\s*,\s*\d{1,3})*)[\]】]", re.IGNORECASE
 )
+
+
+def numbered_documents(context: Context) -> Mapping[int, int]:
+    """The index of each document by the number that markers give it.
+
+    A document that the prompt gives no number has its place among all, if no other has that number.
+    """
+    places = {index + 1: index for index in range(len(context.documents))}
+    missing = {place: index for place, index in places.items() if index not in context.numbers}
+    return missing | {number: index for index, number in context.numbers.items()}
 
 
 @dataclass(frozen=True)
@@ -41,10 +51,11 @@ class MarkerAudit:
             for source_id in cited
             for document in self.context.sources[source_id].documents
         }
+        documents = numbered_documents(self.context)
         effects: dict[int, float | None] = {}
         for match in MARKER.finditer(self.response, start, end):
             for number in map(int, re.findall(r"\d+", match.group(1))):
-                document = number - 1 if 1 <= number <= len(self.context.documents) else None
+                document = documents.get(number)
                 supported = None
                 if document in supporting:
                     supported = True

@@ -60,7 +60,9 @@ def test_sentences_cover_the_response_and_cite_by_number(found: Attribution) -> 
     assert set(citations.numbers) == held
     has_markers = any(marker.document is not None for marker in found.markers)
     if has_markers and found.numbering == "by_marker":
-        assert citations.numbers == {index: index + 1 for index in held}
+        assert citations.numbers == {
+            index: found.prompt_numbers.get(index, index + 1) for index in held
+        }
     else:
         assert sorted(citations.numbers.values()) == list(range(1, len(held) + 1))
 

@@ -13,7 +13,7 @@ from support.tiny_models import byt5, byte_level, metaspace
 
 from attribot_rag.context import Context, ContextOptions, TokenizedText, locate_context
 from attribot_rag.context.alignment import distances_to_beginnings, edits
-from attribot_rag.context.locator import locate_documents
+from attribot_rag.context.retrieval import locate_documents
 from attribot_rag.context.splitter import sentences
 from attribot_rag.context.text_index import TextIndex
 from attribot_rag.context.words import find_all

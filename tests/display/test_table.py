@@ -87,7 +87,6 @@ def test_notes_documents_not_found_and_approximate_scores() -> None:
         {"One.": (2.0,), "Two.": None},
         exact=(False, True),
         not_located=(1,),
-        partly_located={2: 0.45},
         notes=("Prompt or response was tokenized again.",),
     )
     table = render_table(attribution, width=80)
@@ -95,7 +94,6 @@ def test_notes_documents_not_found_and_approximate_scores() -> None:
     assert "~ marks approximate scores." in table
     assert "!  Prompt or response was tokenized again." in table
     assert "!  Not found in the prompt: c#3." in table
-    assert "!  Only 45% of d stands in the prompt." in table
     assert "!  1 source was not scored." in table
 
 

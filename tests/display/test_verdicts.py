@@ -57,7 +57,7 @@ OPEN = {"kind": "open"}
         ({"kind": "open", "reason": "scattered"}, " (not decided: no source stands out)"),
         (
             {"kind": "open", "reason": "not_located"},
-            " (not decided: a document was not found in the prompt)",
+            " (not decided: a document was not found as a whole)",
         ),
         ({"kind": "open", "reason": "budget"}, " (not decided: the budget ran out)"),
         ({"kind": "follows", "follows": 0}, " (follows from sentence 1)"),

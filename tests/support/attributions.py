@@ -72,7 +72,11 @@ def _source(source_id: int, text: str, documents: Sequence[Document]) -> Source:
         for index, document in enumerate(documents)
         if (start := document.text.find(text)) >= 0
     )
-    places = (Occurrence(100 * i, 100 * i + len(text), (span,)) for i, span in enumerate(spans))
+    places = (
+        Occurrence(start, start + len(text), (span,))
+        for span in spans
+        for start in [1_000 * span.document + span.start]
+    )
     return Source(source_id, text, tuple(places))
 
 

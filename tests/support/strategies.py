@@ -125,6 +125,11 @@ def _markers(length: int, documents: int) -> st.SearchStrategy[tuple[Marker, ...
     ).map(tuple)
 
 
+def _permuted(documents: int) -> st.SearchStrategy[dict[int, int]]:
+    numbers = st.permutations(range(1, documents + 1))
+    return numbers.map(lambda order: dict(enumerate(order)))
+
+
 @st.composite
 def attributions(draw: st.DrawFn) -> Attribution:
     response = draw(RESPONSE)
@@ -141,6 +146,7 @@ def attributions(draw: st.DrawFn) -> Attribution:
         documents=tuple(documents),
         not_located=draw(_some(len(documents), 2)),
         partly_located=draw(st.dictionaries(_indices(len(documents)), st.floats(0, 1), max_size=2)),
+        prompt_numbers=draw(st.just({}) | _permuted(len(documents))),
         sources=tuple(Source(i, text, places) for i, (text, places) in enumerate(held)),
         token_scores=tuple(draw(st.none() | row) for _ in held),
         exact=tuple(draw(st.booleans()) for _ in held),

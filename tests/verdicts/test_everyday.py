@@ -118,7 +118,7 @@ def test_nothing_is_unsupported_while_a_document_is_missing(attributor: Attribut
     )
     assert found.not_located == (1,)
     assert (found.verdicts[0].kind, found.verdicts[0].reason) == ("open", "not_located")
-    assert "a document was not found in the prompt" in found.to_table(width=200)
+    assert "a document was not found as a whole" in found.to_table(width=200)
 
 
 SPA = """## Spa Tessaline

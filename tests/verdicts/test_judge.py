@@ -165,6 +165,24 @@ def test_nothing_is_unsupported_while_a_document_was_not_found(reliance: float) 
     assert verdict({3: 9.0}, reliance=8.0, one=one).kind == "grounded"
 
 
+@pytest.mark.parametrize(
+    "rest", [" The rest was told in other words.", " 残りは別の言葉で語られた。" * 3]
+)
+def test_nothing_is_unsupported_while_a_document_was_found_in_part(rest: str) -> None:
+    documents = (f"{TREATY[0]} {rest}", *TREATY[1:])
+    one = scorer(documents, RESPONSE, language_model=other_chat(), prompt=chat(TREATY))
+    assert one.context.not_located == ()
+    assert list(one.context.partly_located) == [0]
+    found = verdict({3: 1.0}, reliance=2.9, one=one)
+    assert (found.kind, found.reason) == ("open", "not_located")
+
+
+@pytest.mark.parametrize("blank", ["", " \n\t", "\u00a0\u3000", "\ufeff\u200b", "\x00\f"])
+def test_a_blank_document_causes_nothing(blank: str) -> None:
+    one = scorer((*TREATY, blank), RESPONSE, language_model=other_chat(), prompt=chat(TREATY))
+    assert verdict({3: 1.0}, reliance=2.9, one=one).kind == "unsupported"
+
+
 def test_judging_takes_as_many_tokens_again_as_the_scores() -> None:
     one = scorer(response=RESPONSE, language_model=other_chat())
     one.session.meter.spend(5_000, 1.0)
