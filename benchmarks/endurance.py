@@ -25,7 +25,8 @@ from typing import Any, NamedTuple
 
 import psutil
 import torch
-from peft import LoraConfig
+from peft import LoraConfig, inject_adapter_in_model
+from peft.functional import set_adapter
 
 from attribot_rag.evaluation.setting import hardware
 from attribot_rag.language_model import LanguageModel
@@ -80,11 +81,10 @@ class Endured(NamedTuple):
 def adapted_model() -> LanguageModel:
     """A model that nothing else uses, with two adapters."""
     local = endless(copy.deepcopy(byte_level().tokenizer))
-    model: Any = local.model
     for name in _ADAPTERS:
         config = LoraConfig(r=4, target_modules=["q_proj", "v_proj"], init_lora_weights=False)
-        model.add_adapter(config, adapter_name=name)
-    model.set_adapter(_ADAPTERS[0])
+        inject_adapter_in_model(config, local.model, adapter_name=name)
+    set_adapter(local.model, _ADAPTERS[0])
     return local
 
 
@@ -173,7 +173,7 @@ def disturb(model: Any, attribute: Attribute, number: int) -> int:
         model.to(torch.float64)
         model.to(torch.float32)
     elif number % 4 == 1:
-        model.set_adapter(_ADAPTERS[number // 4 % 2])
+        set_adapter(model, _ADAPTERS[number // 4 % 2])
     elif number % 4 == 2:
         threads = [threading.Thread(target=attribute, args=[which]) for which in range(2)]
         for thread in threads:

@@ -13,6 +13,8 @@ from typing import Any
 
 import psutil
 import pytest
+from support.actors import OPTIONS
+from support.actors import local as attributor
 from support.model_server import ModelServer, model_server
 from support.patience import scaled
 from support.scorers import ANSWER, TREATY, chat
@@ -41,13 +43,6 @@ BAD: list[tuple[str, str]] = [
     (json.dumps({**GOOD, "documents": ["stands nowhere"]}), "documents"),
     (json.dumps({**GOOD, "prompt": [10**9], "messages": None}), "token id"),
 ]
-
-
-OPTIONS: dict[str, Any] = {"method": "leave_one_out", "verdicts": None, "progress": False}
-
-
-def attributor() -> Attributor:
-    return Attributor(LOCAL, **OPTIONS)
 
 
 def served_by(server: ModelServer, *, concurrency: int) -> Attributor:

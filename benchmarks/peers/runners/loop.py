@@ -8,6 +8,7 @@ with and without the source, summed over the answer's tokens.
 from __future__ import annotations
 
 import copy
+import inspect
 from itertools import takewhile
 from typing import Any
 
@@ -43,8 +44,10 @@ def log_probabilities(
     model: Any, prompt_ids: list[int], answer_ids: list[int], cache: DynamicCache
 ) -> Tensor:
     """[num_answer_tokens, vocabulary], in nats; the cache holds what comes before."""
+    names = inspect.signature(model.forward).parameters
+    given = {"cache" if "cache" in names else "past_key_values": cache}
     with torch.inference_mode():
-        logits = model(torch.tensor([prompt_ids + answer_ids]), past_key_values=cache).logits[0]
+        logits = model(torch.tensor([prompt_ids + answer_ids]), **given).logits[0]
     return torch.log_softmax(logits[-len(answer_ids) - 1 : -1], -1)
 
 
