@@ -39,8 +39,8 @@ class Mark:
 class CitedPassage:
     """Characters [start, end) of the answer with their marks.
 
-    `remark` names a verdict that the marks do not show, or is ''. `space` separates the passage
-    from the next: line feeds or a space.
+    `remark` names a verdict that the marks do not show, or is ''. `space` is the white space
+    between the passage and the next.
     """
 
     text: str
@@ -186,7 +186,7 @@ def _passages(attribution: Attribution, citations: Citations) -> Iterable[CitedP
             marks=tuple(dict.fromkeys(mark for mark in marks if mark is not None)),
             verdict=sentence.verdict,
             remark=remark_on(sentence.verdict),
-            space="\n" * text.count("\n", len(words)) or " ",
+            space=text[len(words) :],
         )
 
 

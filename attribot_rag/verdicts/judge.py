@@ -15,7 +15,8 @@ from attribot_rag.methods.base import TokenScores
 from attribot_rag.scoring import Scorer
 from attribot_rag.verdicts.evidence import Evidence
 from attribot_rag.verdicts.joint import JointEffects
-from attribot_rag.verdicts.markers import MarkerAudit
+from attribot_rag.verdicts.marker_audit import MarkerAudit, numbered_documents
+from attribot_rag.verdicts.markers import written_markers
 from attribot_rag.verdicts.options import VerdictOptions
 from attribot_rag.verdicts.origins import Origin, Origins
 from attribot_rag.verdicts.redundancy import Group, find_group
@@ -53,10 +54,12 @@ def judge(
     reliance = scores.context_reliance
     if reliance is None:
         reliance = scorer.score([scorer.context.whole]).changes[0]
-    sentences = sentences_of(response)
+    numbers = numbered_documents(scorer.context)
+    markers = written_markers(response.text, numbers, scorer.context.documents)
+    sentences = sentences_of(response, markers)
     judged = _Judge(sentences, scorer, scores, reliance, options)
     verdicts = tuple(judged.verdict(index) for index in range(len(sentences)))
-    audit = MarkerAudit(response.text, scorer.context, scores, options.min_effect)
+    audit = MarkerAudit(markers, scorer.context, scores, options.min_effect)
     has_reasoning = len({sentence.thinking for sentence in sentences}) > 1
     return Judgement(
         verdicts=verdicts,
