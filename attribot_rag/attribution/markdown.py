@@ -11,6 +11,7 @@ from itertools import chain
 from typing import Any
 
 from markdown_it import MarkdownIt
+from markdown_it.rules_block import table
 
 from attribot_rag.context.intervals import Interval, merge, subtract
 
@@ -104,4 +105,6 @@ def markdown(text: str) -> Markdown:
     return Markdown(text)
 
 
-_PARSER = MarkdownIt("commonmark").enable("table").disable("inline")
+_PARSER = MarkdownIt("commonmark").disable("inline")
+# After all other blocks, as GitHub's parser has it: else a list's item could be read as a cell.
+_PARSER.block.ruler.before("lheading", "gfm_table", table, {"alt": ["paragraph", "reference"]})

@@ -13,7 +13,7 @@ from attribot_rag.attribution.markdown import Block, Markdown, markdown
 _WHOLE = re.compile(
     r"\]\((?:<[^<>\n]*>|[^()\s]*)(?:\s+(?:\"[^\"\n]*\"|'[^'\n]*'))?\s*\)|<[A-Za-z/!?][^<>]*>"
 )
-_PREFIX = re.compile(r"[ \t>]*")
+_MARK = re.compile(r"[^>\t]")
 _CONTAINERS = re.compile(r"(?:[ \t]*(?:>|[-+*][ \t]|\d{1,9}[.)][ \t]))*[ \t]*")
 _ONLY_MARKS = re.compile(r"(?:[ \t]*(?:>|[-+*]|\d{1,9}[.)]))*[ \t]*#{0,6}[ \t]*\Z")
 _PIPE = re.compile(r"(?<!\\)\|")
@@ -139,7 +139,8 @@ class _Places:
             if last == block.first or closing.strip(marks[0]) or len(closing) < len(marks):
                 return None
         if block.kind in ("fence", "reference"):
-            prefix = _PREFIX.match(text, start, end)[0]  # type: ignore[index]
+            containers = _CONTAINERS.match(text, start, end)
+            prefix = _MARK.sub(" ", containers[0]) if containers else ""
         elif block.level:
             return None
         newline = "\r\n" if text.startswith("\r\n", end) else "\n"

@@ -16,7 +16,7 @@ Kind = Literal[
     "open",
 ]
 Relation = Literal["each", "either", "together"]
-Reason = Literal["scattered", "not_located", "budget"]
+Reason = Literal["scattered", "not_located", "budget", "cut"]
 Numbering = Literal["by_marker", "by_citation"]
 
 
@@ -51,7 +51,8 @@ class Verdict:
     """Index in `verdicts` of the sentence that this sentence follows from."""
     reason: Reason | None = None
     """Why an open verdict is open: the context matters but no part of it stands out (scattered),
-    documents were not found in the prompt (not_located), or the budget ran out."""
+    documents were not found in the prompt (not_located), the budget ran out, or the answer ends in
+    the middle of the sentence (cut)."""
 
 
 @dataclass(frozen=True, kw_only=True)

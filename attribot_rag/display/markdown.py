@@ -100,7 +100,7 @@ def render_composed(composition: Composition, *, remarks: bool = True, markers: 
         verdict = cited.verdict
         if verdict is not None and sentence.kind is not None:
             verdict = replace(verdict, kind=sentence.kind, relation=sentence.relation)
-        if remarks and (remark := remark_on(verdict)):
+        if remarks and (remark := remark_on(verdict, composition.attribution.verdicts)):
             written.append(f"({remark})")
         citations.append((cited.end, " ".join(written)))
     return _with_citations(composition.attribution, citations, markers=markers)

@@ -15,6 +15,7 @@ _OPEN = {
     "scattered": "not decided: no source stands out",
     "not_located": "not decided: a document was not found in the prompt",
     "budget": "not decided: the budget ran out",
+    "cut": "not decided: the answer was cut here",
 }
 # What the context is worth to an unsupported sentence, in nats. It is much where only numbers of
 # the sentence are unsupported, or where the user's VerdictOptions ask for more.
@@ -185,16 +186,22 @@ def _passages(attribution: Attribution, citations: Citations) -> Iterable[CitedP
             end=sentence.start + len(words),
             marks=tuple(dict.fromkeys(mark for mark in marks if mark is not None)),
             verdict=sentence.verdict,
-            remark=remark_on(sentence.verdict),
+            remark=remark_on(sentence.verdict, attribution.verdicts),
             space=text[len(words) :],
         )
 
 
-def remark_on(verdict: Verdict | None) -> str:
-    """The verdict in words where citations do not show it, else ''."""
+def remark_on(verdict: Verdict | None, verdicts: Sequence[Verdict]) -> str:
+    """The verdict in words where citations do not show it, else ''.
+
+    `verdicts` are those of the whole answer.
+    """
     if verdict is None:
         return ""
     if verdict.kind == "follows" and verdict.follows is not None:
+        origin = verdicts[verdict.follows : verdict.follows + 1]
+        if any(earlier.kind == "reasoning" for earlier in origin):
+            return "follows from the model's own reasoning"
         return f"follows from sentence {verdict.follows + 1}"
     if verdict.kind == "open":
         return _OPEN.get(verdict.reason or "", "not decided")

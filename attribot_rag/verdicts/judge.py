@@ -21,6 +21,7 @@ from attribot_rag.verdicts.options import VerdictOptions
 from attribot_rag.verdicts.origins import Origin, Origins
 from attribot_rag.verdicts.redundancy import Group, find_group
 from attribot_rag.verdicts.sentences import AnswerSentence, sentences_of
+from attribot_rag.verdicts.thinking import thinking_of
 
 _NUM_LIKELY = 4
 _FEW = 10
@@ -56,7 +57,10 @@ def judge(
         reliance = scorer.score([scorer.context.whole]).changes[0]
     numbers = numbered_documents(scorer.context)
     markers = written_markers(response.text, numbers, scorer.context.documents)
-    sentences = sentences_of(response, markers)
+    thinking = thinking_of(
+        response, scorer.generation, scorer.language_model, options.thinking_tags
+    )
+    sentences = sentences_of(response, markers, thinking)
     judged = _Judge(sentences, scorer, scores, reliance, options)
     verdicts = tuple(judged.verdict(index) for index in range(len(sentences)))
     audit = MarkerAudit(markers, scorer.context, scores, options.min_effect)
@@ -113,6 +117,16 @@ class _Judge:
         self._joint = JointEffects(scorer, exact_rows)
 
     @cached_property
+    def _fragment(self) -> int | None:
+        """Index of the sentence in which the answer was cut: what it would say is not known."""
+        scorer = self._scorer
+        if not scorer.generation.unfinished or scorer.response.text.endswith("\n"):
+            return None
+        told = (index for index, sentence in enumerate(self._sentences) if sentence.tokens)
+        last = max(told, default=None)
+        return None if last is None or self._sentences[last].ended else last
+
+    @cached_property
     def _origins(self) -> Origins:
         return Origins(self._scorer, self._sentences)
 
@@ -135,6 +149,8 @@ class _Judge:
         )
         plain = replace(unjudged, reliance=evidence.reliance, reason=None)
         cited = evidence.cited(options)
+        if not cited and index == self._fragment:
+            return replace(plain, reason="cut")
         if not cited:
             origin = self._origin(index, evidence.reliance)
             if origin is not None:

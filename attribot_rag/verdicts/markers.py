@@ -55,7 +55,8 @@ def written_markers(
 ) -> tuple[WrittenMarker, ...]:
     """The markers in a response, in order.
 
-    A number in brackets is a marker if `numbers` has it, or if it is called a source or the like.
+    A number in brackets is a marker if `numbers` has it, if it is called a source or the like, or
+    if another marker stands right before it.
     It is none in code, right after a name or a bracket (`items[1]`), or where it stands so in a
     document, from which the model copied it.
     """
@@ -71,12 +72,13 @@ def written_markers(
         index = bisect_right(code, (start, len(response))) - 1
         is_code = index >= 0 and start < code[index][1]
         written = _numbers(match[0])
+        follows_another = bool(markers) and markers[-1].end == start
         is_called = _CALLED.search(match[0]) is not None
         if (
             written
             and not is_code
-            and (is_called or {*written} <= {*numbers})
-            and (is_called or not _is_index(response, match, markers))
+            and (is_called or follows_another or {*written} <= {*numbers})
+            and (is_called or follows_another or not _is_index(response, match))
             and not _is_copied(response, run, end, documents)
         ):
             markers.append(WrittenMarker(start, end, written))
@@ -94,15 +96,13 @@ def _numbers(marker: str) -> tuple[int, ...]:
     return tuple(numbers)
 
 
-def _is_index(response: str, match: re.Match[str], markers: Sequence[WrittenMarker]) -> bool:
+def _is_index(response: str, match: re.Match[str]) -> bool:
     """Whether plain brackets follow a name or a bracket, as an index does in code.
 
     A word of a script without capitals is no name: such scripts need no space before a marker.
     """
     start = match.start()
     if not match[0].startswith(("[", "(")) or match[0].startswith("[^") or not start:
-        return False
-    if markers and markers[-1].end == start:
         return False
     before = response[start - 1]
     if before in ")]}":

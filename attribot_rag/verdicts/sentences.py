@@ -15,12 +15,6 @@ from attribot_rag.context.splitter import sentences, split_spans
 from attribot_rag.verdicts.figures import NUMBER
 from attribot_rag.verdicts.markers import WrittenMarker
 
-# Some templates open the thinking in the prompt, so that an answer may hold its end alone.
-_THINKING = re.compile(
-    r"(?:\A\s*)?<think(?:ing)?>.*?(?:</think(?:ing)?>\s*|\Z)"
-    r"|\A(?:(?!<think).)*?</think(?:ing)?>\s*",
-    re.DOTALL,
-)
 _REPLIES = (
     r"sure(?: thing)?|certainly|of course|absolutely|ok(?:ay)?|great|hello|hi|hey|goodbye|bye",
     r"you(?:'re| are) welcome|no problem|good (?:morning|afternoon|evening|day)",
@@ -55,6 +49,7 @@ _PLEASANTRY = re.compile(
 _REFERENCES = re.compile(r"(?:see|sources?|references?|citations?)", re.IGNORECASE)
 _SPACE = re.compile(r"\s*")
 _AFTER_MARKER = re.compile(r"[\s.,]*")
+_ENDED = re.compile(r"[.!?:;…。！？：；．؟।॥։።]\W*\Z")
 _FIRST_TO_LAST_WORD = re.compile(r"[^\W_](?:.*[^\W_])?")
 
 
@@ -62,7 +57,8 @@ _FIRST_TO_LAST_WORD = re.compile(r"[^\W_](?:.*[^\W_])?")
 class AnswerSentence:
     """Characters [start, end) of the response; `tokens` are its columns without its markers.
 
-    `figures` are the columns of each number in it. It is `trivial` if there is nothing to judge.
+    `figures` are the columns of each number in it. It is `trivial` if there is nothing to judge,
+    and not `ended` if no punctuation ends it.
     """
 
     start: int
@@ -71,6 +67,7 @@ class AnswerSentence:
     tokens: tuple[int, ...]
     thinking: bool
     trivial: bool = False
+    ended: bool = True
     figures: tuple[tuple[int, ...], ...] = ()
 
 
@@ -87,7 +84,9 @@ def is_trivial(text: str) -> bool:
 
 
 def sentences_of(
-    response: ResponseText, markers: Sequence[WrittenMarker] = ()
+    response: ResponseText,
+    markers: Sequence[WrittenMarker] = (),
+    thinking: Sequence[Interval] = (),
 ) -> list[AnswerSentence]:
     """The response's sentences, in order; a marker after a full stop belongs to what it marks.
 
@@ -95,7 +94,6 @@ def sentences_of(
     """
     text = response.text
     marked = [(marker.start, marker.end) for marker in markers]
-    thinking = [match.span() for match in _THINKING.finditer(text)]
     edges = sorted({0, len(text), *chain.from_iterable(thinking)})
     result = []
     for part in pairwise(edges):
@@ -114,6 +112,7 @@ def sentences_of(
                     tokens,
                     part in thinking,
                     is_trivial(without),
+                    _ENDED.search(without) is not None,
                     tuple(_figures(response, start, end, frozenset(tokens))),
                 )
             )

@@ -11,12 +11,14 @@ from support.patience import scaled
 from attribot_rag.attribution import ResponseText
 from attribot_rag.verdicts.markers import written_markers
 from attribot_rag.verdicts.sentences import AnswerSentence, is_trivial, sentences_of
+from attribot_rag.verdicts.thinking import thinking_in
 
 
 def split(response: str) -> list[AnswerSentence]:
     attribution = handmade(response, ["A fact."], {"A fact.": (1.0,)})
     markers = written_markers(response, range(1, 5), ())
-    return sentences_of(ResponseText(attribution.response, attribution.token_spans), markers)
+    text = ResponseText(attribution.response, attribution.token_spans)
+    return sentences_of(text, markers, thinking_in(response))
 
 
 def texts(response: str) -> list[str]:
@@ -204,7 +206,7 @@ def test_thinking_is_no_part_of_the_answer() -> None:
 
 
 @pytest.mark.parametrize("space", ["", " ", "\n", "\n\n"])
-@pytest.mark.parametrize("name", ["think", "thinking"])
+@pytest.mark.parametrize("name", ["think", "thinking", "THOUGHTS", "my:reasoning"])
 def test_the_answer_begins_where_the_thinking_ends(space: str, name: str) -> None:
     *thought, answer = split(f"{space}<{name}>Is it so?{space}</{name}>{space}It is.{space}")
     assert thought and all(one.thinking for one in thought)
