@@ -63,7 +63,14 @@ class Markdown:
         env: dict[str, Any] = {}
         tokens = _PARSER.parse(self.text, env)
         blocks = [
-            Block(token.type, *token.map, token.level, token.markup, token.info.strip().lower())
+            Block(
+                token.type,
+                token.map[0],
+                token.map[1],
+                token.level,
+                token.markup,
+                token.info.strip().lower(),
+            )
             for token in tokens
             if token.type in _BLOCKS and token.map
         ]
@@ -71,7 +78,8 @@ class Markdown:
         definitions: Iterator[Mapping[str, Any]] = chain(
             env.get("references", {}).values(), duplicates
         )
-        blocks += [Block("reference", *definition["map"], 0) for definition in definitions]
+        lines = (definition["map"] for definition in definitions)
+        blocks += [Block("reference", first, last, 0) for first, last in lines]
         return tuple(sorted(blocks, key=lambda block: block.first))
 
     @cached_property

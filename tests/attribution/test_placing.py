@@ -78,7 +78,7 @@ ANSWERS = st.builds(
 )
 
 
-def cited(answer: str) -> tuple[str, list[tuple[int, str]]]:
+def cited(answer: str) -> tuple[str, list[tuple[int, int]]]:
     """Each sentence cites a document of its own: the cited answer, and its number of numbers."""
     spans = split_spans(answer, sentences)
     verdicts = tuple(
