@@ -98,7 +98,8 @@ class Generation:
     decoder of an encoder-decoder began with `decoder_ids`; empty, with its start token.
     `model_version` is that of the model when it answered (`model_state.model_version`), None if
     that is not known. `cut_at` is the limit in tokens at which the model had to stop, None if it
-    ended otherwise. `settings` are how it was generated, None if that is not known; `span` is the
+    ended otherwise; `unfinished` says that it, a stop string or a reader ended the response and not
+    the model. `settings` are how it was generated, None if that is not known; `span` is the
     OpenTelemetry span in which it answered, None without any. Raises InvalidInput for an empty
     response, and for an empty prompt that nothing else conditioned.
     """
@@ -111,6 +112,7 @@ class Generation:
     decoder_ids: tuple[int, ...] = ()
     model_version: int | None = None
     cut_at: int | None = None
+    unfinished: bool = False
     settings: GenerationSettings | None = None
     span: Span | None = None
 
@@ -136,8 +138,10 @@ class Generation:
 
     def truncated(self, num_response_tokens: int) -> Generation:
         """The same generation with only the first tokens of its response."""
-        cut_at = self.cut_at if num_response_tokens >= len(self.response_ids) else None
-        return replace(self, response_ids=self.response_ids[:num_response_tokens], cut_at=cut_at)
+        if num_response_tokens >= len(self.response_ids):
+            return self
+        shorter = self.response_ids[:num_response_tokens]
+        return replace(self, response_ids=shorter, cut_at=None, unfinished=True)
 
     @property
     def num_bytes(self) -> int:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 
-from attribot_rag.attribution.json_answers import pieces
+from attribot_rag.attribution.pieces import pieces
 from attribot_rag.attribution.result import Attribution
 from attribot_rag.attribution.verdict import Relation, Verdict
 from attribot_rag.context.intervals import Interval
@@ -66,11 +66,12 @@ def cite(
     ]
     if not cited:
         text = attribution.response
+        markers = sorted({(marker.start, marker.end) for marker in attribution.markers})
         cited = [
             _by_rule(attribution, span, min_score, min_share)
             if is_told
             else CitedSentence(*span, ())
-            for span, is_told in pieces(text, 0, len(text), partial(_sentences, text))
+            for span, is_told in pieces(text, 0, len(text), partial(_sentences, text), markers)
         ]
     by_place = attribution.numbering == "by_marker" and any(
         marker.document is not None for marker in attribution.markers

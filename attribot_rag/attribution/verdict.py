@@ -16,7 +16,7 @@ Kind = Literal[
     "open",
 ]
 Relation = Literal["each", "either", "together"]
-Reason = Literal["scattered", "not_located", "budget", "limit"]
+Reason = Literal["scattered", "not_located", "budget", "limit", "cut"]
 Numbering = Literal["by_marker", "by_citation"]
 
 
@@ -51,8 +51,9 @@ class Verdict:
     """Index in `verdicts` of the sentence that this sentence follows from."""
     reason: Reason | None = None
     """Why an open verdict is open: the context matters but no part of it stands out (scattered),
-    documents or parts of them were not found in the prompt (not_located), the budget ran out, or
-    judging took as many tokens as it may without a budget (limit)."""
+    documents or parts of them were not found in the prompt (not_located), the budget ran out,
+    judging took as many tokens as it may without a budget (limit), or the answer ends in the middle
+    of the sentence (cut)."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import cache
+from itertools import accumulate, chain, pairwise
+from operator import itemgetter
 
 from jinja2 import Environment, PackageLoader, Template
 
-from attribot_rag.attribution import Attribution, Composition
+from attribot_rag.attribution import Attribution, Composition, Marker
+from attribot_rag.attribution.placing import Place, place_of
+from attribot_rag.context.intervals import Interval, merge, subtract
 from attribot_rag.display.escaping import escape_markdown, on_one_line
 from attribot_rag.display.places import cited_spans
 from attribot_rag.display.report import Mark, ellipsize, remark_on, report_on
 
 _SOURCE_LENGTH = 200
+_BETWEEN_MARKERS = re.compile(r"[ \t]*(?:[,;、，；&]|and\b)?[ \t]*")
 
 
 def render_markdown(attribution: Attribution, *, top: int = 5) -> str:
@@ -36,25 +42,25 @@ def render_cited(
 ) -> str:
     """The answer as plain text with the numbers that each sentence cites, as in '... high. [1]'.
 
+    Without the numbers and remarks, it is the answer to the character. They stand where Markdown
+    shows them and changes nothing else: in the last cell of a row, after a block of code.
+
     Numbers are those of `cite`, and of every other rendering of the attribution. A verdict that
     they do not show stands in words, as in '... blue. (not caused by the context)', with `remarks`.
     Without `markers`, those that the model wrote itself are left out. For a text with links, such
     as HTML, every text is given through `escape`, and `link` writes each number: it gets the
     sentence's index and the number.
     """
-    answer = ""
+    citations = []
     for index, passage in enumerate(report_on(attribution, top=0).passages):
-        text = passage.text
-        if not markers:
-            text = _without_markers(attribution, passage.start, passage.end)
-        answer += escape(text)
+        written = []
         for mark in passage.marks:
             numbers = (link(index, one) if link else str(one) for one in mark.numbers)
-            answer += f" {escape('[')}{' or '.join(numbers)}{escape(']')}"
+            written.append(f"{escape('[')}{' or '.join(numbers)}{escape(']')}")
         if remarks and passage.remark:
-            answer += f" {escape(f'({passage.remark})')}"
-        answer += passage.space
-    return answer.strip()
+            written.append(escape(f"({passage.remark})"))
+        citations.append((passage.end, " ".join(written)))
+    return _with_citations(attribution, citations, markers=markers, escape=escape)
 
 
 def render_passage(attribution: Attribution, index: int) -> str:
@@ -84,37 +90,72 @@ def render_composed(composition: Composition, *, remarks: bool = True, markers: 
     Numbers are those of the composition. A sentence that comes from an earlier answer alone has the
     remark on that.
     """
-    answer = ""
+    citations = []
     for sentence in composition.sentences:
-        cited, response = sentence.cited, composition.attribution.response
-        text = response[cited.start : cited.end]
-        space = "\n" * text.count("\n", len(text.rstrip())) or " "
-        if not markers:
-            text = _without_markers(composition.attribution, cited.start, cited.end)
+        cited = sentence.cited
         groups = [composition.numbers_of([origin]) for origin in sentence.origins]
         if sentence.relation == "either" and groups:
             groups = [composition.numbers_of(sentence.origins)]
-        marks = dict.fromkeys(map(Mark, groups))
+        written = [f"[{mark}]" for mark in dict.fromkeys(map(Mark, groups))]
         verdict = cited.verdict
         if verdict is not None and sentence.kind is not None:
             verdict = replace(verdict, kind=sentence.kind, relation=sentence.relation)
-        answer += f"{_marked(text.rstrip(), marks, remark_on(verdict), remarks)}{space}"
-    return answer.strip()
+        if remarks and (remark := remark_on(verdict, composition.attribution.verdicts)):
+            written.append(f"({remark})")
+        citations.append((cited.end, " ".join(written)))
+    return _with_citations(composition.attribution, citations, markers=markers)
 
 
-def _marked(text: str, marks: Iterable[Mark], remark: str, remarks: bool) -> str:
-    numbers = "".join(f" [{mark}]" for mark in marks)
-    return f"{text}{numbers}{f' ({remark})' if remarks and remark else ''}"
+def _with_citations(
+    attribution: Attribution,
+    citations: Iterable[tuple[int, str]],
+    *,
+    markers: bool,
+    escape: Callable[[str], str] = str,
+) -> str:
+    """The answer with what is written after the sentences that end at these characters.
+
+    Nothing else is changed. A text that is escaped is no Markdown, so there a citation follows its
+    sentence wherever it ends.
+    """
+    text = attribution.response
+    removed = [] if markers else _removed(text, attribution.markers)
+    lengths = [0, *accumulate(end - start for start, end in removed)]
+    starts = [start for start, _ in removed]
+    text = "".join(text[a:b] for a, b in subtract((0, len(text)), removed))
+    inserted = []
+    for end, written in citations:
+        if written:
+            if index := bisect_left(starts, end):
+                end -= lengths[index] - max(0, removed[index - 1][1] - end)
+            end = len(text[:end].rstrip())
+            place = place_of(text, end) if escape is str else Place(end)
+            inserted.append((place.position, f"{place.before}{written}{place.after}"))
+    inserted.sort(key=itemgetter(0))
+    # What is inserted is escaped already, so its places are marked by a character that nobody uses.
+    unused = next(mark for mark in map(chr, range(0xE000, 0xF900)) if mark not in text)
+    edges = [0, *(position for position, _ in inserted), len(text)]
+    pieces = escape(unused.join(text[start:end] for start, end in pairwise(edges))).split(unused)
+    return "".join(chain.from_iterable(zip(pieces, (*(w for _, w in inserted), ""), strict=True)))
 
 
-def _without_markers(attribution: Attribution, start: int, end: int) -> str:
-    """The characters [start, end) of the response without the model's markers, and their space."""
-    text, kept = "", start
-    for marker in attribution.markers:
-        if kept <= marker.start and marker.end <= end:
-            text = (text + attribution.response[kept : marker.start]).rstrip()
-            kept = marker.end
-    return (text + attribution.response[kept:end]).rstrip()
+def _removed(text: str, markers: Sequence[Marker]) -> list[Interval]:
+    """The characters of the model's markers, of what parts them, and of the space before them."""
+    runs: list[Interval] = []
+    for start, end in merge((marker.start, marker.end) for marker in markers):
+        if runs and _BETWEEN_MARKERS.fullmatch(text, runs[-1][1], start):
+            start = runs.pop()[0]
+        runs.append((start, end))
+    removed = []
+    for start, end in runs:
+        begins_line = not text[:start].rpartition("\n")[2].strip()
+        ends_line = not text[end:].partition("\n")[0].strip()
+        if begins_line and not ends_line:
+            end += len(text[end:]) - len(text[end:].lstrip(" \t"))
+        else:
+            start = len(text[:start].rstrip() if begins_line else text[:start].rstrip(" \t"))
+        removed.append((start, end))
+    return merge(removed)
 
 
 @cache

@@ -16,6 +16,7 @@ _OPEN = {
     "not_located": "not decided: a document was not found as a whole",
     "budget": "not decided: the budget ran out",
     "limit": "not decided within the limit of judging",
+    "cut": "not decided: the answer was cut here",
 }
 # What the context is worth to an unsupported sentence, in nats. It is much where only numbers of
 # the sentence are unsupported, or where the user's VerdictOptions ask for more.
@@ -40,8 +41,8 @@ class Mark:
 class CitedPassage:
     """Characters [start, end) of the answer with their marks.
 
-    `remark` names a verdict that the marks do not show, or is ''. `space` separates the passage
-    from the next: line feeds or a space.
+    `remark` names a verdict that the marks do not show, or is ''. `space` is the white space
+    between the passage and the next.
     """
 
     text: str
@@ -186,16 +187,22 @@ def _passages(attribution: Attribution, citations: Citations) -> Iterable[CitedP
             end=sentence.start + len(words),
             marks=tuple(dict.fromkeys(mark for mark in marks if mark is not None)),
             verdict=sentence.verdict,
-            remark=remark_on(sentence.verdict),
-            space="\n" * text.count("\n", len(words)) or " ",
+            remark=remark_on(sentence.verdict, attribution.verdicts),
+            space=text[len(words) :],
         )
 
 
-def remark_on(verdict: Verdict | None) -> str:
-    """The verdict in words where citations do not show it, else ''."""
+def remark_on(verdict: Verdict | None, verdicts: Sequence[Verdict]) -> str:
+    """The verdict in words where citations do not show it, else ''.
+
+    `verdicts` are those of the whole answer.
+    """
     if verdict is None:
         return ""
     if verdict.kind == "follows" and verdict.follows is not None:
+        origin = verdicts[verdict.follows : verdict.follows + 1]
+        if any(earlier.kind == "reasoning" for earlier in origin):
+            return "follows from the model's own reasoning"
         return f"follows from sentence {verdict.follows + 1}"
     if verdict.kind == "open":
         return _OPEN.get(verdict.reason or "", "not decided")

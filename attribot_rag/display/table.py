@@ -113,7 +113,7 @@ def _answer(report: Report) -> RenderableType:
             answer.append(f" [{mark}]", style="cyan")
         if passage.remark:
             answer.append(f" ({passage.remark})", style="yellow")
-        answer.append(passage.space)
+        answer.append(visible(passage.space))
     answer.rstrip()
     return answer
 

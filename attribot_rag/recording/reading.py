@@ -66,6 +66,7 @@ def read_generations(
                 decoder_ids=tuple(begun),
                 model_version=version,
                 cut_at=limit if num_generated >= limit and len(response_ids) >= limit else None,
+                unfinished=len(response_ids) == num_generated,
                 settings=settings,
                 span=current_span(),
             )

@@ -119,7 +119,8 @@ class AttributedRun:
         ends = dict(self.places)
         text, end = "", 0
         for start, composition in found:
-            cited = composition.to_cited_text(remarks=remarks, markers=markers)
+            # They are joined without the white space around them.
+            cited = composition.to_cited_text(remarks=remarks, markers=markers).strip()
             text, end = f"{text}{self.text[end:start]}{cited}", ends[start]
         return text + self.text[end:]
 

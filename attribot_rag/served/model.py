@@ -255,6 +255,7 @@ class ServedModel(LanguageModel):
             tuple(response),
             retokenized=ids is None,
             cut_at=max_new_tokens if is_cut else None,
+            unfinished=is_cut,
         )
 
     def _malformed(self, error: Exception) -> ServerFailed:

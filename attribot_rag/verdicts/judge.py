@@ -16,11 +16,13 @@ from attribot_rag.methods.base import TokenScores
 from attribot_rag.scoring import Scorer
 from attribot_rag.verdicts.evidence import Evidence
 from attribot_rag.verdicts.joint import JointEffects
-from attribot_rag.verdicts.markers import MarkerAudit
+from attribot_rag.verdicts.marker_audit import MarkerAudit, numbered_documents
+from attribot_rag.verdicts.markers import written_markers
 from attribot_rag.verdicts.options import VerdictOptions
 from attribot_rag.verdicts.origins import Origin, Origins
 from attribot_rag.verdicts.redundancy import Group, find_group
 from attribot_rag.verdicts.sentences import AnswerSentence, sentences_of
+from attribot_rag.verdicts.thinking import thinking_of
 
 _NUM_LIKELY = 4
 _FEW = 10
@@ -54,10 +56,15 @@ def judge(
     reliance = scores.context_reliance
     if reliance is None:
         reliance = scorer.score([scorer.context.whole]).changes[0]
-    sentences = sentences_of(response)
+    numbers = numbered_documents(scorer.context)
+    markers = written_markers(response.text, numbers, scorer.context.documents)
+    thinking = thinking_of(
+        response, scorer.generation, scorer.language_model, options.thinking_tags
+    )
+    sentences = sentences_of(response, markers, thinking)
     judged = _Judge(sentences, scorer, scores, reliance, options)
     verdicts = tuple(judged.verdict(index) for index in range(len(sentences)))
-    audit = MarkerAudit(response.text, scorer.context, scores, options.min_effect)
+    audit = MarkerAudit(markers, scorer.context, scores, options.min_effect)
     has_reasoning = len({sentence.thinking for sentence in sentences}) > 1
     return Judgement(
         verdicts=verdicts,
@@ -111,6 +118,16 @@ class _Judge:
         self._joint = JointEffects(scorer, exact_rows)
 
     @cached_property
+    def _fragment(self) -> int | None:
+        """Index of the sentence in which the answer was cut: what it would say is not known."""
+        scorer = self._scorer
+        if not scorer.generation.unfinished or scorer.response.text.endswith("\n"):
+            return None
+        told = (index for index, sentence in enumerate(self._sentences) if sentence.tokens)
+        last = max(told, default=None)
+        return None if last is None or self._sentences[last].ended else last
+
+    @cached_property
     def _origins(self) -> Origins:
         return Origins(self._scorer, self._sentences)
 
@@ -133,6 +150,8 @@ class _Judge:
         )
         plain = replace(unjudged, reliance=evidence.reliance)
         cited = evidence.cited(options)
+        if not cited and index == self._fragment:
+            return replace(plain, reason="cut")
         if not cited:
             origin = self._origin(index, evidence.reliance)
             if origin is not None:

@@ -1,88 +1,129 @@
-"""An audit of the citation markers that a model wrote itself."""
+"""The citation markers that a model wrote itself."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from bisect import bisect_right
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from attribot_rag.attribution import Marker
-from attribot_rag.context import Context
-from attribot_rag.methods import Scores
+from attribot_rag.attribution.markdown import markdown
+from attribot_rag.context import Document
 
-MARKER = re.compile(
-    r"[\[【](?:source|document|doc|passage)?\s*(\d{1,3}(?:\s*,\s*\d{1,3})*)[\]】]", re.IGNORECASE
+# What a number in brackets is called, by models and in the prompts that they answer.
+_NAME = (
+    r"(?:sources?|documents?|docs?|passages?|chunks?|contexts?|references?|refs?|citations?"
+    r"|quellen?|fuentes?|fontes?|источники?|来源|來源|文档|文件|资料|引用|出典|資料)"
 )
-
-
-def numbered_documents(context: Context) -> Mapping[int, int]:
-    """The index of each document by the number that markers give it.
-
-    A document that the prompt gives no number has its place among all, if no other has that number.
-    """
-    places = {index + 1: index for index in range(len(context.documents))}
-    missing = {place: index for place, index in places.items() if index not in context.numbers}
-    return missing | {number: index for index, number in context.numbers.items()}
+_LABEL = rf"(?:{_NAME}|ids?)[.:：#\s]*"
+_ITEM = rf"(?:{_LABEL})?#?\d{{1,3}}(?:\s*[-–—]\s*\d{{1,3}})?"
+_ITEMS = rf"{_ITEM}(?:\s*(?:[,;，；、&]|\band\b)\s*{_ITEM})*"
+_LINK = r"(?:\((?:<[^<>\n]*>|[^()\s]*)(?:\s+\"[^\"\n]*\")?\))?"
+_UNIT = (
+    rf"\[\^?{_ITEMS}(?:†[^\[\]\n]*)?\]{_LINK}"
+    rf"|[【［〔]\^?{_ITEMS}(?:†[^】］〕\n]*)?[】］〕]"
+    rf"|[(（](?:see\s+)?(?={_NAME}){_ITEMS}[)）]"
+)
+_UNITS = rf"(?:{_UNIT})(?:[\s,;，；、]*(?:{_UNIT}))*"
+# Markers in brackets of their own are one marker: nothing of it stays when it is taken out.
+_MARKER = re.compile(
+    rf"[(（](?:see\s+)?(?:{_LABEL})?{_UNITS}[)）]|\[(?:{_UNIT})\]{_LINK}|[\[【［]{_LABEL}{_UNITS}[\]】］]"
+    rf"|{_UNIT}",
+    re.IGNORECASE,
+)
+_RANGE = re.compile(r"(\d{1,3})(?:\s*[-–—]\s*(\d{1,3}))?")
+_NAMES_NO_DOCUMENT = re.compile(r"†[^】］〕\]]*|\]\([^()]*\)")
+_CALLED = re.compile(rf"{_NAME}|†", re.IGNORECASE)
+_INDEXED = re.compile(r"[^\W\d]\w*\Z")
+_WORD_BEFORE = re.compile(r"\w+(?=\W*\Z)")
+_MAX_WORD = 40
+_MAX_RUN = 10
+_MAX_RANGE = 20
 
 
 @dataclass(frozen=True)
-class MarkerAudit:
-    """Reads the markers in a response and checks whether the scores support them.
+class WrittenMarker:
+    """Characters [start, end) of an answer that cite the documents of these numbers."""
 
-    A marker is supported if a source of its document is cited for the marked text, or is worth
-    `min_effect` nats to it. Where the sources were not scored, their groups count.
+    start: int
+    end: int
+    numbers: tuple[int, ...]
+
+
+def written_markers(
+    response: str, numbers: Collection[int], documents: Sequence[Document]
+) -> tuple[WrittenMarker, ...]:
+    """The markers in a response, in order.
+
+    A number in brackets is a marker if `numbers` has it, if it is called a source or the like, or
+    if another marker stands right before it.
+    It is none in code, right after a name or a bracket (`items[1]`), or where it stands so in a
+    document, from which the model copied it.
     """
+    code = markdown(response).code
+    markers: list[WrittenMarker] = []
+    for match in _MARKER.finditer(response):
+        start, end = match.span()
+        run = start
+        for marker in markers[: -_MAX_RUN - 1 : -1]:
+            if response[marker.end : run].strip(" ,;\t"):
+                break
+            run = marker.start
+        index = bisect_right(code, (start, len(response))) - 1
+        is_code = index >= 0 and start < code[index][1]
+        written = _numbers(match[0])
+        follows_another = bool(markers) and markers[-1].end == start
+        is_called = _CALLED.search(match[0]) is not None
+        if (
+            written
+            and not is_code
+            and (is_called or follows_another or {*written} <= {*numbers})
+            and (is_called or follows_another or not _is_index(response, match))
+            and not _is_copied(response, run, end, documents)
+        ):
+            markers.append(WrittenMarker(start, end, written))
+    return tuple(markers)
 
-    response: str
-    context: Context
-    scores: Scores
-    min_effect: float
 
-    def markers_in(
-        self, start: int, end: int, tokens: Sequence[int], cited: Collection[int]
-    ) -> Iterator[Marker]:
-        """The markers among the characters [start, end) of the response.
+def _numbers(marker: str) -> tuple[int, ...]:
+    """The numbers that a marker names, those of a range too."""
+    numbers: list[int] = []
+    for match in _RANGE.finditer(_NAMES_NO_DOCUMENT.sub("]", marker)):
+        first, last = int(match[1]), int(match[2] or match[1])
+        if not first <= last <= first + _MAX_RANGE:
+            return ()
+        numbers += range(first, last + 1)
+    return tuple(numbers)
 
-        `tokens` are the response tokens that the markers speak of, `cited` the ids of the sources
-        that are cited for these tokens.
-        """
-        supporting = {
-            document
-            for source_id in cited
-            for document in self.context.sources[source_id].documents
-        }
-        documents = numbered_documents(self.context)
-        effects: dict[int, float | None] = {}
-        for match in MARKER.finditer(self.response, start, end):
-            for number in map(int, re.findall(r"\d+", match.group(1))):
-                document = documents.get(number)
-                supported = None
-                if document in supporting:
-                    supported = True
-                elif document is not None:
-                    if document not in effects:
-                        effects[document] = self._effect(document, tokens)
-                    effect = effects[document]
-                    supported = None if effect is None else effect >= self.min_effect
-                yield Marker(
-                    start=match.start(),
-                    end=match.end(),
-                    number=number,
-                    document=document,
-                    supported=supported,
-                )
 
-    def _effect(self, document: int, tokens: Sequence[int]) -> float | None:
-        """The largest effect in nats of a source of the document, or of a group that holds it.
+def _is_index(response: str, match: re.Match[str]) -> bool:
+    """Whether plain brackets follow a name or a bracket, as an index does in code.
 
-        None if neither was scored, or without tokens that the marker could speak of.
-        """
-        if not tokens:
-            return None
-        if document in self.context.not_located:
-            return 0.0
-        own = {source.id for source in self.context.sources if document in source.documents}
-        scores = self.scores
-        rows = [row for i in sorted(own) if (row := scores.token_scores[i]) is not None]
-        rows = rows or [group.token_scores for group in scores.groups if own & {*group.units}]
-        return max((sum(row[i] for i in tokens) for row in rows), default=None)
+    A word of a script without capitals is no name: such scripts need no space before a marker.
+    """
+    start = match.start()
+    if not match[0].startswith(("[", "(")) or match[0].startswith("[^") or not start:
+        return False
+    before = response[start - 1]
+    if before in ")]}":
+        return True
+    word = _INDEXED.search(response, max(0, start - _MAX_WORD), start)
+    return word is not None and (
+        before == "_" or before.isdigit() or before.lower() != before.upper()
+    )
+
+
+def _is_copied(response: str, start: int, end: int, documents: Sequence[Document]) -> bool:
+    """Whether a document has the same markers, after the same word."""
+    marked = response[start:end]
+    brackets = marked.split()
+    holding = [document.text for document in documents if brackets[-1] in document.text]
+    if not holding:
+        return False
+    word = _WORD_BEFORE.search(response, max(0, start - _MAX_WORD), start)
+    if word is None:
+        return any(text.lstrip().startswith(marked) for text in holding)
+    pattern = re.compile(
+        rf"\b{re.escape(word[0])}[^\w\[\]\n]*" + r"\s*".join(map(re.escape, brackets))
+    )
+    return any(pattern.search(text) for text in holding)

@@ -27,6 +27,9 @@ class VerdictOptions:
 
     Judging takes at most `token_share` times the tokens that the scores took, or `min_tokens` if
     that is more. Sentences that are undecided then are open, and the result is partial.
+
+    `thinking_tags` open and close the thinking in an answer, as in `("<plan>", "</plan>")`; by
+    default, it is told by the tokenizer's response template, or by the tags that models use.
     """
 
     min_effect: float = 4.0
@@ -42,12 +45,16 @@ class VerdictOptions:
     max_group: int = 5
     token_share: float = 1.0
     min_tokens: int = 4096
+    thinking_tags: tuple[str, str] | None = None
 
     def __post_init__(self) -> None:
+        tags = self.thinking_tags
+        if tags is not None and (len(tags) != 2 or not all(tags) or isinstance(tags, str)):
+            raise InvalidInput(f"thinking_tags={tags!r}; pass two texts, or None")
         if self.max_group < 2:
             raise InvalidInput(f"max_group={self.max_group}; use at least 2")
         for name, value in vars(self).items():
             if name in ("cited_share", "explained_share", "stands_share") and not 0 < value < 1:
                 raise InvalidInput(f"{name}={value!r}; use a value between 0 and 1")
-            if not value > 0:
+            if name != "thinking_tags" and not value > 0:
                 raise InvalidInput(f"{name}={value!r}; use more than 0")

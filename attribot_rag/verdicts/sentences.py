@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 from itertools import chain, pairwise
 
 from attribot_rag.attribution import ResponseText
-from attribot_rag.attribution.json_answers import pieces
+from attribot_rag.attribution.pieces import pieces
+from attribot_rag.context.intervals import Interval, overlapping, subtract
 from attribot_rag.context.splitter import sentences, split_spans
 from attribot_rag.verdicts.figures import NUMBER
-from attribot_rag.verdicts.markers import MARKER
+from attribot_rag.verdicts.markers import WrittenMarker
 
-# Some templates open the thinking in the prompt, so that an answer may hold its end alone.
-_THINKING = re.compile(
-    r"(?:\A\s*)?<think(?:ing)?>.*?(?:</think(?:ing)?>\s*|\Z)"
-    r"|\A(?:(?!<think).)*?</think(?:ing)?>\s*",
-    re.DOTALL,
-)
 _REPLIES = (
     r"sure(?: thing)?|certainly|of course|absolutely|ok(?:ay)?|great|hello|hi|hey|goodbye|bye",
     r"you(?:'re| are) welcome|no problem|good (?:morning|afternoon|evening|day)",
@@ -52,7 +47,9 @@ _PLEASANTRY = re.compile(
     re.IGNORECASE,
 )
 _REFERENCES = re.compile(r"(?:see|sources?|references?|citations?)", re.IGNORECASE)
-_MARKERS = re.compile(rf"\s*(?:(?:{MARKER.pattern})[\s.,]*)*", re.IGNORECASE)
+_SPACE = re.compile(r"\s*")
+_AFTER_MARKER = re.compile(r"[\s.,]*")
+_ENDED = re.compile(r"[.!?:;…。！？：；．؟।॥։።]\W*\Z")
 _FIRST_TO_LAST_WORD = re.compile(r"[^\W_](?:.*[^\W_])?")
 
 
@@ -60,7 +57,8 @@ _FIRST_TO_LAST_WORD = re.compile(r"[^\W_](?:.*[^\W_])?")
 class AnswerSentence:
     """Characters [start, end) of the response; `tokens` are its columns without its markers.
 
-    `figures` are the columns of each number in it.
+    `figures` are the columns of each number in it. It is `trivial` if there is nothing to judge,
+    and not `ended` if no punctuation ends it.
     """
 
     start: int
@@ -68,39 +66,55 @@ class AnswerSentence:
     text: str
     tokens: tuple[int, ...]
     thinking: bool
+    trivial: bool = False
+    ended: bool = True
     figures: tuple[tuple[int, ...], ...] = ()
 
-    @cached_property
-    def trivial(self) -> bool:
-        """Whether there is nothing to judge: no word but "Sources", or a pleasantry (in English).
 
-        A yes or no is an answer, not a pleasantry.
-        """
-        text = " ".join(MARKER.sub("", self.text).split()).replace("\u2019", "'")
-        words = _FIRST_TO_LAST_WORD.search(text)
-        return words is None or any(
-            pattern.fullmatch(words.group()) for pattern in (_PLEASANTRY, _REFERENCES)
-        )
+def is_trivial(text: str) -> bool:
+    """Whether a sentence, without its markers, says nothing that could be judged.
+
+    No word but "Sources", or a pleasantry (in English). A yes or no is an answer, no pleasantry.
+    """
+    text = " ".join(text.split()).replace("\u2019", "'")
+    words = _FIRST_TO_LAST_WORD.search(text)
+    return words is None or any(
+        pattern.fullmatch(words.group()) for pattern in (_PLEASANTRY, _REFERENCES)
+    )
 
 
-def sentences_of(response: ResponseText) -> list[AnswerSentence]:
+def sentences_of(
+    response: ResponseText,
+    markers: Sequence[WrittenMarker] = (),
+    thinking: Sequence[Interval] = (),
+) -> list[AnswerSentence]:
     """The response's sentences, in order; a marker after a full stop belongs to what it marks.
 
-    The values of a JSON object are sentences of their own. What stands between them has no tokens.
+    The values of JSON are sentences of their own. What stands between them has no tokens.
     """
     text = response.text
-    thinking = [match.span() for match in _THINKING.finditer(text)]
+    marked = [(marker.start, marker.end) for marker in markers]
     edges = sorted({0, len(text), *chain.from_iterable(thinking)})
     result = []
     for part in pairwise(edges):
-        for (start, end), is_told in pieces(text, *part, partial(_spans, text)):
-            markers = [match.span() for match in MARKER.finditer(text, start, end)]
-            marked = {index for span in markers for index in response.tokens_in(*span)}
+        split = partial(_spans, text, marked)
+        for (start, end), is_told in pieces(text, *part, split, marked):
+            own = overlapping(marked, (start, end))
+            without = "".join(text[first:last] for first, last in subtract((start, end), own))
+            in_markers = {index for span in own for index in response.tokens_in(*span)}
             columns = response.tokens_in(start, end) if is_told else ()
-            tokens = tuple(i for i in columns if i not in marked)
-            figures = tuple(_figures(response, start, end, frozenset(tokens)))
+            tokens = tuple(i for i in columns if i not in in_markers)
             result.append(
-                AnswerSentence(start, end, text[start:end], tokens, part in thinking, figures)
+                AnswerSentence(
+                    start,
+                    end,
+                    text[start:end],
+                    tokens,
+                    part in thinking,
+                    is_trivial(without),
+                    _ENDED.search(without) is not None,
+                    tuple(_figures(response, start, end, frozenset(tokens))),
+                )
             )
     return result
 
@@ -115,21 +129,32 @@ def _figures(
             yield tokens
 
 
-def _spans(response: str, first: int, last: int) -> list[tuple[int, int]]:
+def _spans(response: str, marked: Sequence[Interval], first: int, last: int) -> list[Interval]:
     """Characters of the sentences in [first, last) of the response.
 
     Text without a word belongs to the sentence before it, and so do markers and white space that
-    the splitter left before a sentence.
+    the splitter left before a sentence. No sentence ends within a marker.
     """
-    spans: list[tuple[int, int]] = []
+    spans: list[Interval] = []
     for start, end in split_spans(response[first:last], sentences):
-        start, end = first + start, first + end
-        markers = _MARKERS.match(response, start, end)
-        own = markers.end() if spans and markers else start
-        if spans and not any(map(str.isalnum, MARKER.sub("", response[own:end]))):
+        start, end = max(first + start, spans[-1][1] if spans else first), first + end
+        own = _markers_end(response, marked, start, end) if spans else start
+        kept = subtract((own, end), overlapping(marked, (own, end)))
+        if spans and not any(any(map(str.isalnum, response[a:b])) for a, b in kept):
             own = end
         if own > start:
             spans[-1] = spans[-1][0], own
         if own < end:
             spans.append((own, end))
     return spans
+
+
+def _markers_end(response: str, marked: Sequence[Interval], start: int, end: int) -> int:
+    """Where the white space and the markers end with which [start, end) begins."""
+    for first, last in overlapping(marked, (start, end)):
+        if response[start:first].strip():
+            break
+        after = _AFTER_MARKER.match(response, last, max(last, end))
+        start = after.end() if after else last
+    space = _SPACE.match(response, start, max(start, end))
+    return space.end() if space else start

@@ -293,6 +293,8 @@ class TestWhereTheLimitCut:
         )
         assert [len(one.response_ids) for one in generations] == [2, 4, 5]
         assert [one.cut_at for one in generations] == [None, None, 5]
+        assert [one.unfinished for one in generations] == [False, False, True]
+        assert generations[0].truncated(1).unfinished
         assert generations[2].truncated(5).cut_at == 5
         assert generations[2].truncated(4).cut_at is None  # the user stopped it before
 
@@ -307,3 +309,4 @@ class TestWhereTheLimitCut:
             **SHORT,
         )
         assert (len(generation.response_ids), generation.cut_at) == (3, None)
+        assert generation.unfinished

@@ -8,6 +8,7 @@ from attribot_rag.attribution import ResponseText
 from attribot_rag.verdicts import VerdictOptions
 from attribot_rag.verdicts.evidence import Evidence
 from attribot_rag.verdicts.figures import Figure
+from attribot_rag.verdicts.markers import written_markers
 from attribot_rag.verdicts.sentences import sentences_of
 
 OPTIONS = VerdictOptions()
@@ -77,7 +78,9 @@ def test_numbers_that_the_context_does_not_matter_to_are_unknown() -> None:
 def test_the_numbers_of_a_sentence_without_its_markers() -> None:
     text = "It opens at 10:30 [1] and costs 1,250.50 crowns. No. Room 7 [2, 3]."
     characters = tuple((index, index + 1) for index in range(len(text)))
-    first, *_, last = sentences_of(ResponseText(text, characters))
+    first, *_, last = sentences_of(
+        ResponseText(text, characters), written_markers(text, [1, 2, 3], ())
+    )
     numbers = [
         ["".join(text[i] for i in tokens) for tokens in sentence.figures]
         for sentence in (first, last)

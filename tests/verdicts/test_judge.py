@@ -1,5 +1,6 @@
 """Every verdict, from scores made by hand; a real scorer answers what they leave open."""
 
+import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -340,6 +341,26 @@ def test_markers_are_audited_and_are_no_part_of_the_sentence() -> None:
     assert found.verdicts[0].effect == 9.0
 
 
+@pytest.mark.parametrize("fragment", ["They", "The letters are lo", "- Many letters,"])
+def test_a_fragment_in_which_the_answer_was_cut_is_not_held_against_the_context(
+    fragment: str,
+) -> None:
+    whole = scorer(response=f"The ships came.\n{fragment}", language_model=other_chat())
+    cut = copy.copy(whole)
+    cut.generation = replace(whole.generation, unfinished=True)
+    ended, last = (judged({}, reliance=0.0, one=one).verdicts for one in (whole, cut))
+    assert [verdict.reason for verdict in ended] == [None, None]
+    assert [verdict.reason for verdict in last] == [None, "cut"]
+    assert last[1].kind == "open"
+
+
+@pytest.mark.parametrize("response", ["The ships came.", "塔很高。", "**Who came?** [1]"])
+def test_an_answer_that_was_stopped_after_a_sentence_has_no_fragment(response: str) -> None:
+    one = scorer(response=response, language_model=other_chat())
+    one.generation = replace(one.generation, unfinished=True)
+    assert judged({}, reliance=0.0, one=one).verdicts[0].reason is None
+
+
 def test_several_that_are_cited_stay_without_a_group() -> None:
     """What is cited for words of its own is not replaced by a group."""
     found = verdict({3: 7.0, 5: 9.0}, reliance=400.0)
@@ -356,6 +377,7 @@ class Scripted:
     def __init__(self, worth: float) -> None:
         one = few()
         self.context, self.session, self.models = one.context, one.session, one.models
+        self.generation, self.language_model = one.generation, one.language_model
         self.response = shown(one)
         self._worth = worth
 

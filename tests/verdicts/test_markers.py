@@ -1,18 +1,21 @@
 """Citations that the model wrote itself: which are read, and what their audit says."""
 
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import pytest
 from support.attributions import handmade
+from support.patience import scaled
 
-from attribot_rag import Attribution
-from attribot_rag.attribution import Marker, ResponseText, SourceGroup
+from attribot_rag import Attribution, Document
+from attribot_rag.attribution import Marker, ResponseText, SourceGroup, Verdict
 from attribot_rag.context import Context, TokenizedText
 from attribot_rag.methods import Scores
 from attribot_rag.methods.base import GroupScore
-from attribot_rag.verdicts.markers import MARKER, MarkerAudit
+from attribot_rag.verdicts.marker_audit import MarkerAudit, numbered_documents
+from attribot_rag.verdicts.markers import written_markers
 from attribot_rag.verdicts.sentences import sentences_of
 
 DOCUMENTS = ("Red. Old.", "New. Old.", "Blue.")
@@ -33,29 +36,30 @@ def audited(
 
 
 def audits(attribution: Attribution, cited: Sequence[int] = ()) -> list[Marker]:
-    audit = MarkerAudit(
-        attribution.response,
-        Context(
-            documents=attribution.documents,
-            prompt=TokenizedText((), "", ()),
-            sources=attribution.sources,
-            regions=(),
-            not_located=attribution.not_located,
-        ),
-        Scores(
-            attribution.token_log_likelihoods,
-            attribution.token_scores,
-            attribution.exact,
-            groups=tuple(
-                GroupScore(group.source_ids, group.token_scores, group.exact)
-                for group in attribution.groups
-            ),
-        ),
-        min_effect=1.0,
+    context = Context(
+        documents=attribution.documents,
+        prompt=TokenizedText((), "", ()),
+        sources=attribution.sources,
+        regions=(),
+        not_located=attribution.not_located,
     )
+    markers = written_markers(
+        attribution.response, numbered_documents(context), attribution.documents
+    )
+    scores = Scores(
+        attribution.token_log_likelihoods,
+        attribution.token_scores,
+        attribution.exact,
+        groups=tuple(
+            GroupScore(group.source_ids, group.token_scores, group.exact)
+            for group in attribution.groups
+        ),
+    )
+    audit = MarkerAudit(markers, context, scores, min_effect=1.0)
+    response = ResponseText(attribution.response, attribution.token_spans)
     return [
         marker
-        for one in sentences_of(ResponseText(attribution.response, attribution.token_spans))
+        for one in sentences_of(response, markers)
         for marker in audit.markers_in(one.start, one.end, one.tokens, cited)
     ]
 
@@ -64,37 +68,100 @@ def audits(attribution: Attribution, cited: Sequence[int] = ()) -> list[Marker]:
     ("text", "numbers"),
     [
         ("[1]", [1]),
-        ("[1, 2]", [1, 2]),
         ("[1,2 , 3]", [1, 2, 3]),
-        ("【1】", [1]),
-        ("[source 2]", [2]),
-        ("[Source 2]", [2]),
-        ("[document 3]", [3]),
-        ("[Doc 1]", [1]),
-        ("[doc1]", [1]),
-        ("[passage 2]", [2]),
+        ("[1; 3]", [1, 3]),
+        ("[1-3]", [1, 2, 3]),
+        ("[1] [3]", [1, 3]),
         ("[1][2]", [1, 2]),
+        ("[^3]", [3]),
+        ("【1】", [1]),
+        ("【3†source】", [3]),
+        ("【2†L4-L9】", [2]),
+        ("［3］", [3]),
+        ("[source 2]", [2]),
+        ("[Sources: 1 and 3]", [1, 3]),
+        ("[document 3]", [3]),
+        ("[Doc. 1]", [1]),
+        ("[doc1]", [1]),
+        ("[passage #2]", [2]),
+        ("[ID: 3]", [3]),
+        ("[citation:1]", [1]),
+        ("[来源1]", [1]),
+        ("[Source 1, Source 3]", [1, 3]),
+        ("(Document 3)", [3]),
+        ("(sources 1, 3)", [1, 3]),
+        ("(see [2])", [2]),
+        ("([1], [3])", [1, 3]),
+        ("[[3]]", [3]),
+        ("[Document [3]]", [3]),
+        ("[3](notes/tower.md)", [3]),
+        ('[3](<a b.md> "A title")', [3]),
     ],
 )
 def test_markers_and_their_numbers(text: str, numbers: list[int]) -> None:
-    response = f"It is red {text}."
+    response = f"It is red {text}. It is old."
     found = audited(response)
     assert [one.number for one in found] == numbers
     assert [one.document for one in found] == [number - 1 for number in numbers]
-    assert all(MARKER.fullmatch(response[one.start : one.end]) for one in found)
+    verdicts = (Verdict(start=0, end=len(response), kind="trivial"),)
+    attribution = handmade(response, DOCUMENTS, SCORES, markers=tuple(found), verdicts=verdicts)
+    assert attribution.to_cited_text(markers=False) == "It is red. It is old."
 
 
 @pytest.mark.parametrize(
-    "text", ["[1904]", "[a]", "[]", "(1)", "1", "[1-2]", "[1.5]", "[-1]", "[see 1]", "[1", "1]"]
+    "response",
+    [
+        "It was built long ago [1904].",
+        "The codes are [2, 4].",
+        "It is [a], [], (1), 1, [1.5], [-1], [1 or 1]].",
+        "Use row[2] and f(x)[1] or m[0][3].",
+        "Use `rows [2]` there.",
+        "So:\n```\nx = [1]\n```",
+        "So:\n\n    print [3]\n\nIt is.",
+        "[12] It is red [0].",
+        "[404, 500]",
+        "The range is [3-1].",
+        "It is red [1",
+        "It is red 1]",
+        "The room (3) is red.",
+        "The set [ID: 77] is red.",
+    ],
 )
-def test_what_is_no_marker(text: str) -> None:
-    assert audited(f"It is red {text}.") == []
+def test_what_is_no_marker(response: str) -> None:
+    assert audited(response) == []
 
 
-@pytest.mark.parametrize("number", [0, 4, 12, 999])
-def test_numbers_without_a_document(number: int) -> None:
-    (found,) = audited(f"It is red [{number}].")
-    assert (found.number, found.document, found.supported) == (number, None, None)
+@pytest.mark.parametrize(
+    ("copied", "cited"),
+    [
+        ("It sank in 1904.[2]", "It sank in the war.[2]"),
+        ("the mayor Tolk[1][3] said", "the mayor Tolk said [1][3]"),
+        ("see the map [3] there", "see the red map there [3]"),
+        ("[2] Voss, A Guide", "A Guide [2]"),
+    ],
+)
+def test_a_marker_that_was_copied_from_a_document_is_none(copied: str, cited: str) -> None:
+    documents = (f"{copied}.", "New.", "Blue.")
+    assert audits(handmade(copied, documents, {"New.": (0.0,)})) == []
+    assert audits(handmade(cited, documents, {"New.": (0.0,)}))
+
+
+@pytest.mark.parametrize("text", ["塔高38米[2]。", "渡轮是红色的[1][3]。", "หอคอยสูง[2]"])
+def test_a_script_without_spaces_needs_none_before_a_marker(text: str) -> None:
+    assert audited(text)
+
+
+@pytest.mark.parametrize("text", ["[source 12]", "【999†source】", "(Document 4)"])
+def test_sources_that_are_called_so_but_do_not_exist(text: str) -> None:
+    (found,) = audited(f"It is red {text}.")
+    assert (found.document, found.supported) == (None, None)
+
+
+@pytest.mark.parametrize("text", ["([1] " * 9_000, "[1,1" * 9_000, "[[(" * 9_000, "[1]" * 9_000])
+def test_long_texts_take_no_time(text: str) -> None:
+    started = time.perf_counter()
+    written_markers(text, [1, 2], [Document("The [1] tower.")])
+    assert time.perf_counter() - started < scaled(2)
 
 
 def test_a_marker_is_supported_by_a_source_of_its_document() -> None:

@@ -11,7 +11,7 @@ from support.scorers import ATOL, TREATY, other_chat, scorer
 from attribot_rag.context.context import find_turns
 from attribot_rag.scoring import Scorer
 from attribot_rag.verdicts.origins import Origin, Origins
-from attribot_rag.verdicts.sentences import AnswerSentence
+from attribot_rag.verdicts.sentences import AnswerSentence, is_trivial
 
 TURNS = ("My name is Brennick.", "Hello Brennick.")
 FIRST, SECOND, THIRD = "The ships came. ", "Salt is dear. ", "So it is."
@@ -32,7 +32,7 @@ def conversing(turns: Sequence[str] = TURNS, answer: str = ANSWER, **options: An
 def sentence(text: str, answer: str = ANSWER) -> AnswerSentence:
     start = answer.index(text)
     end = start + len(text)
-    return AnswerSentence(start, end, text, tuple(range(start, end)), thinking=False)
+    return AnswerSentence(start, end, text, tuple(range(start, end)), False, is_trivial(text))
 
 
 def log_likelihood(before: str, text: str, *, whole: bool = False) -> float:

@@ -9,12 +9,16 @@ from support.attributions import handmade
 from support.patience import scaled
 
 from attribot_rag.attribution import ResponseText
-from attribot_rag.verdicts.sentences import AnswerSentence, sentences_of
+from attribot_rag.verdicts.markers import written_markers
+from attribot_rag.verdicts.sentences import AnswerSentence, is_trivial, sentences_of
+from attribot_rag.verdicts.thinking import thinking_in
 
 
 def split(response: str) -> list[AnswerSentence]:
     attribution = handmade(response, ["A fact."], {"A fact.": (1.0,)})
-    return sentences_of(ResponseText(attribution.response, attribution.token_spans))
+    markers = written_markers(response, range(1, 5), ())
+    text = ResponseText(attribution.response, attribution.token_spans)
+    return sentences_of(text, markers, thinking_in(response))
 
 
 def texts(response: str) -> list[str]:
@@ -30,10 +34,6 @@ def words(response: str) -> list[str]:
     ]
 
 
-def sentence(text: str) -> AnswerSentence:
-    return AnswerSentence(0, len(text), text, (0,), False)
-
-
 @pytest.mark.parametrize(
     "text",
     [
@@ -47,16 +47,15 @@ def sentence(text: str) -> AnswerSentence:
         "That's a great question!",
         "You’re welcome!",
         "Sure, happy to help!",
-        "Sure [1]!",
-        "Sources: [1], [2]",
-        "See [1].",
+        "Sources: , ",
+        "See .",
         "Of course! 😊",
         "Here is the answer:",
         "Here's the answer to your question:",
     ],
 )
 def test_pleasantries_at_the_start(text: str) -> None:
-    assert sentence(text).trivial
+    assert is_trivial(text)
 
 
 @pytest.mark.parametrize(
@@ -79,14 +78,14 @@ def test_pleasantries_at_the_start(text: str) -> None:
     ],
 )
 def test_pleasantries_at_the_end_and_offers(text: str) -> None:
-    assert sentence(text).trivial
+    assert is_trivial(text)
 
 
 @pytest.mark.parametrize(
-    "text", ["Yes.", "No.", "yes", "No!", "**Yes.**", "Yes [1].", "No, no.", "Yes, of course!"]
+    "text", ["Yes.", "No.", "yes", "No!", "**Yes.**", "No, no.", "Yes, of course!"]
 )
 def test_yes_and_no_are_answers(text: str) -> None:
-    assert not sentence(text).trivial
+    assert not is_trivial(text)
 
 
 @pytest.mark.parametrize(
@@ -125,7 +124,7 @@ def test_yes_and_no_are_answers(text: str) -> None:
     ],
 )
 def test_what_only_begins_like_a_pleasantry_is_judged(text: str) -> None:
-    assert not sentence(text).trivial
+    assert not is_trivial(text)
 
 
 def test_a_pleasantry_and_a_fact_are_two_sentences() -> None:
@@ -134,6 +133,12 @@ def test_a_pleasantry_and_a_fact_are_two_sentences() -> None:
         False,
         True,
     ]
+
+
+@pytest.mark.parametrize("text", ["Sure [1]!", "Sources: [1], [2]", "See [source 1].", "(Doc 2)"])
+def test_markers_are_no_words(text: str) -> None:
+    (found,) = split(text)
+    assert found.trivial
 
 
 @pytest.mark.parametrize("text", ["...", "?", "---", "* * *", "👍", " \n", "[1]", "【1】 [2, 3]"])
@@ -145,7 +150,7 @@ def test_nothing_is_said_without_words(text: str) -> None:
 
 @pytest.mark.parametrize("text", ["84", "A.", "是", "Oui."])
 def test_one_letter_or_figure_is_a_word(text: str) -> None:
-    assert not sentence(text).trivial
+    assert not is_trivial(text)
 
 
 def test_lines_without_words_go_with_the_sentence_before() -> None:
@@ -201,7 +206,7 @@ def test_thinking_is_no_part_of_the_answer() -> None:
 
 
 @pytest.mark.parametrize("space", ["", " ", "\n", "\n\n"])
-@pytest.mark.parametrize("name", ["think", "thinking"])
+@pytest.mark.parametrize("name", ["think", "thinking", "THOUGHTS", "my:reasoning"])
 def test_the_answer_begins_where_the_thinking_ends(space: str, name: str) -> None:
     *thought, answer = split(f"{space}<{name}>Is it so?{space}</{name}>{space}It is.{space}")
     assert thought and all(one.thinking for one in thought)
@@ -295,7 +300,7 @@ def test_sentences_cover_the_answer_and_share_no_token(response: str) -> None:
 )
 def test_long_texts_take_no_time(text: str) -> None:
     started = time.perf_counter()
-    assert not sentence(text).trivial
+    assert not is_trivial(text)
     assert time.perf_counter() - started < scaled(1)
 
 
@@ -314,6 +319,16 @@ def test_long_texts_take_no_time(text: str) -> None:
         ('{"name": Varn}', ['{"name": Varn}']),
         ("The set {a, b} has two. [1]", ["The set {a, b} has two. [1]"]),
         ("[1]", []),
+        (
+            'First: {"a": "Old."}\nThen:\n```json\n{"b": 84}\n```\nSo.',
+            ["First:", '"Old."', "Then:", "84", "So."],
+        ),
+        ('{"a": 1}\n{"a": 2}\n{"a": 3}', ["1", "2", "3"]),
+        ('[ "Odwin. Pesk.", "Brill", 84 ]', ['"Odwin.', 'Pesk."', '"Brill"', "84"]),
+        ("They are:\n[ 404, 500 ]\n", ["They are:", "404", "500"]),
+        ('Bad: {"a": }\n  [ "Tolk" ]', ['Bad: {"a": }', '"Tolk"']),
+        ('Take ["a", "b"] or {c}.', ['Take ["a", "b"] or {c}.']),
+        ("[It is old.]\n\n[Red]", ["[It is old.]", "[Red]"]),
     ],
 )
 def test_the_values_of_json_are_judged_one_by_one(response: str, judged: list[str]) -> None:
@@ -330,3 +345,25 @@ def test_a_number_in_json_has_its_own_figure() -> None:
 @pytest.mark.parametrize("response", ['{"a": ' * 50_000, '[{"a": "' * 50_000, "{" * 100_000])
 def test_json_without_an_end_is_text(response: str) -> None:
     assert "".join(one.text for one in split(response)) == response
+
+
+@pytest.mark.parametrize(
+    ("response", "judged"),
+    [
+        (
+            "Do this:\n```py\n# Open it. Then read.\nx = read()\n```\nIt works. Good bye.",
+            ["Do this:", "```py\n# Open it. Then read.\nx = read()\n```", "It works.", "Good bye."],
+        ),
+        (
+            "~~~\nSELECT 1; -- One. Two.\n\nSELECT 2;\n~~~",
+            ["~~~\nSELECT 1; -- One. Two.\n\nSELECT 2;\n~~~"],
+        ),
+        ("So:\n\n    a. b. C = 1\n    // It is. So.\n", ["So:", "a. b. C = 1\n    // It is. So."]),
+        ("Call `it. Then that` first. Done.", ["Call `it. Then that` first.", "Done."]),
+        ("```markdown\n# Old\n\nIt is red.\n```", ["```markdown", "# Old", "It is red.\n```"]),
+    ],
+)
+def test_code_is_not_cut_in_its_comments(response: str, judged: list[str]) -> None:
+    found = split(response)
+    assert "".join(one.text for one in found) == response
+    assert [one.text.strip() for one in found if one.text.strip()] == judged
