@@ -4,7 +4,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from support.text_strategies import texts, unspaced
 from support.tiny_models import byte_level
@@ -108,6 +108,12 @@ def test_ids_are_in_order_of_the_first_place(case: tuple[str, list[str]]) -> Non
         assert starts == sorted(starts)
 
 
+def letters(text: str) -> str:
+    """Without the marks and symbols that a place in the prompt may lack."""
+    return "".join(filter(str.isalnum, text))
+
+
+@example(case=("The treaty was signed. Yes?", ["The treaty was signed. 🙂 Yes."]))
 @given(case=retrievals())
 @settings(deadline=None, max_examples=200)
 def test_spans_point_at_the_same_text_in_the_documents(case: tuple[str, list[str]]) -> None:
@@ -116,9 +122,9 @@ def test_spans_point_at_the_same_text_in_the_documents(case: tuple[str, list[str
         return
     for source in context.sources:
         for place in source.occurrences:
-            shown = unspaced(context.prompt.text[place.start : place.end])
+            shown = letters(context.prompt.text[place.start : place.end])
             for span in place.spans:
-                held = unspaced(context.documents[span.document].text[span.start : span.end])
+                held = letters(context.documents[span.document].text[span.start : span.end])
                 assert held in shown
                 assert 2 * len(held) + 2 >= len(shown)
 
