@@ -95,15 +95,33 @@ def position_offset(model: PreTrainedModel, generation: Generation) -> int:
 
 def length_dependent_rope(model: PreTrainedModel) -> int | None:
     """Tokens up to which the rotary frequencies stay constant, None if they never change."""
+    return min((limit for _, limit in _rope_limits(model)), default=None)
+
+
+def rope_changes(model: PreTrainedModel, num_prompt: int, num_tokens: int) -> bool:
+    """Whether rotary frequencies change while a model goes on from a prompt to so many tokens.
+
+    Then the keys of earlier tokens are not those that one pass over all tokens would give.
+    """
+    return any(
+        num_tokens > limit and (num_prompt <= limit or kind == "dynamic")
+        for kind, limit in _rope_limits(model)
+    )
+
+
+def _rope_limits(model: PreTrainedModel) -> list[tuple[str, int]]:
+    """The rotary embeddings that depend on length: 'longrope' (two kinds) or 'dynamic' (more)."""
     config = model.config.get_text_config(decoder=True)
     parameters = getattr(config, "rope_parameters", None) or {}
     per_layer_type = [value for value in parameters.values() if isinstance(value, dict)]
-    limits = [
-        int(rope.get("original_max_position_embeddings") or config.max_position_embeddings)
+    return [
+        (
+            rope["rope_type"],
+            int(rope.get("original_max_position_embeddings") or config.max_position_embeddings),
+        )
         for rope in per_layer_type or [parameters]
         if rope.get("rope_type") in ("longrope", "dynamic")
     ]
-    return min(limits, default=None)
 
 
 def _layer(layer: object) -> LayerCache:

@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import torch
+from transformers import GenerationConfig, LogitsProcessor, LogitsProcessorList
 
 from attribot_rag.language_model import decoder_start_ids
 from attribot_rag.scoring.base import Implementation
-from attribot_rag.scoring.prefill import length_dependent_rope
+from attribot_rag.scoring.prefill import length_dependent_rope, rope_changes
 from attribot_rag.scoring.row import Row
 
 
@@ -31,15 +32,33 @@ class Reference(Implementation):
         return torch.cat([score(row) for row in rows])
 
     def _continue(self, row: Row) -> torch.Tensor:
-        if length_dependent_rope(self.twin) is not None:
-            self._reset_rope()
         ids = torch.tensor([row.full_ids(self.generation)], device=self.device)
         last = ids.shape[1]
+        if length_dependent_rope(self.twin) is not None:
+            self._reset_rope()
+            if rope_changes(self.twin, last - len(self._targets) + 1, last):
+                return self._generated(ids)
         scored = torch.arange(last - len(self._targets), last, device=self.device)
         masking = {} if row.is_exact else self._masking(row)
         given = self.generation.conditioning.inputs(ids[0].tolist(), self.device)
         logits = self._logits(scored, input_ids=ids, use_cache=False, **masking, **given)
         return self._target_log_probabilities(logits)
+
+    def _generated(self, ids: torch.Tensor) -> torch.Tensor:
+        """The row as `generate` computes it, a token at a time, with the response's tokens chosen.
+
+        The model itself says at which length it encodes again what it has kept.
+        """
+        num_prompt = ids.shape[1] - len(self._targets) + 1
+        forced = _Forced(self._targets)
+        self.twin.generation_config = GenerationConfig(pad_token_id=0)
+        self.twin.generate(  # type: ignore[operator]
+            ids[:, :num_prompt],
+            max_new_tokens=len(self._targets),
+            logits_processor=LogitsProcessorList([forced]),
+            **self.generation.conditioning.inputs(ids[0, :num_prompt].tolist(), self.device),
+        )
+        return self._target_log_probabilities(torch.cat(forced.logits))
 
     def _masking(self, row: Row) -> dict[str, Any]:
         """The mask and the positions of the whole sequence."""
@@ -66,3 +85,17 @@ class Reference(Implementation):
             **self.generation.conditioning.inputs(prompt_ids, self.device),
         )
         return self._target_log_probabilities(logits)
+
+
+class _Forced(LogitsProcessor):
+    """Chooses the given tokens one after the other, and keeps the logits that they had."""
+
+    def __init__(self, targets: torch.Tensor) -> None:
+        self._targets = targets
+        self.logits: list[torch.Tensor] = []
+
+    def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
+        """The scores with which only the next token can be chosen."""
+        target = self._targets[len(self.logits)]
+        self.logits.append(scores)
+        return torch.full_like(scores, -torch.inf).index_fill_(1, target[None], 0)

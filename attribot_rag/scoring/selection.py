@@ -22,6 +22,7 @@ from attribot_rag.scoring.cropped import Cropped
 from attribot_rag.scoring.footprint import Footprint
 from attribot_rag.scoring.memory import Batching, is_out_of_memory
 from attribot_rag.scoring.packed import Packed
+from attribot_rag.scoring.prefill import rope_changes
 from attribot_rag.scoring.probes import FAILURES, Probes, tolerance
 from attribot_rag.scoring.reference import Reference
 from attribot_rag.scoring.twin import check_placed, make_twin
@@ -223,6 +224,9 @@ class ScoringModels(BeginsAnewInChild):
 
     def masked_refusal(self, kind: type[Implementation], generation: Generation) -> str | None:
         """Why this implementation cannot hide a part of the prompt, or None if it can."""
+        num_prompt, num_response = len(generation.prompt_ids), len(generation.response_ids)
+        if rope_changes(self._model, num_prompt, num_prompt + num_response):
+            return "its rotary frequencies change with the length while it answers"
         reason = kind.masked_refusal(self._model) or self._other_inputs(generation)
         return reason or self._probe(kind, masked=True)
 

@@ -142,7 +142,7 @@ def test_what_is_no_marker(response: str) -> None:
 )
 def test_a_marker_that_was_copied_from_a_document_is_none(copied: str, cited: str) -> None:
     documents = (f"{copied}.", "New.", "Blue.")
-    scores: dict[str, Sequence[float] | None] = {text: (0.0,) for text in documents}
+    scores: dict[str, Sequence[float] | None] = dict.fromkeys(documents, (0.0,))
     assert audits(handmade(copied, documents, scores)) == []
     assert audits(handmade(cited, documents, scores))
 
