@@ -59,7 +59,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check --constraint constraints.txt
 PYTEST = OMP_NUM_THREADS=1 $(abspath $(BIN))/pytest -n $(WORKERS) --dist loadfile \
-  --no-loadscope-reorder $(if $(RESULTS),--junitxml $(RESULTS)/$@-$(lastword $(subst /, ,$(CURDIR))).xml)
+  --no-loadscope-reorder $(if $(RESULTS),--junitxml $(RESULTS)/$@-$$(basename "$$PWD").xml)
 QUESTION := How many passengers does the ferry Kittiwake carry?
 LANGCHAIN := integrations/langchain-attribot
 LLAMA_INDEX := integrations/llama-index-postprocessor-attribot
