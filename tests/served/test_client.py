@@ -4,13 +4,12 @@ import copy
 import logging
 import signal
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import httpx
 import pytest
 from support.model_server import ModelServer, model_server
-from support.patience import PATIENCE
+from support.patience import wait_until
 from support.scorers import ANSWER, TREATY, chat
 from support.tiny_models import byt5, byte_level, metaspace
 
@@ -46,13 +45,6 @@ def attributor(server: ModelServer, budget: Budget | None = None, **options: int
     return Attributor(
         connect(server, **options), method="leave_one_out", budget=budget, progress=False
     )
-
-
-def wait_until(condition: Callable[[], bool]) -> None:
-    end = time.monotonic() + 20 * PATIENCE
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.01)
 
 
 IDS = [list(LOCAL.encode(text)) for text in TREATY]

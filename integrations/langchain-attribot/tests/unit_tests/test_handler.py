@@ -572,11 +572,15 @@ def test_an_answer_without_documents_in_sight_is_told_of_once(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     blind = RunnableLambda(lambda question: f"Some text. {question}") | tiny_chat
+
+    def ours() -> list[logging.LogRecord]:
+        return [record for record in caplog.records if not record.name.startswith("transformers")]
+
     with caplog.at_level(logging.WARNING):
         rag(Given(documents=[]), tiny_chat).invoke(QUESTION, {"callbacks": [handler]})
-        assert not caplog.records  # nothing was found, which is an answer too
+        assert not ours()  # nothing was found, which is an answer too
         for _ in range(2):
             message = blind.invoke(QUESTION, config={"callbacks": [handler]})
             assert "attribution" not in message.response_metadata
-    (record,) = caplog.records
+    (record,) = ours()
     assert "attribot_documents" in record.getMessage()

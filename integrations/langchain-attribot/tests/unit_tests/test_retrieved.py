@@ -20,6 +20,7 @@ from langchain_core.tracers.base import BaseTracer
 from langchain_core.vectorstores import InMemoryVectorStore
 from langchain_huggingface import ChatHuggingFace
 from langgraph.graph import END, START, StateGraph
+from support.patience import wait_until
 from typing_extensions import TypedDict
 
 from attribot_rag import LanguageModel
@@ -289,7 +290,9 @@ def test_a_call_without_the_documents_in_its_prompt_is_no_warning(
             )
             for run_id in handler.results:
                 handler.result(run_id, 60)
-            assert len(lines(caplog)) == (0 if chain is good else 1)
+            number = 0 if chain is good else 1
+            wait_until(lambda number=number: len(lines(caplog)) >= number)
+            assert len(lines(caplog)) == number
     assert "'bad'" in lines(caplog)[0]
     assert any("no attribution" in line for line in lines(caplog, logging.INFO))
     handler.close()
@@ -356,7 +359,7 @@ def test_an_answer_may_come_from_metadata_in_the_prompt(
         )
         chain = Given(documents=documents) | prompt | tiny_chat
         summary = chain.invoke("?", {"callbacks": [handler]}).response_metadata["attribution"]
-        assert summary["sentences"][0]["verdict"] == "unsupported"  # of random weights
+        assert summary["sentences"][0]["verdict"] in ("unsupported", "open")  # of random weights
         told = any("metadata" in note for note in summary["notes"])
         assert told == ("{value}" in template)
     handler.close()

@@ -267,7 +267,7 @@ def test_an_answer_may_come_from_metadata_lines(tiny_llm: HuggingFaceLLM) -> Non
             method="leave_one_out", score_metadata=score_metadata
         )
         summary = engine_of(tiny_llm, postprocessor).query(QUESTION).metadata["attribution"]
-        assert summary["sentences"][0]["verdict"] == "unsupported"  # of random weights
+        assert summary["sentences"][0]["verdict"] in ("unsupported", "open")  # of random weights
         notes[score_metadata] = " ".join(summary["notes"])
     assert "score_metadata=True" in notes[False]
     assert "score_metadata" not in notes[True]
