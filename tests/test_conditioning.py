@@ -237,7 +237,7 @@ def test_the_decoder_begins_as_it_began(given: str) -> None:
         assert attribution.score(source.id) == pytest.approx(expected, abs=NATS)
 
 
-class RenamedCache(LlamaForCausalLM):
+class RenamedCache(LlamaForCausalLM):  # type: ignore[no-untyped-call]
     """Also takes a cache by a name that no release of transformers has."""
 
     def forward(self, *args: Any, memory: Any = None, **inputs: Any) -> Any:
@@ -247,7 +247,9 @@ class RenamedCache(LlamaForCausalLM):
 
 def test_a_cache_by_an_unknown_name_is_refused() -> None:
     ids = ids_of((*SENTENCES, QUESTION))
-    model = RenamedCache(build_tiny("llama").model.config).eval()
+    config: Any = build_tiny("llama").model.config
+    model: Any = RenamedCache(config)
+    model.eval()
     attributor = Attributor(model, byte_tokenizer(), progress=False)
     with attributor.recorder:
         output = generate(model, ids, memory=DynamicCache())

@@ -51,7 +51,8 @@ class Reference(Implementation):
         """
         num_prompt = ids.shape[1] - len(self._targets) + 1
         forced = _Forced(self._targets)
-        self.twin.generation_config = GenerationConfig(pad_token_id=0)
+        config: Any = GenerationConfig
+        self.twin.generation_config = config(pad_token_id=0)
         self.twin.generate(  # type: ignore[operator]
             ids[:, :num_prompt],
             max_new_tokens=len(self._targets),
