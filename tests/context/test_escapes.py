@@ -110,6 +110,7 @@ def test_a_file_is_located_however_it_was_escaped(file: Path, name: str) -> None
                 assert letters(shown) == letters(Unescaped.of(held).text)
 
 
+@pytest.mark.slow
 @given(
     documents=st.lists(texts_in_a_script(), min_size=1, max_size=3),
     name=st.sampled_from(sorted(ESCAPED)),

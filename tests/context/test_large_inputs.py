@@ -48,6 +48,7 @@ def test_a_tenth_is_changed_and_a_tenth_is_absent() -> None:
     assert context.crowded == context.not_in_time == ()
 
 
+@pytest.mark.slow
 def test_the_work_grows_with_the_input() -> None:
     small, large = (
         pairs_compared(*retrieval(100_000, 50)),
@@ -79,6 +80,7 @@ def test_a_long_text_without_certain_agreement_is_not_similar(
     assert (document in found.whole) == is_located
 
 
+@pytest.mark.slow
 def test_absent_documents_are_hardly_compared() -> None:
     prompt, documents = INPUTS["999 absent documents of 950 characters"]()
     assert context_of(prompt, documents).not_located == tuple(range(999))

@@ -78,6 +78,7 @@ class TestBounds:
         recorder.release(second)
         assert all(one.num_bytes == 0 for one in recorder.generations)
 
+    @pytest.mark.slow
     def test_two_hundred_generations_leave_bounded_memory(self, model: LanguageModel) -> None:
         alive: list[weakref.ref[torch.Tensor]] = []
         with GenerationRecorder(model, max_generations=4) as recorder:

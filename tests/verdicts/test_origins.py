@@ -123,6 +123,7 @@ def test_without_a_conversation_only_sentences_are_origins() -> None:
     assert find(conversing(turns=()), FIRST) == []
 
 
+@pytest.mark.slow
 def test_tokens_grow_with_the_sentences_and_not_with_their_square() -> None:
     def tokens_for(count: int) -> int:
         texts = [f"The ship number {number + 10} came. " for number in range(count)]

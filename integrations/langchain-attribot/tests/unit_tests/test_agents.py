@@ -50,6 +50,7 @@ def check(message: BaseMessage, *names: str) -> dict[str, Any]:
     return summary
 
 
+@pytest.mark.slow
 def test_the_middleware_attributes_the_answer_and_no_tool_call(
     tiny_chat: ChatHuggingFace,
 ) -> None:

@@ -40,6 +40,7 @@ def background(chat: ChatHuggingFace, **options: Any) -> AttributionCallbackHand
     return AttributionCallbackHandler(chat, mode="background", **{**EXACT, **options})
 
 
+@pytest.mark.slow
 def test_the_answer_comes_before_its_attribution(tiny_chat: ChatHuggingFace) -> None:
     held = Held()
     told: list[AttributedRun] = []

@@ -39,6 +39,7 @@ def documents_of(summary: dict[str, object]) -> list[object]:
     return [one["id"] for one in summary["documents"]]  # type: ignore[attr-defined]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("same_answer", [False, True])
 def test_a_batch_of_fifty_mixes_nothing(tiny: LanguageModel, same_answer: bool) -> None:
     settings = {"max_new_tokens": 4}
@@ -156,6 +157,7 @@ def runs(handler: AttributionCallbackHandler, chat: ChatHuggingFace, count: int)
     return attributed
 
 
+@pytest.mark.slow
 def test_two_hundred_runs_leave_nothing_behind(tiny: LanguageModel) -> None:
     chat = chat_of(tiny, max_new_tokens=4)
     handler = AttributionCallbackHandler(chat, max_results=16, **EXACT)

@@ -40,6 +40,7 @@ def status(response: Any) -> str:
     return found
 
 
+@pytest.mark.slow
 def test_the_answer_comes_before_its_attribution(tiny_llm: HuggingFaceLLM) -> None:
     held, told = Held(), list[AttributedRun]()
     postprocessor = AttributionPostprocessor(

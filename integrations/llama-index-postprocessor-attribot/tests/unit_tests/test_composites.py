@@ -84,6 +84,7 @@ def composite(response: Any, num_calls: int = 2) -> dict[str, Any]:
 KINDS = ["sub-questions", "sub-questions at once", "router", "steps"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_outer_response_has_the_inner_attributions(tiny_llm: HuggingFaceLLM, kind: str) -> None:
     told: list[AttributedRun] = []

@@ -371,6 +371,7 @@ def test_metadata_lines_are_scored_only_if_asked_for(tiny_llm: HuggingFaceLLM) -
     assert "file_name: ferry.md" in texts[True]
 
 
+@pytest.mark.slow
 def test_a_hundred_queries_leave_nothing_behind(
     tiny_llm: HuggingFaceLLM, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -213,6 +213,7 @@ def test_places_are_those_of_the_response(tiny_llm: HuggingFaceLLM) -> None:
     assert response.response.startswith("Response 1")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["compact", "tree_summarize", "accumulate", "compact_accumulate"])
 def test_nodes_that_are_cut_over_several_calls(tiny: LanguageModel, mode: str) -> None:
     sentences = [f"House number {number} has a blue door and a red roof." for number in range(120)]
