@@ -80,7 +80,7 @@ class _Places:
                 heading = text[read.line(line)[0] : end]
                 closing = None if is_underline else _CLOSING_MARKS.search(heading)
                 return Place(self._outside(end) if closing is None else end - len(closing[0]))
-            if block.kind in ("heading_open", "hr"):
+            if block.kind in ("heading_open", "hr", "reference"):  # the last two show no text
                 above = line
             elif place := self._after(block):
                 return place
@@ -129,8 +129,6 @@ class _Places:
         last = block.last - 1
         while last > block.first and not text[slice(*read.line(last))].strip(" \t>"):
             last -= 1
-        while block.kind == "reference" and self._is_reference(last + 1):
-            last += 1
         start, end = read.line(last)
         prefix = ""
         if block.kind == "fence":
@@ -138,7 +136,6 @@ class _Places:
             marks = block.markup
             if last == block.first or closing.strip(marks[0]) or len(closing) < len(marks):
                 return None
-        if block.kind in ("fence", "reference"):
             containers = _CONTAINERS.match(text, start, end)
             prefix = _MARK.sub(" ", containers[0]) if containers else ""
         elif block.level:
@@ -148,19 +145,11 @@ class _Places:
         is_followed = last + 1 < len(read.line_starts) and bool(
             text[slice(*read.line(last + 1))].strip(" \t>")
         )
-        # After a definition, an indented line is text; below a blank line it would be code.
-        is_continued = block.kind == "reference" and text.startswith(
-            ("    ", "\t"), read.line_starts[last + 1] if is_followed else len(text)
-        )
         return Place(
             end,
             before=(parted if block.kind == "html_block" else "") + newline + prefix,
-            after=parted if is_followed and not is_continued else "",
+            after=parted if is_followed else "",
         )
-
-    def _is_reference(self, line: int) -> bool:
-        block = self._by_line.get(line)
-        return block is not None and block.kind == "reference"
 
     def _first_place(self, block: Block) -> Place:
         """Above a block before which nothing stands."""

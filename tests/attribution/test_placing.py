@@ -58,8 +58,10 @@ BLOCKS = st.one_of(
     ),
     CODES.map(lambda lines: "\n".join(f"    {line or 'x'}" for line in lines)),
     tables(),
-    st.sampled_from(["---", "***", "[a]: http://x.org/y", "<div>Old. Red.</div>"]),
+    st.sampled_from(["___", "***", "<div>Old. Red.</div>"]),
 )
+# Not in lists, and not above dashes: there, renderers disagree on what is a definition.
+DEFINITION = st.just("[a]: http://x.org/y")
 LISTED = st.tuples(st.sampled_from(["- ", "> ", "1. "]), BLOCKS)
 
 
@@ -72,7 +74,9 @@ def _contained(mark: str, block: str) -> str:
 
 ANSWERS = st.builds(
     lambda blocks, gap, last: gap.join([*blocks, last]),
-    st.lists(st.one_of(BLOCKS, LISTED.map(lambda item: _contained(*item))), max_size=5),
+    st.lists(
+        st.one_of(BLOCKS, DEFINITION, LISTED.map(lambda item: _contained(*item))), max_size=5
+    ),
     st.sampled_from(["\n\n", "\n", "\n\n\n"]),
     st.one_of(BLOCKS, st.builds(_fence, st.just("```"), st.just("py"), CODES, st.just(False))),
 )
