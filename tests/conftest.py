@@ -16,12 +16,15 @@ from attribot_rag.models import load_model
 
 QUICK_ROOMS = ("context", "attribution", "recording", "verdicts")
 
-# How long an example takes says how busy the machine is. `make fuzz` asks for more examples.
+# How long an example takes says how busy the machine is. `make fuzz` asks for more examples, others
+# each time; without it, a change is judged by the same examples as the one before.
+EXAMPLES = os.environ.get("HYPOTHESIS_MAX_EXAMPLES")
 settings.register_profile(
     "any machine",
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow],
-    max_examples=int(os.environ.get("HYPOTHESIS_MAX_EXAMPLES", "100")),
+    max_examples=int(EXAMPLES or 100),
+    derandomize=EXAMPLES is None,
 )
 settings.load_profile("any machine")
 
