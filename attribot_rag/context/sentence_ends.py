@@ -26,7 +26,10 @@ _GOES_ON = re.compile(r"(?:と|って)")
 # Languages that write the third as "3.".
 _ORDINALS = re.compile(r"bs|cs|da|de|et|eu|fi|fo|hr|hsb|hu|is|lb|lv|nb|nn|no|pl|se|sk|sl|sr|tr")
 _ORDINAL = re.compile(r"(?<![\d.,])\d{1,2}\.\s+\Z")
-_NUMBER = re.compile(r"\d\.\s+\Z")
+# A number or an abbreviation, if a lower-case letter comes next.
+_SHORT = re.compile(r"(?:\d|(?<!\w)\w{1,4})\.\s+\Z")
+# Titles before a name, in French, Spanish and Portuguese.
+_TITLES = {"fr": "MM?", **dict.fromkeys(("es", "pt"), "[Ss]r(?:t?as?|es)?")}
 # Abbreviations that stand before the number of an article, a page, a figure, and so on.
 _REFERENCE = re.compile(
     r"(?<!\w)(?:§§?|abb|abs|al|anm|art|arts|ch|cf|eq|ec|fig|figs|fn|kap|lit|nn?|nos?|nr|nrs|núm|num"
@@ -89,7 +92,9 @@ def _with_closing(text: str, end: int) -> int:
 def _goes_on(text: str, end: int, language: str) -> bool:
     """Whether the full stop before this end is that of an abbreviation or a number."""
     before, after = text[max(0, end - 16) : end], text[end : end + 2]
-    if _NUMBER.search(before) and after[:1].islower():
+    if _SHORT.search(before) and after[:1].islower():
+        return True
+    if language in _TITLES and re.search(rf"(?<!\w)(?:{_TITLES[language]})\.\s+\Z", before):
         return True
     if _ORDINALS.fullmatch(language) and _ORDINAL.search(before):
         return after[:1].isalpha()
