@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
+from attribot_rag.context.html_text import BLOCK_START
 from attribot_rag.context.intervals import Interval
 from attribot_rag.context.json_text import json_in, json_members
 from attribot_rag.context.rows import RULE, rows_of
@@ -48,7 +49,7 @@ def _has_lines_alone(text: str, start: int, end: int) -> bool:
 
 
 def _line_blocks(text: str) -> Iterator[tuple[str, Interval]]:
-    lines = _LINE.findall(text)
+    lines = [part for line in _LINE.findall(text) for part in BLOCK_START.split(line) if part]
     rows = rows_of(lines)
     entries = _entries(lines)
     pending, listed, index = "", False, 0
@@ -57,6 +58,7 @@ def _line_blocks(text: str) -> Iterator[tuple[str, Interval]]:
         end = rows.get(index, index + 1)
         item = _is_item(line, before, listed)
         begins = index in rows or index in entries or item or _parted(before, line)
+        begins = begins or BLOCK_START.match(line) is not None
         is_open = index - 1 in entries and _OPEN.fullmatch(before)
         if pending and line.strip() and begins and not is_open:
             yield pending, (0, len(pending))

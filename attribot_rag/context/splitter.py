@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from itertools import pairwise
 
 from attribot_rag.context.blocks import blocks
+from attribot_rag.context.html_text import TAG
 from attribot_rag.context.language import language_of
 from attribot_rag.context.sentence_ends import sentence_ends
 from attribot_rag.errors import InvalidInput
@@ -39,12 +40,16 @@ def sentences(text: str, language: str | None = None) -> list[str]:
 
 
 def _says_nothing(piece: str) -> bool:
-    return not any(map(str.isalnum, piece)) and not _MARK.fullmatch(piece)
+    return not _has_words(piece) and not _MARK.fullmatch(piece)
 
 
 def _begins(piece: str) -> bool:
     """Whether it is a number or mark, or what opens, of what comes after it."""
-    return _MARK.fullmatch(piece) is not None or not any(map(str.isalnum, piece))
+    return _MARK.fullmatch(piece) is not None or not _has_words(piece)
+
+
+def _has_words(piece: str) -> bool:
+    return any(map(str.isalnum, TAG.sub("", piece)))
 
 
 def paragraphs(text: str) -> list[str]:
