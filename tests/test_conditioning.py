@@ -286,6 +286,12 @@ def _few_tokens(_: int, ids: torch.Tensor) -> list[int]:
     return list(range(60, 90))
 
 
+def _biased() -> GenerationConfig:
+    untyped: Any = GenerationConfig
+    config: GenerationConfig = untyped(sequence_bias=[[[5], -3.0]])
+    return config
+
+
 @pytest.mark.parametrize(
     ("constraint", "names"),
     [
@@ -293,7 +299,7 @@ def _few_tokens(_: int, ids: torch.Tensor) -> list[int]:
         ({"prefix_allowed_tokens_fn": _few_tokens}, "prefix_allowed_tokens_fn"),
         ({"logits_processor": LogitsProcessorList([MinLengthLogitsProcessor(2, 1)])}, "logits_pr"),
         ({"suppress_tokens": [9], "no_repeat_ngram_size": 2}, "suppress_tokens, no_repeat_ngram"),
-        ({"generation_config": GenerationConfig(sequence_bias=[[[5], -3.0]])}, "sequence_bias"),
+        ({"generation_config": _biased()}, "sequence_bias"),
         ({}, None),
         ({"no_repeat_ngram_size": 0, "repetition_penalty": 1.1, "bad_words_ids": None}, None),
     ],

@@ -226,7 +226,8 @@ def test_a_wrapped_model_is_the_same_model_for_all() -> None:
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", ["llama", "mistral", "opt"])
 def test_dynamic_quantization_is_refused_by_its_name(name: str) -> None:
-    model: Any = torch.ao.quantization.quantize_dynamic(build(name).model, {torch.nn.Linear})
+    quantize: Any = torch.ao.quantization.quantize_dynamic
+    model: Any = quantize(build(name).model, {torch.nn.Linear})
     attributor = attributor_for(model)
     with pytest.raises(UnsupportedModel, match="dynamic quantization"):
         attribute(attributor, encode("It is 38 metres high."))

@@ -69,7 +69,7 @@ def cite(
         text = attribution.response
         markers = sorted({(marker.start, marker.end) for marker in attribution.markers})
         told = attribution.provenance.options.get("language")
-        language = told or language_of(text, (one.text for one in attribution.documents))
+        language = str(told or language_of(text, (one.text for one in attribution.documents)))
         split = partial(_sentences, text, make_splitter("sentence", language))
         cited = [
             _by_rule(attribution, span, min_score, min_share)
