@@ -68,7 +68,7 @@ class PromptRows:
         ids = torch.tensor([[*prompt_ids, *self.response_ids]])
         kept = len(self.response_ids) + 1
         model = self.question.language_model.model
-        logits = model(ids, logits_to_keep=kept, use_cache=False).logits[0, :-1]
+        logits: torch.Tensor = model(ids, logits_to_keep=kept, use_cache=False).logits[0, :-1]
         response_ids = torch.tensor(self.response_ids)[:, None]
         return logits.float().log_softmax(-1).gather(1, response_ids)[:, 0]
 
