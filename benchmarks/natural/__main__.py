@@ -10,7 +10,7 @@ half only counts are printed, unless `--held-out-cases` is given.
 
 Answers and scored rows are kept in a folder (`--folder`): a run that was stopped goes on, and
 after a change of the verdicts only new rows are scored. With `--timed` each question is answered
-and attributed anew, and only the truth is read from there.
+and attributed anew, and only the truth is read from there; so tokens and seconds are known.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def judge(answered: GeneratedAnswer, attributor: Attributor, store: RowStore) -> JudgedAnswer:
-    """Attribute the answer and judge its sentences; timed if its generation was."""
+    """Attribute the answer and judge its sentences; measured if its generation was timed."""
     question, generation = answered.question, answered.generation
     started = time.process_time()
     attribution = attributor.attribute_generation(
@@ -45,12 +45,11 @@ def judge(answered: GeneratedAnswer, attributor: Attributor, store: RowStore) ->
     )
     seconds = time.process_time() - started
     rows = PromptRows(question, generation.response_ids, store)
-    return JudgedAnswer(
-        key=question.example.key,
-        sentences=tuple(judged_sentences(attribution, rows)),
-        tokens=attribution.provenance.scored_tokens,
-        price=seconds / answered.seconds if answered.seconds else None,
-    )
+    sentences = tuple(judged_sentences(attribution, rows))
+    if answered.seconds is None:
+        return JudgedAnswer(question.example.key, sentences)
+    tokens = attribution.provenance.prefilled_tokens + attribution.provenance.scored_tokens
+    return JudgedAnswer(question.example.key, sentences, tokens, seconds / answered.seconds)
 
 
 def main() -> None:

@@ -14,14 +14,14 @@ from benchmarks.natural.truth import MIN_RELIANCE, JudgedSentence
 
 @dataclass(frozen=True)
 class JudgedAnswer:
-    """The sentences of an answer, and the tokens that were scored to attribute it.
+    """The sentences of an answer, and what it took to attribute it if that was measured.
 
-    `price` is the CPU seconds of the attribution over those of the answer, None if not timed.
+    `tokens` went through the model for it; `price` is its CPU seconds over those of the answer.
     """
 
     key: str
     sentences: tuple[JudgedSentence, ...]
-    tokens: int
+    tokens: int | None = None
     price: float | None = None
 
 
@@ -51,6 +51,7 @@ def table(judged: Sequence[JudgedAnswer]) -> str:
 
 def _column(judged: Sequence[JudgedAnswer]) -> dict[str, str]:
     sentences = [sentence for answer in judged for sentence in answer.sentences]
+    tokens = [answer.tokens for answer in judged if answer.tokens is not None]
     prices = [answer.price for answer in judged if answer.price is not None]
     return {
         "answers": str(len(judged)),
@@ -60,7 +61,7 @@ def _column(judged: Sequence[JudgedAnswer]) -> dict[str, str]:
             for name, count in _COUNTS.items()
         },
         "sources of a citation": _averages([len(one.cited) for one in sentences if one.cited]),
-        "scored tokens": _averages([answer.tokens for answer in judged]),
+        "scored tokens": _averages(tokens),
         "attribution / generation": _averages(prices),
     }
 
