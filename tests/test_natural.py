@@ -207,6 +207,6 @@ def test_the_table_counts_sentences() -> None:
     once = "1 (25.0%; 4.6% to 69.9%)"
     names = ("cited", "false citation", "missed cause", "open", "cut", "unsupported")
     assert [cells[name] for name in names] == [once] * 6
-    assert cells["scored tokens"] == "mean 1,000, median 1,000"
+    assert cells["tokens of an attribution"] == "mean 1,000, median 1,000"
     assert cells["attribution / generation"] == "mean 1.00, median 1.00"
     assert ["grounded" in one for one in wrong_sentences(judged)] == [True, False, False]

@@ -61,7 +61,7 @@ def _column(judged: Sequence[JudgedAnswer]) -> dict[str, str]:
             for name, count in _COUNTS.items()
         },
         "sources of a citation": _averages([len(one.cited) for one in sentences if one.cited]),
-        "scored tokens": _averages(tokens),
+        "tokens of an attribution": _averages(tokens),
         "attribution / generation": _averages(prices),
     }
 
