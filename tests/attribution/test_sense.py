@@ -30,7 +30,7 @@ def attribute_all(
     language_model: LanguageModel, method: str
 ) -> Iterator[tuple[dict[str, Any], Attribution]]:
     model, tokenizer = language_model.model, language_model.tokenizer
-    attributor = Attributor(model, tokenizer, method=method, progress=False)
+    attributor = Attributor(model, tokenizer, method=method, verdicts=None, progress=False)
     for one in SETS:
         documents = [Document(document["text"], document["id"]) for document in one["documents"]]
         prompt = rag_prompt(one["question"], documents, chat=True)
