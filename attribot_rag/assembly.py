@@ -115,6 +115,12 @@ def _notes(scorer: Scorer, scores: Scores) -> Iterator[str]:
         )
     if scorer.generation.cut_at is not None:
         yield f"The answer was cut at {scorer.generation.cut_at} tokens (max_new_tokens)."
+    settings = scorer.generation.settings
+    if settings is not None and settings.constraints:
+        yield (
+            f"The answer was generated under constraints ({', '.join(settings.constraints)}); it "
+            "is scored as the answer of the model without them."
+        )
     if late := scorer.context.not_in_time:
         yield f"{len(late)} of the documents were not located in time."
     if parts := scorer.context.partly_located:

@@ -81,11 +81,13 @@ class GenerationSettings:
     """What `generate` was told besides its inputs, so that another prompt is answered the same way.
 
     `values` are its arguments by name: limits, beams, sampling. `left_out` names what shaped the
-    answer, too, but may hold a state: processors of logits, criteria to stop.
+    answer, too, but may hold a state: processors of logits, criteria to stop. `constraints` names
+    what forbade tokens or forced them.
     """
 
     values: Mapping[str, Any] = field(default_factory=dict)
     left_out: tuple[str, ...] = ()
+    constraints: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -16,7 +16,14 @@ from support.vision_models import (
     qwen2_5_vl,
     tokenizer,
 )
-from transformers import DynamicCache, LlamaForCausalLM, PreTrainedModel
+from transformers import (
+    DynamicCache,
+    GenerationConfig,
+    LlamaForCausalLM,
+    LogitsProcessorList,
+    MinLengthLogitsProcessor,
+    PreTrainedModel,
+)
 
 from attribot_rag import Attributor, LanguageModel
 from attribot_rag.attribution import Attribution
@@ -273,3 +280,37 @@ def test_a_cache_that_the_caller_filled_changes_no_score() -> None:
         prefilled.append(attribution.provenance.prefilled_tokens)
     assert scores[1] == pytest.approx(scores[0], abs=NATS)
     assert prefilled == [0, len(ids) - 1]
+
+
+def _few_tokens(_: int, ids: torch.Tensor) -> list[int]:
+    return list(range(60, 90))
+
+
+def _biased() -> GenerationConfig:
+    untyped: Any = GenerationConfig
+    config: GenerationConfig = untyped(sequence_bias=[[[5], -3.0]])
+    return config
+
+
+@pytest.mark.parametrize(
+    ("constraint", "names"),
+    [
+        ({"bad_words_ids": [[5], [6, 7]]}, "bad_words_ids"),
+        ({"prefix_allowed_tokens_fn": _few_tokens}, "prefix_allowed_tokens_fn"),
+        ({"logits_processor": LogitsProcessorList([MinLengthLogitsProcessor(2, 1)])}, "logits_pr"),
+        ({"suppress_tokens": [9], "no_repeat_ngram_size": 2}, "suppress_tokens, no_repeat_ngram"),
+        ({"generation_config": _biased()}, "sequence_bias"),
+        ({}, None),
+        ({"no_repeat_ngram_size": 0, "repetition_penalty": 1.1, "bad_words_ids": None}, None),
+    ],
+)
+def test_an_answer_under_constraints_says_so(constraint: dict[str, Any], names: str | None) -> None:
+    model = build_tiny("llama").model
+    attributor = Attributor(model, byte_tokenizer(), progress=False, verdicts=None)
+    ids = byte_tokenizer()("".join(SENTENCES) + QUESTION).input_ids
+    with attributor.recorder:
+        output = generate(model, ids, **constraint)
+    found = attributor.attribute(ids, output[0, len(ids) :].tolist(), SENTENCES)
+    told = [note for note in found.notes if "under constraints" in note]
+    assert len(told) == (names is not None)
+    assert not told or f"({names}" in told[0]

@@ -221,3 +221,21 @@ def test_self_check_compares_with_the_model_itself() -> None:
 def test_a_wrapped_model_is_the_same_model_for_all() -> None:
     model = adapted()
     assert LanguageModel(model, byte_tokenizer()).model is model.get_base_model()
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", ["llama", "mistral", "opt"])
+def test_dynamic_quantization_is_refused_by_its_name(name: str) -> None:
+    quantize: Any = torch.ao.quantization.quantize_dynamic
+    model: Any = quantize(build(name).model, {torch.nn.Linear})
+    attributor = attributor_for(model)
+    with pytest.raises(UnsupportedModel, match="dynamic quantization"):
+        attribute(attributor, encode("It is 38 metres high."))
+
+
+def test_a_model_that_sees_later_tokens_is_not_called_quantized() -> None:
+    model: Any = build("llama").model
+    for layer in model.model.layers:
+        layer.register_forward_hook(lambda _, __, output: output + output.mean(1, keepdim=True))
+    with pytest.raises(UnsupportedModel, match="later tokens, so it is no causal language model"):
+        attribute(attributor_for(model), encode("It is 38 metres high."))

@@ -11,7 +11,8 @@ from attribot_rag.attribution.pieces import pieces
 from attribot_rag.attribution.result import Attribution
 from attribot_rag.attribution.verdict import Relation, Verdict
 from attribot_rag.context.intervals import Interval
-from attribot_rag.context.splitter import sentences, split_spans
+from attribot_rag.context.language import language_of
+from attribot_rag.context.splitter import Splitter, make_splitter, split_spans
 
 MIN_SCORE = 1.0
 MIN_SHARE = 0.5
@@ -67,11 +68,14 @@ def cite(
     if not cited:
         text = attribution.response
         markers = sorted({(marker.start, marker.end) for marker in attribution.markers})
+        told = attribution.provenance.options.get("language")
+        language = str(told or language_of(text, (one.text for one in attribution.documents)))
+        split = partial(_sentences, text, make_splitter("sentence", language))
         cited = [
             _by_rule(attribution, span, min_score, min_share)
             if is_told
             else CitedSentence(*span, ())
-            for span, is_told in pieces(text, 0, len(text), partial(_sentences, text), markers)
+            for span, is_told in pieces(text, 0, len(text), split, markers)
         ]
     by_place = attribution.numbering == "by_marker" and any(
         marker.document is not None for marker in attribution.markers
@@ -93,8 +97,8 @@ def document_order(attribution: Attribution, numbers: Mapping[int, int]) -> list
     return list(dict.fromkeys([*cited, *of_sources, *range(len(attribution.documents))]))
 
 
-def _sentences(text: str, first: int, last: int) -> list[Interval]:
-    spans = split_spans(text[first:last], sentences)
+def _sentences(text: str, splitter: Splitter, first: int, last: int) -> list[Interval]:
+    spans = split_spans(text[first:last], splitter)
     return [(first + start, first + end) for start, end in spans]
 
 

@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
-from typing import Any
 
 from attribot_rag.attribution.markdown import markdown
 from attribot_rag.context.intervals import Interval, overlapping
+from attribot_rag.context.json_text import json_in, json_values
 
-# Elsewhere in a line, square brackets are the text's own.
-_START = re.compile(r"(?P<fence>```\w*\s*)?(?:\{|^[ \t]*\[)", re.MULTILINE)
-_REST = re.compile(r"(?:\s*```)?")
-_REST_OF_LINE = re.compile(r"[ \t,]*(?:\r?\n|\Z)")
-_LEAF = re.compile(r'"(?P<string>(?:[^"\\]|\\.)*)"(?P<key>\s*:)?|-?\d[\d.eE+-]*|true|false')
 _SPACE = re.compile(r"\s*")
-_DECODER = json.JSONDecoder()
 
 Split = Callable[[int, int], Sequence[Interval]]
 
@@ -65,7 +58,7 @@ def _wholes(
 
     The white space after a block belongs to it.
     """
-    found = _json_in(text, first, last)
+    found = json_in(text, first, last)
     values = [(start, end) for start, end in found if not _at(markers, start)]
     spans = [(start, end, True) for start, end in values]
     for start, end in markdown(text).code_blocks:
@@ -76,38 +69,12 @@ def _wholes(
     return iter(sorted(spans))
 
 
-def _json_in(text: str, first: int, last: int) -> Iterator[Interval]:
-    """Characters of the JSON objects and lists, with the fences around them."""
-    while (start := _START.search(text, first, last)) is not None:
-        begin = start.end() - 1
-        try:
-            value, end = _DECODER.raw_decode(text, begin)
-        except json.JSONDecodeError as error:
-            first = max(start.end(), error.pos)
-            continue
-        except (ValueError, RecursionError):
-            return
-        rest = _REST.match(text, end, last)
-        first = end
-        if rest is not None and _is_data(value, text, end):
-            first = rest.end()
-            yield (begin if start["fence"] is None else start.start()), first
-
-
-def _is_data(value: Any, text: str, end: int) -> bool:
-    """Whether it is JSON and no text in brackets: an object, or a list that has its line alone."""
-    if isinstance(value, dict):
-        return True
-    return bool(value) and _REST_OF_LINE.match(text, end) is not None
-
-
 def _values(text: str, first: int, last: int, split: Split) -> Iterator[tuple[Interval, bool]]:
     done = first
-    for leaf in _LEAF.finditer(text, first, last):
-        if leaf["key"] is None and (leaf["string"] is None or leaf["string"].strip()):
-            yield (done, leaf.start()), False
-            yield from ((sentence, True) for sentence in _of_leaf(leaf, split))
-            done = leaf.end()
+    for leaf in json_values(text, first, last):
+        yield (done, leaf.start()), False
+        yield from ((sentence, True) for sentence in _of_leaf(leaf, split))
+        done = leaf.end()
     yield (done, last), False
 
 

@@ -14,6 +14,7 @@ from attribot_rag.attribution.composition import Composition, document_key
 from attribot_rag.attribution.offsets import Offsets
 from attribot_rag.attribution.result import Attribution, RankedSource
 from attribot_rag.attribution.serialization import SCHEMA_VERSION
+from attribot_rag.context.html_text import without_tags
 
 MAX_SUMMARY_BYTES = 16_384
 _DECIMALS = 4
@@ -317,7 +318,7 @@ def _source(
     source = ranking.source
     return {
         "id": source.id,
-        "text": _cut(source.text.strip(), size.num_characters),
+        "text": _cut(without_tags(source.text.strip()), size.num_characters),
         "documents": list(source.documents),
         "score": round(ranking.score, _DECIMALS),
         "exact": attribution.exact[source.id],

@@ -11,6 +11,7 @@ from attribot_rag.context.ablation import AblatedPrompt, Ablation, ablate
 from attribot_rag.context.document import Document, Source
 from attribot_rag.context.intervals import Interval, merge, subtract
 from attribot_rag.context.labels import document_numbers
+from attribot_rag.context.language import language_of
 from attribot_rag.context.location import Location
 from attribot_rag.context.retrieval import locate_documents
 from attribot_rag.context.sources import divide
@@ -29,14 +30,15 @@ class ContextOptions:
     """How documents are located and divided into sources.
 
     `source_unit` is 'sentence', 'paragraph', 'document' or a function that splits a text into
-    pieces without losing characters. `language` is the sentence splitter's (ISO 639-1).
+    pieces without losing characters. `language` is that of documents and answers (ISO 639-1), by
+    which they are divided into sentences; by default it is detected for each of them.
     `duplicate_threshold` is the similarity from which two texts are a single source (1: equal
     texts only), `fuzzy_threshold` the similarity from which a document counts as located.
     Raises InvalidInput for an unknown unit or a threshold outside (0, 1].
     """
 
     source_unit: str | Splitter = "sentence"
-    language: str = "en"
+    language: str | None = None
     duplicate_threshold: float = 0.95
     fuzzy_threshold: float = 0.9
 
@@ -45,8 +47,10 @@ class ContextOptions:
             value = getattr(self, name)
             if not isinstance(value, float | int) or not 0 < value <= 1:
                 raise InvalidInput(f"{name}={value!r} is not a similarity; use a value in (0, 1]")
-        if not isinstance(self.language, str):
-            raise InvalidInput(f"language={self.language!r}; pass an ISO 639-1 code such as 'en'")
+        if not isinstance(self.language, str | None) or self.language == "":
+            raise InvalidInput(
+                f"language={self.language!r}; pass an ISO 639-1 code such as 'en', or None"
+            )
         make_splitter(self.source_unit, self.language)
 
 
@@ -60,7 +64,8 @@ class Context:
     for each document of which the prompt holds only parts (cut or thinned out by the application)
     the share of its characters, white space aside, in (0, 1), by the document's index.
     `not_in_time` are the documents of `not_located` that there was no time to look for; `crowded`
-    stand in further places, which are no occurrences of their sources.
+    stand in further places, which are no occurrences of their sources. `language` is what the
+    options say, None where it is detected.
     """
 
     documents: tuple[Document, ...]
@@ -72,11 +77,16 @@ class Context:
     partly_located: Mapping[int, float] = field(default_factory=dict)
     not_in_time: tuple[int, ...] = ()
     crowded: tuple[int, ...] = ()
+    language: str | None = None
 
     @cached_property
     def numbers(self) -> Mapping[int, int]:
         """The number that the prompt gives to each document in it, by the document's index."""
         return document_numbers(self.prompt.text, self.sources, len(self.documents))
+
+    def answer_language(self, response: str) -> str:
+        """The language of a response; of the documents where the response is too short to tell."""
+        return self.language or language_of(response, (one.text for one in self.documents))
 
     @property
     def present(self) -> tuple[int, ...]:
@@ -226,6 +236,7 @@ def locate_context(
         partly_located={index: shares[known[index].text] for index in indices(shares)},
         not_in_time=left,
         crowded=indices(found.crowded & cuts.keys()),
+        language=options.language,
     )
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from attribot_rag.attribution import Attribution, Citations, Provenance, Verdict, cite
 from attribot_rag.context import Document, Source
+from attribot_rag.context.html_text import without_tags
 
 NOTHING_CITED = "No source stands out: no single one has an effect that is large enough to cite it."
 NOTHING_SCORED = "No source was scored, so none is cited."
@@ -244,7 +245,7 @@ def _quote(attribution: Attribution, source: Source, document: int) -> str:
         if span.document == document
     )
     text = attribution.documents[document].text[span.start : span.end].strip()
-    return ellipsize(text or source.text, _QUOTE_LENGTH)
+    return ellipsize(without_tags(text or source.text), _QUOTE_LENGTH)
 
 
 def _listed(attribution: Attribution, citations: Citations, top: int) -> Iterable[ListedSource]:
@@ -255,7 +256,7 @@ def _listed(attribution: Attribution, citations: Citations, top: int) -> Iterabl
         source, score = ranking.source, ranking.score
         yield ListedSource(
             id=source.id,
-            text=source.text,
+            text=without_tags(source.text),
             label=source_label(attribution, source),
             mark=_mark([source], citations) if source.id in cited else None,
             score=score,

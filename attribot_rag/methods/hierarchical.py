@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from attribot_rag.context.groups import Level, group
-from attribot_rag.context.splitter import sentences, split_spans
+from attribot_rag.context.splitter import make_splitter, split_spans
 from attribot_rag.errors import InvalidInput
 from attribot_rag.methods.base import (
     WORTHWHILE,
@@ -89,7 +89,8 @@ class Hierarchical:
 
 def answer_sentences(scorer: Scorer) -> list[range]:
     """The response tokens of each sentence, in order; sentences without tokens are left out."""
-    spans = split_spans(scorer.response.text, sentences)
+    text = scorer.response.text
+    spans = split_spans(text, make_splitter("sentence", scorer.context.answer_language(text)))
     return [tokens for span in spans if (tokens := scorer.response.tokens_in(span))]
 
 

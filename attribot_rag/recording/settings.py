@@ -24,6 +24,13 @@ _STATEFUL = (
     "negative_prompt_ids",
     "custom_generate",
 )
+# What forbids or forces tokens; grammars come as processors or functions.
+_CONSTRAINTS = (
+    *("bad_words_ids", "force_words_ids", "constraints", "sequence_bias", "suppress_tokens"),
+    *("begin_suppress_tokens", "forced_bos_token_id", "no_repeat_ngram_size", "guidance_scale"),
+    *("logits_processor", "prefix_allowed_tokens_fn", "custom_generate"),
+)
+_NEUTRAL = {"no_repeat_ngram_size": 0, "guidance_scale": 1}
 
 
 def read_settings(arguments: dict[str, Any]) -> GenerationSettings:
@@ -35,7 +42,12 @@ def read_settings(arguments: dict[str, Any]) -> GenerationSettings:
     }
     given = {name: arguments.get(name) for name in _STATEFUL}
     left_out = tuple(name for name, value in given.items() if _is_given(value))
-    return GenerationSettings(values, left_out)
+    config = arguments.get("generation_config")
+    set_to = {name: arguments.get(name, getattr(config, name, None)) for name in _CONSTRAINTS}
+    constraints = tuple(
+        name for name, value in set_to.items() if _is_given(value) and value != _NEUTRAL.get(name)
+    )
+    return GenerationSettings(values, left_out, constraints)
 
 
 def _is_given(value: object) -> bool:

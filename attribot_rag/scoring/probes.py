@@ -136,11 +136,31 @@ class Probes:
                     "its 8-bit layers round by the outliers of all tokens, later ones included; "
                     "load it with llm_int8_threshold=0.0, in 4 bits, or in half precision"
                 )
+            if any(self._rounds_by_all_tokens(module) for module in self._model.modules()):
+                return (
+                    "its linear layers round a token by what all tokens hold, later ones included, "
+                    "as dynamic quantization of a whole tensor does; quantize its weights only, or "
+                    "its activations token by token"
+                )
             return (
                 "its predictions depend on later tokens, so it is no causal language model; a "
                 "model that can be both needs config.is_decoder=True"
             )
         return None
+
+    def _rounds_by_all_tokens(self, module: torch.nn.Module) -> bool:
+        """Whether a linear layer gives a token other numbers beside a large one."""
+        num_features = getattr(module, "in_features", None)
+        if not isinstance(num_features, int) or not hasattr(module, "out_features"):
+            return False
+        model = self._model
+        small = torch.linspace(-1.0, 1.0, num_features, device=model.device, dtype=model.dtype)
+        try:
+            with torch.no_grad():
+                alone, beside = module(small[None]), module(torch.stack([small, 100 * small]))
+        except FAILURES:
+            return False
+        return not torch.allclose(alone, beside[:1], atol=1e-2, rtol=1e-2)
 
     def _score(
         self, kind: type[Implementation], generation: Generation, rows: Sequence[Row]

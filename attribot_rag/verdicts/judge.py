@@ -61,7 +61,8 @@ def judge(
     thinking = thinking_of(
         response, scorer.generation, scorer.language_model, options.thinking_tags
     )
-    sentences = sentences_of(response, markers, thinking)
+    language = scorer.context.answer_language(response.text)
+    sentences = sentences_of(response, markers, thinking, language)
     judged = _Judge(sentences, scorer, scores, reliance, options)
     verdicts = tuple(judged.verdict(index) for index in range(len(sentences)))
     audit = MarkerAudit(markers, scorer.context, scores, options.min_effect)

@@ -11,7 +11,8 @@ from itertools import chain, pairwise
 from attribot_rag.attribution import ResponseText
 from attribot_rag.attribution.pieces import pieces
 from attribot_rag.context.intervals import Interval, overlapping, subtract
-from attribot_rag.context.splitter import sentences, split_spans
+from attribot_rag.context.language import language_of
+from attribot_rag.context.splitter import Splitter, make_splitter, split_spans
 from attribot_rag.verdicts.figures import NUMBER
 from attribot_rag.verdicts.markers import WrittenMarker
 
@@ -87,17 +88,20 @@ def sentences_of(
     response: ResponseText,
     markers: Sequence[WrittenMarker] = (),
     thinking: Sequence[Interval] = (),
+    language: str | None = None,
 ) -> list[AnswerSentence]:
     """The response's sentences, in order; a marker after a full stop belongs to what it marks.
 
-    The values of JSON are sentences of their own. What stands between them has no tokens.
+    The values of JSON are sentences of their own. What stands between them has no tokens. The
+    language (ISO 639-1) is detected if it is not given.
     """
     text = response.text
     marked = [(marker.start, marker.end) for marker in markers]
+    splitter = make_splitter("sentence", language or language_of(text))
     edges = sorted({0, len(text), *chain.from_iterable(thinking)})
     result = []
     for part in pairwise(edges):
-        split = partial(_spans, text, marked)
+        split = partial(_spans, text, marked, splitter)
         for (start, end), is_told in pieces(text, *part, split, marked):
             own = overlapping(marked, (start, end))
             without = "".join(text[first:last] for first, last in subtract((start, end), own))
@@ -129,14 +133,16 @@ def _figures(
             yield tokens
 
 
-def _spans(response: str, marked: Sequence[Interval], first: int, last: int) -> list[Interval]:
+def _spans(
+    response: str, marked: Sequence[Interval], splitter: Splitter, first: int, last: int
+) -> list[Interval]:
     """Characters of the sentences in [first, last) of the response.
 
     Text without a word belongs to the sentence before it, and so do markers and white space that
     the splitter left before a sentence. No sentence ends within a marker.
     """
     spans: list[Interval] = []
-    for start, end in split_spans(response[first:last], sentences):
+    for start, end in split_spans(response[first:last], splitter):
         start, end = max(first + start, spans[-1][1] if spans else first), first + end
         own = _markers_end(response, marked, start, end) if spans else start
         kept = subtract((own, end), overlapping(marked, (own, end)))

@@ -421,7 +421,7 @@ def test_documents_of_frameworks(document: Any, expected: Document) -> None:
         ({"fuzzy_threshold": None}, "fuzzy_threshold=None"),
         ({"source_unit": "word"}, "'word'; choose one of sentence, paragraph, document"),
         ({"source_unit": None}, "None; choose one of"),
-        ({"language": None}, "language=None; pass an ISO 639-1 code"),
+        ({"language": ""}, "language=''; pass an ISO 639-1 code"),
     ],
 )
 def test_bad_options_name_the_value_and_the_mend(options: dict[str, Any], message: str) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 from attribot_rag.attribution import Attribution, Verdict
 from attribot_rag.attribution.citations import document_order
 from attribot_rag.context import Document
+from attribot_rag.context.html_text import without_tags
 from attribot_rag.display.escaping import on_one_line, visible
 from attribot_rag.display.report import (
     CitedPassage,
@@ -170,7 +171,8 @@ def _data(attribution: Attribution, report: Report, top: int, places: list[str])
             for source in attribution.sources
         ],
         "texts": [
-            ellipsize(visible(source.text).strip(), _QUOTE_LENGTH) for source in attribution.sources
+            ellipsize(visible(without_tags(source.text)).strip(), _QUOTE_LENGTH)
+            for source in attribution.sources
         ],
         "labels": [
             ellipsize(on_one_line(source_label(attribution, source)), _LABEL_LENGTH)

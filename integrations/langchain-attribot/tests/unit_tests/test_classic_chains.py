@@ -1,11 +1,13 @@
-"""RetrievalQA, whose result is a copy of what its callbacks are told."""
+"""Chains of langchain-classic: results that are copies, and dicts that are streamed."""
 
 from typing import Any
 
 import pytest
 from chains import Given
 from conftest import DOCUMENTS, QUESTION
-from langchain_classic.chains import RetrievalQA
+from langchain_classic.chains import RetrievalQA, create_retrieval_chain
+from langchain_classic.chains.combine_documents import create_stuff_documents_chain
+from langchain_core.prompts import ChatPromptTemplate
 from langchain_huggingface import ChatHuggingFace
 
 from langchain_attribot import AttributionCallbackHandler, with_attribution
@@ -41,3 +43,20 @@ def test_the_handler_knows_its_run_and_its_outputs_alone_carry_it(
     outputs = chain.invoke({"query": QUESTION}, config, return_only_outputs=True)
     assert outputs["attribution"] == handler.last.summary
     handler.close()
+
+
+def test_a_streamed_dict_gets_it_with_the_last_piece_of_an_attributed_chain(
+    tiny_chat: ChatHuggingFace,
+) -> None:
+    prompt = ChatPromptTemplate.from_template("{context}\n\nAnswer: {input}")
+    combine = create_stuff_documents_chain(tiny_chat, prompt)
+    chain: Any = create_retrieval_chain(Given(documents=DOCUMENTS), combine)
+    handler = AttributionCallbackHandler(tiny_chat, **EXACT)
+    pieces = list(chain.stream({"input": QUESTION}, {"callbacks": [handler]}))
+    assert not any("attribution" in piece for piece in pieces)
+    answer = "".join(piece.get("answer", "") for piece in pieces)
+    assert handler.last is not None and answer[handler.last.summary["start"] :].strip()
+    handler.close()
+    *_, last = with_attribution(chain, tiny_chat, **EXACT).stream({"input": QUESTION})
+    assert last["attribution"]["status"] == "complete"
+    assert [one.id for one in last["documents"]] == ["ferry", "lighthouse"]
