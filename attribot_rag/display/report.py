@@ -290,11 +290,10 @@ def _remarks(attribution: Attribution, num_unscored: int) -> Iterable[str]:
 
 
 def _described(provenance: Provenance) -> str:
-    half = " and bfloat16" if provenance.options.get("half_precision") else ""
     return (
         f"{provenance.method.replace('_', '-')} in {provenance.seconds:.2f} s on "
         f"{provenance.model_name} "
-        f"({provenance.implementation}, {provenance.dtype}{half}, {provenance.device}), "
+        f"({provenance.implementation}, {provenance.dtype}, {provenance.device}), "
         f"{_count(provenance.prompt_tokens, 'prompt token')}, "
         f"{_count(provenance.scored_tokens, 'token')} scored in "
         f"{_count(provenance.forward_passes, 'pass', 'passes')}{_saved(provenance)}"

@@ -12,7 +12,8 @@ from attribot_rag.attribution import ResponseText
 from attribot_rag.attribution.pieces import pieces
 from attribot_rag.context.intervals import Interval, overlapping, subtract
 from attribot_rag.context.splitter import sentences, split_spans
-from attribot_rag.verdicts.figures import NUMBER
+from attribot_rag.context.tokens import TokenizedText
+from attribot_rag.methods.sufficiency import Part
 from attribot_rag.verdicts.markers import WrittenMarker
 
 _REPLIES = (
@@ -47,6 +48,7 @@ _PLEASANTRY = re.compile(
     re.IGNORECASE,
 )
 _REFERENCES = re.compile(r"(?:see|sources?|references?|citations?)", re.IGNORECASE)
+_NUMBER = re.compile(r"\d+(?:[.,:]\d+)*")
 _SPACE = re.compile(r"\s*")
 _AFTER_MARKER = re.compile(r"[\s.,]*")
 _ENDED = re.compile(r"[.!?:;…。！？：；．؟।॥։።]\W*\Z")
@@ -69,6 +71,10 @@ class AnswerSentence:
     trivial: bool = False
     ended: bool = True
     figures: tuple[tuple[int, ...], ...] = ()
+
+    def part(self, response: TokenizedText) -> Part:
+        """The sentence as a part of this response."""
+        return Part.of(response, self.start, self.end, self.tokens)
 
 
 def is_trivial(text: str) -> bool:
@@ -123,7 +129,7 @@ def _figures(
     response: ResponseText, start: int, end: int, known: frozenset[int]
 ) -> Iterator[tuple[int, ...]]:
     """The tokens of each number in [start, end), of those that are `known`."""
-    for match in NUMBER.finditer(response.text, start, end):
+    for match in _NUMBER.finditer(response.text, start, end):
         tokens = tuple(index for index in response.tokens_in(*match.span()) if index in known)
         if tokens:
             yield tokens
