@@ -14,7 +14,7 @@ from attribot_rag.methods.hierarchical import answer_sentences
 from attribot_rag.methods.leave_one_out import LeaveOneOut, Masked, scores_of
 from attribot_rag.methods.patching import Patching, spread_over
 from attribot_rag.methods.proxy import Proxy
-from attribot_rag.methods.sufficiency import Part, Sufficiency, Thresholds
+from attribot_rag.methods.sufficiency import Part, Sufficiency, Thresholds, parts_of
 from attribot_rag.scoring import Scorer
 
 
@@ -53,12 +53,9 @@ class Auto:
         if reliance is None:
             return scores
         search = Sufficiency(scorer, reliance, self.thresholds)
-        text = scorer.response
         sentences = answer_sentences(scorer)
-        parts = [
-            Part.of(text, text.spans[tokens[0]][0], text.spans[tokens[-1]][1], tokens)
-            for tokens in sentences
-        ]
+        response = scorer.response
+        parts = parts_of(sentences, response.text, lambda *span: response.tokens_in(span))
         if not any(map(search.matters, parts)):
             note = "The whole context hardly matters to any sentence: its sources were not scored."
             return replace(scores, notes=(note,))

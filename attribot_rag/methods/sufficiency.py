@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import zip_longest
 from typing import TypeVar
 
-from attribot_rag.context import Ablation, TokenizedText
+from attribot_rag.context import Ablation
 from attribot_rag.context.groups import group
 from attribot_rag.methods.base import Scores, TokenScores, best
 from attribot_rag.scoring import Reencoded, Scorer
@@ -20,6 +21,7 @@ _WORD = re.compile(r"\d+(?:[.,:]\d+)*|[^\W\d_]+")
 _LEAST_LETTERS = 4
 _NUM_DOCUMENTS = 3
 _NUM_OTHERS = 3
+_PEAK = 0.75
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,14 +29,15 @@ class Thresholds:
     """When sources suffice for a part of the response.
 
     A part is looked into if its context reliance is at least `min_effect` nats. Sources suffice if
-    it keeps `kept_share` of its reliance with them alone, and each of its content words that the
-    context is worth `min_word` nats to keeps `kept_word` of that. A set has at most `max_set`
-    sources. A source that suffices is replaceable if the part loses less than `needed_share` of its
-    reliance without it.
+    it keeps `kept_share` of its reliance with them alone, and each of its content words keeps
+    `kept_word` of its own, or loses no more than `min_word` nats. A set has at most `max_set`
+    sources, and fewer where the reliance is small. A source that suffices is replaceable
+    if the part loses less than `needed_share` of its reliance without it; another replaces it if
+    the part keeps that share with it alone, and its words as above.
     """
 
     min_effect: float = 4.0
-    kept_share: float = 0.8
+    kept_share: float = 0.7
     kept_word: float = 0.5
     min_word: float = 2.0
     needed_share: float = 0.5
@@ -43,25 +46,36 @@ class Thresholds:
 
 @dataclass(frozen=True)
 class Part:
-    """Response tokens, and those of each content word among them."""
+    """Response tokens, and those of each content word among them, with its text."""
 
-    tokens: tuple[int, ...]
-    words: tuple[tuple[int, ...], ...]
+    tokens: tuple[int, ...] = ()
+    words: tuple[tuple[int, ...], ...] = ()
+    texts: tuple[str, ...] = ()
 
-    @classmethod
-    def of(cls, response: TokenizedText, start: int, end: int, tokens: Sequence[int]) -> Part:
-        """The part with these `tokens` of the characters [start, end) of the response.
 
-        Content words are numbers, names, and words of four letters or more.
-        """
-        held = frozenset(tokens)
-        words = []
-        for match in _WORD.finditer(response.text, start, end):
-            word = match.group()
-            if word[0].isdigit() or word != word.lower() or len(word) >= _LEAST_LETTERS:
-                own = tuple(i for i in response.tokens_in(match.span()) if i in held)
-                words += [own] if own else []
-        return cls(tuple(tokens), tuple(words))
+def parts_of(
+    parts: Sequence[Sequence[int]], text: str, tokens_in: Callable[[int, int], Iterable[int]]
+) -> list[Part]:
+    """The parts with these tokens of a response, with their words.
+
+    `tokens_in` gives the tokens of characters of the text. Content words are numbers, words of four
+    letters or more, and shorter words with a capital, except a part's first word.
+    """
+    holders = {token: index for index, tokens in enumerate(parts) for token in tokens}
+    words: list[list[tuple[tuple[int, ...], str]]] = [[] for _ in parts]
+    for match in _WORD.finditer(text):
+        word = match.group()
+        own = tuple(i for i in tokens_in(*match.span()) if i in holders)
+        if not own:
+            continue
+        index = holders[own[0]]
+        is_name = word != word.lower() and own[0] != parts[index][0]
+        if is_name or word[0].isdigit() or len(word) >= _LEAST_LETTERS:
+            words[index].append((own, word.casefold()))
+    return [
+        Part(tuple(tokens), tuple(own for own, _ in of), tuple(text for _, text in of))
+        for tokens, of in zip(parts, words, strict=True)
+    ]
 
 
 @dataclass(frozen=True)
@@ -94,6 +108,7 @@ class Sufficiency:
         self._how: Reencoded | None = "question" if scorer.masked_refusal is None else None
         self._changes: dict[Request, TokenScores] = {}
         self._present = frozenset(scorer.context.present)
+        self._unit_words: dict[int, frozenset[str]] = {}
 
     def carriers(
         self, parts: Sequence[Part], rankings: Sequence[Sequence[int]] | None
@@ -110,8 +125,11 @@ class Sufficiency:
         return self._in_rounds(searches)
 
     def matters(self, part: Part) -> bool:
-        """Whether the context matters to the part."""
-        return _sum(self._reliance, part.tokens) >= self._thresholds.min_effect
+        """Whether the context matters to the part, or most of that to one of its words."""
+        least = self._thresholds.min_effect
+        return _sum(self._reliance, part.tokens) >= least or any(
+            _sum(self._reliance, word) >= _PEAK * least for word in part.words
+        )
 
     def without(self, units: Collection[int]) -> TokenScores | None:
         """The loss of each response token without these units, None if it was not scored."""
@@ -162,18 +180,42 @@ class Sufficiency:
         return Carriers(tuple(members), others, loss)
 
     def _enough(self, part: Part, ranking: Sequence[int]) -> Steps[list[int] | None]:
-        """The first 1, 2, 4, ... units, whichever suffice first; None beyond the budget."""
-        size = 1
+        """The first units, or twice as many each time, which suffice; None beyond the budget.
+
+        Units are added in turn from the ranking and from those that hold the words which the units
+        before do not keep.
+        """
+        worth = _sum(self._reliance, part.tokens) / self._thresholds.min_effect
+        most = min(self._thresholds.max_set, 2 ** int(max(1.0, min(worth, 9.0))), len(ranking))
+        units = list(ranking[:1])
         while True:
-            units = list(ranking[:size])
             yield [self._only(units)]
             if self.only(units) is None:
                 return None
             if self._suffices(part, units):
                 return units
-            if size >= min(self._thresholds.max_set, len(ranking)):
+            if len(units) >= most:
                 return []
-            size *= 2
+            others = [unit for unit in ranking if unit not in units]
+            holding = self._holding(self._lost(part, units), others)
+            pairs = zip_longest(holding, others)
+            added = dict.fromkeys(unit for pair in pairs for unit in pair if unit is not None)
+            units += [*added][: min(len(units), most - len(units))]
+
+    def _holding(self, words: Mapping[str, float], units: Sequence[int]) -> list[int]:
+        """The units whose texts hold some of these words, those that hold most nats first."""
+        held = {
+            unit: sum(nats for word, nats in words.items() if word in self._words(unit))
+            for unit in units
+        }
+        return sorted((unit for unit in units if held[unit]), key=lambda unit: -held[unit])
+
+    def _words(self, unit: int) -> frozenset[str]:
+        if unit not in self._unit_words:
+            sources = self._scorer.context.sources
+            texts = (sources[i].text.casefold() for i in self._scorer.units[unit])
+            self._unit_words[unit] = frozenset(w for text in texts for w in _WORD.findall(text))
+        return self._unit_words[unit]
 
     def _smallest(self, part: Part, units: list[int]) -> Steps[list[int]]:
         """The units without those that are not needed, the least promising first."""
@@ -188,7 +230,8 @@ class Sufficiency:
         """The units that suffice in place of this unit, each alone."""
         likely = [other for other in ranking if other != unit][:_NUM_OTHERS]
         yield [self._only([other]) for other in likely]
-        return tuple(other for other in likely if self._suffices(part, [other]))
+        kept = self._thresholds.needed_share
+        return tuple(other for other in likely if self._suffices(part, [other], kept))
 
     def _ranking(self, part: Part) -> Steps[list[int]]:
         """The units of the best documents, by what the part loses with each of them alone."""
@@ -206,19 +249,28 @@ class Sufficiency:
         row = self.only(units)
         return _sum(self._reliance if row is None else row, part.tokens)
 
-    def _suffices(self, part: Part, units: Collection[int]) -> bool:
+    def _suffices(
+        self, part: Part, units: Collection[int], kept_share: float | None = None
+    ) -> bool:
         """Whether the part keeps enough with only these units, and each of its words does."""
         row, limits = self.only(units), self._thresholds
         if row is None:
             return False
-        lost = 1 - limits.kept_share
+        lost = 1 - (kept_share or limits.kept_share)
         if _sum(row, part.tokens) > lost * _sum(self._reliance, part.tokens):
             return False
-        return not any(
-            worth >= limits.min_word and _sum(row, word) > (1 - limits.kept_word) * worth
-            for word in part.words
-            if (worth := _sum(self._reliance, word))
-        )
+        return not self._lost(part, units)
+
+    def _lost(self, part: Part, units: Collection[int]) -> dict[str, float]:
+        """What the words lose that the part does not keep with only these units, in nats."""
+        row, limits = self.only(units) or (), self._thresholds
+        lost = {}
+        for word, text in zip(part.words, part.texts, strict=True):
+            worth, loss = _sum(self._reliance, word), _sum(row, word)
+            most = max(limits.min_word, (1 - limits.kept_word) * worth)
+            if worth >= limits.min_word and loss > most:
+                lost[text] = loss
+        return lost
 
     def _is_replaceable(self, part: Part, unit: int) -> bool:
         row = self.without([unit])

@@ -13,7 +13,7 @@ from attribot_rag.attribution.verdict import Reason
 from attribot_rag.methods import Scores
 from attribot_rag.methods.auto import rankings
 from attribot_rag.methods.base import TokenScores
-from attribot_rag.methods.sufficiency import Carriers, Sufficiency
+from attribot_rag.methods.sufficiency import Carriers, Part, Sufficiency, parts_of
 from attribot_rag.scoring import Scorer
 from attribot_rag.verdicts.marker_audit import MarkerAudit, numbered_documents
 from attribot_rag.verdicts.markers import written_markers
@@ -22,6 +22,7 @@ from attribot_rag.verdicts.origins import Origin, Origins
 from attribot_rag.verdicts.sentences import AnswerSentence, sentences_of
 from attribot_rag.verdicts.thinking import thinking_of
 
+_LEAST = 1.0  # nats
 _CONDITIONED = "The answer was conditioned on the model's own reasoning before it."
 
 
@@ -57,7 +58,7 @@ def judge(
     )
     sentences = sentences_of(response, markers, thinking)
     has_reasoning = len({sentence.thinking for sentence in sentences}) > 1
-    judged = _Judge(sentences, scorer, scores, options)
+    judged = _Judge(sentences, scorer, scores, response, options)
     verdicts = judged.verdicts()
     audit = MarkerAudit(markers, scorer.context, judged.search, options.min_effect)
     return Judgement(
@@ -94,32 +95,30 @@ class _Judge:
         sentences: Sequence[AnswerSentence],
         scorer: Scorer,
         scores: Scores,
+        response: ResponseText,
         options: VerdictOptions,
     ) -> None:
         self._sentences = sentences
         self._scorer = scorer
         self._scores = scores
+        self._response = response
         self._options = options
         self._reliance = scores.context_reliance
         self.search = Sufficiency(scorer, self._reliance or (), options)
 
     def verdicts(self) -> tuple[Verdict, ...]:
         """The verdict on each sentence, which may follow from an earlier sentence."""
-        carried: dict[int, Carriers] = {}
+        carried: dict[int, tuple[Part, Carriers]] = {}
         if self._reliance is not None:
-            told = [i for i, one in enumerate(self._sentences) if self._is_sought(one)]
-            parts = [self._sentences[i].part(self._scorer.response) for i in told]
+            told = [i for i, one in enumerate(self._sentences) if one.is_judged]
+            tokens = [self._sentences[i].tokens for i in told]
+            parts = parts_of(tokens, self._response.text, self._response.tokens_in)
             found = self.search.carriers(parts, rankings(self._scores, parts))
-            carried = dict(zip(told, found, strict=True))
+            carried = dict(zip(told, zip(parts, found, strict=True), strict=True))
         return tuple(
-            self._verdict(index, carried.get(index, Carriers()))
+            self._verdict(index, *carried.get(index, (Part(), Carriers())))
             for index in range(len(self._sentences))
         )
-
-    def _is_sought(self, sentence: AnswerSentence) -> bool:
-        """Whether sources are looked for that carry the sentence."""
-        is_judged = sentence.tokens and not (sentence.thinking or sentence.trivial)
-        return bool(is_judged) and not self._is_invented(sentence)
 
     def _is_invented(self, sentence: AnswerSentence) -> bool:
         """Whether the model expects its numbers neither with the context nor without.
@@ -150,18 +149,18 @@ class _Judge:
     def _origins(self) -> Origins:
         return Origins(self._scorer, self._sentences)
 
-    def _verdict(self, index: int, carried: Carriers) -> Verdict:
+    def _verdict(self, index: int, part: Part, carried: Carriers) -> Verdict:
         sentence, options = self._sentences[index], self._options
         unjudged = Verdict(start=sentence.start, end=sentence.end, kind="open")
         if sentence.thinking:
             return replace(unjudged, kind="reasoning")
-        if sentence.trivial or not sentence.tokens:
+        if not sentence.is_judged:
             return replace(unjudged, kind="trivial")
         if self._reliance is None:
             return replace(unjudged, reason=self._ended_by)
         reliance = sum(self._reliance[i] for i in sentence.tokens)
         plain = replace(unjudged, reliance=reliance)
-        cited = self._cited(plain, sentence, carried)
+        cited = self._cited(plain, part, carried)
         is_needed = cited is not None and (cited.effect or 0.0) >= options.min_effect
         if cited is None and index == self._fragment:
             return replace(plain, reason="cut")
@@ -176,19 +175,20 @@ class _Judge:
                 )
         noise = (self._scorer.models.noise or 0.0) * math.sqrt(len(sentence.tokens))
         least = max(options.min_reliance, options.noise_factor * noise)
-        if cited is not None and (is_needed or reliance >= least):
+        is_unsupported = reliance < least or self._is_invented(sentence)
+        if cited is not None and (is_needed or not is_unsupported):
             return cited
-        exhausted = self._scorer.session.meter.exhausted
-        if reliance < least or self._is_invented(sentence):
+        if is_unsupported:
             if self._scorer.context.unseen:
                 return replace(plain, reason="not_located")
-            if not (exhausted and self._may_have_origins(index)):
-                return replace(plain, kind="unsupported")
+            if self._scorer.session.meter.exhausted and self._may_have_origins(index):
+                return replace(plain, reason=self._ended_by)
+            return replace(plain, kind="unsupported")
         return replace(plain, reason="scattered" if carried.complete else self._ended_by)
 
-    def _cited(self, plain: Verdict, sentence: AnswerSentence, carried: Carriers) -> Verdict | None:
+    def _cited(self, plain: Verdict, part: Part, carried: Carriers) -> Verdict | None:
         """The verdict that cites the sources that carry the sentence, None if there are none."""
-        members, tokens, reliance = carried.members, sentence.tokens, plain.reliance or 0.0
+        members, tokens, reliance = carried.members, part.tokens, plain.reliance or 0.0
         if not members:
             return None
         grounded = replace(plain, kind="grounded", source_ids=members)
@@ -197,14 +197,15 @@ class _Judge:
             self.search.score_without([group])
             grounded = replace(grounded, kind="redundant", source_ids=group, relation="either")
         elif len(members) > 1:
-            own = self._own(members, tokens)
-            cited = tuple(one for one in members if own[one] >= self._options.min_own)
+            cited = tuple(self._deciding(members, part))
             if cited:
                 self.search.score_only([cited])
                 grounded = replace(grounded, source_ids=cited)
             else:
                 self.search.score_without([members])
                 grounded = replace(grounded, kind="redundant", relation="together")
+        elif reliance < self._options.min_reliance:
+            self.search.score_without([members], exact=True)  # its necessity decides
         cited = grounded.source_ids
         rows = [[*cited]] if grounded.kind == "redundant" else [[one] for one in cited]
         effect = sum(self._total(self.search.without(units), tokens) for units in rows)
@@ -212,14 +213,26 @@ class _Judge:
         lost = self._total(self.search.only(alone), tokens)
         return replace(grounded, effect=effect, kept=1.0 - lost / reliance)
 
-    def _own(self, members: Sequence[int], tokens: Sequence[int]) -> dict[int, float]:
-        """What each member is worth to the tokens to which no other is worth more."""
-        rows = {one: row for one in members if (row := self.search.without([one])) is not None}
-        own = dict.fromkeys(members, 0.0)
-        for token in tokens if rows else ():
-            best = max(rows, key=lambda one: rows[one][token])
-            own[best] += max(0.0, rows[best][token])
-        return own
+    def _deciding(self, members: Sequence[int], part: Part) -> Iterator[int]:
+        """The members that decide words of their own.
+
+        These are tokens that lose most without this member, with all other sources in the prompt;
+        or content words with the members alone in the prompt, if the member matters at all to the
+        whole: what only makes the subject clear does not.
+        """
+        tokens = part.tokens
+        words = [i for word in part.words for i in word]
+        nothing = (0.0,) * len(self._reliance or ())
+        sets = [[other for other in members if other != one] for one in members]
+        self.search.score_only(sets)
+        without = [self.search.without([one]) or nothing for one in members]
+        alone = [self.search.only(others) or nothing for others in sets]
+        for index, one in enumerate(members):
+            needed = _own(index, without, tokens, margin=False)
+            if self._total(without[index], tokens) >= _LEAST:
+                needed = max(needed, _own(index, alone, words, margin=True))
+            if needed >= self._options.min_own:
+                yield one
 
     @staticmethod
     def _total(row: TokenScores | None, tokens: Sequence[int]) -> float:
@@ -257,3 +270,18 @@ class _Judge:
             if origin.effect >= max(least, reliance):
                 enough.append(origin)
         return max(enough, key=lambda origin: origin.effect, default=None)
+
+
+def _own(
+    index: int, losses: Sequence[TokenScores], tokens: Sequence[int], *, margin: bool
+) -> float:
+    """What these tokens lose in row `index` where no other row loses more.
+
+    With `margin`, what they lose more than in any other row.
+    """
+    own = 0.0
+    for token in tokens:
+        others = max(max(0.0, row[token]) for i, row in enumerate(losses) if i != index)
+        lost = losses[index][token]
+        own += max(0.0, lost - others) if margin else lost * (lost > 0 and lost >= others)
+    return own

@@ -12,8 +12,6 @@ from attribot_rag.attribution import ResponseText
 from attribot_rag.attribution.pieces import pieces
 from attribot_rag.context.intervals import Interval, overlapping, subtract
 from attribot_rag.context.splitter import sentences, split_spans
-from attribot_rag.context.tokens import TokenizedText
-from attribot_rag.methods.sufficiency import Part
 from attribot_rag.verdicts.markers import WrittenMarker
 
 _REPLIES = (
@@ -72,9 +70,9 @@ class AnswerSentence:
     ended: bool = True
     figures: tuple[tuple[int, ...], ...] = ()
 
-    def part(self, response: TokenizedText) -> Part:
-        """The sentence as a part of this response."""
-        return Part.of(response, self.start, self.end, self.tokens)
+    @property
+    def is_judged(self) -> bool:
+        return bool(self.tokens) and not (self.thinking or self.trivial)
 
 
 def is_trivial(text: str) -> bool:

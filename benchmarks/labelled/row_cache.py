@@ -10,7 +10,6 @@ from pathlib import Path
 import numpy as np
 import torch
 from transformers import PreTrainedModel
-
 from typing_extensions import Unpack
 
 from attribot_rag import Attributor, AttributorOptions

@@ -74,9 +74,7 @@ def _contained(mark: str, block: str) -> str:
 
 ANSWERS = st.builds(
     lambda blocks, gap, last: gap.join([*blocks, last]),
-    st.lists(
-        st.one_of(BLOCKS, DEFINITION, LISTED.map(lambda item: _contained(*item))), max_size=5
-    ),
+    st.lists(st.one_of(BLOCKS, DEFINITION, LISTED.map(lambda item: _contained(*item))), max_size=5),
     st.sampled_from(["\n\n", "\n", "\n\n\n"]),
     st.one_of(BLOCKS, st.builds(_fence, st.just("```"), st.just("py"), CODES, st.just(False))),
 )

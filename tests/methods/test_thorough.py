@@ -1,4 +1,4 @@
-"""The default method: what it scores exactly, what it says of the rest, and how it falls back."""
+"""A ranking of all sources: exact and masked scores, and how it falls back."""
 
 import re
 from typing import Any
@@ -26,10 +26,10 @@ from support.tiny_models import byte_level
 from attribot_rag import Attributor, LanguageModel
 from attribot_rag.context import Ablation, Document
 from attribot_rag.errors import InvalidInput, UnsupportedModel
-from attribot_rag.methods import Auto, Hierarchical, LeaveOneOut, Masked, Method, Proxy, Scores
-from attribot_rag.methods.auto import agreement_of
+from attribot_rag.methods import Hierarchical, LeaveOneOut, Masked, Method, Proxy, Scores, Thorough
 from attribot_rag.methods.base import best
 from attribot_rag.methods.hierarchical import answer_sentences
+from attribot_rag.methods.thorough import agreement_of
 from attribot_rag.prompting import rag_prompt
 from attribot_rag.scoring import Scorer
 
@@ -65,8 +65,8 @@ def checked(found: Scores, one: Scorer) -> Scores:
 @pytest.mark.parametrize("documents", [TREATY, MANY, many_documents(4)])
 def test_exact_scores_are_leave_one_out_others_masked(documents: Any, response: str) -> None:
     one = scorer(documents, response)
-    checked(Auto().run(one), one)
-    found = checked(Auto(doubt=ALWAYS, min_agreement=0.0).run(one), one)
+    checked(Thorough().run(one), one)
+    found = checked(Thorough(doubt=ALWAYS, min_agreement=0.0).run(one), one)
     assert any(found.exact)
     assert found.num_approximate > 0
 
@@ -81,7 +81,7 @@ def test_masked_and_exact_differ() -> None:
 
 def test_candidates_are_estimated_highest_and_attended_to_most() -> None:
     one = scorer(MANY, LONG)
-    found = Auto(candidates=5, gates=2, doubt=ALWAYS, min_agreement=0.0).run(one)
+    found = Thorough(candidates=5, gates=2, doubt=ALWAYS, min_agreement=0.0).run(one)
     sentences = answer_sentences(one)
     estimates = one.patched(sentences, 2, located=True)
     assert estimates is not None and len(sentences) == 3
@@ -100,7 +100,7 @@ def test_candidates_are_estimated_highest_and_attended_to_most() -> None:
     assert len(scored) == 5
     assert scored >= set(list(dict.fromkeys(expected))[:4])
     assert not found.groups
-    everything = Auto(candidates=24).run(one)
+    everything = Thorough(candidates=24).run(one)
     assert everything.attention is None
     assert None not in everything.token_scores
 
@@ -108,14 +108,14 @@ def test_candidates_are_estimated_highest_and_attended_to_most() -> None:
 def test_groups_come_first_where_attention_is_not_seen() -> None:
     one = scorer(MANY, implementation="cropped")
     assert one.attention() is None
-    found = checked(Auto(min_agreement=0.0).run(one), one)
+    found = checked(Thorough(min_agreement=0.0).run(one), one)
     assert [group.units for group in found.groups] == [
         (3 * index, 3 * index + 1, 3 * index + 2) for index in range(8)
     ]
     best = sorted(found.groups, key=lambda group: -sum(group.token_scores))[:3]
     scored = {index for index, row in enumerate(found.token_scores) if row is not None}
     assert {unit for group in best for unit in group.units} <= scored < set(range(24))
-    assert not Auto().run(scorer(TREATY, implementation="cropped")).groups
+    assert not Thorough().run(scorer(TREATY, implementation="cropped")).groups
 
 
 @pytest.mark.parametrize("rescore", [0, 1, 2, 6])
@@ -123,7 +123,7 @@ def test_the_best_of_a_sentence_is_exact_where_in_doubt(rescore: int) -> None:
     one = scorer(MANY, LONG)
     sentences = answer_sentences(one)
     assert [len(tokens) > 3 for tokens in sentences] == [True] * 3
-    screened = Auto(rescore=0).run(one).screened
+    screened = Thorough(rescore=0).run(one).screened
     assert screened is not None
 
     def total(index: int, tokens: range) -> float:
@@ -135,7 +135,7 @@ def test_the_best_of_a_sentence_is_exact_where_in_doubt(rescore: int) -> None:
     least, middle, most = sorted(values)
     assert least < middle < most
     for doubt in ((least, most), (least, most + 1), (most + 1, most + 2)):
-        found = Auto(rescore=rescore, doubt=doubt, min_agreement=0.0).run(one)
+        found = Thorough(rescore=rescore, doubt=doubt, min_agreement=0.0).run(one)
         expected = {
             winner
             for winner, value in zip(winners, values, strict=True)
@@ -149,7 +149,7 @@ def test_the_best_of_a_sentence_is_exact_where_in_doubt(rescore: int) -> None:
 def test_reliance_is_the_answer_without_the_documents() -> None:
     """Computed from the text of a prompt from which all documents are gone."""
     one = scorer(MANY)
-    found = Auto().run(one)
+    found = Thorough().run(one)
     empty = one.language_model.encode_prompt(chat([""]))
     text = one.context.prompt.text
     ids = one.context.ablate(one.context.whole, one.language_model).ids
@@ -163,11 +163,11 @@ def test_reliance_is_the_answer_without_the_documents() -> None:
 
 def test_a_low_agreement_scores_the_best_candidates_exactly() -> None:
     one = scorer(many_documents(4), LONG)
-    narrow = checked(Auto(doubt=ALWAYS, min_agreement=0.0).run(one), one)
+    narrow = checked(Thorough(doubt=ALWAYS, min_agreement=0.0).run(one), one)
     assert 0 < sum(narrow.exact) <= 3
     assert max(total or 0.0 for total in narrow.totals) > 1.0
     assert not narrow.notes
-    wide = checked(Auto(doubt=ALWAYS, min_agreement=1.0).run(one), one)
+    wide = checked(Thorough(doubt=ALWAYS, min_agreement=1.0).run(one), one)
     screened = [None if row is None else sum(row) for row in wide.screened or ()]
     least = max(0.5, 0.05 * max(total or 0.0 for total in screened))
     worthwhile = {index for index in best(screened, 6) if (screened[index] or 0.0) >= least}
@@ -180,7 +180,7 @@ def test_a_low_agreement_scores_the_best_candidates_exactly() -> None:
 def test_a_low_agreement_on_next_to_nothing_is_no_matter() -> None:
     one = scorer(TREATY, "The hall.")
     assert max(total or 0.0 for total in LeaveOneOut().run(one).totals) < 1.0
-    found = Auto(doubt=ALWAYS, min_agreement=1.0).run(one)
+    found = Thorough(doubt=ALWAYS, min_agreement=1.0).run(one)
     assert found.agreement is not None and found.agreement < 1.0
     assert sum(found.exact) < len(found.exact)
     assert not found.notes
@@ -226,7 +226,7 @@ def test_nothing_to_compare_has_no_agreement() -> None:
 def test_where_masking_is_refused_everything_is_exact(name: str, count: int) -> None:
     one = scorer(many_documents(count), "The hall.", language_model=built(name))
     assert one.masked_refusal
-    found = checked(Auto(keep=2).run(one), one)
+    found = checked(Thorough(keep=2).run(one), one)
     scored = [index for index, row in enumerate(found.token_scores) if row is not None]
     assert len(scored) == 6
     assert all(found.exact[index] for index in scored)
@@ -241,7 +241,7 @@ def test_where_masking_is_refused_everything_is_exact(name: str, count: int) -> 
 @pytest.mark.parametrize("name", ["llama", "gpt_neox", "bloom", "falcon", "phi3_longrope"])
 def test_other_architectures_screen_by_masking_or_not(name: str) -> None:
     one = scorer(many_documents(3), "The hall.", language_model=built(name))
-    found = checked(Auto(doubt=ALWAYS).run(one), one)
+    found = checked(Thorough(doubt=ALWAYS).run(one), one)
     assert (found.agreement is None) == (one.masked_refusal is not None)
 
 
@@ -258,7 +258,7 @@ def test_other_architectures_screen_by_masking_or_not(name: str) -> None:
 )
 def test_few_sources_and_duplicates(documents: tuple[str, ...]) -> None:
     one = scorer(documents)
-    found = checked(Auto().run(one), one)
+    found = checked(Thorough().run(one), one)
     assert all(row is not None for row in found.token_scores)
     for index, exact in enumerate(found.exact):
         if exact:
@@ -269,20 +269,20 @@ def test_few_sources_and_duplicates(documents: tuple[str, ...]) -> None:
 def test_all_units_of_one_source_are_its_reliance() -> None:
     """A single sentence is the whole context."""
     one = scorer(("The river was open.",))
-    found = Auto().run(one)
+    found = Thorough().run(one)
     assert found.exact == (True,)
     np.testing.assert_allclose(found.token_scores[0] or (), found.context_reliance or (), atol=ATOL)
 
 
 def test_a_tokenizer_with_a_dummy_space_and_no_template() -> None:
     one = metaspace_scorer()
-    checked(Auto().run(one), one)
+    checked(Thorough().run(one), one)
 
 
 @pytest.mark.parametrize("make_proxy", [sibling, other_chat])
 def test_a_proxy_that_does_not_pay_is_not_used(make_proxy: Any) -> None:
     one = scorer(MANY)
-    assert_same_rows(Auto(proxy=make_proxy()).run(one), Auto().run(one))
+    assert_same_rows(Thorough(proxy=make_proxy()).run(one), Thorough().run(one))
     assert len(one.session.usages) == 1
 
 
@@ -290,7 +290,7 @@ def test_a_proxy_that_pays_finds_the_candidates() -> None:
     """What it finds is scored by the target, the rest stays the proxy's."""
     large, proxy = _larger(), other_chat()
     one = scorer(MANY, language_model=large)
-    method = Auto(proxy=proxy, min_agreement=0.0)
+    method = Thorough(proxy=proxy, min_agreement=0.0)
     found = method.run(one)
     screening: Method = Proxy(proxy, method._on_target)
     screened = screening.run(scorer(MANY, language_model=large))
@@ -317,7 +317,7 @@ def _larger() -> LanguageModel:
     return Large(byte_level().model, byte_level().tokenizer)
 
 
-@pytest.mark.parametrize("method", [Auto(), Masked(), Hierarchical()])
+@pytest.mark.parametrize("method", [Thorough(), Masked(), Hierarchical()])
 def test_no_second_model_is_loaded(method: Method) -> None:
     one = scorer(MANY)
     method.run(one)
@@ -332,7 +332,7 @@ def test_no_second_model_is_loaded(method: Method) -> None:
 @settings(deadline=None, max_examples=15)
 def test_any_options_give_the_same_scores(keep: float, rescore: int) -> None:
     one = scorer(many_documents(6))
-    checked(Auto(keep=keep, rescore=rescore, doubt=ALWAYS).run(one), one)
+    checked(Thorough(keep=keep, rescore=rescore, doubt=ALWAYS).run(one), one)
 
 
 @pytest.mark.parametrize(
@@ -352,7 +352,7 @@ def test_any_options_give_the_same_scores(keep: float, rescore: int) -> None:
 def test_options_that_mean_nothing_are_refused(options: Any) -> None:
     ((name, value),) = options.items()
     with pytest.raises(InvalidInput, match=re.escape(f"{name}={value!r}")):
-        Auto(**options)
+        Thorough(**options)
 
 
 @pytest.mark.slow
@@ -391,7 +391,7 @@ def test_every_sentence_of_an_answer_has_its_cause_scored(smollm2: LanguageModel
     unsure = Attributor(
         smollm2.model,
         smollm2.tokenizer,
-        method=Auto(doubt=ALWAYS),
+        method=Thorough(doubt=ALWAYS),
         verdicts=None,
         progress=False,
     )
