@@ -161,9 +161,12 @@ class _Judge:
         reliance = sum(self._reliance[i] for i in sentence.tokens)
         plain = replace(unjudged, reliance=reliance)
         cited = self._cited(plain, part, carried)
-        is_needed = cited is not None and (cited.effect or 0.0) >= options.min_effect
+        noise = (self._scorer.models.noise or 0.0) * math.sqrt(len(sentence.tokens))
+        least = max(options.min_reliance, options.noise_factor * noise)
+        is_invented = self._is_invented(sentence)
         if cited is None and index == self._fragment:
             return replace(plain, reason="cut")
+        is_needed = cited is not None and (cited.effect or 0.0) >= options.min_effect
         if not is_needed:
             origin = self._origin(index, reliance)
             if origin is not None:
@@ -173,12 +176,12 @@ class _Judge:
                     effect=origin.effect,
                     follows=origin.sentence,
                 )
-        noise = (self._scorer.models.noise or 0.0) * math.sqrt(len(sentence.tokens))
-        least = max(options.min_reliance, options.noise_factor * noise)
-        is_unsupported = reliance < least or self._is_invented(sentence)
-        if cited is not None and (is_needed or not is_unsupported):
-            return cited
-        if is_unsupported:
+        if cited is not None:
+            is_single = cited.kind == "grounded"
+            is_large = reliance >= (least if is_single else 2 * least)
+            if (is_needed or is_large) and not (is_invented and not (is_needed and is_single)):
+                return cited
+        if reliance < least or is_invented:
             if self._scorer.context.unseen:
                 return replace(plain, reason="not_located")
             if self._scorer.session.meter.exhausted and self._may_have_origins(index):
@@ -229,9 +232,10 @@ class _Judge:
         alone = [self.search.only(others) or nothing for others in sets]
         for index, one in enumerate(members):
             needed = _own(index, without, tokens, margin=False)
-            if self._total(without[index], tokens) >= _LEAST:
-                needed = max(needed, _own(index, alone, words, margin=True))
-            if needed >= self._options.min_own:
+            decides = needed >= self._options.min_own
+            if not decides and self._total(without[index], tokens) >= _LEAST:
+                decides = _own(index, alone, words, margin=True) >= self._options.min_effect
+            if decides:
                 yield one
 
     @staticmethod

@@ -80,11 +80,11 @@ class MarkerAudit:
 
         None if it was not scored, or without tokens that the marker could speak of.
         """
-        if not tokens:
-            return None
         own = [source.id for source in self.context.sources if document in source.documents]
-        if document in self.context.not_located or not own:
+        if document in self.context.not_located:
             return 0.0
+        if not own or not tokens:
+            return None
         self.search.score_without([own])
         row = self.search.without(own)
         return None if row is None else sum(row[i] for i in tokens)

@@ -11,22 +11,19 @@ from support.scorers import (
     ANSWER,
     ATOL,
     TREATY,
-    assert_same_rows,
     built,
     by_hand,
     chat,
     many_documents,
     metaspace_scorer,
-    other_chat,
     scorer,
-    sibling,
 )
 from support.tiny_models import byte_level
 
 from attribot_rag import Attributor, LanguageModel
 from attribot_rag.context import Ablation, Document
 from attribot_rag.errors import InvalidInput, UnsupportedModel
-from attribot_rag.methods import Hierarchical, LeaveOneOut, Masked, Method, Proxy, Scores, Thorough
+from attribot_rag.methods import Hierarchical, LeaveOneOut, Masked, Method, Scores, Thorough
 from attribot_rag.methods.base import best
 from attribot_rag.methods.hierarchical import answer_sentences
 from attribot_rag.methods.thorough import agreement_of
@@ -279,44 +276,6 @@ def test_a_tokenizer_with_a_dummy_space_and_no_template() -> None:
     checked(Thorough().run(one), one)
 
 
-@pytest.mark.parametrize("make_proxy", [sibling, other_chat])
-def test_a_proxy_that_does_not_pay_is_not_used(make_proxy: Any) -> None:
-    one = scorer(MANY)
-    assert_same_rows(Thorough(proxy=make_proxy()).run(one), Thorough().run(one))
-    assert len(one.session.usages) == 1
-
-
-def test_a_proxy_that_pays_finds_the_candidates() -> None:
-    """What it finds is scored by the target, the rest stays the proxy's."""
-    large, proxy = _larger(), other_chat()
-    one = scorer(MANY, language_model=large)
-    method = Thorough(proxy=proxy, min_agreement=0.0)
-    found = method.run(one)
-    screening: Method = Proxy(proxy, method._on_target)
-    screened = screening.run(scorer(MANY, language_model=large))
-    exact = LeaveOneOut().run(scorer(MANY, language_model=large))
-    assert len(one.session.usages) == 2
-    assert any(found.exact)
-    for index, row in enumerate(found.token_scores):
-        expected = (exact if found.exact[index] else screened).token_scores[index]
-        assert (row is None) == (screened.token_scores[index] is None)
-        if row is not None:
-            np.testing.assert_allclose(row, expected or (), atol=ATOL)
-    assert not any(group.exact for group in found.groups)
-    assert found.token_log_likelihoods == exact.token_log_likelihoods
-
-
-def _larger() -> LanguageModel:
-    """A target of a thousand times the proxy's parameters, as the price list has it."""
-
-    class Large(LanguageModel):
-        @property
-        def num_parameters(self) -> int:
-            return 1000 * super().num_parameters
-
-    return Large(byte_level().model, byte_level().tokenizer)
-
-
 @pytest.mark.parametrize("method", [Thorough(), Masked(), Hierarchical()])
 def test_no_second_model_is_loaded(method: Method) -> None:
     one = scorer(MANY)
@@ -386,7 +345,7 @@ def test_every_sentence_of_an_answer_has_its_cause_scored(smollm2: LanguageModel
         chat=True,
     )
     attributor = Attributor(
-        smollm2.model, smollm2.tokenizer, method="auto", verdicts=None, progress=False
+        smollm2.model, smollm2.tokenizer, method="thorough", verdicts=None, progress=False
     )
     unsure = Attributor(
         smollm2.model,

@@ -198,9 +198,9 @@ def test_numbers_that_the_model_does_not_expect_are_invented() -> None:
 
     def kinds(known: float) -> str:
         def worth(kept: Ids) -> dict[int, float]:
-            return {currency: 9.0 * bool({3, 4} & kept), number: known - 4.0}
+            return {currency: 9.0 * bool({3, 4} & kept), 3: 1.0 * (3 in kept), number: known - 4.0}
 
-        return judged_by(worth, one, [3]).verdicts[0].kind
+        return judged_by(worth, one, [3, 4]).verdicts[0].kind
 
     assert kinds(0.0) == "unsupported"
     assert kinds(5.5) == "redundant"
