@@ -226,6 +226,10 @@ class Attribution:
             raise InvalidInput(f"source {source_id} is not one of the {len(self.sources)} sources")
         return self._sum(source_id, self._tokens(start, end))
 
+    def is_estimated(self, source_id: int) -> bool:
+        """Whether the source's score is an estimate, which no ablation measured."""
+        return bool(self.estimated) and self.estimated[source_id]
+
     def _tokens(self, start: int, end: int | None) -> range:
         return self.tokens_in(start, len(self.response) if end is None else end)
 
