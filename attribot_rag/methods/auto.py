@@ -72,8 +72,13 @@ class Auto:
             method = Proxy(self.proxy, Auto())
         if method is not None:
             ranked = method.run(scorer)
+            of_proxy = isinstance(method, Proxy)
             return replace(
-                scores, token_scores=ranked.token_scores, exact=ranked.exact, notes=ranked.notes
+                scores,
+                token_scores=ranked.token_scores,
+                exact=ranked.exact,
+                estimated=(of_proxy,) * len(scorer.units),
+                notes=ranked.notes,
             )
         estimates = scorer.patched(sentences, located=True)
         if estimates is None:
@@ -90,12 +95,11 @@ class Auto:
     def cost(self, workload: Workload) -> Cost:
         """With one source that carries the response: patching, only it, and without it."""
         tail = workload.tail_tokens
-        source = workload.context_tokens / workload.num_sources
+        alone = workload.cost(2 * tail + workload.context_tokens / workload.num_sources)
         if workload.num_sources <= self.few:
-            ranking = Masked().cost(workload)
-        else:
-            ranking = Patching(1).cost(workload) + workload.cost(workload.baseline_tokens + tail)
-        return ranking + workload.cost(2 * tail + source)
+            return Masked().cost(workload) + workload.cost(tail) + alone
+        reliance = workload.cost(workload.baseline_tokens + tail)
+        return Patching(1).cost(workload) + reliance + alone
 
 
 def rankings(scores: Scores, parts: Sequence[Part]) -> list[list[int]] | None:

@@ -21,21 +21,21 @@ _WORD = re.compile(r"\d+(?:[.,:]\d+)*|[^\W\d_]+")
 _LEAST_LETTERS = 4
 _NUM_DOCUMENTS = 3
 _NUM_OTHERS = 3
-_PEAK = 0.75
 
 
 @dataclass(frozen=True, kw_only=True)
 class Thresholds:
     """When sources suffice for a part of the response.
 
-    A part is looked into if its context reliance is at least `min_effect` nats. Sources suffice if
+    A part is looked into if its context reliance is at least `min_sought` nats. Sources suffice if
     it keeps `kept_share` of its reliance with them alone, and each of its content words keeps
     `kept_word` of its own, or loses no more than `min_word` nats. A set has at most `max_set`
-    sources, and fewer where the reliance is small. A source that suffices is replaceable
-    if the part loses less than `needed_share` of its reliance without it; another replaces it if
-    the part keeps that share with it alone, and its words as above.
+    sources; at most two where the reliance is below twice `min_effect`, four below three times. A
+    source that suffices is replaceable if the part loses less than `needed_share` of its reliance
+    without it; another replaces it if the part keeps that share with it alone, and its words.
     """
 
+    min_sought: float = 3.0
     min_effect: float = 4.0
     kept_share: float = 0.7
     kept_word: float = 0.5
@@ -125,11 +125,8 @@ class Sufficiency:
         return self._in_rounds(searches)
 
     def matters(self, part: Part) -> bool:
-        """Whether the context matters to the part, or most of that to one of its words."""
-        least = self._thresholds.min_effect
-        return _sum(self._reliance, part.tokens) >= least or any(
-            _sum(self._reliance, word) >= _PEAK * least for word in part.words
-        )
+        """Whether the context matters to the part."""
+        return _sum(self._reliance, part.tokens) >= self._thresholds.min_sought
 
     def without(self, units: Collection[int]) -> TokenScores | None:
         """The loss of each response token without these units, None if it was not scored."""
@@ -147,6 +144,17 @@ class Sufficiency:
     def score_only(self, sets: Iterable[Collection[int]]) -> None:
         """Score the response with only each of these sets of units."""
         self._score([self._only(units) for units in sets])
+
+    def lost(self, part: Part, units: Collection[int]) -> dict[int, float]:
+        """What is lost by each word that the part does not keep with only these units, in nats."""
+        row, limits = self.only(units) or self._reliance, self._thresholds
+        lost = {}
+        for index, word in enumerate(part.words):
+            worth, loss = _sum(self._reliance, word), _sum(row, word)
+            most = max(limits.min_word, (1 - limits.kept_word) * worth)
+            if worth >= limits.min_word and loss > most:
+                lost[index] = loss
+        return lost
 
     def refine(self, scores: Scores) -> Scores:
         """The scores with those of the units that were measured, instead of estimates."""
@@ -197,18 +205,19 @@ class Sufficiency:
             if len(units) >= most:
                 return []
             others = [unit for unit in ranking if unit not in units]
-            holding = self._holding(self._lost(part, units), others)
+            holding = self._holding(part, units, others)
             pairs = zip_longest(holding, others)
             added = dict.fromkeys(unit for pair in pairs for unit in pair if unit is not None)
             units += [*added][: min(len(units), most - len(units))]
 
-    def _holding(self, words: Mapping[str, float], units: Sequence[int]) -> list[int]:
-        """The units whose texts hold some of these words, those that hold most nats first."""
+    def _holding(self, part: Part, units: Sequence[int], others: Sequence[int]) -> list[int]:
+        """The others that hold words which only these units lose, those of most nats first."""
+        lost = self.lost(part, units)
         held = {
-            unit: sum(nats for word, nats in words.items() if word in self._words(unit))
-            for unit in units
+            unit: sum(nats for i, nats in lost.items() if part.texts[i] in self._words(unit))
+            for unit in others
         }
-        return sorted((unit for unit in units if held[unit]), key=lambda unit: -held[unit])
+        return sorted((unit for unit in others if held[unit]), key=lambda unit: -held[unit])
 
     def _words(self, unit: int) -> frozenset[str]:
         if unit not in self._unit_words:
@@ -259,18 +268,7 @@ class Sufficiency:
         lost = 1 - (kept_share or limits.kept_share)
         if _sum(row, part.tokens) > lost * _sum(self._reliance, part.tokens):
             return False
-        return not self._lost(part, units)
-
-    def _lost(self, part: Part, units: Collection[int]) -> dict[str, float]:
-        """What the words lose that the part does not keep with only these units, in nats."""
-        row, limits = self.only(units) or (), self._thresholds
-        lost = {}
-        for word, text in zip(part.words, part.texts, strict=True):
-            worth, loss = _sum(self._reliance, word), _sum(row, word)
-            most = max(limits.min_word, (1 - limits.kept_word) * worth)
-            if worth >= limits.min_word and loss > most:
-                lost[text] = loss
-        return lost
+        return not self.lost(part, units)
 
     def _is_replaceable(self, part: Part, unit: int) -> bool:
         row = self.without([unit])

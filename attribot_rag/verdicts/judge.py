@@ -22,7 +22,6 @@ from attribot_rag.verdicts.origins import Origin, Origins
 from attribot_rag.verdicts.sentences import AnswerSentence, sentences_of
 from attribot_rag.verdicts.thinking import thinking_of
 
-_LEAST = 1.0  # nats
 _CONDITIONED = "The answer was conditioned on the model's own reasoning before it."
 
 
@@ -178,6 +177,7 @@ class _Judge:
                 )
         if cited is not None:
             is_single = cited.kind == "grounded"
+            is_needed &= cited.relation != "together"
             is_large = reliance >= (least if is_single else 2 * least)
             if (is_needed or is_large) and not (is_invented and not (is_needed and is_single)):
                 return cited
@@ -219,24 +219,30 @@ class _Judge:
     def _deciding(self, members: Sequence[int], part: Part) -> Iterator[int]:
         """The members that decide words of their own.
 
-        These are tokens that lose most without this member, with all other sources in the prompt;
-        or content words with the members alone in the prompt, if the member matters at all to the
-        whole: what only makes the subject clear does not.
+        These are words that only the other members lose, if the member matters at all with all
+        sources in the prompt: what only makes the subject clear does not. Or the member is worth
+        `min_own` nats there to words to which no other is worth more.
         """
-        tokens = part.tokens
-        words = [i for word in part.words for i in word]
-        nothing = (0.0,) * len(self._reliance or ())
         sets = [[other for other in members if other != one] for one in members]
         self.search.score_only(sets)
+        lost = [self.search.lost(part, others).keys() for others in sets]
+        nothing = (0.0,) * len(self._reliance or ())
         without = [self.search.without([one]) or nothing for one in members]
-        alone = [self.search.only(others) or nothing for others in sets]
         for index, one in enumerate(members):
-            needed = _own(index, without, tokens, margin=False)
-            decides = needed >= self._options.min_own
-            if not decides and self._total(without[index], tokens) >= _LEAST:
-                decides = _own(index, alone, words, margin=True) >= self._options.min_effect
-            if decides:
+            rest = {word for i, words in enumerate(lost) if i != index for word in words}
+            is_worth = self._total(without[index], part.tokens) >= self._options.min_word
+            own = self._own(index, without, part)
+            if (lost[index] - rest and is_worth) or own >= self._options.min_own:
                 yield one
+
+    def _own(self, index: int, rows: Sequence[TokenScores], part: Part) -> float:
+        """What row `index` is worth to words that rely on the context, and to no other row more."""
+        own = 0.0
+        for word in part.words:
+            worth = [self._total(row, word) for row in rows]
+            if self._total(self._reliance, word) >= self._options.min_word:
+                own += max(0.0, worth[index]) * (worth[index] == max(worth))
+        return own
 
     @staticmethod
     def _total(row: TokenScores | None, tokens: Sequence[int]) -> float:
@@ -274,18 +280,3 @@ class _Judge:
             if origin.effect >= max(least, reliance):
                 enough.append(origin)
         return max(enough, key=lambda origin: origin.effect, default=None)
-
-
-def _own(
-    index: int, losses: Sequence[TokenScores], tokens: Sequence[int], *, margin: bool
-) -> float:
-    """What these tokens lose in row `index` where no other row loses more.
-
-    With `margin`, what they lose more than in any other row.
-    """
-    own = 0.0
-    for token in tokens:
-        others = max(max(0.0, row[token]) for i, row in enumerate(losses) if i != index)
-        lost = losses[index][token]
-        own += max(0.0, lost - others) if margin else lost * (lost > 0 and lost >= others)
-    return own

@@ -1,0 +1,118 @@
+"""The default method: what it measures, what it estimates, and how it ranks without attention."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from support.scorers import (
+    ANSWER,
+    ATOL,
+    TREATY,
+    built,
+    many_documents,
+    metaspace_scorer,
+    other_chat,
+    scorer,
+)
+
+from attribot_rag.errors import InvalidInput
+from attribot_rag.methods import Auto, LeaveOneOut, Masked, Scores
+from attribot_rag.methods.auto import rankings
+from attribot_rag.methods.hierarchical import answer_sentences
+from attribot_rag.methods.sufficiency import Part, Thresholds
+from attribot_rag.scoring import Scorer
+
+MANY = many_documents()
+EAGER = Thresholds(min_effect=0.01, min_word=99.0, kept_share=0.3, max_set=4)
+"""The tiny models' answers depend on their context for a nat or less."""
+LONG = "The museum was built in 1635. Many ships came to the river. The queen closed 4 of them."
+
+
+def checked(found: Scores, one: Scorer) -> Scores:
+    """Scores are leave-one-out's where exact, else masked ablation's, unless they are estimates."""
+    exact = LeaveOneOut().run(one)
+    masked = Masked().run(one) if one.masked_refusal is None else exact
+    for index, row in enumerate(found.token_scores):
+        expected = (exact if found.exact[index] else masked).token_scores[index]
+        if row is not None and not (found.estimated and found.estimated[index]):
+            np.testing.assert_allclose(row, expected or (), atol=ATOL)
+    reliance = one.score([one.context.whole]).changes[0]
+    np.testing.assert_allclose(found.context_reliance or (), reliance or (), atol=ATOL)
+    return found
+
+
+@pytest.mark.parametrize("response", [ANSWER, LONG, "The hall."])
+@pytest.mark.parametrize("documents", [TREATY, MANY])
+def test_what_is_needed_is_measured_and_the_rest_estimated(documents: Any, response: str) -> None:
+    one = scorer(documents, response)
+    found = checked(Auto(EAGER).run(one), one)
+    assert None not in found.token_scores
+    estimates = one.patched(answer_sentences(one), located=True)
+    assert estimates is not None
+    np.testing.assert_allclose(found.attention or (), estimates.attention, rtol=1e-4)
+    totals = estimates.effects.sum(0)
+    for index, row in enumerate(found.token_scores):
+        if found.estimated[index]:
+            assert sum(row or ()) == pytest.approx(float(totals[index]), abs=ATOL)
+    assert not all(found.estimated)
+
+
+def test_nothing_is_scored_where_the_context_hardly_matters() -> None:
+    one = scorer(MANY)
+    found = checked(Auto().run(one), one)
+    assert sum(found.context_reliance or ()) < 4
+    assert not any(found.token_scores)
+    assert any("hardly matters" in note for note in found.notes)
+    assert one.usage.backward_tokens == 0
+
+
+def test_few_units_are_all_measured() -> None:
+    one = scorer(TREATY[:1])
+    found = checked(Auto(EAGER).run(one), one)
+    assert None not in found.token_scores and not any(found.estimated)
+
+
+@pytest.mark.parametrize("name", ["lfm2", "mamba2", "t5"])
+def test_where_masking_is_refused_what_is_needed_is_exact(name: str) -> None:
+    one = scorer(many_documents(3), "The hall.", language_model=built(name))
+    assert one.masked_refusal
+    found = checked(Auto(EAGER).run(one), one)
+    measured = [index for index, row in enumerate(found.token_scores) if row is not None]
+    assert all(found.exact[index] for index in measured)
+    assert not any(found.estimated)
+
+
+def test_without_attention_documents_come_first() -> None:
+    one = scorer(MANY, implementation="cropped")
+    assert one.attention() is None
+    found = checked(Auto(EAGER).run(one), one)
+    assert not any(found.estimated)
+
+
+def test_a_proxy_ranks_for_a_model_whose_attention_is_not_seen() -> None:
+    one = scorer(MANY, implementation="cropped")
+    found = Auto(EAGER, proxy=other_chat()).run(one)
+    assert len(one.session.usages) == 2
+    assert any(found.estimated)
+    seen = scorer(MANY)
+    Auto(EAGER, proxy=other_chat()).run(seen)
+    assert len(seen.session.usages) == 1
+
+
+def test_a_tokenizer_with_a_dummy_space_and_no_template() -> None:
+    one = metaspace_scorer()
+    checked(Auto(EAGER).run(one), one)
+
+
+def test_rankings_take_scores_and_attention_in_turn() -> None:
+    rows = ((0.0, 3.0), (2.0, 0.0), None, (1.0, 1.0))
+    scores = Scores((0.0, 0.0), rows, (False,) * 4, attention=(0.1, 0.2, 0.9, 0.3))
+    parts = [Part((0,)), Part((1,))]
+    assert rankings(scores, parts) == [[1, 2, 3, 0], [0, 2, 3, 1]]
+    assert rankings(Scores(None, (None,) * 4, (False,) * 4), parts) is None
+
+
+@pytest.mark.parametrize("few", [-1, 1.5, True])
+def test_few_is_a_number(few: Any) -> None:
+    with pytest.raises(InvalidInput, match="few="):
+        Auto(few=few)
