@@ -23,7 +23,7 @@ from attribot_rag.methods.sufficiency import Part, Thresholds
 from attribot_rag.scoring import Scorer
 
 MANY = many_documents()
-EAGER = Thresholds(min_effect=0.01, min_word=99.0, kept_share=0.3, max_set=4)
+EAGER = Thresholds(min_sought=0.01, min_effect=0.01, min_word=99.0, kept_share=0.3, max_set=4)
 """The tiny models' answers depend on their context for a nat or less."""
 LONG = "The museum was built in 1635. Many ships came to the river. The queen closed 4 of them."
 
@@ -54,20 +54,20 @@ def test_what_is_needed_is_measured_and_the_rest_estimated(documents: Any, respo
     for index, row in enumerate(found.token_scores):
         if found.estimated[index]:
             assert sum(row or ()) == pytest.approx(float(totals[index]), abs=ATOL)
-    assert not all(found.estimated)
+    assert response != LONG or not all(found.estimated)
 
 
 def test_nothing_is_scored_where_the_context_hardly_matters() -> None:
     one = scorer(MANY)
     found = checked(Auto().run(one), one)
-    assert sum(found.context_reliance or ()) < 4
+    assert sum(found.context_reliance or ()) < 3
     assert not any(found.token_scores)
     assert any("hardly matters" in note for note in found.notes)
     assert one.usage.backward_tokens == 0
 
 
 def test_few_units_are_all_measured() -> None:
-    one = scorer(TREATY[:1])
+    one = scorer(many_documents(1), LONG)
     found = checked(Auto(EAGER).run(one), one)
     assert None not in found.token_scores and not any(found.estimated)
 

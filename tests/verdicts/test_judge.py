@@ -141,8 +141,8 @@ def test_a_source_that_suffices_is_cited() -> None:
 
 
 def test_sources_of_words_of_their_own_are_cited_each() -> None:
-    found = verdict({3: 7.0, 5: 9.0}, reliance=20.0)
-    assert (found.kind, found.source_ids, found.relation) == ("grounded", (3, 5), "each")
+    found = verdict({4: 7.0, 10: 9.0}, reliance=20.0)
+    assert (found.kind, found.source_ids, found.relation) == ("grounded", (4, 10), "each")
     assert found.effect == pytest.approx(16.0)
     assert found.kept == pytest.approx(0.8)
 
@@ -329,7 +329,7 @@ def test_passes_grow_with_the_sentences_and_not_with_their_square() -> None:
         nothing = (0.0,) * width
         # Every sentence depends on the context, and no source explains it.
         scores = Scores(nothing, (nothing,) * 11, (True,) * 11, context_reliance=(0.01,) * width)
-        options = VerdictOptions(min_effect=0.1, min_reliance=0.1, min_tokens=10**9)
+        options = VerdictOptions(min_sought=0.1, min_effect=0.1, min_reliance=0.1, min_tokens=10**9)
         found = judge(one, scores, shown(one), options)
         assert len(found.verdicts) == count
         return one.usage.forward_passes
