@@ -77,9 +77,8 @@ def main() -> None:
     local = load_model()
     budget = None if options.seconds is None else Budget(seconds=options.seconds)
     attributor = Attributor(local, method=options.method, budget=budget, progress=False)
-    print(
-        f"{hardware()}, {local.name.rsplit('/', 1)[-1]}, {options.method}; medians, quartiles, means"
-    )
+    model = local.name.rsplit("/", 1)[-1]
+    print(f"{hardware()}, {model}, {options.method}; medians, quartiles, means")
     print(f"budget: {budget}")
     for name in DATA_SETS:
         path = getattr(options, name)

@@ -10,9 +10,8 @@ from pathlib import Path
 import numpy as np
 import torch
 from transformers import PreTrainedModel
-from typing_extensions import Unpack
 
-from attribot_rag import Attributor, AttributorOptions
+from attribot_rag import Attributor, Method
 from attribot_rag.generation import Generation
 from attribot_rag.language_model import LanguageModel
 from attribot_rag.scoring import ScoringModels
@@ -64,9 +63,9 @@ class CachingAttributor(Attributor):
     """The default attributor with a store of scored rows."""
 
     def __init__(
-        self, language_model: LanguageModel, store: RowStore, **options: Unpack[AttributorOptions]
+        self, language_model: LanguageModel, store: RowStore, method: str | Method = "auto"
     ) -> None:
-        super().__init__(language_model, progress=False, **options)
+        super().__init__(language_model, method=method, progress=False)
         self._scoring_models = CachingModels(language_model, store)
 
     @property
