@@ -41,7 +41,7 @@ def example_of(path: Path, num_tokens: int, language_model: LanguageModel) -> Ex
     chosen.insert(len(chosen) // 2, chosen.pop(0))
     question = next(one for one in held["qas"] if not one["is_impossible"])
     documents = tuple(Document(text) for text in chosen)
-    return Example(f"length/{num_tokens}", question["question"], documents, (), ())
+    return Example(f"length/{num_tokens}", question["question"], documents)
 
 
 def naive(

@@ -1,0 +1,147 @@
+"""Whether a sentence's citations are true, by plain forward passes over prompts made anew."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import torch
+
+from attribot_rag import Attribution, Document
+from attribot_rag.attribution import Verdict
+from attribot_rag.context import DocumentSpan
+from attribot_rag.context.intervals import Interval, merge, subtract
+from attribot_rag.evaluation.generation import Question, prompt_of
+from benchmarks.labelled.row_cache import RowStore
+from benchmarks.natural.answers import TEMPLATE
+
+Spans = Sequence[DocumentSpan]
+
+MIN_RELIANCE = 6.0
+MIN_EFFECT = 2.0
+NECESSARY = 0.2
+SUFFICIENT = 0.3
+SUFFICIENT_ALONE = 0.2
+
+
+@dataclass(frozen=True)
+class PromptRows:
+    """Log-likelihoods [num_response_tokens], in nats, after prompts with parts of the documents.
+
+    Each prompt is made as text by the template, tokenized, and read whole with the response. The
+    store keeps rows by their ids.
+    """
+
+    question: Question
+    response_ids: tuple[int, ...]
+    store: RowStore
+
+    def without(self, spans: Spans) -> torch.Tensor:
+        """With all of the documents but these spans."""
+        return self.only(
+            [
+                DocumentSpan(index, start, end)
+                for index, document in enumerate(self.question.example.documents)
+                for start, end in subtract((0, len(document.text)), _within(spans, index))
+            ]
+        )
+
+    def only(self, spans: Spans) -> torch.Tensor:
+        """With nothing of the documents but these spans."""
+        example, language_model = self.question.example, self.question.language_model
+        documents = []
+        for index, document in enumerate(example.documents):
+            pieces = (document.text[start:end].strip() for start, end in _within(spans, index))
+            documents.append(Document(" ".join(filter(None, pieces))))
+        held = tuple(document for document in documents if document.text)
+        prompt = prompt_of(replace(example, documents=held), TEMPLATE, language_model)
+        prompt_ids = language_model.encode_prompt(prompt)
+        key = ("plain", language_model.name, language_model.dtype, prompt_ids, self.response_ids)
+        row = self.store.get(key)
+        if row is None:
+            row = self._score(prompt_ids)
+            self.store.put(key, row)
+        return row
+
+    @torch.inference_mode()
+    def _score(self, prompt_ids: tuple[int, ...]) -> torch.Tensor:
+        ids = torch.tensor([[*prompt_ids, *self.response_ids]])
+        kept = len(self.response_ids) + 1
+        model = self.question.language_model.model
+        logits: torch.Tensor = model(ids, logits_to_keep=kept, use_cache=False).logits[0, :-1]
+        response_ids = torch.tensor(self.response_ids)[:, None]
+        return logits.float().log_softmax(-1).gather(1, response_ids)[:, 0]
+
+
+def _within(spans: Spans, document: int) -> list[Interval]:
+    return merge((span.start, span.end) for span in spans if span.document == document)
+
+
+@dataclass(frozen=True)
+class Truth:
+    """The effects, in nats, that decide on the citations of a sentence; None if not needed.
+
+    `reliance` is its loss without any document, `lost` its loss with only the cited sources (if it
+    cites none, with the single source that carries most of it), `effect` its loss without them.
+    """
+
+    reliance: float
+    lost: float | None = None
+    effect: float | None = None
+    is_false: bool = False
+    is_missed: bool = False
+
+
+def truth_of(rows: PromptRows, tokens: range, cited: Spans, sources: Sequence[Spans]) -> Truth:
+    """The truth about a sentence, which is these tokens of the response.
+
+    Cited sources are true if they suffice or are necessary: with nothing else the sentence loses
+    at most 30 % of its reliance, or without them at least 20 % and 2 nats. A sentence that cites
+    nothing misses its cause if its reliance is 6 nats or more and it loses at most 20 % of that
+    with a single source alone.
+    """
+
+    def loss(row: torch.Tensor) -> float:
+        return float((whole - row)[tokens.start : tokens.stop].sum())
+
+    whole = rows.without(())
+    reliance = loss(rows.only(()))
+    if cited:
+        lost = loss(rows.only(cited))
+        if lost <= SUFFICIENT * reliance:
+            return Truth(reliance, lost)
+        effect = loss(rows.without(cited))
+        is_necessary = effect >= max(MIN_EFFECT, NECESSARY * reliance)
+        return Truth(reliance, lost, effect, is_false=not is_necessary)
+    if reliance < MIN_RELIANCE:
+        return Truth(reliance)
+    lost = min(loss(rows.only(source)) for source in sources)
+    return Truth(reliance, lost, is_missed=lost <= SUFFICIENT_ALONE * reliance)
+
+
+@dataclass(frozen=True)
+class JudgedSentence:
+    """A sentence with its verdict, the texts of the sources that it cites, and the truth."""
+
+    text: str
+    verdict: Verdict
+    cited: tuple[str, ...]
+    truth: Truth
+
+
+def judged_sentences(attribution: Attribution, rows: PromptRows) -> Iterator[JudgedSentence]:
+    """The sentences of a response whose verdict can be right or wrong."""
+    sources = [
+        [span for occurrence in source.occurrences for span in occurrence.spans]
+        for source in attribution.sources
+    ]
+    for verdict in attribution.verdicts:
+        if verdict.kind not in ("trivial", "reasoning"):
+            tokens = attribution.tokens_in(verdict.start, verdict.end)
+            spans = [span for index in verdict.source_ids for span in sources[index]]
+            yield JudgedSentence(
+                text=attribution.response[verdict.start : verdict.end].strip(),
+                verdict=verdict,
+                cited=tuple(attribution.sources[index].text for index in verdict.source_ids),
+                truth=truth_of(rows, tokens, spans, sources),
+            )

@@ -1,0 +1,212 @@
+"""The natural set: its questions, its answers, and how their citations are judged."""
+
+import json
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import torch
+from support.tiny_models import byte_level
+
+sys.path.insert(0, str(Path(__file__).parent.parent))
+
+from attribot_rag import Attributor, Document
+from attribot_rag.attribution import Verdict
+from attribot_rag.context import DocumentSpan
+from attribot_rag.evaluation.example import Example
+from attribot_rag.evaluation.generation import Question, prepare
+from benchmarks.labelled.cases import SPLITS
+from benchmarks.labelled.row_cache import RowStore
+from benchmarks.natural.answers import TEMPLATE, AnswerStore, examples_of
+from benchmarks.natural.report import JudgedAnswer, table, wrong_sentences
+from benchmarks.natural.truth import JudgedSentence, PromptRows, Truth, judged_sentences, truth_of
+
+FOG, DOOR, TOWER = "Fog is rare.", "The door is mint.", "The tower is 18 metres high."
+DOCUMENTS = (Document(f"{FOG} {DOOR}"), Document(TOWER))
+FOG_SPAN, DOOR_SPAN = DocumentSpan(0, 0, 13), DocumentSpan(0, 13, 30)
+TOWER_SPAN = DocumentSpan(1, 0, 28)
+SOURCES = [[FOG_SPAN], [DOOR_SPAN], [TOWER_SPAN]]
+WHOLE = frozenset({FOG, DOOR, TOWER})
+
+
+def question() -> Question:
+    return prepare(Example("made/up", "Which door?", DOCUMENTS), byte_level(), TEMPLATE, 8)
+
+
+@pytest.mark.parametrize(
+    ("kept", "removed", "context"),
+    [
+        (SOURCES[0] + SOURCES[1] + SOURCES[2], [], f"{FOG} {DOOR}\n\n{TOWER}"),
+        ([DOOR_SPAN, TOWER_SPAN], [FOG_SPAN], f"{DOOR}\n\n{TOWER}"),
+        ([TOWER_SPAN], [FOG_SPAN, DOOR_SPAN], TOWER),
+        ([], [TOWER_SPAN, FOG_SPAN, DOOR_SPAN], ""),
+    ],
+)
+def test_a_row_is_that_of_the_prompt_with_the_other_parts_left_out(
+    tmp_path: Path, kept: list[DocumentSpan], removed: list[DocumentSpan], context: str
+) -> None:
+    language_model = byte_level()
+    response_ids = language_model.encode("The door is mint.")
+    text = (
+        "<|im_start|>user\nAnswer the question based on the provided context:\n\nContext:\n"
+        f"{context}\n\nQuestion: Which door?<|im_end|>\n<|im_start|>assistant\n"
+    )
+    prompt_ids = language_model.encode(text, special=True)
+    with torch.inference_mode():
+        logits = language_model.model(torch.tensor([[*prompt_ids, *response_ids]])).logits[0]
+    by_hand = [
+        logits[len(prompt_ids) + index - 1].log_softmax(-1)[token_id].item()
+        for index, token_id in enumerate(response_ids)
+    ]
+    store = RowStore(tmp_path)
+    rows = PromptRows(question(), response_ids, store)
+    assert rows.only(kept).tolist() == pytest.approx(by_hand, abs=1e-4)
+    assert rows.without(removed).tolist() == pytest.approx(by_hand, abs=1e-4)
+    assert (store.new, store.known) == (1, 1)
+
+
+@dataclass(frozen=True)
+class WrittenRows(PromptRows):
+    """Rows by the sentences that stand in the prompt, instead of a model's."""
+
+    written: Mapping[frozenset[str], list[float]]
+
+    def _score(self, prompt_ids: tuple[int, ...]) -> torch.Tensor:
+        text = byte_level().decode(prompt_ids)
+        return torch.tensor(self.written[frozenset(one for one in WHOLE if one in text)])
+
+
+@pytest.mark.parametrize(
+    ("nothing", "only_door", "without_door", "expected"),
+    [
+        (-20.0, -6.0, None, Truth(20.0, 6.0)),
+        (-20.0, -6.5, -4.0, Truth(20.0, 6.5, 4.0)),
+        (-20.0, -6.5, -3.5, Truth(20.0, 6.5, 3.5, is_false=True)),
+        (-5.0, -1.75, -2.0, Truth(5.0, 1.75, 2.0)),
+        (-5.0, -1.75, -1.5, Truth(5.0, 1.75, 1.5, is_false=True)),
+    ],
+)
+def test_a_citation_is_true_if_it_suffices_or_is_necessary(
+    tmp_path: Path,
+    nothing: float,
+    only_door: float,
+    without_door: float | None,
+    expected: Truth,
+) -> None:
+    written = {WHOLE: 0.0, frozenset[str](): nothing, frozenset({DOOR}): only_door}
+    if without_door is not None:
+        written[WHOLE - {DOOR}] = without_door
+    assert _truth(tmp_path, written, [DOOR_SPAN]) == expected
+
+
+@pytest.mark.parametrize(
+    ("nothing", "only_door", "expected"),
+    [
+        (-5.5, None, Truth(5.5)),
+        (-10.0, -2.0, Truth(10.0, 2.0, is_missed=True)),
+        (-10.0, -2.5, Truth(10.0, 2.5)),
+    ],
+)
+def test_a_cause_is_missed_if_a_single_source_suffices(
+    tmp_path: Path, nothing: float, only_door: float | None, expected: Truth
+) -> None:
+    written = {WHOLE: 0.0, frozenset[str](): nothing}
+    if only_door is not None:
+        written |= {frozenset({FOG}): -9.0, frozenset({DOOR}): only_door, frozenset({TOWER}): -7.0}
+    assert _truth(tmp_path, written, []) == expected
+
+
+def _truth(
+    folder: Path, written: Mapping[frozenset[str], float], cited: list[DocumentSpan]
+) -> Truth:
+    """The truth about the middle of three tokens, the others of which change otherwise."""
+    rows = {kept: [value * 3, value, 5.0] for kept, value in written.items()}
+    response_ids = byte_level().encode("abc")[:3]
+    return truth_of(
+        WrittenRows(question(), response_ids, RowStore(folder), rows), range(1, 2), cited, SOURCES
+    )
+
+
+def test_every_sentence_of_an_attribution_is_judged_by_its_own_tokens(tmp_path: Path) -> None:
+    asked, language_model = question(), byte_level()
+    answer = f"{DOOR} {TOWER}"
+    attributor = Attributor(language_model, method="leave_one_out", progress=False)
+    attribution = attributor.attribute(asked.prompt_input.prompt, answer, DOCUMENTS)
+    rows = PromptRows(asked, language_model.encode(answer), RowStore(tmp_path))
+    first, second = judged_sentences(attribution, rows)
+    assert (first.text, second.text) == (DOOR, TOWER)
+    lost = (rows.without([]) - rows.only([])).sum().item()
+    assert first.truth.reliance + second.truth.reliance == pytest.approx(lost, abs=1e-4)
+
+
+def test_answers_are_kept(tmp_path: Path) -> None:
+    asked, path = question(), tmp_path / "answers.jsonl"
+    answer = AnswerStore(path).get(asked)
+    assert answer is not None
+    with path.open("a") as file:
+        file.write('{"question": "cut sho')
+    lines = path.read_text()
+    again = AnswerStore(path).get(asked)
+    assert again is not None
+    assert again.generation.response_ids == answer.generation.response_ids
+    assert again.generation.unfinished == answer.generation.unfinished
+    assert path.read_text() == lines
+
+
+def test_the_halves_share_no_question_and_leave_out_the_published_ones(tmp_path: Path) -> None:
+    paragraphs = [
+        {
+            "context": f"Tower {number} is high.",
+            "qas": [
+                {
+                    "id": f"q{number}",
+                    "question": f"Which tower is number {number}?",
+                    "answers": [{"text": f"Tower {number}", "answer_start": 0}],
+                }
+            ],
+        }
+        for number in range(8)
+    ]
+    path = tmp_path / "squad.json"
+    path.write_text(json.dumps({"data": [{"title": "Towers", "paragraphs": paragraphs}]}))
+    halves = [examples_of({"squad": path}, split, 6, {"squad/q3"}) for split in SPLITS]
+    keys = [{example.key for example in half} for half in halves]
+    assert (len(keys[0]), len(keys[1]), len(keys[0] | keys[1])) == (3, 3, 6)
+    assert "squad/q3" not in keys[0] | keys[1]
+    for example in [*halves[0], *halves[1]]:
+        texts = [document.text for document in example.documents]
+        assert f"Tower {example.key[-1]} is high." in texts
+        numbers = [int(text.split()[1]) for text in texts]
+        assert numbers == [*range(numbers[0], numbers[0] + 5)]
+
+
+def test_the_table_counts_sentences() -> None:
+    def sentence(truth: Truth, cited: tuple[str, ...] = (), **verdict: str) -> JudgedSentence:
+        return JudgedSentence(DOOR, Verdict(start=0, end=17, **verdict), cited, truth)  # type: ignore[arg-type]
+
+    false = Truth(9.0, 8.0, 1.0, is_false=True)
+    judged = [
+        JudgedAnswer("squad/a", (sentence(false, (FOG, TOWER), kind="grounded"),), 1200, 0.5),
+        JudgedAnswer(
+            "hotpotqa/b",
+            (
+                sentence(Truth(9.0, 1.0, is_missed=True), kind="open", reason="scattered"),
+                sentence(Truth(3.0), kind="open", reason="cut"),
+                sentence(Truth(3.0), kind="unsupported"),
+            ),
+            800,
+            1.5,
+        ),
+    ]
+    lines = table(judged).splitlines()
+    assert lines[0] == "| | all | squad | hotpotqa |"
+    assert "| sentences | 4 | 1 | 3 |" in lines
+    cells = {cells[1].strip(): cells[2].strip() for cells in (line.split("|") for line in lines)}
+    once = "1 (25.0%; 4.6% to 69.9%)"
+    names = ("cited", "false citation", "missed cause", "open", "cut", "unsupported")
+    assert [cells[name] for name in names] == [once] * 6
+    assert cells["tokens of an attribution"] == "mean 1,000, median 1,000"
+    assert cells["attribution / generation"] == "mean 1.00, median 1.00"
+    assert ["grounded" in one for one in wrong_sentences(judged)] == [True, False, False]
