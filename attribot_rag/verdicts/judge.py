@@ -204,6 +204,7 @@ class _Judge:
             cited = tuple(self._deciding(members, part))
             if cited:
                 self.search.score_only([cited])
+            if cited and self._is_enough(cited, part, reliance):
                 grounded = replace(grounded, source_ids=cited)
             else:
                 self.search.score_without([members])
@@ -216,6 +217,13 @@ class _Judge:
         alone = members if grounded.relation == "either" else cited
         lost = self._total(self.search.only(alone), tokens)
         return replace(grounded, effect=effect, kept=1.0 - lost / reliance)
+
+    def _is_enough(self, cited: Sequence[int], part: Part, reliance: float) -> bool:
+        """Whether the sentence keeps enough with these alone, or loses enough without them."""
+        kept = reliance - self._total(self.search.only(cited), part.tokens)
+        lost = sum(self._total(self.search.without([one]), part.tokens) for one in cited)
+        options = self._options
+        return kept >= options.kept_share * reliance or lost >= (1 - options.kept_share) * reliance
 
     def _deciding(self, members: Sequence[int], part: Part) -> Iterator[int]:
         """The members that decide words of their own.
