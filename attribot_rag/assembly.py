@@ -118,8 +118,8 @@ def _notes(scorer: Scorer, scores: Scores) -> Iterator[str]:
     settings = scorer.generation.settings
     if settings is not None and settings.constraints:
         yield (
-            f"The answer was generated under constraints ({', '.join(settings.constraints)}); it "
-            "is scored as the answer of the model without them."
+            f"The answer was generated with what can forbid or force tokens "
+            f"({', '.join(settings.constraints)}); it is scored as the model's answer without that."
         )
     if late := scorer.context.not_in_time:
         yield f"{len(late)} of the documents were not located in time."

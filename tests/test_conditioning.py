@@ -311,6 +311,6 @@ def test_an_answer_under_constraints_says_so(constraint: dict[str, Any], names: 
     with attributor.recorder:
         output = generate(model, ids, **constraint)
     found = attributor.attribute(ids, output[0, len(ids) :].tolist(), SENTENCES)
-    told = [note for note in found.notes if "under constraints" in note]
+    told = [note for note in found.notes if "forbid or force tokens" in note]
     assert len(told) == (names is not None)
     assert not told or f"({names}" in told[0]
