@@ -22,6 +22,8 @@
 #                    vulnerabilities
 #
 # Tests that do not run on every change; docs/compatibility.md has their last results:
+# make test-long     the tests that take longest: exact scores of many answers, chats that are killed
+#                    or told hostile texts, memory
 # make test-lowest   tests the wheels with the oldest releases that the integrations and the core allow
 # make test-newest   runs the quick tests, recording, scoring and the integrations with the newest release
 #                    of every package, whatever constraints.txt says
@@ -96,7 +98,7 @@ TORCH_INDEX = $(eval TORCH_INDEX := $(CPU_INDEX_IF_FIT))$(TORCH_INDEX)
 endif
 
 .PHONY: demo batch-demo quick test check core integrations docs dist install chromium clean
-.PHONY: test-lowest test-newest newest test-quantized test-pythons vllm-test labelled endurance fuzz peers audit
+.PHONY: test-long test-lowest test-newest newest test-quantized test-pythons vllm-test labelled endurance fuzz peers audit
 .PHONY: ray-demo ray-test trackers-test chat chainlit-chat langchain-rag langchain-agent langgraph-rag
 .PHONY: llama-index-rag llama-index-chat llama-index-sub-questions
 
@@ -160,13 +162,15 @@ check: install
 	$(BIN)/lint-imports --no-cache
 
 core: install
-	$(PYTEST) -m "not quick"
+	$(PYTEST) -m "not quick and not long"
 
-integrations: install
-	$(MAKE) -j2 --output-sync=target $(PACKAGES:%=rest-%)
+test-long: install chromium
+	$(PYTEST) -m long
+
+integrations: $(PACKAGES:%=rest-%)
 
 $(PACKAGES:%=rest-%): rest-%: install
-	cd $* && $(PYTEST) -n 0 -m "not quick"
+	cd $* && $(PYTEST) -m "not quick"
 
 # The tests are copied, so that the installed wheels are tested and not the folders here.
 test-lowest: $(LOWEST)/installed
@@ -216,7 +220,7 @@ test-newest:
 newest:
 	$(PYTEST) -m "not quick and not embedded and not browser and not slow" \
 	  tests/recording tests/scoring tests/test_conditioning.py
-	$(MAKE) -j2 --output-sync=target $(PACKAGES:%=rest-%)
+	$(MAKE) --keep-going $(PACKAGES:%=rest-%)
 
 docs: install
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet

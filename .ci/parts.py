@@ -24,7 +24,7 @@ def run(target: str) -> tuple[bool, str]:
     """Whether a target succeeded, and its line of the summary."""
     began = time.monotonic()
     environment = {**os.environ, "RESULTS": str((RESULTS / target).resolve())}
-    succeeded = subprocess.run(["make", target], env=environment).returncode == 0
+    succeeded = subprocess.run(["make", "--keep-going", target], env=environment).returncode == 0
     minutes, seconds = divmod(round(time.monotonic() - began), 60)
     outcome = "ok" if succeeded else "not available" if target in OPTIONAL else "FAILED"
     counts = ", ".join(f"{number} {outcome}" for outcome, number in count(target).items())

@@ -19,7 +19,9 @@ SETS: list[dict[str, Any]] = json.loads(
 )
 
 
-@pytest.fixture(scope="module", params=["leave_one_out", "auto"])
+@pytest.fixture(
+    scope="module", params=[pytest.param("leave_one_out", marks=pytest.mark.long), "auto"]
+)
 def attributed(
     request: pytest.FixtureRequest, smollm2: LanguageModel
 ) -> list[tuple[dict[str, Any], Attribution]]:

@@ -132,6 +132,7 @@ def test_a_conversation_goes_on_while_citations_are_looked_for(page: Page) -> No
     expect(panel(page).locator(".attribot-sentence").first).to_contain_text("38 metres")
 
 
+@pytest.mark.long
 def test_a_question_asked_while_a_long_answer_is_cited_is_cited_in_its_turn(page: Page) -> None:
     ask(page, "Tell me everything about the lighthouse, in many sentences.")
     expect(answers(page)).to_contain_text("Maren", timeout=PATIENCE)
@@ -182,6 +183,7 @@ def test_a_question_that_is_too_long_is_refused_and_not_lost(page: Page) -> None
     expect(page.get_by_test_id("user")).to_have_count(0)
 
 
+@pytest.mark.long
 def test_a_search_that_fails_blocks_nothing(tmp_path: Path) -> None:
     """Run where the chat is installed: the store fails once."""
     run_in_gradio_chat(
@@ -244,6 +246,7 @@ def test_an_uploaded_pdf_is_cited_with_its_page(page: Page, tmp_path: Path) -> N
     expect(page.get_by_text("broken.pdf cannot be read")).to_be_visible(timeout=PATIENCE)
 
 
+@pytest.mark.long
 def test_what_was_uploaded_outlives_a_kill_and_what_left_the_folder_is_forgotten(
     context: BrowserContext, tmp_path: Path
 ) -> None:
@@ -265,6 +268,7 @@ def test_what_was_uploaded_outlives_a_kill_and_what_left_the_folder_is_forgotten
         expect(panel(page).locator("body")).not_to_contain_text("left.txt")
 
 
+@pytest.mark.long
 def test_nothing_in_a_document_or_a_question_takes_effect(
     page: Page, address: str, tmp_path: Path
 ) -> None:

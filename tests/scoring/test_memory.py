@@ -17,6 +17,7 @@ PROMPT, RESPONSE, SOURCES, WIDTH = 2000, 24, 50, 38
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_50_sources_of_2000_tokens_take_less_than_the_weights() -> None:
     torch.manual_seed(0)
     config = LlamaConfig(

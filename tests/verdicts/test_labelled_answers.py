@@ -13,6 +13,7 @@ from benchmarks.labelled.row_cache import CachingAttributor, RowStore
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_verdicts_and_citations_of_each_kind(smollm2: LanguageModel, tmp_path: Path) -> None:
     attributor = CachingAttributor(smollm2, RowStore(tmp_path))
     judged = [

@@ -237,7 +237,7 @@ def test_scored_ids_are_those_that_generate_saw_and_gave(
 
     torch.manual_seed(1)
     questions = [QUESTION, "Who founded the museum?", "When does the chapel open?"]
-    for question in questions * (3 if way == "sampled" else 1):
+    for question in questions * (2 if way == "sampled" else 1):
         if way == "asynchronous":
             run = asyncio.run(ask(question))
         else:
@@ -247,7 +247,7 @@ def test_scored_ids_are_those_that_generate_saw_and_gave(
         assert run.attribution is not None
         assert not run.attribution.provenance.retokenized
     given = [call for call in spy.calls if call[1]]
-    assert len(given) == (9 if way == "sampled" else 3)
+    assert len(given) == (6 if way == "sampled" else 3)
     assert scored == given
 
 
