@@ -39,7 +39,7 @@
           const rounded = value.toFixed(2).replace(/^-(0\.00)$/, "$1");
           const bar = item.querySelector(".attribot-bar");
           item.dataset.source = id;
-          item.querySelector(".attribot-score").textContent = (data.exact[id] ? "" : "~") + rounded;
+          item.querySelector(".attribot-score").textContent = data.precisions[id] + rounded;
           bar.classList.toggle("attribot-negative", value < 0);
           const width = largest ? Math.min(100, (100 * Math.abs(value)) / largest) : 0;
           bar.querySelector("rect").setAttribute("width", width.toFixed(1));

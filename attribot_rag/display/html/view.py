@@ -21,6 +21,7 @@ from attribot_rag.display.report import (
     Report,
     ellipsize,
     label_of,
+    precision,
     report_on,
     score_text,
     source_label,
@@ -51,7 +52,7 @@ class Look:
 def view_of(attribution: Attribution, *, top: int) -> dict[str, Any]:
     """Everything that the templates need, by name. `id` is the same for the same attribution.
 
-    `scored` counts the scores that are exact (True) and approximate (False).
+    `scored` counts the scores of each precision.
     """
     report = report_on(attribution, top=top)
     content = repr((attribution.response, attribution.token_scores, attribution.documents))
@@ -61,12 +62,15 @@ def view_of(attribution: Attribution, *, top: int) -> dict[str, Any]:
         f"{page}-{numbers.get(index, f'uncited-{index + 1}')}"
         for index in range(len(attribution.documents))
     ]
-    rows = zip(attribution.exact, attribution.token_scores, strict=True)
     return {
         "id": page,
         "attribution": attribution,
         "report": report,
-        "scored": Counter(exact for exact, row in rows if row is not None),
+        "scored": Counter(
+            precision(attribution, source)
+            for source, row in enumerate(attribution.token_scores)
+            if row is not None
+        ),
         "cards": list(_cards(attribution, report, places)),
         "data": _data(attribution, report, top, places),
     }
@@ -115,7 +119,7 @@ def _looks(attribution: Attribution, report: Report) -> list[Look]:
             return Look(source)
         share = score / largest if largest else 0.0
         strength = math.ceil(_STRENGTHS * math.sqrt(share)) if share > _LEAST_SHARE else 0
-        title = f"{score_text(score, exact=attribution.exact[source])} {attribution.unit}"
+        title = f"{score_text(score, precision(attribution, source))} {attribution.unit}"
         return Look(source, strength, title, listed=source in listed)
 
     return [look(source, score) for source, score in enumerate(scores)]
@@ -165,7 +169,7 @@ def _data(attribution: Attribution, report: Report, top: int, places: list[str])
             for row in attribution.token_scores
         ],
         "whole": [_rounded(attribution.score(source.id)) for source in attribution.sources],
-        "exact": list(attribution.exact),
+        "precisions": [precision(attribution, source.id) for source in attribution.sources],
         "places": [
             places[source.documents[0]] if source.documents else ""
             for source in attribution.sources
