@@ -17,6 +17,7 @@ from support.actors import OPTIONS
 from support.actors import local as attributor
 from support.model_server import ModelServer, model_server
 from support.patience import scaled
+from support.processes import forked
 from support.scorers import ANSWER, TREATY, chat
 from support.tiny_models import byte_level
 
@@ -234,7 +235,7 @@ def test_killed_at_any_moment_every_record_is_there_once(tmp_path: Path) -> None
 
     for _ in range(20):
         enough = size() + drawn.randint(0, 4000)
-        process = get_context("fork").Process(target=run_batch, args=(attributor(), path, out))
+        process = forked(run_batch, attributor(), path, out)
         process.start()
         while size() < enough and process.is_alive():
             time.sleep(0.001)
@@ -265,7 +266,7 @@ def test_processes_give_what_one_gives(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def forked(monkeypatch: pytest.MonkeyPatch) -> None:
+def forking(monkeypatch: pytest.MonkeyPatch) -> None:
     """Workers are forked: spawned ones import everything again, for many seconds."""
     monkeypatch.setattr("attribot_rag.batch.workers.get_context", lambda _: get_context("fork"))
 
@@ -283,7 +284,7 @@ class Ends:
         return attributor()
 
 
-@pytest.mark.usefixtures("forked")
+@pytest.mark.usefixtures("forking")
 def test_a_process_that_ends_stops_the_batch_which_goes_on_later(tmp_path: Path) -> None:
     path = written(tmp_path / "log.jsonl", [GOOD, GOOD])
     make = Ends(tmp_path / "mark")
@@ -305,12 +306,10 @@ class Waits:
         raise AssertionError
 
 
-@pytest.mark.usefixtures("forked")
+@pytest.mark.usefixtures("forking")
 def test_processes_end_with_the_one_that_started_them(tmp_path: Path) -> None:
     mark, path = tmp_path / "mark", written(tmp_path / "log.jsonl", [GOOD])
-    started = get_context("fork").Process(
-        target=run_batch, args=(Waits(mark), path, tmp_path / "out"), kwargs={"workers": 2}
-    )
+    started = forked(run_batch, Waits(mark), path, tmp_path / "out", workers=2)
     started.start()
     while not mark.exists() and started.is_alive():
         time.sleep(0.05)
