@@ -130,7 +130,7 @@ def _units(locale: Locale) -> Iterator[tuple[str, Unit]]:
         for length in ("long", "short"):
             for count, number in counts.items():
                 shown = format_unit(count, identifier, length, locale=locale)
-                name = " ".join(shown.replace(number, "").split())
+                name = " ".join(shown.replace(number, "").rstrip(".").split())
                 if name not in ("", "in", identifier) and not any(map(str.isdecimal, name)):
                     yield name, Unit(dimension, unit)
 
