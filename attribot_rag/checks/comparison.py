@@ -11,7 +11,7 @@ from itertools import combinations, permutations
 from attribot_rag.attribution.verdict import Check, ValueKind
 from attribot_rag.checks.dates import Date
 from attribot_rag.checks.quantities import Quantity
-from attribot_rag.checks.reading import Reading
+from attribot_rag.checks.reading import Reading, read
 from attribot_rag.checks.stems import same_word
 from attribot_rag.checks.units import is_rounded, same_amount
 
@@ -25,13 +25,12 @@ _MIN_NOUN = 3
 class Comparison:
     """The values of a sentence beside those of its sources, by their ids.
 
-    What stands in the `prompt` with the same noun or unit is not told: other parts of the prompt
-    than the cited sentences may be right, too.
+    What stands in other texts that were `seen`, with the same noun or unit, is not told.
     """
 
     sentence: Reading
     sources: dict[int, Reading]
-    prompt: Reading
+    seen: tuple[str, ...]
 
     def checks(self) -> Iterator[Check]:
         for date in self.sentence.dates:
@@ -43,6 +42,13 @@ class Comparison:
     @cached_property
     def _numbers(self) -> frozenset[Decimal]:
         return frozenset().union(*(source.numbers for source in self.sources.values()))
+
+    @cached_property
+    def _seen(self) -> list[Reading]:
+        return [read(text, self.sentence.language) for text in self.seen]
+
+    def _is_seen(self, quantity: Quantity) -> bool:
+        return any(quantity.values & text.numbers for text in self._seen)
 
     @cached_property
     def _told(self) -> frozenset[Decimal]:
@@ -102,7 +108,7 @@ class Comparison:
         for key, other in same:
             if other.unit_span is not None:
                 told = self.sources[key].text[slice(*other.unit_span)]
-                if not same_word(shown.lower(), told.lower()) and not self._in_prompt(quantity):
+                if not same_word(shown.lower(), told.lower()) and not self._is_seen_alike(quantity):
                     yield Check(
                         start=span[0], end=span[1], kind="unit", value=shown, source_value=told,
                         source=key,
@@ -116,7 +122,7 @@ class Comparison:
             for year, span in source.years.items()
             if year not in self._told
         ]
-        if quantity.values & self.prompt.numbers:
+        if self._is_seen(quantity):
             return
         alike = [
             (key, span)
@@ -138,7 +144,7 @@ class Comparison:
         ]
         others = [(key, one) for key, one in others if _is_alike(quantity, one)]
         if others:
-            if not self._in_prompt(quantity):
+            if not self._is_seen_alike(quantity):
                 key, other = max(others, key=lambda one: one[1].before == quantity.before)
                 differs = quantity.unit != other.unit
                 told = self.sources[key].shown(other, with_unit=differs)
@@ -146,27 +152,28 @@ class Comparison:
         elif (
             not (quantity.in_words or quantity.ordinal or quantity.is_percent or quantity.clock)
             and min(quantity.values) >= _LEAST_ALONE
-            and not quantity.values & self.prompt.numbers
+            and not self._is_seen(quantity)
         ):
             yield self._check("number", quantity, None, None)
 
-    def _in_prompt(self, quantity: Quantity) -> bool:
-        """Whether any part of the prompt has the number with the same noun or unit."""
+    def _is_seen_alike(self, quantity: Quantity) -> bool:
+        """Whether a text that was seen has the number with the same noun or unit."""
         return any(
             quantity.values & one.values and (quantity.unit == one.unit or _is_alike(quantity, one))
-            for one in self.prompt.quantities
+            for text in self._seen
+            for one in text.quantities
             if not one.key
         )
 
     def _of_date(self, date: Date) -> Iterator[Check]:
         told = [(key, one) for key, source in self.sources.items() for one in source.dates]
-        if any(date.agrees(one) for _, one in told) or any(map(date.agrees, self.prompt.dates)):
+        if any(date.agrees(one) for _, one in told):
+            return
+        if any(date.agrees(one) for text in self._seen for one in text.dates):
             return
         if self._is_part(date, [one for _, one in told]):
             return
-        others = [
-            (key, one) for key, one in told if not any(map(one.agrees, self.sentence.dates))
-        ]
+        others = [(key, one) for key, one in told if not any(map(one.agrees, self.sentence.dates))]
         if not others:
             if {number for number in date.readings[0] if number is not None} <= self._numbers:
                 return

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -10,41 +11,50 @@ from rapidfuzz import fuzz
 
 from attribot_rag.attribution.verdict import Check
 from attribot_rag.checks.stems import same_word
+from attribot_rag.checks.vocabulary import vocabulary
 
 _LANGUAGES = ("de", "en", "es", "fr", "it", "ru")
 _NOUNS_TOO = ("de",)  # capital letters begin nouns: only names of two words can be told
 _WORD = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*")
 _SENTENCE_END = re.compile(r"[.!?:;\n«»„“”\"(]\s*\Z")
 _ALIKE = 70.0
-_LEAST_SHARED = 0.6
+_LEAST_SHARED = 0.7
 _LEAST_LETTERS = 3
 
 
 @dataclass(frozen=True)
 class _Name:
-    """Words with capitals at the characters [start, end), and the word before them."""
+    """Words with capitals at the characters [start, end), and the two words before them."""
 
     start: int
     end: int
     words: tuple[str, ...]
-    before: str
+    before: tuple[str, ...]
+
+    def is_alike(self, other: _Name) -> bool:
+        """Whether both stand after the same words and have one word, or both several."""
+        return self.before == other.before and (len(self.words) > 1) == (len(other.words) > 1)
 
 
 def name_check(
-    sentence: str, sources: Mapping[int, str], prompt: str, language: str
+    sentence: str, sources: Mapping[int, str], seen: Sequence[str], language: str
 ) -> Iterator[Check]:
-    """Checks of names after a word that has another name after it in the only source that has it.
+    """Checks of names in whose place, after the same two words, a source has a single other name.
 
-    Both have as many words, and the sentence shares most of its other words with the source.
+    The sentence shares most of its other words with the source.
     Declined names and adjectives made of names count as the name, and names that begin a sentence
-    are left out. Nothing is told of names that the `prompt` has elsewhere, or in other languages.
+    are left out. Nothing is told of names that stand in texts that were `seen`.
     """
     if language not in _LANGUAGES:
         return
     least = 2 if language in _NOUNS_TOO else 1
+    months = vocabulary(language).months
     own = _names(sentence)
     for name in own:
-        if len(name.words) < least or not name.before or sentence[name.start : name.end] in prompt:
+        shown = sentence[name.start : name.end]
+        if len(name.words) < least or not name.before or any(shown in text for text in seen):
+            continue
+        if any(word.lower() in months for word in name.words):
             continue
         if any(_has(text, word) for text in sources.values() for word in name.words):
             continue
@@ -53,16 +63,13 @@ def name_check(
             for key, text in sources.items()
             if _share(sentence, text, own) >= _LEAST_SHARED
             for other in _names(text)
-            if other.before == name.before
-            and (len(other.words) > 1) == (len(name.words) > 1)
-            and not any(_has(sentence, word) for word in other.words)
+            if name.is_alike(other) and not any(_has(sentence, word) for word in other.words)
         ]
         if len(others) == 1:
             key, other = others[0]
             yield Check(
                 start=name.start, end=name.end, kind="name",
-                value=sentence[name.start : name.end],
-                source_value=sources[key][other.start : other.end], source=key,
+                value=shown, source_value=sources[key][other.start : other.end], source=key,
             )  # fmt: skip
 
 
@@ -70,8 +77,9 @@ def _names(text: str) -> list[_Name]:
     """Runs of words with a capital letter, without those that begin a sentence."""
     names: list[_Name] = []
     run: list[re.Match[str]] = []
+    latest: deque[str] = deque(maxlen=2)
     previous: re.Match[str] | None = None
-    before = ""
+    before: tuple[str, ...] = ()
     for match in _WORD.finditer(text):
         gap = text[previous.end() if previous else 0 : match.start()]
         if run and (gap.strip() or not _is_capital(match[0])):
@@ -80,13 +88,14 @@ def _names(text: str) -> list[_Name]:
         if _is_capital(match[0]):
             if not run:
                 begins = previous is None or _SENTENCE_END.search(gap) is not None
-                before = "" if begins or previous is None else previous[0].lower()
+                before = () if begins else tuple(latest)
             run.append(match)
         previous = match
+        latest.append(match[0].lower())
     return names + _name(run, before)
 
 
-def _name(run: Sequence[re.Match[str]], before: str) -> list[_Name]:
+def _name(run: Sequence[re.Match[str]], before: tuple[str, ...]) -> list[_Name]:
     if not run:
         return []
     return [_Name(run[0].start(), run[-1].end(), tuple(word[0] for word in run), before)]

@@ -30,7 +30,8 @@ _NEGATIONS = {
     "it": _Negation("non|mai|nessun|nessuna|nessuno|senza|né", "solo|soltanto|tutti|bensì|più"),
     "ru": _Negation("не|нет|никогда|без|ни|нельзя", "только|все|просто|а|больше|уже"),
 }  # fmt: skip
-_WORD = re.compile(r"[^\W\d_]+n['’]t\b|\w+")
+_WORD = re.compile(r"[^\W\d_]+n['’]t\b|[^\W_]+")
+_PLAIN = re.compile(r"[^\W_]+(?:[\s'’-]+[^\W_]+)*")
 _CONTRACTED = {"ca": "can", "wo": "will", "sha": "shall"}
 _REPLY = re.compile(r"\W*(?:no|nein|non|нет|não)\s*[,.!:—–-]\s*", re.IGNORECASE)
 _LEAST_LETTERS = 3  # shorter words are articles, prepositions and the like
@@ -124,21 +125,21 @@ def _contradiction(told: _Statement, source: _Statement, key: int) -> Check | No
         return None
     if before and after and not _is_joined(before.word, after.word, saying, denying):
         return None
-    denied = after or before
-    assert denied is not None
-    shown = denying.text[min(cue.start, denied.start) : max(cue.end, denied.end)]
-    plain = next(one for one in saying.words if same_word(one.word, denied.word))
-    plain_text = saying.text[plain.start : plain.end]
-    if told.cues:
-        start = min(cue.start, denied.start)
-        return Check(
-            start=start, end=start + len(shown), kind="negation", value=shown,
-            source_value=plain_text, source=key,
-        )  # fmt: skip
+    denied = around[-1]
+    start, end = min(cue.start, denied.start), max(cue.end, denied.end)
+    if not _PLAIN.fullmatch(denying.text, start, end):  # mark-up between the two
+        start, end = cue.start, cue.end
+    said = next(one for one in saying.words if same_word(one.word, denied.word))
+    places = (start, end), (said.start, said.end)
+    own, other = places if told.cues else reversed(places)
     return Check(
-        start=plain.start, end=plain.end, kind="negation", value=plain_text,
-        source_value=shown, source=key,
-    )  # fmt: skip
+        start=own[0],
+        end=own[1],
+        kind="negation",
+        value=told.text[slice(*own)],
+        source_value=source.text[slice(*other)],
+        source=key,
+    )
 
 
 def _is_joined(before: str, after: str, saying: _Statement, denying: _Statement) -> bool:

@@ -23,7 +23,23 @@ _ORDINAL = re.compile(
 )
 # "3. Brücke": the full stop of an ordinal.
 _DOTTED = re.compile(r"\.(?=\s[^\W\d_])")
-_DOTTED_LANGUAGES = ("cs", "da", "de", "et", "fi", "hr", "hu", "is", "lv", "nb", "no", "pl", "sk", "sl", "sr")
+_DOTTED_LANGUAGES = (
+    "cs",
+    "da",
+    "de",
+    "et",
+    "fi",
+    "hr",
+    "hu",
+    "is",
+    "lv",
+    "nb",
+    "no",
+    "pl",
+    "sk",
+    "sl",
+    "sr",
+)
 _DECADE = re.compile(r"['’]?s\b|-?(?:er|х|е)\b")
 _MARKER = re.compile(r"\[[\d\s,;–-]+\]|\(\d\)|【\d+】")
 _LIST_ITEM = re.compile(r"^[ \t]*(?:[-*•>]\s*)?\(?\d{1,3}[.)]\s", re.MULTILINE)

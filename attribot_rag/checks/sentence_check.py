@@ -26,24 +26,24 @@ class CitedText:
 
 
 def check_sentence(
-    sentence: str, cited: Sequence[CitedText], language: str, *, prompt: str = ""
+    sentence: str, cited: Sequence[CitedText], language: str, *, seen: Sequence[str] = ()
 ) -> tuple[Check, ...]:
     """Values of a sentence that stand in none of the texts that it cites.
 
     Numbers, dates and units that are written in another way are equal: in words, with other
     separators, in digits of other scripts, rounded, or in another unit. So are sums and differences
     of the sources' numbers. What is not certain is left out: a check means that the sentence is
-    worth a look, no check means nothing. Positions are characters of the sentence; `prompt` is the
-    whole text that the model saw, whose other parts may have the values.
+    worth a look, no check means nothing. Positions are characters of the sentence; `seen` are
+    other texts that the model saw, such as the whole prompt: what stands there is not told.
     """
     if not cited or max(len(sentence), *(len(one.text) for one in cited)) > _LONGEST:
         return ()
     sources = {one.source: read(one.text, one.language) for one in cited}
-    comparison = Comparison(read(sentence, language), sources, read(prompt, language))
+    comparison = Comparison(read(sentence, language), sources, tuple(seen))
     texts = {one.source: one.text for one in cited if one.language == language}
     checks = chain(
         comparison.checks(),
         negation_check(sentence, texts, language),
-        name_check(sentence, texts, prompt, language),
+        name_check(sentence, texts, seen, language),
     )
     return tuple(sorted(islice(checks, _MOST), key=lambda check: check.start))

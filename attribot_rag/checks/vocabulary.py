@@ -109,7 +109,9 @@ def _scales(locale: Locale) -> Iterator[tuple[str, Decimal]]:
         for of_plural in formats.values():
             for power, pattern in of_plural.items():
                 digits = pattern.pattern.partition(";")[0]
-                name = digits.replace("0", "").replace("'", "").replace("\u200f", "").strip(" .\xa0")
+                name = (
+                    digits.replace("0", "").replace("'", "").replace("\u200f", "").strip(" .\xa0")
+                )
                 if len(name) > 1 or name == "K" or not name.isascii():
                     yield name.lower(), Decimal(power).scaleb(1 - max(1, digits.count("0")))
 

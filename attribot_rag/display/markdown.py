@@ -17,7 +17,7 @@ from attribot_rag.attribution.placing import Place, place_of
 from attribot_rag.context.intervals import Interval, merge, subtract
 from attribot_rag.display.escaping import escape_markdown, on_one_line
 from attribot_rag.display.places import cited_spans
-from attribot_rag.display.report import Mark, ellipsize, remark_on, report_on
+from attribot_rag.display.report import Mark, check_remarks, ellipsize, remark_on, report_on
 
 _SOURCE_LENGTH = 200
 _BETWEEN_MARKERS = re.compile(r"[ \t]*(?:[,;、，；&]|and\b)?[ \t]*")
@@ -37,6 +37,7 @@ def render_cited(
     *,
     remarks: bool = True,
     markers: bool = True,
+    checks: bool = True,
     escape: Callable[[str], str] = str,
     link: Callable[[int, int], str] | None = None,
 ) -> str:
@@ -47,6 +48,7 @@ def render_cited(
 
     Numbers are those of `cite`, and of every other rendering of the attribution. A verdict that
     they do not show stands in words, as in '... blue. (not caused by the context)', with `remarks`.
+    So do values that the cited sources do not have, with `checks`.
     Without `markers`, those that the model wrote itself are left out. For a text with links, such
     as HTML, every text is given through `escape`, and `link` writes each number: it gets the
     sentence's index and the number.
@@ -59,6 +61,8 @@ def render_cited(
             written.append(f"{escape('[')}{' or '.join(numbers)}{escape(']')}")
         if remarks and passage.remark:
             written.append(escape(f"({passage.remark})"))
+        if checks:
+            written += [escape(f"({one})") for one in passage.checks]
         citations.append((passage.end, " ".join(written)))
     return _with_citations(attribution, citations, markers=markers, escape=escape)
 
@@ -84,7 +88,9 @@ def _escaped(text: str, *, bold: bool = False) -> str:
     return f"{before}**{shown}**{after}" if bold and shown else f"{before}{shown}{after}"
 
 
-def render_composed(composition: Composition, *, remarks: bool = True, markers: bool = True) -> str:
+def render_composed(
+    composition: Composition, *, remarks: bool = True, markers: bool = True, checks: bool = True
+) -> str:
     """The same of an answer that was made of earlier answers, with the numbers of what these cite.
 
     Numbers are those of the composition. A sentence that comes from an earlier answer alone has the
@@ -102,6 +108,8 @@ def render_composed(composition: Composition, *, remarks: bool = True, markers: 
             verdict = replace(verdict, kind=sentence.kind, relation=sentence.relation)
         if remarks and (remark := remark_on(verdict, composition.attribution.verdicts)):
             written.append(f"({remark})")
+        if checks:
+            written += [f"({one})" for one in check_remarks(cited.verdict)]
         citations.append((cited.end, " ".join(written)))
     return _with_citations(composition.attribution, citations, markers=markers)
 

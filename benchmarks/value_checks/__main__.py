@@ -114,7 +114,9 @@ def main() -> None:
             right = [case.is_right(check) for check in checks]
             if not all(right) or (case.kind != "-" and not any(right)):
                 shown = [(one.kind, one.value, one.source_value) for one in checks]
-                print(f"\n{case.language} {case.kind}: {case.sentence}\n  {case.sources}\n  {shown}")
+                print(
+                    f"\n{case.language} {case.kind}: {case.sentence}\n  {case.sources}\n  {shown}"
+                )
 
 
 if __name__ == "__main__":
