@@ -100,13 +100,11 @@ class Composition:
         numbers = {self.number_of(one, index) for one in origins for index in one.documents}
         return tuple(sorted(numbers))
 
-    def to_cited_text(
-        self, *, remarks: bool = True, markers: bool = True, checks: bool = True
-    ) -> str:
+    def to_cited_text(self, *, remarks: bool = True, markers: bool = True) -> str:
         """The last answer with the numbers of what was retrieved; as Attribution.to_cited_text."""
         from attribot_rag.display import render_composed
 
-        return render_composed(self, remarks=remarks, markers=markers, checks=checks)
+        return render_composed(self, remarks=remarks, markers=markers)
 
     def _answer(self, attribution: Attribution, index: int) -> Attribution | None:
         """The attribution of the earlier answer that a document is."""

@@ -302,9 +302,7 @@ class Attribution:
 
         return render_table(self, top=top, width=width, color=color)
 
-    def to_cited_text(
-        self, *, remarks: bool = True, markers: bool = True, checks: bool = True
-    ) -> str:
+    def to_cited_text(self, *, remarks: bool = True, markers: bool = True) -> str:
         """The answer with the numbers of the documents that each sentence cites.
 
         Without `markers`, the model's own markers such as [2] are left out (those that the verdicts
@@ -312,14 +310,12 @@ class Attribution:
 
         With `remarks`, verdicts that the numbers do not show stand in brackets after their
         sentences: '(not caused by the context)', '(from the conversation)', '(follows from sentence
-        1)', '(only together)', '(not decided: ...)' with the reason.
-
-        With `checks`, values that the cited sources do not have stand there, too, as in
-        '(check: 7.50, the source says 7)'.
+        1)', '(only together)', '(not decided: ...)' with the reason. So do values that the cited
+        sources do not have, as in '(check: 7.50, the source says 7)'.
         """
         from attribot_rag.display import render_cited
 
-        return render_cited(self, remarks=remarks, markers=markers, checks=checks)
+        return render_cited(self, remarks=remarks, markers=markers)
 
     def to_markdown(self, *, top: int = 5) -> str:
         """The same as Markdown with numbered citations; nothing in foreign text takes effect."""

@@ -11,12 +11,14 @@ from itertools import combinations, permutations
 from attribot_rag.attribution.verdict import Check, ValueKind
 from attribot_rag.checks.dates import Date
 from attribot_rag.checks.quantities import Quantity
-from attribot_rag.checks.reading import Reading, read
+from attribot_rag.checks.reading import Reading, read_prompt
 from attribot_rag.checks.stems import same_word
 from attribot_rag.checks.units import is_rounded, same_amount
+from attribot_rag.checks.vocabulary import Unit
 
 # Smaller numbers are often counted by the model, so that no source has them.
 _LEAST_ALONE = 13
+_MOST_CHECKED = 50  # numbers of a sentence
 _MOST_DERIVED = 24  # numbers of which sums and differences are taken
 _MIN_NOUN = 3
 
@@ -35,7 +37,7 @@ class Comparison:
     def checks(self) -> Iterator[Check]:
         for date in self.sentence.dates:
             yield from self._of_date(date)
-        for quantity in self.sentence.quantities:
+        for quantity in self.sentence.quantities[:_MOST_CHECKED]:
             if quantity.values and not quantity.key and quantity.value != 1:
                 yield from self._of_quantity(quantity)
 
@@ -45,7 +47,7 @@ class Comparison:
 
     @cached_property
     def _seen(self) -> list[Reading]:
-        return [read(text, self.sentence.language) for text in self.seen]
+        return [read_prompt(text, self.sentence.language) for text in self.seen]
 
     def _is_seen(self, quantity: Quantity) -> bool:
         return any(quantity.values & text.numbers for text in self._seen)
@@ -59,6 +61,10 @@ class Comparison:
     def _quantities(self) -> list[tuple[int, Quantity]]:
         return [(key, one) for key, source in self.sources.items() for one in source.quantities]
 
+    @cached_property
+    def _amounts(self) -> set[tuple[Unit | None, Decimal]]:
+        return {(one.unit, value) for _, one in self._quantities for value in one.values}
+
     def _of_quantity(self, quantity: Quantity) -> Iterator[Check]:
         if quantity.values & self._numbers:
             yield from self._of_unit(quantity)
@@ -71,12 +77,13 @@ class Comparison:
 
     def _is_equal(self, quantity: Quantity) -> bool:
         """Whether a source has the number rounded or in another unit."""
-        return any(
-            same_amount(quantity, other)
-            or (quantity.unit == other.unit or None in (quantity.unit, other.unit))
-            and not quantity.ordinal
-            and any(is_rounded(a, b) for a in quantity.values for b in other.values)
-            for _, other in self._quantities
+        if any(same_amount(quantity, other) for _, other in self._quantities):
+            return True
+        return not quantity.ordinal and any(
+            is_rounded(value, exact)
+            for unit, exact in self._amounts
+            if quantity.unit == unit or None in (quantity.unit, unit)
+            for value in quantity.values
         )
 
     def _is_derived(self, quantity: Quantity) -> bool:
@@ -86,7 +93,7 @@ class Comparison:
         derived.update(a + b for a, b in combinations(numbers, 2))
         derived.update(b - a for a, b in combinations(numbers, 2))
         if quantity.is_percent:
-            derived.update(round(100 * a / b) for a, b in permutations(numbers, 2) if b)
+            derived.update(round(100 * a / b, 0) for a, b in permutations(numbers, 2) if b)
         elif not quantity.ordinal:
             derived.update(a * b for a, b in combinations(numbers, 2) if a > 1)
         return bool(quantity.values & derived)
@@ -159,7 +166,7 @@ class Comparison:
     def _is_seen_alike(self, quantity: Quantity) -> bool:
         """Whether a text that was seen has the number with the same noun or unit."""
         return any(
-            quantity.values & one.values and (quantity.unit == one.unit or _is_alike(quantity, one))
+            quantity.values & one.values and _is_alike(quantity, one)
             for text in self._seen
             for one in text.quantities
             if not one.key

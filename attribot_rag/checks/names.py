@@ -20,6 +20,7 @@ _SENTENCE_END = re.compile(r"[.!?:;\n«»„“”\"(]\s*\Z")
 _ALIKE = 70.0
 _LEAST_SHARED = 0.7
 _LEAST_LETTERS = 3
+_MOST = 20  # names of a sentence
 
 
 @dataclass(frozen=True)
@@ -50,27 +51,34 @@ def name_check(
     least = 2 if language in _NOUNS_TOO else 1
     months = vocabulary(language).months
     own = _names(sentence)
-    for name in own:
+    alike = {
+        key: _names(text)
+        for key, text in sources.items()
+        if _share(sentence, text, own) >= _LEAST_SHARED
+    }
+    for name in own[:_MOST] if alike else ():
         shown = sentence[name.start : name.end]
         if len(name.words) < least or not name.before or any(shown in text for text in seen):
             continue
         if any(word.lower() in months for word in name.words):
             continue
-        if any(_has(text, word) for text in sources.values() for word in name.words):
-            continue
         others = [
-            (key, other)
-            for key, text in sources.items()
-            if _share(sentence, text, own) >= _LEAST_SHARED
-            for other in _names(text)
-            if name.is_alike(other) and not any(_has(sentence, word) for word in other.words)
+            (key, other) for key, names in alike.items() for other in names if name.is_alike(other)
         ]
-        if len(others) == 1:
-            key, other = others[0]
-            yield Check(
-                start=name.start, end=name.end, kind="name",
-                value=shown, source_value=sources[key][other.start : other.end], source=key,
-            )  # fmt: skip
+        others = [one for one in others if not any(_has(sentence, word) for word in one[1].words)]
+        if len(others) != 1 or any(
+            _has(text, word) for text in sources.values() for word in name.words
+        ):
+            continue
+        key, other = others[0]
+        yield Check(
+            start=name.start,
+            end=name.end,
+            kind="name",
+            value=shown,
+            source_value=sources[key][other.start : other.end],
+            source=key,
+        )
 
 
 def _names(text: str) -> list[_Name]:

@@ -17,19 +17,33 @@ class _Negation:
     Words of `empty` come and go with a cue, such as 'does'.
     """
 
-    cues: str
-    limiting: str
-    empty: str = ""
+    cues: frozenset[str]
+    limiting: frozenset[str]
+    empty: frozenset[str] = frozenset()
+
+
+def _negation(cues: str, limiting: str, empty: str = "") -> _Negation:
+    return _Negation(*(frozenset(words.split()) for words in (cues, limiting, empty)))
 
 
 _NEGATIONS = {
-    "en": _Negation("not|never|cannot|no|without|neither|nor|none", "only|just|merely|until|all|every|but|longer|more|anymore", "do|does|did"),
-    "de": _Negation("nicht|kein|keine|keiner|keinen|keinem|keines|nie|niemals|ohne|weder", "nur|bloß|alle|jeder|sondern|mehr"),
-    "fr": _Negation("pas|jamais|aucun|aucune|rien|sans|ni", "seulement|que|tous|mais|plus", "ne"),
-    "es": _Negation("no|nunca|jamás|ningún|ninguna|ninguno|nadie|sin|ni|tampoco", "solo|sólo|solamente|sino|todos|ya|más"),
-    "it": _Negation("non|mai|nessun|nessuna|nessuno|senza|né", "solo|soltanto|tutti|bensì|più"),
-    "ru": _Negation("не|нет|никогда|без|ни|нельзя", "только|все|просто|а|больше|уже"),
-}  # fmt: skip
+    "de": _negation(
+        "nicht kein keine keiner keinen keinem keines nie niemals ohne weder",
+        "nur bloß alle jeder sondern mehr",
+    ),
+    "en": _negation(
+        "not never cannot no without neither nor none",
+        "only just merely until all every but longer more anymore",
+        "do does did",
+    ),
+    "es": _negation(
+        "no nunca jamás ningún ninguna ninguno nadie sin ni tampoco",
+        "solo sólo solamente sino todos ya más",
+    ),
+    "fr": _negation("pas jamais aucun aucune rien sans ni", "seulement que tous mais plus", "ne"),
+    "it": _negation("non mai nessun nessuna nessuno senza né", "solo soltanto tutti bensì più"),
+    "ru": _negation("не нет никогда без ни нельзя", "только все просто а больше уже"),
+}
 _WORD = re.compile(r"[^\W\d_]+n['’]t\b|[^\W_]+")
 _PLAIN = re.compile(r"[^\W_]+(?:[\s'’-]+[^\W_]+)*")
 _CONTRACTED = {"ca": "can", "wo": "will", "sha": "shall"}
@@ -84,9 +98,6 @@ def negation_check(sentence: str, sources: Mapping[int, str], language: str) -> 
 
 
 def _statement(text: str, negation: _Negation) -> _Statement:
-    cues, limiting, empty = (
-        frozenset(words.split("|")) for words in (negation.cues, negation.limiting, negation.empty)
-    )
     words: list[_Word] = []
     own: list[tuple[int, _Word]] = []
     limited = False
@@ -94,15 +105,15 @@ def _statement(text: str, negation: _Negation) -> _Statement:
     for match in _WORD.finditer(text, reply.end() if reply else 0):
         word = match[0].lower()
         place = _Word(*match.span(), word)
-        limited |= word in limiting
-        if word in cues:
+        limited |= word in negation.limiting
+        if word in negation.cues:
             own.append((len(words), place))
-        elif word.endswith(("n't", "n’t")) and negation is _NEGATIONS["en"]:
+        elif word.endswith(("n't", "n’t")):
             own.append((len(words), place))
             stem = _CONTRACTED.get(word[:-3], word[:-3])
-            if stem not in empty:
+            if stem not in negation.empty:
                 words.append(_Word(place.start, place.end, stem))
-        elif word not in empty:
+        elif word not in negation.empty:
             words.append(place)
     return _Statement(text, tuple(words), tuple(own), limited)
 

@@ -14,8 +14,9 @@ if TYPE_CHECKING:
 
 # text2num knows the grammar of these; of other languages the CLDR tells the words.
 _GRAMMARS = ("da", "de", "en", "es", "fr", "it", "nl", "pt")
+# Without halves of surrogate pairs, which text2num cannot read.
 _TOKEN = re.compile(
-    r"[\u3400-\u9fff]|[^\W\d_\u3400-\u9fff]+(?:[-‐'’][^\W\d_\u3400-\u9fff]+)*|[^\s\w]|\d+"
+    r"[\u3400-\u9fff]|[^\W\d_\u3400-\u9fff]+(?:[-‐'’][^\W\d_\u3400-\u9fff]+)*|[^\s\w\ud800-\udfff]|\d+"
 )
 _SPELLED = (*range(100), *range(100, 1_000, 100))
 _POWERS = (100, 1_000, 10_000, 10**6, 10**8, 10**9, 10**12)

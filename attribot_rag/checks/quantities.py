@@ -107,7 +107,7 @@ def _numerals(text: str, names: Vocabulary, is_dotted: bool) -> Iterator[Quantit
         values = readings(match[0])
         clock = ":" in match[0]
         before, after = text[start - 1 : start], text[end : end + 1]
-        attached = before.isalpha() and before.isascii() or before in ("_", "#", "№", "/", ".")
+        attached = (before.isalpha() and before.isascii()) or before in ("_", "#", "№", "/", ".")
         attached |= before in ("-", "‐") and text[max(0, start - 2) : start - 1].isalpha()
         if not values or attached:
             yield Quantity(start, end, values, key=True)

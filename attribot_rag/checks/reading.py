@@ -57,7 +57,17 @@ class Reading:
 
 @lru_cache(maxsize=512)
 def read(text: str, language: str) -> Reading:
-    """The numbers and dates of a text."""
+    """The numbers and dates of a sentence."""
+    return _read(text, language)
+
+
+@lru_cache(maxsize=4)
+def read_prompt(text: str, language: str) -> Reading:
+    """The numbers and dates of a long text, of which few are kept."""
+    return _read(text, language)
+
+
+def _read(text: str, language: str) -> Reading:
     told = dates(text, language)
     spans = [(date.start, date.end) for date in told]
     return Reading(text, language, tuple(quantities(text, language, spans)), tuple(told))

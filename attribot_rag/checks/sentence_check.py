@@ -13,7 +13,7 @@ from attribot_rag.checks.negations import negation_check
 from attribot_rag.checks.reading import read
 
 _MOST = 10  # checks of a sentence
-_LONGEST = 10_000  # characters of a sentence or a source
+_LONGEST = 2_000  # characters of a sentence or a source
 
 
 @dataclass(frozen=True)
@@ -33,8 +33,9 @@ def check_sentence(
     Numbers, dates and units that are written in another way are equal: in words, with other
     separators, in digits of other scripts, rounded, or in another unit. So are sums and differences
     of the sources' numbers. What is not certain is left out: a check means that the sentence is
-    worth a look, no check means nothing. Positions are characters of the sentence; `seen` are
-    other texts that the model saw, such as the whole prompt: what stands there is not told.
+    worth a look, no check means nothing. Texts of more than 2,000 characters are not compared.
+    Positions are characters of the sentence. `seen` are other texts that the model saw, such as the
+    whole prompt: what stands there is not told.
     """
     if not cited or max(len(sentence), *(len(one.text) for one in cited)) > _LONGEST:
         return ()

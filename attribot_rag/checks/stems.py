@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from os.path import commonprefix
+from rapidfuzz.distance import Prefix
 
 _LEAST_SHARE = 0.7
 _LEAST_PREFIX = 3
@@ -20,5 +20,5 @@ def same_word(first: str, second: str) -> bool:
         return False
     if first[0] >= UNSPACED or second[0] >= UNSPACED:
         return first[0] == second[0]
-    prefix = len(commonprefix([first, second]))
+    prefix = Prefix.similarity(first, second)
     return prefix >= _LEAST_PREFIX and prefix >= _LEAST_SHARE * max(len(first), len(second))

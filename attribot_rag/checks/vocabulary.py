@@ -124,7 +124,8 @@ def _units(locale: Locale) -> Iterator[tuple[str, Unit]]:
     counts = {count: format_decimal(count, locale=locale) for count in _COUNTS}
     identifiers = [_PERCENT]
     for dimension in _DIMENSIONS:
-        identifiers += [one for one in locale.unit_display_names if one.startswith(f"{dimension}-")]
+        known = map(str, locale.unit_display_names)
+        identifiers += [one for one in known if one.startswith(f"{dimension}-")]
     for identifier in identifiers:
         dimension, _, unit = identifier.partition("-")
         if _LEFT_OUT.search(unit):

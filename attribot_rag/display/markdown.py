@@ -37,7 +37,6 @@ def render_cited(
     *,
     remarks: bool = True,
     markers: bool = True,
-    checks: bool = True,
     escape: Callable[[str], str] = str,
     link: Callable[[int, int], str] | None = None,
 ) -> str:
@@ -48,10 +47,9 @@ def render_cited(
 
     Numbers are those of `cite`, and of every other rendering of the attribution. A verdict that
     they do not show stands in words, as in '... blue. (not caused by the context)', with `remarks`.
-    So do values that the cited sources do not have, with `checks`.
-    Without `markers`, those that the model wrote itself are left out. For a text with links, such
-    as HTML, every text is given through `escape`, and `link` writes each number: it gets the
-    sentence's index and the number.
+    So do values that the cited sources do not have. Without `markers`, those that the model wrote
+    itself are left out. For a text with links, such as HTML, every text is given through `escape`,
+    and `link` writes each number: it gets the sentence's index and the number.
     """
     citations = []
     for index, passage in enumerate(report_on(attribution, top=0).passages):
@@ -59,10 +57,9 @@ def render_cited(
         for mark in passage.marks:
             numbers = (link(index, one) if link else str(one) for one in mark.numbers)
             written.append(f"{escape('[')}{' or '.join(numbers)}{escape(']')}")
-        if remarks and passage.remark:
-            written.append(escape(f"({passage.remark})"))
-        if checks:
-            written += [escape(f"({one})") for one in passage.checks]
+        if remarks:
+            told = filter(None, (passage.remark, *passage.checks))
+            written += [escape(f"({one})") for one in told]
         citations.append((passage.end, " ".join(written)))
     return _with_citations(attribution, citations, markers=markers, escape=escape)
 
@@ -88,9 +85,7 @@ def _escaped(text: str, *, bold: bool = False) -> str:
     return f"{before}**{shown}**{after}" if bold and shown else f"{before}{shown}{after}"
 
 
-def render_composed(
-    composition: Composition, *, remarks: bool = True, markers: bool = True, checks: bool = True
-) -> str:
+def render_composed(composition: Composition, *, remarks: bool = True, markers: bool = True) -> str:
     """The same of an answer that was made of earlier answers, with the numbers of what these cite.
 
     Numbers are those of the composition. A sentence that comes from an earlier answer alone has the
@@ -106,10 +101,10 @@ def render_composed(
         verdict = cited.verdict
         if verdict is not None and sentence.kind is not None:
             verdict = replace(verdict, kind=sentence.kind, relation=sentence.relation)
-        if remarks and (remark := remark_on(verdict, composition.attribution.verdicts)):
-            written.append(f"({remark})")
-        if checks:
-            written += [f"({one})" for one in check_remarks(cited.verdict)]
+        if remarks:
+            remark = remark_on(verdict, composition.attribution.verdicts)
+            told = filter(None, (remark, *check_remarks(verdict)))
+            written += [f"({one})" for one in told]
         citations.append((cited.end, " ".join(written)))
     return _with_citations(composition.attribution, citations, markers=markers)
 
