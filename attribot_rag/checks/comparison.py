@@ -96,7 +96,15 @@ class Comparison:
             derived.update(round(100 * a / b, 0) for a, b in permutations(numbers, 2) if b)
         elif not quantity.ordinal:
             derived.update(a * b for a, b in combinations(numbers, 2) if a > 1)
-        return bool(quantity.values & derived)
+        return bool(quantity.values & derived) or bool(quantity.values & self._spans)
+
+    @cached_property
+    def _spans(self) -> set[Decimal]:
+        """Years from one year to another, and one less: an age before the birthday."""
+        texts = (self.sentence, *self.sources.values())
+        years = sorted({year for text in texts for year in text.years})[:_MOST_DERIVED]
+        spans = {later - year for year, later in combinations(years, 2)}
+        return {Decimal(span - less) for span in spans for less in (0, 1)}
 
     def _of_unit(self, quantity: Quantity) -> Iterator[Check]:
         same = [(key, one) for key, one in self._quantities if quantity.values & one.values]
@@ -159,6 +167,7 @@ class Comparison:
         elif (
             not (quantity.in_words or quantity.ordinal or quantity.is_percent or quantity.clock)
             and min(quantity.values) >= _LEAST_ALONE
+            and not quantity.unscaled & self._numbers  # 6.21 million beside 6.21e6
             and not self._is_seen(quantity)
         ):
             yield self._check("number", quantity, None, None)
@@ -166,7 +175,7 @@ class Comparison:
     def _is_seen_alike(self, quantity: Quantity) -> bool:
         """Whether a text that was seen has the number with the same noun or unit."""
         return any(
-            quantity.values & one.values and _is_alike(quantity, one)
+            quantity.values & one.values and quantity.unit == one.unit and _is_alike(quantity, one)
             for text in self._seen
             for one in text.quantities
             if not one.key

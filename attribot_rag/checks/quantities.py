@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 
 from attribot_rag.checks.number_words import number_words
@@ -55,7 +55,8 @@ class Quantity:
     """A number at the characters [start, end), with the `values` that it can be read as.
 
     `unit` stands at `unit_span`. `nouns` are the two words after it and `before` the word before
-    it, in lower case. A number with letters at it, such as B12, is a `key`: it is not checked.
+    it, in lower case. `unscaled` are the values without a power of ten in words. A number
+    with letters at it, such as B12, is a `key`: it is not checked.
     """
 
     start: int
@@ -69,6 +70,7 @@ class Quantity:
     ordinal: bool = False
     key: bool = False
     clock: bool = False
+    unscaled: frozenset[Decimal] = frozenset()
 
     @property
     def value(self) -> Decimal:
@@ -117,6 +119,7 @@ def _numerals(text: str, names: Vocabulary, is_dotted: bool) -> Iterator[Quantit
             ordinal = _DOTTED.match(text, end)
         decade = _DECADE.match(text, end) if len(match[0]) == 4 else None
         scale, scaled_end = _scale(text, end, names)
+        unscaled = values
         if scale:
             values = frozenset(value * scale for value in values)
         unit = names.unit_at(text, scaled_end)
@@ -125,7 +128,7 @@ def _numerals(text: str, names: Vocabulary, is_dotted: bool) -> Iterator[Quantit
             yield Quantity(start, end, values, key=True)
             continue
         is_ordinal = ordinal is not None and unit is None and not scale
-        yield _told(
+        told = _told(
             text,
             names,
             start,
@@ -135,6 +138,7 @@ def _numerals(text: str, names: Vocabulary, is_dotted: bool) -> Iterator[Quantit
             clock=clock,
             nouns_start=ordinal.end() if ordinal and is_ordinal else None,
         )
+        yield replace(told, unscaled=unscaled)
 
 
 def readings(numeral: str) -> frozenset[Decimal]:

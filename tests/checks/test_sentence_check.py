@@ -43,7 +43,7 @@ LANGUAGES = tuple(BOX)
 def told(sentence: str, *sources: str, language: str = "en", seen: tuple[str, ...] = ()) -> list:
     """The checks as (kind, value, what the source has)."""
     cited = [CitedText(index, text, language) for index, text in enumerate(sources)]
-    checks = check_sentence(sentence, cited, language, seen=seen)
+    checks = check_sentence(sentence, cited, language, seen=(*sources, *seen))
     for check in checks:
         assert sentence[check.start : check.end] == check.value
         if check.source is not None and check.source_value is not None:
