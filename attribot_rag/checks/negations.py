@@ -48,6 +48,7 @@ _WORD = re.compile(r"[^\W\d_]+n['’]t\b|[^\W_]+")
 _PLAIN = re.compile(r"[^\W_]+(?:[\s'’-]+[^\W_]+)*")
 _CONTRACTED = {"ca": "can", "wo": "will", "sha": "shall"}
 _REPLY = re.compile(r"\W*(?:no|nein|non|нет|não)\s*[,.!:—–-]\s*", re.IGNORECASE)
+_QUESTION = re.compile(r"[?？]\W*\Z")
 _LEAST_LETTERS = 3  # shorter words are articles, prepositions and the like
 _LEAST_WORDS = 2
 
@@ -78,8 +79,8 @@ def negation_check(sentence: str, sources: Mapping[int, str], language: str) -> 
     """A check, if a source says the same in the same words but for a single negation.
 
     A sentence and its source must share their words: all longer words of the sentence that denies
-    less stand in the other. Nothing is told if a source agrees, in other languages, or of double
-    negations and those that deny only a part, as in 'not only'.
+    less stand in the other. Nothing is told if a source agrees, in other languages, of questions,
+    or of double negations and those that deny only a part, as in 'not only'.
     """
     negation = _NEGATIONS.get(language)
     if negation is None:
@@ -88,7 +89,7 @@ def negation_check(sentence: str, sources: Mapping[int, str], language: str) -> 
     contradiction: Check | None = None
     for key, text in sources.items():
         source = _statement(text, negation)
-        if not _says(told, source):
+        if _QUESTION.search(text) or not _says(told, source):
             continue
         if len(told.cues) == len(source.cues):
             return
