@@ -17,11 +17,10 @@ ANSWER = "A loaf costs 7.50 crowns there. So two loaves cost 7.50 crowns. The fe
 def verdicts(source: int) -> tuple[Verdict, ...]:
     """One sentence cites, one follows from it, one cites nothing."""
     ends = (0, 32, 64, len(ANSWER))
-    spans = [{"start": ends[i], "end": ends[i + 1]} for i in range(3)]
     return (
-        Verdict(**spans[0], kind="grounded", source_ids=(source,)),
-        Verdict(**spans[1], kind="follows", follows=0),
-        Verdict(**spans[2], kind="unsupported"),
+        Verdict(start=ends[0], end=ends[1], kind="grounded", source_ids=(source,)),
+        Verdict(start=ends[1], end=ends[2], kind="follows", follows=0),
+        Verdict(start=ends[2], end=ends[3], kind="unsupported"),
     )
 
 
