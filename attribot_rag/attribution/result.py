@@ -22,7 +22,7 @@ from attribot_rag.attribution.serialization import (
     plain,
     to_json,
 )
-from attribot_rag.attribution.verdict import Marker, Numbering, Verdict
+from attribot_rag.attribution.verdict import Check, Marker, Numbering, Verdict
 from attribot_rag.context import Document, Source
 from attribot_rag.context.intervals import Interval
 from attribot_rag.context.tokens import token_anchors
@@ -151,6 +151,12 @@ class Attribution:
         documents.update(self.partly_located, self.prompt_numbers)
         source_ids = {source_id for group in self.groups for source_id in group.source_ids}
         source_ids |= {source_id for verdict in self.verdicts for source_id in verdict.source_ids}
+        source_ids |= {
+            check.source
+            for verdict in self.verdicts
+            for check in verdict.checks
+            if check.source is not None
+        }
         group_widths = {len(group.token_scores) for group in self.groups}
         checks = {
             "response": bool(self.response),
@@ -162,6 +168,7 @@ class Attribution:
             "context_reliance": self.context_reliance is None
             or len(self.context_reliance) == num_tokens,
             "verdicts": self._holds(self.verdicts),
+            "checks": self._holds([check for one in self.verdicts for check in one.checks]),
             "markers": self._holds(self.markers),
             "sources": [source.id for source in self.sources] == list(range(num_sources)),
             "documents": documents.union(self.not_located) <= set(range(len(self.documents))),
@@ -170,7 +177,7 @@ class Attribution:
         if wrong:
             raise InvalidInput(f"{', '.join(wrong)} of the attribution do not fit the other fields")
 
-    def _holds(self, parts: Sequence[Verdict | Marker]) -> bool:
+    def _holds(self, parts: Sequence[Verdict | Marker | Check]) -> bool:
         return all(0 <= part.start <= part.end <= len(self.response) for part in parts)
 
     def __repr__(self) -> str:
@@ -303,7 +310,8 @@ class Attribution:
 
         With `remarks`, verdicts that the numbers do not show stand in brackets after their
         sentences: '(not caused by the context)', '(from the conversation)', '(follows from sentence
-        1)', '(only together)', '(not decided: ...)' with the reason.
+        1)', '(only together)', '(not decided: ...)' with the reason. So do values that the cited
+        sources do not have, as in '(check: 7.50, the source says 7)'.
         """
         from attribot_rag.display import render_cited
 

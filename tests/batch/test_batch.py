@@ -15,6 +15,7 @@ import psutil
 import pytest
 from support.actors import OPTIONS
 from support.actors import local as attributor
+from support.attributions import handmade
 from support.model_server import ModelServer, model_server
 from support.patience import scaled
 from support.processes import forked
@@ -22,7 +23,10 @@ from support.scorers import ANSWER, TREATY, chat
 from support.tiny_models import byte_level
 
 from attribot_rag import Attributor, ServerOptions
+from attribot_rag.attribution import Check, Verdict
+from attribot_rag.attribution.summary import summarize
 from attribot_rag.batch.run import run_batch
+from attribot_rag.batch.statistics import Statistics
 from attribot_rag.cli import main
 from attribot_rag.display.html import digest
 from attribot_rag.errors import InvalidInput, ServerFailed, WorkerLost
@@ -356,3 +360,24 @@ def test_the_command_attributes_by_a_server(
     assert "never cited: " in told.out or "most cited documents: " in told.out
     assert main([*command, "--tokenizer", "x"]) == 2
     assert "--tokenizer is for --server" in capsys.readouterr().err
+
+
+def test_sentences_with_values_to_check_are_counted() -> None:
+    document = "A loaf costs 7 crowns."
+    check = Check(start=13, end=17, kind="number", value="7.50", source_value="7", source=0)
+    found = [
+        summarize(
+            handmade(
+                "A loaf costs 7.50 crowns.",
+                [document],
+                {document: (9.0,)},
+                verdicts=(
+                    Verdict(start=0, end=25, kind="grounded", source_ids=(0,), checks=checks),
+                ),
+            )
+        )
+        for checks in ((check, check), ())
+    ]
+    statistics = Statistics.of({"summary": one, "document_scores": {}} for one in found)
+    assert statistics.to_dict()["to_check"] == 1
+    assert "sentences with values to check: 1\n" in statistics.to_text()
