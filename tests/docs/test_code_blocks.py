@@ -24,7 +24,7 @@ ELSEWHERE = {
     "integrations/llama-index-postprocessor-attribot/README.md": "its integration tests",
 }
 HERE = {"docs/batch.md", "docs/methods.md", "docs/served-models.md", "docs/tuning-verdicts.md"}
-OF_PEERS = {"docs/peers.md"}  # other libraries, in environments of their own: make peers
+OF_PEERS = {"docs/evaluation/peers.md"}  # other libraries, in environments of their own: make peers
 LOCAL = byte_level()
 
 

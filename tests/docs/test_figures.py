@@ -54,6 +54,6 @@ def test_how_often_wrong() -> None:
 
 
 def test_how_many_architectures() -> None:
-    table = text("docs/architectures.md").split("\n## ")[0]
+    table = text("docs/evaluation/architectures.md").split("\n## ")[0]
     rows = [line for line in table.splitlines() if line.startswith("| ")][1:]
     assert f"[{len(rows)} architectures]" in README
