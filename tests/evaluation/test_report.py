@@ -10,7 +10,7 @@ import pytest
 
 from attribot_rag.evaluation.comparison import Change, compare, comparison
 from attribot_rag.evaluation.figures import STYLES, draw
-from attribot_rag.evaluation.grid import DEFAULT, EXACT, NAIVE, methods
+from attribot_rag.evaluation.grid import EXACT, NAIVE
 from attribot_rag.evaluation.measures import MEASURES, cases, cases_by_method, summary
 from attribot_rag.evaluation.metrics import Estimate
 from attribot_rag.evaluation.pareto import compared
@@ -246,8 +246,6 @@ def test_the_comparison_finds_what_changed(results: ResultStore, tmp_path: Path)
 
 
 def test_figures_name_their_methods(results: ResultStore, tmp_path: Path) -> None:
-    results: ResultStore, tmp_path: Path
-) -> None:
     paths = draw(results, tmp_path)
     assert [path.name for path in paths] == [
         "faithfulness_and_time.svg",
