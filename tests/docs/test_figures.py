@@ -24,7 +24,7 @@ def columns(method: str, name: str) -> list[float]:
         rows = [[cell.strip() for cell in line.split("|")] for line in table.splitlines()]
         if name in rows[0]:
             values += [
-                float(row[rows[0].index(name)].split()[0])
+                float(row[rows[0].index(name)].split()[0].replace(",", ""))
                 for row in rows
                 if row[1].split(" (")[0] == method
             ]
@@ -90,3 +90,28 @@ def test_the_table_of_nats() -> None:
     assert len(rows) == 6
     for nats, factor in rows:
         assert float(factor.replace(",", "")) == pytest.approx(math.exp(int(nats)), rel=0.02)
+
+
+METHODS = {
+    "auto": "auto",
+    "masked": "masked",
+    "masked_hierarchical": "masked hierarchical, keep 3",
+    "patching": "patching, 2 gates",
+    "hierarchical": "hierarchical, keep 3",
+    "leave_one_out": "leave-one-out",
+    "context_cite": "ContextCite, 64 ablations",
+    "gradient_norm": "gradient norm",
+    "attention_weights": "attention weights",
+    "similarity": "similarity",
+}
+
+
+def test_the_table_of_methods() -> None:
+    page = text("docs/methods.md")
+    for name, reported in METHODS.items():
+        cells = page.split(f'\n| `"{name}"` | ')[1].split(" |\n")[0].replace(",", "").split(" | ")
+        precise, faster = columns(reported, "mAP"), columns(reported, "times faster than no cache")
+        expected = [*precise[:2], *faster[:2], *columns(reported, "tokens")[:2]]
+        for cell, value in zip(cells, expected, strict=True):
+            digits = len(cell.partition(".")[2])
+            assert float(cell) == round(value, digits), (name, cell, value)
