@@ -14,8 +14,8 @@ from playwright.sync_api import Browser, expect, sync_playwright
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "tests"))
 
-from support.browser import executable
-from support.chat_apps import PATIENCE, gradio_chat
+from support.browser import executable  # noqa: E402
+from support.chat_apps import PATIENCE, gradio_chat  # noqa: E402
 
 QUESTION = "How high is the lighthouse?"
 SIZE = {"width": 1280, "height": 820}

@@ -4,7 +4,8 @@
 
 The questions are the first that `attribot-rag evaluate` draws, with its prompt; the embedded model
 answers them once. Each peer has a virtual environment of its own, under the folder (`--folder`).
-What is there is not computed again: the same command goes on. docs/evaluation/peers.md says what is compared.
+What is there is not computed again: the same command goes on. docs/evaluation/peers.md says what
+is compared.
 """
 
 from __future__ import annotations

@@ -53,7 +53,9 @@ def test_what_it_costs() -> None:
     shares = [
         round(float(share), 1)
         for precision in ("float32", "half precision")
-        for share in re.findall(pattern.format(precision), text("docs/evaluation/benchmarks.md"), re.M)
+        for share in re.findall(
+            pattern.format(precision), text("docs/evaluation/benchmarks.md"), re.M
+        )
     ]
     assert row("What does it cost?") == [*shares, 16]  # bfloat16's
 

@@ -13,7 +13,7 @@ FOLDER = Path(__file__).parents[2] / "docs" / "notebooks"
 
 
 def run_notebook(name: str) -> tuple[str, list[dict[str, Any]]]:
-    """What the cells print, which is what the file shows, and the data of their values, in order."""
+    """What the cells print, as the file shows it, and the data of their values, in order."""
     notebook = nbformat.read(FOLDER / f"{name}.ipynb", as_version=4)  # type: ignore[no-untyped-call]
     shown = _printed(notebook)
     NotebookClient(notebook, timeout=int(scaled(600)), kernel_name="python3").execute()
@@ -26,9 +26,7 @@ def run_notebook(name: str) -> tuple[str, list[dict[str, Any]]]:
 def _printed(notebook: Any) -> str:
     outputs = [one for cell in notebook.cells for one in cell.get("outputs", ())]
     return "".join(
-        one["text"]
-        for one in outputs
-        if one["output_type"] == "stream" and one["name"] == "stdout"
+        one["text"] for one in outputs if one["output_type"] == "stream" and one["name"] == "stdout"
     )
 
 
