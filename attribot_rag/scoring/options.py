@@ -23,9 +23,9 @@ class ScoringOptions:
     layers in bfloat16, whose weights are copied. With 'auto' they do where that is faster: on
     processors with instructions for bfloat16, for models of 20 million parameters or more whose
     copy takes at most an eighth of the memory. Then approximate scores depend a little on the
-    machine; with False they do not. The provenance tells what was done, docs/benchmarks.md what it
-    saves and changes. Raises InvalidInput for an unknown implementation, or a budget or memory
-    below 1.
+    machine; with False they do not. The provenance tells what was done, and
+    docs/evaluation/benchmarks.md what it saves and changes. Raises InvalidInput for an unknown
+    implementation, or a budget or memory below 1.
     """
 
     implementation: str = "auto"

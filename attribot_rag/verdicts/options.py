@@ -9,7 +9,7 @@ from attribot_rag.errors import InvalidInput
 
 @dataclass(frozen=True, kw_only=True)
 class VerdictOptions:
-    """The thresholds of the verdicts; docs/verdicts.md says how they were calibrated.
+    """The thresholds of the verdicts; docs/evaluation/calibration.md says how they were chosen.
 
     Effects in nats: the best source is cited if its effect is at least `min_effect` and at least
     `noise_factor` times the noise of the scores; another source also needs an effect of `min_own`

@@ -17,14 +17,18 @@ ELSEWHERE = {
     "README.md": "tests/test_examples.py, and that of each integration",
     "docs/agents.md": "integrations/langchain-attribot/tests/integration_tests/test_examples.py",
     "docs/counterfactual.md": "tests/test_examples.py",
+    "docs/deploy.md": "integrations/langchain-attribot/tests/integration_tests/test_examples.py",
     "docs/distributed.md": "tests/test_distributed.py, by `make ray-test`",
     "docs/getting-started.md": "tests/test_examples.py",
+    "docs/langchain-cases.md": "LangChain's integration tests",
+    "docs/llama-index-cases.md": "LlamaIndex's integration tests",
     "docs/tracing.md": "tests/runtime/test_trackers.py, by `make trackers-test`, and LangChain's",
     "integrations/langchain-attribot/README.md": "its integration tests",
     "integrations/llama-index-postprocessor-attribot/README.md": "its integration tests",
 }
 HERE = {"docs/batch.md", "docs/methods.md", "docs/served-models.md", "docs/tuning-verdicts.md"}
-OF_PEERS = {"docs/peers.md"}  # other libraries, in environments of their own: make peers
+# Other libraries, in environments of their own: make peers.
+OF_PEERS = {"docs/evaluation/peers.md"}
 LOCAL = byte_level()
 
 
