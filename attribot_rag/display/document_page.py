@@ -12,7 +12,7 @@ from markupsafe import Markup
 from attribot_rag.attribution import Attribution
 from attribot_rag.context import Document
 from attribot_rag.context.intervals import Interval
-from attribot_rag.display.html import environment
+from attribot_rag.display.html.templates import environment
 from attribot_rag.display.pdf_pages import draw_pages
 from attribot_rag.display.places import cited_spans, places_in
 from attribot_rag.errors import InvalidInput
