@@ -78,9 +78,10 @@ def summarize(
 ) -> dict[str, Any]:
     """Verdicts, cited documents and the best sources, as plain data of at most 16 KB of JSON.
 
-    With `max_bytes` None it has all sentences and documents. Positions are characters of the text that was shown. Sources, documents and sentences that did
+    Positions are characters of the text that was shown. Sources, documents and sentences that did
     not fit are counted under `omitted`; the first ten notes are kept. The summary is longer than
-    `max_bytes` if even its other fields are. Its schema is docs/schemas/summary.json.
+    `max_bytes` if even its other fields are; with None, it has all sentences and documents. Its
+    schema is docs/schemas/summary.json.
     """
     citations = cite(attribution)
     for size in _SIZES if max_bytes is not None else (_WHOLE,):

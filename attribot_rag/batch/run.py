@@ -33,9 +33,10 @@ def run_batch(
     """Attribute what the folder lacks of the file's records, and count over all of them.
 
     Every record becomes one line of `results.jsonl` (a summary) or of `rejects.jsonl` (the reason);
-    `statistics.json` follows, with `report` also a page, `report.html`, with the pages of answers
-    to look at in `answers`, and with `parquet` all records once more as `outcomes.parquet`, which needs pyarrow. Memory does not grow with the
-    number of records. Answers of a served model are attributed several at a time.
+    `statistics.json` follows, with `report` also a page, `report.html`, and in `answers` a page for
+    each answer to look at, and with `parquet` all records once more as `outcomes.parquet`, which
+    needs pyarrow. Memory does not grow with the number of records. Answers of a served model are
+    attributed several at a time.
 
     With several `workers`, as many processes share the cores; `attributor` is then a function that
     each of them imports and calls to make its own, and the calling script needs

@@ -174,7 +174,8 @@ class _Service:
     async def ask(self, given: AskRequest, request: Request) -> Response:
         """An answer of the model from the documents, with its attribution."""
         if not given.stream:
-            return _json(_answered(given, await self._attribution(request, partial(self._answer, given))))
+            attribution = await self._attribution(request, partial(self._answer, given))
+            return _json(_answered(given, attribution))
         pieces = Pieces(self._attributor.language_model.tokenizer)
         task = partial(self._answer, given, streamer=pieces)
         attributing = asyncio.ensure_future(self._attribution(request, task))

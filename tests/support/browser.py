@@ -8,8 +8,6 @@ from typing import Any
 
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Locator, Page, expect, sync_playwright
-
-from attribot_rag import Attribution
 from support.patience import scaled
 
 _NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
@@ -69,13 +67,13 @@ def opened_citation(answer: Locator, file: str) -> Page:
 
 
 class Shown:
-    """An attribution's page, and in `events` everything that should not have happened there."""
+    """A page of HTML, and in `events` everything that should not have happened there."""
 
-    def __init__(self, page: Page, attribution: Attribution, folder: Path, **options: Any) -> None:
+    def __init__(self, page: Page, html: str, folder: Path) -> None:
         self.page = page
         self.events: list[str] = []
         path = folder / "page.html"
-        path.write_text(attribution.to_html(**options), encoding="utf-8", errors="replace")
+        path.write_text(html, encoding="utf-8", errors="replace")
         page.on("dialog", self._dialog)
         page.on("pageerror", lambda error: self.events.append(f"error: {error}"))
         page.on("console", lambda message: self.events.append(f"console: {message.text}"))

@@ -193,11 +193,11 @@ class AttribotAnswer extends HTMLElement {
     const rank = (one) => Object.keys(STATES).indexOf(one.state);
     const attention = judged.filter((one) => STATES[one.state].mind).sort((a, b) => rank(a) - rank(b));
     filled(this.panel, [
-      h("h3", {}, attention.length ? "Look at these" : "Choose a sentence"),
+      h("h2", {}, attention.length ? "Look at these" : "Choose a sentence"),
       attention.length === 0 && h("p", {}, "It shows where the sentence comes from."),
       h("ul", { class: "worklist" }, attention.map((one) => h("li", {}, h("button", { type: "button", class: one.state, click: () => this.pin(one, { focus: true }) },
         h("span", { dir: "auto" }, brief(one.words)), h("span", { class: `chip ${one.state}` }, this.receipts.chip(one)), one.state !== "check" && h("small", {}, this.receipts.verdict(one)))))),
-      h("h3", {}, "Documents"),
+      h("h2", {}, "Documents"),
       [...documents.values()].map((one) => this.entry(one, sentences.filter((sentence) => sentence.documents.includes(one.index)).length)),
       this.receipts.summary.omitted?.documents > 0 && h("p", {}, `${plural(this.receipts.summary.omitted.documents, "more document")}.`)]);
   }
@@ -230,7 +230,7 @@ class AttribotAnswer extends HTMLElement {
     this.unglance();
     this.mark(one.index);
     this.pinned = one;
-    this.fill([this.controls(one), h("h3", {}, this.receipts.verdict(one)), this.hasAttribute("no-answer") && h("p", { class: "said", dir: "auto" }, brief(one.words, 300)), this.card(one)]);
+    this.fill([this.controls(one), h("h2", {}, this.receipts.verdict(one)), this.hasAttribute("no-answer") && h("p", { class: "said", dir: "auto" }, brief(one.words, 300)), this.card(one)]);
     this.tell(`Sentence ${one.index + 1}. ${this.summary(one)}`);
     const span = this.spans[one.index];
     if (focus) span.focus({ preventScroll: true });
@@ -238,7 +238,7 @@ class AttribotAnswer extends HTMLElement {
     const block = number && this.panel.querySelector(`.document[data-number="${number}"]`);
     const lit = (block || this.panel).querySelector("mark");
     if (block) block.classList.add("chosen");
-    (lit || this.panel.querySelector("h3")).scrollIntoView({ block: "nearest" });
+    (lit || this.panel.querySelector("h2")).scrollIntoView({ block: "nearest" });
     if (focus && this.mode !== "sheet") span.scrollIntoView({ block: "nearest" });
   }
 
@@ -325,7 +325,7 @@ class AttribotAnswer extends HTMLElement {
     quotes.addEventListener("pointerenter", outline(true));
     quotes.addEventListener("pointerleave", outline(false));
     return h("section", { class: `document c${((listed.number || 1) - 1) % COLOURS}`, "data-number": listed.number ?? "" },
-      h("h4", {}, listed.number && pill(listed.number), " ", h("span", { dir: "auto" }, receipts.name(index)), where && [" ", h("small", { dir: "auto" }, where)]),
+      h("h3", {}, listed.number && pill(listed.number), " ", h("span", { dir: "auto" }, receipts.name(index)), where && [" ", h("small", { dir: "auto" }, where)]),
       quotes,
       others.length > 0 && h("p", { class: "also" }, "Also behind ", others.slice(0, 8).map((other) => h("button", { type: "button", click: () => this.pin(other, { focus: true }) }, `sentence ${other.index + 1}`))),
       h("div", { class: "actions" },
@@ -433,7 +433,7 @@ class AttribotAnswer extends HTMLElement {
       bubbles: true, composed: true, detail: { document: index, number, name, respond: resolve } })));
     try {
       const text = String(await other);
-      result.replaceChildren(h("h4", {}, `Without ${name}`), h("p", { class: "text", dir: "auto" },
+      result.replaceChildren(h("h3", {}, `Without ${name}`), h("p", { class: "text", dir: "auto" },
         text.trim() === (this.receipts.answer ?? "").trim() ? "The model gives the same answer." : difference(this.receipts.answer ?? this.receipts.sentences.map((one) => one.text).join(" "), text)));
     } catch (error) {
       result.replaceChildren(`There is no other answer: ${visible(error.message)}`);
@@ -487,7 +487,7 @@ class AttribotAnswer extends HTMLElement {
     this.narrowed = true;
     this.mark(-1);
     this.fill([
-      h("h3", {}, evidence.length ? `Behind “${words}”` : `Nothing in your documents stands behind “${words}” alone.`),
+      h("h2", {}, evidence.length ? `Behind “${words}”` : `Nothing in your documents stands behind “${words}” alone.`),
       this.receipts.cited(narrowed.sources).map(([index, places]) => this.block(narrowed, index, places)),
       evidence.length > 0 && this.strength(this.receipts.level(evidence[0].score), narrowed), this.experts(narrowed, evidence)]);
   }

@@ -30,7 +30,8 @@ def element_script() -> str:
         folder.joinpath(name).read_text("utf-8")
         for name in ("receipts.js", "answer.js", "answer.css")
     )
-    return f'(() => {{\n"use strict";\nconst STYLE = {json.dumps(style)};\n{receipts}{answer}}})();\n'
+    style = f"const STYLE = {json.dumps(style)};"
+    return f'(() => {{\n"use strict";\n{style}\n{receipts}{answer}}})();\n'
 
 
 def answer_data(attribution: Attribution, *, question: str = "") -> dict[str, Any]:

@@ -46,9 +46,16 @@ def render_html(
     return _page(element, question, theme)
 
 
-def render_summary(data: Mapping[str, Any], *, question: str = "", theme: str = "auto") -> str:
-    """The same page for the element's `data`, such as a summary, without an attribution."""
-    return _page(render_element(data, theme=theme if theme != "auto" else None), question, theme)
+def render_summary(
+    data: Mapping[str, Any],
+    *,
+    question: str = "",
+    theme: str = "auto",
+    **attributes: str | bool | None,
+) -> str:
+    """The same page for the element's `data`, such as a summary, and its attributes."""
+    shown = theme if theme != "auto" else None
+    return _page(render_element(data, theme=shown, **attributes), question, theme)
 
 
 def _page(element: Markup, question: str, theme: str) -> str:
