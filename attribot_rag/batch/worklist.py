@@ -46,9 +46,7 @@ def worklist(results: Iterable[Mapping[str, Any]], most: int = MOST) -> list[Ite
     return heapq.nsmallest(most, items, key=attrgetter("rank", "number"))
 
 
-def write_pages(
-    folder: Path, results: Iterable[Mapping[str, Any]], items: Iterable[Item]
-) -> None:
+def write_pages(folder: Path, results: Iterable[Mapping[str, Any]], items: Iterable[Item]) -> None:
     """Write a page for each answer that has an item."""
     numbers = {item.number for item in items}
     (folder / _FOLDER).mkdir(exist_ok=True)
