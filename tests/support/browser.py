@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Locator, Page, expect, sync_playwright
+
 from support.patience import scaled
 
 _NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")

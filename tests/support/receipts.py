@@ -3,11 +3,10 @@
 import json
 from typing import Any
 
-from support.attributions import handmade
-
 from attribot_rag import Document
 from attribot_rag.attribution import Verdict
 from attribot_rag.display import answer_data
+from support.attributions import handmade
 
 PASSENGERS = "The ferry Kittiwake carries up to 84 passengers."
 TICKET = "A single ticket costs 18 crowns for adults and 9 crowns for children."
