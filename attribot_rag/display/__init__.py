@@ -7,7 +7,6 @@ from attribot_rag.display.markdown import (
     render_cited,
     render_composed,
     render_markdown,
-    render_passage,
 )
 from attribot_rag.display.report import label_of
 from attribot_rag.display.table import print_counterfactual, print_table, render_table
@@ -25,6 +24,5 @@ __all__ = [
     "render_document",
     "render_html",
     "render_markdown",
-    "render_passage",
     "render_table",
 ]

@@ -146,7 +146,7 @@ def test_a_reader_is_told_what_to_check_and_why(page: Page) -> None:
             "The documents matter here, but no part of them stands out.",
         ],
     ]
-    documents = card(page).locator(".entry summary").all_inner_texts()
+    documents = card(page).locator(".entry summary").all_text_contents()
     assert [" ".join(text.split()) for text in documents] == [
         "source 1 ferry.txt behind 3 sentences",
         "source 2 festival.md behind 2 sentences",

@@ -92,22 +92,23 @@ class AttribotAnswer extends HTMLElement {
   render() {
     if (!this.given) return;
     const receipts = (this.receipts = new Receipts(this.given, this.hasAttribute("stopped")));
-    this.pinned = null;
+    this.pinned = this.anchor = null;
+    this.open = false;
     this.spans = [];
     this.panel = h("aside", { class: "panel", "aria-label": "Where this comes from", touchstart: (event) => this.touched(event), touchend: (event) => this.swiped(event) });
     this.peek = h("div", { class: "peek", popover: "manual", "aria-hidden": "true" });
     const noAnswer = this.hasAttribute("no-answer");
-    this.main = h("div", { class: "main", keydown: (event) => this.pressed(event) },
+    this.main = h("div", { class: "main" },
       receipts.question && h("h2", { class: "question", dir: "auto" }, visible(receipts.question)),
       this.header(),
-      h("p", { class: "answer", dir: "auto", hidden: noAnswer }, this.prose()),
+      h("div", { class: "answer", dir: "auto", hidden: noAnswer }, this.prose()),
       receipts.summary.calls?.length && !receipts.sentences.length && receipts.summary.calls.map((call) => h("attribot-answer", { data: JSON.stringify(call) })),
       receipts.judged.length > 0 && this.legend());
-    const about = receipts.judged.length > 0;
     for (const old of [...this.shadowRoot.children]) if (old !== this.told) old.remove();
-    this.shadowRoot.prepend(h("div", { class: "frame" }, this.main, about && this.panel), this.peek);
+    this.frame = h("div", { class: "frame", keydown: (event) => this.pressed(event) }, this.main);
+    this.shadowRoot.prepend(this.frame, this.peek);
     this.tell(this.main.querySelector(".counts")?.innerText ?? "");
-    this.overview();
+    if (receipts.judged.length) this.overview();
     this.place();
   }
 
@@ -192,14 +193,15 @@ class AttribotAnswer extends HTMLElement {
     const { judged, documents, sentences } = this.receipts;
     const rank = (one) => Object.keys(STATES).indexOf(one.state);
     const attention = judged.filter((one) => STATES[one.state].mind).sort((a, b) => rank(a) - rank(b));
+    const wide = this.clientWidth >= COLUMN;
     filled(this.panel, [
-      h("h2", {}, attention.length ? "Look at these" : "Choose a sentence"),
-      attention.length === 0 && h("p", {}, "It shows where the sentence comes from."),
+      attention.length > 0 && h("h2", {}, "Look at these"),
+      wide && !attention.length && [h("h2", {}, "Choose a sentence"), h("p", {}, "It shows where the sentence comes from.")],
       h("ul", { class: "worklist" }, attention.map((one) => h("li", {}, h("button", { type: "button", class: one.state, click: () => this.pin(one, { focus: true }) },
         h("span", { dir: "auto" }, brief(one.words)), h("span", { class: `chip ${one.state}` }, this.receipts.chip(one)), one.state !== "check" && h("small", {}, this.receipts.verdict(one)))))),
-      h("h2", {}, "Documents"),
-      [...documents.values()].map((one) => this.entry(one, sentences.filter((sentence) => sentence.documents.includes(one.index)).length)),
-      this.receipts.summary.omitted?.documents > 0 && h("p", {}, `${plural(this.receipts.summary.omitted.documents, "more document")}.`)]);
+      h("details", { open: wide }, h("summary", { class: "heading" }, plural(documents.size, "document")),
+        [...documents.values()].map((one) => this.entry(one, sentences.filter((sentence) => sentence.documents.includes(one.index)).length)),
+        this.receipts.summary.omitted?.documents > 0 && h("p", {}, `${plural(this.receipts.summary.omitted.documents, "more document")}.`))]);
   }
 
   // A document in the list, with its text where it is known.
@@ -230,6 +232,7 @@ class AttribotAnswer extends HTMLElement {
     this.unglance();
     this.mark(one.index);
     this.pinned = one;
+    this.anchor = this.spans[one.index];
     this.fill([this.controls(one), h("h2", {}, this.receipts.verdict(one)), this.hasAttribute("no-answer") && h("p", { class: "said", dir: "auto" }, brief(one.words, 300)), this.card(one)]);
     this.tell(`Sentence ${one.index + 1}. ${this.summary(one)}`);
     const span = this.spans[one.index];
@@ -484,6 +487,7 @@ class AttribotAnswer extends HTMLElement {
     const words = brief(range.toString(), 60);
     const narrowed = { ...chosen[0].one, sources: evidence.map((row) => row.source), documents: [], effect: null, kept: null, reliance: null };
     this.pinned = null;
+    this.anchor = this.spans[chosen.at(-1).one.index];
     this.narrowed = true;
     this.mark(-1);
     this.fill([
@@ -506,14 +510,15 @@ class AttribotAnswer extends HTMLElement {
     return (this.receipts.tokens[one.index] || []).flatMap(([start, end], token) => (start < to && end > from ? [token] : []));
   }
 
-  // A column beside the answer, on a phone a sheet over the page, else below the answer.
+  // A column beside the answer; on a phone a sheet over the page; else it follows the sentence.
   place() {
-    if (!this.panel) return;
+    if (!this.panel?.hasChildNodes()) return;
     const phone = matchMedia(`(max-width: ${PHONE}px)`).matches;
     this.mode = phone ? "sheet" : this.clientWidth >= COLUMN ? "column" : "below";
-    const frame = this.panel.parentElement;
-    if (!frame) return;
-    frame.className = `frame ${this.mode}${this.open ? " open" : ""}`;
+    this.frame.className = `frame ${this.mode}${this.open ? " open" : ""}`;
+    const before = this.mode === "below" && this.open && this.anchor;
+    if (before ? before.nextSibling !== this.panel : this.panel.parentNode !== this.frame)
+      before ? before.after(this.panel) : this.frame.append(this.panel);
     if (!phone || !this.open) {
       if (this.panel.matches(":popover-open")) this.panel.hidePopover();
       this.panel.removeAttribute("popover");

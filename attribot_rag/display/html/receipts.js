@@ -62,6 +62,7 @@ class Receipts {
     this.evidence = given.evidence || [];
     this.tokens = given.tokens || [];
     this.documents = new Map((this.summary.documents || []).map((one) => [one.index, one]));
+    this.names = this.named();
     this.sources = new Map((this.summary.sources || []).map((one) => [one.id, one]));
     this.inNats = (this.summary.unit || "nats") === "nats";
     this.sentences = (this.summary.sentences || []).map((one, index) => this.sentence(one, index));
@@ -92,11 +93,21 @@ class Receipts {
     return documents.length ? "document" : "open";
   }
 
-  // A document's name for readers: its title or id, without the folders of an absolute path.
+  // Documents' names for readers: title or id, without the folders of an absolute path. Passages of
+  // the same file are counted.
+  named() {
+    const files = [...this.documents.values()].sort((a, b) => a.index - b.index).map(({ index, title, id }) => {
+      const name = title || id || `document ${index + 1}`;
+      return [index, brief(/^(\/|[A-Za-z]:\\)/.test(name) ? name.split(/[\\/]/).pop() || name : name)];
+    });
+    const counts = new Map();
+    const count = (name) => counts.set(name, (counts.get(name) || 0) + 1).get(name);
+    const numbered = files.map(([index, name]) => [index, name, count(name)]);
+    return new Map(numbered.map(([index, name, number]) => [index, counts.get(name) > 1 ? `${name}, passage ${number}` : name]));
+  }
+
   name(index) {
-    const { title, id } = this.documents.get(index) || {};
-    const name = title || id || `document ${index + 1}`;
-    return brief(/^(\/|[A-Za-z]:\\)/.test(name) ? name.split(/[\\/]/).pop() || name : name);
+    return this.names.get(index) ?? `document ${index + 1}`;
   }
 
   // The places of a source: in a document's text, or its own text as far as the summary has it.
