@@ -10,7 +10,7 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, BrowserContext, Locator, Page, expect
 from support.attributions import ISLAND, handmade
-from support.browser import Shown, keep, new_context
+from support.browser import Shown, keep, look_up, new_context
 from support.hostile import ADDRESSES, HOSTILE, HTML
 from support.receipts import (
     ANSWER,
@@ -584,12 +584,21 @@ def test_forty_sentences_and_two_hundred_sources(desktop: Page, tmp_path: Path) 
     assert min(longest) <= 200
 
 
+def test_in_a_narrow_place_the_card_follows_its_sentence(desktop: Page) -> None:
+    element = ATTRIBUTION.to_html(page=False)
+    desktop.set_content(f"<!DOCTYPE html><div style='width: 500px'>{element}</div>")
+    look_up(desktop.locator("attribot-answer"), LAMP)
+    before = card(desktop).evaluate("one => one.previousElementSibling.textContent")
+    assert before.startswith("Bell and lamp")
+
+
 def test_several_in_a_page(desktop: Page) -> None:
     both = ISLAND.to_html(page=False) + ATTRIBUTION.to_html(page=False)
     desktop.set_content(f"<!DOCTYPE html><body>{both}</body>")
     assert desktop.locator(".frame").count() == 2
     sentence(desktop, "A ticket").first.locator(".pill").click()
     expect(card(desktop).first.locator("mark")).to_have_text("A single ticket costs 18 crowns.")
+    look_up(desktop.locator("attribot-answer").last, BICYCLE)
 
 
 def test_without_scripts_the_cited_text_is_shown(chromium: Browser, tmp_path: Path) -> None:
