@@ -46,6 +46,10 @@ SUFFIXES = (".md", ".txt", ".pdf")
 LONGEST = 2000  # characters of a question
 EARLIER = 2  # answers of the conversation that the model is shown
 CHECKING = "Checking sources…"
+STYLE = """
+attribot-answer { --attribot-paper: transparent; color-scheme: light; }
+.dark attribot-answer { color-scheme: dark; }
+"""
 SCRIPT = """
 document.addEventListener("attribot-without", ({ target, detail }) => {
   const url = `/without/${target.dataset.run}/${detail.document}`;
@@ -365,7 +369,7 @@ if __name__ == "__main__":
     server, _, _ = app.launch(
         theme=theme,
         head=f"<script>{element_script()}{SCRIPT}</script>",
-        css="attribot-answer { --attribot-paper: transparent; }",
+        css=STYLE,
         max_file_size="20mb",
         footer_links=[],
         prevent_thread_lock=True,

@@ -84,8 +84,8 @@ def test_an_answer_is_streamed_and_its_sources_follow(page: Page) -> None:
     while not receipts(page).count():
         growing += [text for text in answers(page).all_inner_texts() if text not in growing]
         page.wait_for_timeout(50)
-    assert len(growing) > 3 and all(one.startswith(("The", "Checking")) for one in growing)
-    assert "Checking sources…" in growing
+    assert len(growing) > 3 and all(one.startswith("The") for one in growing[:3])
+    assert any("Checking sources…" in one for one in growing)
     expect(sentences(page).first).to_contain_text("38", timeout=PATIENCE)
     expect(page.get_by_text("Checking sources…")).to_have_count(0)
     for width in (360, 1280):
@@ -202,7 +202,8 @@ def test_a_search_that_fails_blocks_nothing(tmp_path: Path) -> None:
         assert "84" in turns[1].answer, turns
         for _ in chat.cite(turns):
             pass
-        assert (turns[0].told, turns[1].receipts[:16]) == ("Nothing was answered.", "<attribot-answer")
+        assert turns[0].told == "Nothing was answered.", turns
+        assert turns[1].receipts.startswith("<attribot-answer"), turns
         """,
         tmp_path,
     )
@@ -232,7 +233,7 @@ def test_an_uploaded_pdf_is_cited_with_its_page(page: Page, tmp_path: Path) -> N
     expect(page.get_by_text("harbour.PDF: 1 passage added")).to_be_visible(timeout=PATIENCE)
     ask(page, "Who designed the harbour hall?")
     expect(sentences(page).first).to_be_visible(timeout=PATIENCE)
-    look_up(receipts(page), "hall was designed")
+    look_up(receipts(page), "The harbour")
     expect(receipts(page).locator(".panel .document").first).to_contain_text("page 1–2")
     document = opened_citation(receipts(page), "harbour.PDF")
     expect(document.locator("rect.mark").first).to_be_in_viewport()
@@ -297,7 +298,7 @@ def test_it_is_accessible_and_fits_a_phone(answered: Page) -> None:
         assert abs(middle(box) - middle(button)) < 20, "one row of input"
         look_up(receipts(answered), "38 metres high")
         found = Axe().run(answered).response["violations"]
-        assert not found, found
+        assert not found, [node["any"][0]["message"] + node["html"] for node in found[0]["nodes"]]
         receipts(answered).get_by_role("button", name="Close").click()
         keep(answered, f"gradio_chat_{scheme}_360.png")
 
