@@ -73,7 +73,8 @@ def sentences(page: Page) -> Locator:
 
 
 def test_an_empty_chat_names_its_files_and_controls_work_when_they_are_shown(page: Page) -> None:
-    expect(page.get_by_text("Ask about ferry.txt, festival.md")).to_be_visible()
+    named = page.get_by_text("Ask about ferry.txt, festival.md")
+    expect(named).to_be_visible(timeout=PATIENCE)
     expect(page.get_by_role("button", name="Stop")).to_have_count(0)
     page.get_by_role("button", name="Add a file").focus()
 
