@@ -23,7 +23,8 @@ const h = (tag, attributes = {}, ...children) => {
   return filled(element, children);
 };
 
-const pill = (number) => h("span", { class: `pill c${(number - 1) % COLOURS}`, "data-number": number }, h("span", { class: "hidden" }, "source "), number);
+const GLUE = "\u00a0"; // keeps numbers and chips on the line of the last word
+const pill = (number) => h("span", { class: `pill c${(number - 1) % COLOURS}`, role: "img", "aria-label": `source ${number}`, "data-number": number }, String(number));
 
 // The words of both, marked as taken away or added.
 const difference = (before, after) => {
@@ -151,14 +152,15 @@ class AttribotAnswer extends HTMLElement {
     if (one.state === "plain" || !one.words) return visible(one.words);
     const joint = { either: " or ", together: " + " }[one.relation] || " ";
     const pills = one.numbers.flatMap((number, index) => [
-      index ? h("span", { class: joint === " + " ? "joint" : "hidden" }, joint) : null, index && joint !== " + " ? " " : null, pill(number)]);
+      index ? h("span", { class: joint === " + " ? "joint" : "hidden" }, joint) : null, index && joint !== " + " ? GLUE : null, pill(number)]);
     const chip = this.receipts.chip(one);
+    const long = chip?.length > 20;
     const span = h("span", {
       class: `sentence ${one.state}`, role: "button", tabindex: "0", "aria-expanded": "false",
       click: (event) => !this.selection() && this.pin(one, { number: event.target.closest(".pill")?.dataset.number }),
       pointerenter: (event) => event.pointerType === "mouse" && this.glance(one, event.clientY),
       pointerleave: () => this.unglance(), focus: () => span.matches(":focus-visible") && this.glance(one), blur: () => this.unglance(),
-    }, h("span", { class: "words" }, this.words(one)), pills.length > 0 && ["\u00a0", pills], chip && [chip.length > 20 ? " " : "\u00a0", h("span", { class: `chip ${one.state}` }, chip)]);
+    }, h("span", { class: "words" }, this.words(one)), pills.length > 0 && [GLUE, pills], chip && [long ? " " : GLUE, h("span", { class: `chip ${one.state}${long ? " long" : ""}` }, chip)]);
     this.spans[one.index] = span;
     return span;
   }
@@ -198,7 +200,7 @@ class AttribotAnswer extends HTMLElement {
       attention.length > 0 && h("h2", {}, "Look at these"),
       wide && !attention.length && [h("h2", {}, "Choose a sentence"), h("p", {}, "It shows where the sentence comes from.")],
       h("ul", { class: "worklist" }, attention.map((one) => h("li", {}, h("button", { type: "button", class: one.state, click: () => this.pin(one, { focus: true }) },
-        h("span", { dir: "auto" }, brief(one.words)), h("span", { class: `chip ${one.state}` }, this.receipts.chip(one)), one.state !== "check" && h("small", {}, this.receipts.verdict(one)))))),
+        h("span", { dir: "auto" }, brief(one.words)), h("span", { class: `chip ${one.state}` }, this.receipts.chip(one)), h("small", {}, one.state === "check" ? this.compared(one) : this.receipts.verdict(one)))))),
       h("details", { open: wide }, h("summary", { class: "heading" }, plural(documents.size, "document")),
         [...documents.values()].map((one) => this.entry(one, sentences.filter((sentence) => sentence.documents.includes(one.index)).length)),
         this.receipts.summary.omitted?.documents > 0 && h("p", {}, `${plural(this.receipts.summary.omitted.documents, "more document")}.`))]);
@@ -286,8 +288,11 @@ class AttribotAnswer extends HTMLElement {
 
   // What a screen reader is told of a sentence, and a glance shows.
   summary(one) {
-    const checks = one.checks.map((check) => this.receipts.comparison(check).map((part) => part.textContent ?? part).join(""));
-    return [this.receipts.verdict(one), ...(one.state === "check" ? checks : [])].join(" ");
+    return one.state === "check" ? `${this.receipts.verdict(one)} ${this.compared(one)}` : this.receipts.verdict(one);
+  }
+
+  compared(one) {
+    return one.checks.map((check) => this.receipts.comparison(check).map((part) => part.textContent ?? part).join("")).join(" ");
   }
 
   card(one) {
