@@ -87,10 +87,10 @@ def is_phone(page: Page) -> bool:
     return bool(page.viewport_size and page.viewport_size["width"] == PHONE)
 
 
-def box(element: Locator) -> dict[str, float]:
+def box(element: Locator) -> Any:
     found = element.bounding_box()
     assert found
-    return dict(found)
+    return found
 
 
 def close(page: Page) -> None:

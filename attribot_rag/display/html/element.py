@@ -58,7 +58,7 @@ def answer_data(attribution: Attribution, *, question: str = "") -> dict[str, An
 
 
 def render_element(
-    data: Mapping[str, Any], *, inside: str = "", **attributes: str | bool | None
+    data: Mapping[str, Any], inside: str = "", /, **attributes: str | bool | None
 ) -> Markup:
     """The element as HTML for a page that has its script.
 
@@ -79,7 +79,7 @@ def render_answer(
         cited=render_cited(attribution), documents=report_on(attribution, top=0).documents
     )
     data = answer_data(attribution, question=question)
-    return render_element(data, inside=Markup(plain), **attributes)
+    return render_element(data, Markup(plain), **attributes)
 
 
 def _rows(attribution: Attribution, sentence: CitedSentence) -> Iterator[dict[str, Any]]:
