@@ -323,15 +323,18 @@ class Attribution:
 
         return render_markdown(self, top=top)
 
-    def to_html(self, *, top: int = 8, page: bool = True) -> str:
-        """The same as a page of HTML that loads nothing, or as a part of one (`page` False).
+    def to_html(
+        self, *, question: str = "", theme: str = "auto", answer: bool = True, page: bool = True
+    ) -> str:
+        """A page of HTML that loads nothing, or a part of one (`page` False).
 
-        The answer with its citations, and the sources beside it with bars for the `top` ones:
-        pointing at either, or selecting a part of the answer, lights up the other.
+        The answer, in which a click on a sentence shows what made the model say it. `theme` is
+        'auto', 'light' or 'dark'; without `answer`, only the evidence is shown. Raises InvalidInput
+        for another theme.
         """
         from attribot_rag.display import render_html
 
-        return render_html(self, top=top, page=page)
+        return render_html(self, question=question, theme=theme, answer=answer, page=page)
 
     def _repr_html_(self) -> str:
         """What notebooks show."""

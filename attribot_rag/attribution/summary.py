@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, cast
@@ -40,6 +41,7 @@ class _Size:
     metadata: bool
 
 
+_WHOLE = _Size(20, sys.maxsize, sys.maxsize, 400, True)
 _SIZES = (
     _Size(20, 50, 100, 400, True),
     _Size(20, 50, 100, 200, False),
@@ -73,19 +75,20 @@ def summarize(
     *,
     shown: Shown | None = None,
     run_id: str | None = None,
-    max_bytes: int = MAX_SUMMARY_BYTES,
+    max_bytes: int | None = MAX_SUMMARY_BYTES,
 ) -> dict[str, Any]:
     """Verdicts, cited documents and the best sources, as plain data of at most 16 KB of JSON.
 
     Positions are characters of the text that was shown. Sources, documents and sentences that did
     not fit are counted under `omitted`; the first ten notes are kept. The summary is longer than
-    `max_bytes` if even its other fields are. Its schema is docs/schemas/summary.json.
+    `max_bytes` if even its other fields are; with None, it has all sentences and documents. Its
+    schema is docs/schemas/summary.json.
     """
     citations = cite(attribution)
-    for size in _SIZES:
+    for size in _SIZES if max_bytes is not None else (_WHOLE,):
         data = _summary(attribution, citations, shown or Shown(), size)
         data["run_id"] = run_id
-        if len(json.dumps(data).encode()) <= max_bytes:
+        if max_bytes is None or len(json.dumps(data).encode()) <= max_bytes:
             break
     return cast(dict[str, Any], data)
 

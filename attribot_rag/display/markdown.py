@@ -16,7 +16,6 @@ from attribot_rag.attribution import Attribution, Composition, Marker
 from attribot_rag.attribution.placing import Place, place_of
 from attribot_rag.context.intervals import Interval, merge, subtract
 from attribot_rag.display.escaping import escape_markdown, on_one_line
-from attribot_rag.display.places import cited_spans
 from attribot_rag.display.report import Mark, check_remarks, ellipsize, remark_on, report_on
 
 _SOURCE_LENGTH = 200
@@ -62,27 +61,6 @@ def render_cited(
             written += [escape(f"({one})") for one in told]
         citations.append((passage.end, " ".join(written)))
     return _with_citations(attribution, citations, markers=markers, escape=escape)
-
-
-def render_passage(attribution: Attribution, index: int) -> str:
-    """The text of a document as Markdown, with what the answer cites of it in bold.
-
-    Nothing in the text takes effect.
-    """
-    text, done, shown = attribution.documents[index].text, 0, ""
-    for start, end in sorted(cited_spans(attribution, index)):
-        if done <= start < end:
-            shown += _escaped(text[done:start]) + _escaped(text[start:end], bold=True)
-            done = end
-    return (shown + _escaped(text[done:])).strip()
-
-
-def _escaped(text: str, *, bold: bool = False) -> str:
-    """Escaped, with the white space at its ends; what shows nothing is not bold."""
-    words = text.strip()
-    before, _, after = text.partition(words) if words else (text, "", "")
-    shown = escape_markdown(words)
-    return f"{before}**{shown}**{after}" if bold and shown else f"{before}{shown}{after}"
 
 
 def render_composed(composition: Composition, *, remarks: bool = True, markers: bool = True) -> str:

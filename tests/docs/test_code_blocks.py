@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.attributions import ISLAND
 from support.model_server import model_server
 from support.scorers import ANSWER, TREATY, chat
 from support.tiny_models import byte_level
@@ -26,7 +27,13 @@ ELSEWHERE = {
     "integrations/langchain-attribot/README.md": "its integration tests",
     "integrations/llama-index-postprocessor-attribot/README.md": "its integration tests",
 }
-HERE = {"docs/batch.md", "docs/methods.md", "docs/served-models.md", "docs/tuning-verdicts.md"}
+HERE = {
+    "docs/answers.md",
+    "docs/batch.md",
+    "docs/methods.md",
+    "docs/served-models.md",
+    "docs/tuning-verdicts.md",
+}
 # Other libraries, in environments of their own: make peers.
 OF_PEERS = {"docs/evaluation/peers.md"}
 LOCAL = byte_level()
@@ -89,6 +96,11 @@ def test_served_models_are_asked() -> None:
             documents=TREATY,
         )
     assert [document.text for document in names["attribution"].documents] == list(TREATY)
+
+
+def test_an_answer_is_shown() -> None:
+    names = run("docs/answers.md", {}, attribution=ISLAND)
+    assert names["element"].startswith("<attribot-answer") and names["data"]["answer"]
 
 
 def test_thresholds_are_set() -> None:
