@@ -179,7 +179,6 @@ class _Service:
         pieces = Pieces(self._attributor.language_model.tokenizer)
         task = partial(self._answer, given, streamer=pieces)
         attributing = asyncio.ensure_future(self._attribution(request, task))
-        attributing.add_done_callback(lambda _: pieces.close())
         return await streamed(pieces, attributing, partial(_answered, given))
 
     def _answer(self, given: AskRequest, **generate: Any) -> Attribution:

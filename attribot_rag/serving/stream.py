@@ -29,9 +29,11 @@ class Pieces(TextStreamer):
         if text:
             self._loop.call_soon_threadsafe(self._queue.put_nowait, text)
 
-    def close(self) -> None:
-        """No more pieces will come; those that were given are still to be had."""
-        self._loop.call_soon_threadsafe(self._queue.put_nowait, None)
+    def close(self, attributing: asyncio.Future[Attribution]) -> None:
+        """The attribution has ended: no more pieces will come, and its error need not be asked."""
+        self._queue.put_nowait(None)
+        if not attributing.cancelled():
+            attributing.exception()
 
     async def next(self) -> str | None:
         """The next piece, None at the end."""
@@ -47,21 +49,24 @@ async def streamed(
 
     An error before the first piece is raised, so that it gets its own status.
     """
+    attributing.add_done_callback(pieces.close)
     first = await pieces.next()
     if first is None:
         await attributing
 
     async def lines() -> AsyncIterator[str]:
         piece = first
-        while piece is not None:
-            yield _line({"piece": piece})
-            piece = await pieces.next()
         try:
+            while piece is not None:
+                yield _line({"piece": piece})
+                piece = await pieces.next()
             yield _line(answered(await attributing))
         except AttributionError as error:
             yield _line({"detail": str(error)})
         except HTTPException as error:
             yield _line({"detail": error.detail})
+        finally:
+            attributing.cancel()  # the client may have gone
 
     return StreamingResponse(lines(), media_type=LINES)
 
