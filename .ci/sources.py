@@ -18,6 +18,7 @@ PACKAGES = (
     "integrations/llama-index-postprocessor-attribot",
 )
 LINK = re.compile(r"(?P<image>!?)(?P<text>\[[^\]]*\])\((?P<path>[^\s)#:]+)(?P<place>#[^\s)]*)?\)")
+PICTURE = re.compile(r'(?P<name>src|srcset)="(?P<path>[^":]+)"')
 
 
 def copy(folder: Path) -> None:
@@ -33,17 +34,23 @@ def copy(folder: Path) -> None:
 def publish(root: Path, package: Path, repository: str, version: str) -> None:
     """Name the repository in a package's metadata and in the links of its README."""
 
-    def absolute(link: re.Match[str]) -> str:
-        file = (package / link["path"]).resolve()
+    def address(relative: str, kind: str | None = None) -> str:
+        file = (package / relative).resolve()
         if not file.exists():
-            raise SystemExit(f"{package / 'README.md'} links to {link['path']}, which is missing")
-        path = file.relative_to(root.resolve())
-        kind = "raw" if link["image"] else "tree" if file.is_dir() else "blob"
-        address = f"{repository}/{kind}/v{version}/{path}{link['place'] or ''}"
-        return f"{link['image']}{link['text']}({address})"
+            raise SystemExit(f"{package / 'README.md'} links to {relative}, which is missing")
+        kind = kind or ("tree" if file.is_dir() else "blob")
+        return f"{repository}/{kind}/v{version}/{file.relative_to(root.resolve())}"
+
+    def absolute(link: re.Match[str]) -> str:
+        target = address(link["path"], "raw" if link["image"] else None) + (link["place"] or "")
+        return f"{link['image']}{link['text']}({target})"
+
+    def picture(link: re.Match[str]) -> str:
+        return f'{link["name"]}="{address(link["path"], "raw")}"'
 
     readme = package / "README.md"
-    readme.write_text(LINK.sub(absolute, readme.read_text("utf-8")), "utf-8")
+    text = LINK.sub(absolute, readme.read_text("utf-8"))
+    readme.write_text(PICTURE.sub(picture, text), "utf-8")
     project = package / "pyproject.toml"
     urls = {
         "Repository": repository,

@@ -17,6 +17,7 @@ from attribot_rag.attribution import (
     ResponseText,
     SourceGroup,
 )
+from attribot_rag.checks import with_checks
 from attribot_rag.context import ContextOptions
 from attribot_rag.methods import Method, Scores
 from attribot_rag.methods.cost import Workload
@@ -60,7 +61,7 @@ def assemble(
         agreement=scores.agreement,
         unit=scores.unit,
         partial=scorer.session.meter.exhausted,
-        verdicts=judgement.verdicts,
+        verdicts=with_checks(judgement.verdicts, response.text, context),
         markers=judgement.markers,
         numbering=numbering,
     )

@@ -106,7 +106,9 @@ def _ask(options: argparse.Namespace) -> None:
         print_table(attribution, top=options.top)
     if options.html:
         try:
-            options.html.write_text(attribution.to_html(), encoding="utf-8")
+            options.html.write_text(
+                attribution.to_html(question=options.question), encoding="utf-8"
+            )
         except OSError as error:
             raise InvalidInput(f"{options.html} cannot be written: {error.strerror}") from error
     if options.without:

@@ -1,4 +1,4 @@
-"""Write docs/architectures.md: how each architecture is scored, and why.
+"""Write docs/evaluation/architectures.md: how each architecture is scored, and why.
 
 python benchmarks/architectures.py
 """
@@ -132,4 +132,4 @@ def table() -> str:
 
 
 if __name__ == "__main__":
-    (ROOT / "docs" / "architectures.md").write_text(table(), encoding="utf-8")
+    (ROOT / "docs" / "evaluation" / "architectures.md").write_text(table(), encoding="utf-8")

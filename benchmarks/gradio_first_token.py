@@ -100,8 +100,8 @@ def in_chat(question: str, page: httpx.Client) -> tuple[float, float]:
             first = time.perf_counter() - started
     ended = time.perf_counter()
     assert first is not None
-    (_, panel, *_), *_ = outputs(page, "cite", session, None)
-    assert "<iframe" in panel, panel
+    (conversation, *_), *_ = outputs(page, "cite", session, None)
+    assert "<attribot-answer" in json.dumps(conversation), conversation
     return first, time.perf_counter() - ended
 
 

@@ -1,16 +1,18 @@
-"""A chat about your files: answers are streamed at once, their citations follow as elements.
+"""A chat about your files: answers are streamed at once, and where they come from follows.
 
 make chainlit-chat
 
-LlamaIndex retrieves from a Chroma store on the disk, the embedded model answers. A citation opens
-its file at what is cited. The chat is about the folder `corpus` beside this file, or another: make
-chainlit-chat CHAT_FOLDER=path/to/folder. It is read again at every start. Files that are added in
-the chat stay, for everybody, until the store is removed: the folder
+LlamaIndex retrieves from a Chroma store on the disk, the embedded model answers. An answer becomes
+an <attribot-answer>: a click on a sentence shows what made the model say it, opens its file at that
+place, or has the model answer without it. The chat is about the folder `corpus` beside this file,
+or another: make chainlit-chat CHAT_FOLDER=path/to/folder. It is read again at every start. Files
+that are added in the chat stay, for everybody, until the store is removed: the folder
 ~/.cache/attribot-rag/chainlit-chat, or CHAT_STORE if that is set.
 """
 
 import asyncio
 import hashlib
+import json
 import os
 import sys
 from collections.abc import AsyncIterator, Iterator
@@ -40,23 +42,43 @@ from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.websockets import WebSocketClose
 from transformers import LogitsProcessor, LogitsProcessorList
 
-from attribot_rag import Attribution, AttributionError, load_model
+from attribot_rag import AttributionError, load_model
 from attribot_rag.attribution import cite as citations
-from attribot_rag.display import (
-    escape_markdown,
-    label_of,
-    render_cited,
-    render_document,
-    render_passage,
-)
+from attribot_rag.display import answer_data, element_script, escape_markdown, render_document
 from attribot_rag.pdf import read_pdf
 
 FOLDER = Path(os.environ.get("CHAT_FOLDER") or Path(__file__).parent / "corpus").resolve()
 STORE = Path(os.environ.get("CHAT_STORE") or Path.home() / ".cache/attribot-rag/chainlit-chat")
 HOSTS = ["localhost", "127.0.0.1"]  # add the name under which others are to reach the chat
-POLICY = "default-src 'self' 'unsafe-inline' data: blob:; connect-src 'self' ws: wss:"
+POLICY = (  # Chainlit compiles elements of its own in the page, which takes 'unsafe-eval'
+    "default-src 'self' 'unsafe-inline' data: blob:; connect-src 'self' ws: wss:; "
+    "script-src 'self' 'unsafe-inline' 'unsafe-eval'"
+)
 SUFFIXES = (".md", ".txt", ".pdf")
 LONGEST = 2000  # characters of a question
+EXAMPLES = ("How high is the lighthouse?", "How many passengers does the ferry Kittiwake carry?")
+STYLE = """
+attribot-answer { --attribot-paper: transparent; color-scheme: light; }
+.dark attribot-answer { color-scheme: dark; }
+"""
+ELEMENT = """
+import { useEffect, useRef } from "react";
+export default function AttribotAnswer() {
+  const answer = useRef(null);
+  useEffect(() => {
+    const other = async (index) => {
+      const payload = { run_id: props.run_id, index };
+      const { response } = await callAction({ name: "answer_without", payload });
+      if (response.error) throw new Error(response.error);
+      return response.answer;
+    };
+    const asked = ({ detail }) => detail.respond(other(detail.document));
+    answer.current.addEventListener("attribot-without", asked);
+  }, []);
+  return <attribot-answer ref={answer} data={props.data} open-at={props.open_at}
+    stopped={props.stopped} answers-without="" />;
+}
+"""
 
 local = load_model()  # the embedded one; any loaded model with its tokenizer will do
 postprocessor = AttributionPostprocessor(mode="background")
@@ -72,6 +94,7 @@ index = VectorStoreIndex.from_vector_store(
 under_way: set[asyncio.Task] = set()
 one_at_a_time = asyncio.Lock()  # for files that are added
 config.features.edit_message = False  # the model would still remember what was edited
+config.ui.custom_js, config.ui.custom_css = "/attribot-answer.js", "/attribot-answer.css"
 splitter = SentenceSplitter(chunk_size=150, chunk_overlap=0)
 
 
@@ -192,7 +215,23 @@ def document_page(run_id: str, sentence: int, number: int) -> Response:
         return PlainTextResponse("The document, or what was cited of it, is gone.", 404)
 
 
-app.router.routes.insert(0, app.router.routes.pop())  # before Chainlit's own page, at every path
+@app.get("/attribot-answer.js")
+def script() -> Response:
+    return Response(element_script(), media_type="text/javascript")
+
+
+@app.get("/attribot-answer.css")
+def style() -> Response:
+    return Response(STYLE, media_type="text/css")
+
+
+@app.get("/public/elements/AttribotAnswer.jsx")
+def element() -> Response:
+    return Response(ELEMENT, media_type="text/javascript")
+
+
+for _ in range(4):  # before Chainlit's own page, at every path
+    app.router.routes.insert(0, app.router.routes.pop())
 app.add_middleware(OwnPageOnly)
 app.add_middleware(TrustedHostMiddleware, allowed_hosts=HOSTS)
 
@@ -210,11 +249,19 @@ def read_folder() -> None:
             print(error)
 
 
+@cl.set_starters
+async def starters() -> list[cl.Starter]:
+    """Questions to begin with, where the files are the example's own."""
+    own = (Path(__file__).parent / "corpus").resolve() == FOLDER
+    return [cl.Starter(label=one, message=one) for one in EXAMPLES if own]
+
+
 @cl.on_chat_start
 async def begin() -> None:
     cl.user_session.set("memory", Memory.from_defaults(token_limit=1024))
-    told = f"Ask about the files in {FOLDER.name}, or add one ({', '.join(SUFFIXES)})."
-    await cl.Message(escape_markdown(told), type="system_message").send()
+    if not await starters():
+        told = f"Ask about the files in {FOLDER.name}, or add one ({', '.join(SUFFIXES)})."
+        await cl.Message(escape_markdown(told), type="system_message").send()
 
 
 @cl.on_message
@@ -277,8 +324,9 @@ async def answer(question: str, stopped: Event) -> None:
     if not said.strip():  # stopped before the first word: as if nothing had been asked
         await asyncio.to_thread(memory.set, before)
         return
+    interrupted = stopped.is_set()
     await shown.send()
-    citing = asyncio.create_task(cite(response, shown))
+    citing = asyncio.create_task(cite(response, shown, interrupted))
     under_way.add(citing)
     citing.add_done_callback(under_way.discard)
 
@@ -294,66 +342,41 @@ async def pieces_of(response: StreamingAgentChatResponse) -> AsyncIterator[str]:
             yield response.queue.get()
 
 
-async def cite(response, shown: cl.Message) -> None:
-    """Show the answer with its citations, each an element of the message."""
+async def cite(response, shown: cl.Message, interrupted: bool) -> None:
+    """Put the element with the sources of each sentence in place of the answer's text."""
+    checking = cl.Message("Checking sources…", type="system_message")
+    await checking.send()
     try:
         run = await postprocessor.aresult(response)
     except AttributionError as error:
-        attribution, reason = None, str(error)
+        run, reason = None, str(error)
     else:
-        attribution, reason = run.attribution, str(run.error)
-    if attribution is None:
+        reason = str(run.error)
+    await checking.remove()
+    if run is None or run.attribution is None:
         shown.content += f"\n\n*{escape_markdown(reason)}*"
     else:
-        shown.elements = list(elements_of(attribution))
-        names = " · ".join(one.name for one in shown.elements)  # Chainlit makes them links
-        cited = render_cited(
-            attribution,
-            escape=escape_markdown,
-            link=lambda sentence, number: (
-                f"[{number}](/documents/{run.run_id}/{sentence}/{number}#cited)"
-            ),
-        )
-        shown.content = f"{cited}\n\n{names}"
-        shown.actions = list(actions_of(attribution, run.run_id))
+        props = {
+            "run_id": run.run_id,
+            "data": json.dumps(answer_data(run.attribution)),
+            "open_at": f"/documents/{run.run_id}/{{sentence}}/{{number}}#cited",
+            "stopped": "" if interrupted else None,
+        }
+        shown.elements = [cl.CustomElement(name="AttribotAnswer", props=props, display="inline")]
+        shown.content = ""
         answered = cl.user_session.get("answered") or {}
         cl.user_session.set("answered", {**answered, run.run_id: response})
     await shown.update()
-    # Chainlit opens a panel with the elements of all answers; a click on a name opens that one.
-    await cl.ElementSidebar.set_elements([])
-
-
-def actions_of(attribution: Attribution, run_id: str) -> Iterator[cl.Action]:
-    """For each cited document, to have the model answer without it."""
-    for index, number in citations(attribution).numbers.items():
-        payload = {"run_id": run_id, "index": index, "number": number}
-        label = f"Answer without [{number}]"
-        yield cl.Action(name="answer_without", payload=payload, label=label)
 
 
 @cl.action_callback("answer_without")
-async def answer_without(action: cl.Action) -> None:
-    """Say what the model answers without a document."""
+async def answer_without(action: cl.Action) -> dict[str, str]:
+    """What the model answers without a document."""
     response = cl.user_session.get("answered")[action.payload["run_id"]]
     try:
         other = await asyncio.to_thread(
             postprocessor.answer_without, response, action.payload["index"]
         )
     except AttributionError as error:
-        told = str(error)
-    else:
-        told = (
-            f"Without [{action.payload['number']}]: {other.response}\n"
-            f"The first answer is {other.score:.1f} nats less likely then."
-        )
-    await cl.Message(escape_markdown(told)).send()
-
-
-def elements_of(attribution: Attribution) -> Iterator[cl.Text]:
-    """The whole of what caused the answer, and the passages that it cites, with that in bold."""
-    yield cl.Text(name="What caused the answer", content=attribution.to_markdown(), display="side")
-    for index, number in citations(attribution).numbers.items():
-        document = attribution.documents[index]
-        label = escape_markdown(label_of(document, index))
-        content = f"\\[{number}\\] {label}\n\n{render_passage(attribution, index)}"
-        yield cl.Text(name=f"Citation {number}", content=content, display="side")
+        return {"error": str(error)}
+    return {"answer": other.response}

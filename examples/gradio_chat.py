@@ -1,12 +1,13 @@
-"""A chat about your files: answers are streamed at once, and what caused them follows.
+"""A chat about your files: answers are streamed at once, and where they come from follows.
 
 make chat
 
-LangChain retrieves from a Chroma store on the disk, the embedded model answers. A citation opens
-its file at what is cited. The chat is about the folder `corpus` beside this file, or another: make
-chat CHAT_FOLDER=path/to/folder. It is read again at every start. Files that are added in the chat
-stay, for everybody, until the store is removed: the folder ~/.cache/attribot-rag/gradio-chat, or
-CHAT_STORE if that is set.
+LangChain retrieves from a Chroma store on the disk, the embedded model answers. An answer becomes
+an <attribot-answer>: a click on a sentence shows what made the model say it, opens its file at that
+place, or has the model answer without it. The chat is about the folder `corpus` beside this file,
+or another: make chat CHAT_FOLDER=path/to/folder. It is read again at every start. Files that are
+added in the chat stay, for everybody, until the store is removed: the folder
+~/.cache/attribot-rag/gradio-chat, or CHAT_STORE if that is set.
 """
 
 import hashlib
@@ -33,18 +34,33 @@ from transformers import LogitsProcessor, LogitsProcessorList, pipeline
 
 from attribot_rag import AttributionError, load_model
 from attribot_rag.attribution import cite as citations
-from attribot_rag.display import render_cited, render_document
+from attribot_rag.display import element_script, render_answer, render_document
 from attribot_rag.pdf import read_pdf
 from langchain_attribot import AttributionCallbackHandler
 
 FOLDER = Path(os.environ.get("CHAT_FOLDER") or Path(__file__).parent / "corpus").resolve()
 STORE = Path(os.environ.get("CHAT_STORE") or Path.home() / ".cache/attribot-rag/gradio-chat")
-TITLE = "What caused the answer?"
+TITLE = "Ask about your files"
+EXAMPLES = ("How high is the lighthouse?", "How many passengers does the ferry Kittiwake carry?")
 SUFFIXES = (".md", ".txt", ".pdf")
 LONGEST = 2000  # characters of a question
 EARLIER = 2  # answers of the conversation that the model is shown
-SAME = gr.skip(), gr.skip()
-NOT_YET = "<p>What caused the answer is shown here when it is known.</p>"
+CHECKING = "Checking sources…"
+STYLE = """
+attribot-answer { --attribot-paper: transparent; color-scheme: light; }
+.dark attribot-answer { color-scheme: dark; }
+"""
+SCRIPT = """
+document.addEventListener("attribot-without", ({ target, detail }) => {
+  const url = `/without/${target.dataset.run}/${detail.document}`;
+  const read = async (response) => {
+    const { answer, detail } = await response.json();
+    if (!response.ok) throw new Error(detail);
+    return answer;
+  };
+  detail.respond(fetch(url, { method: "POST" }).then(read));
+});
+"""
 
 local = load_model()  # the embedded one; any loaded model with its tokenizer will do
 generating = pipeline(
@@ -77,19 +93,18 @@ splitter = RecursiveCharacterTextSplitter(chunk_size=600, chunk_overlap=0, add_s
 class Turn:
     """A question and what has been said so far.
 
-    `cited` is the answer with links to what it cites, `panel` the page on what caused it, as HTML;
-    `cites` are the number, the file and the index of each cited document.
+    `receipts` is the answer's element, as HTML, or `told` why there is none.
     """
 
     question: str
     answer: str = ""
-    cited: str = ""
-    panel: str = ""
-    cites: list[tuple[int, str, int]] = field(default_factory=list)
+    receipts: str = ""
+    told: str = ""
     ended: bool = False
     looked_for: bool = False
     run_id: str = field(default_factory=lambda: str(uuid4()))
     stopped: Event = field(default_factory=Event)
+    interrupted: bool = False
 
 
 class EndWhen(LogitsProcessor):
@@ -170,6 +185,7 @@ def answer(turn: Turn, earlier: list[Turn]) -> Iterator[str]:
         config = {"callbacks": [handler], "run_id": turn.run_id}
         yield from (piece.content for piece in chain.stream(given, config=config))
     finally:
+        turn.interrupted = turn.stopped.is_set()
         turn.stopped.set()  # the page was closed: nobody reads the rest
         turn.ended = True
 
@@ -179,16 +195,15 @@ def as_it_is(text: str) -> str:
     return html.escape(text, quote=False)
 
 
-def messages(turns: list[Turn]) -> Iterator[tuple[Turn, str, str]]:
-    for turn in turns:
-        yield turn, "user", as_it_is(turn.question)
-        if turn.answer:
-            yield turn, "assistant", turn.cited or as_it_is(turn.answer)
-
-
-def shown(turns: list[Turn]) -> list[dict[str, str]]:
+def shown(turns: list[Turn]) -> list[dict]:
     """What the chatbot shows."""
-    return [{"role": role, "content": content} for _, role, content in messages(turns)]
+    messages = []
+    for turn in turns:
+        messages.append({"role": "user", "content": as_it_is(turn.question)})
+        said = gr.HTML(turn.receipts) if turn.receipts else as_it_is(turn.answer)
+        told = turn.told or (CHECKING if turn.ended and not turn.receipts else "")
+        messages += [{"role": "assistant", "content": one} for one in (said, as_it_is(told)) if one]
+    return messages
 
 
 def reason_not_to_answer(question: str, turns: list[Turn]) -> str:
@@ -207,16 +222,16 @@ def ask(question: str, turns: list[Turn]):
     """The question becomes a turn, and its answer is shown piece by piece."""
     if refusal := reason_not_to_answer(question, turns):
         gr.Warning(refusal)
-        yield gr.skip(), gr.skip(), gr.skip(), gr.skip()
+        yield gr.skip(), gr.skip(), gr.skip()
         return
     turn = Turn(question.strip())
     turns.append(turn)
-    yield "", shown(turns), NOT_YET, turns
+    yield gr.Textbox("", submit_btn=False, stop_btn="Stop"), shown(turns), turns
     for piece in answer(turn, turns[:-1]):
         turn.answer += piece
-        yield gr.skip(), shown(turns), gr.skip(), gr.skip()
+        yield gr.skip(), shown(turns), gr.skip()
     # which is nothing if the chat was cleared
-    yield gr.skip(), shown(turns), gr.skip(), gr.skip()
+    yield gr.Textbox(submit_btn="Ask", stop_btn=False), shown(turns), gr.skip()
 
 
 def stop(turns: list[Turn]) -> None:
@@ -224,70 +239,47 @@ def stop(turns: list[Turn]) -> None:
         turns[-1].stopped.set()
 
 
-def clear(turns: list[Turn]) -> str:
+def clear(turns: list[Turn]) -> None:
     stop(turns)
     turns.clear()
-    return ""
 
 
 def cite(turns: list[Turn]):
-    """Answers that ended get their citations, and a page on what caused them."""
+    """Answers that ended get their sources."""
     while turn := next((one for one in turns if one.ended and not one.looked_for), None):
         turn.looked_for = True
-        turn.panel = panel_of(turn)
-        latest = any(turn is one for one in turns[-1:])
-        yield (shown(turns), turn.panel, choice_of(turn)) if latest else (shown(turns), *SAME)
-    yield gr.skip(), *SAME
+        look_for_sources(turn)
+        yield shown(turns)
+    yield gr.skip()
 
 
-def panel_of(turn: Turn) -> str:
+def look_for_sources(turn: Turn) -> None:
     if not turn.answer:
-        return "<p>Nothing was answered.</p>"
+        turn.told = "Nothing was answered."
+        return
     try:
         run = handler.result(turn.run_id)
     except AttributionError as error:
-        return f"<p>{html.escape(str(error))}</p>"
+        turn.told = str(error)
+        return
     if run.attribution is None:
-        return f"<p>{html.escape(str(run.error))}</p>"
-    turn.cites = [
-        (number, run.attribution.documents[index].metadata["source"], index)
-        for index, number in citations(run.attribution).numbers.items()
-    ]
-    turn.cited = render_cited(
+        turn.told = str(run.error)
+        return
+    turn.receipts = render_answer(
         run.attribution,
-        escape=as_it_is,
-        link=lambda sentence, number: (
-            f'<a href="/documents/{turn.run_id}/{sentence}/{number}#cited">{number}</a>'
-        ),
-    )
-    return (
-        '<iframe title="What caused the answer" sandbox="allow-scripts allow-popups" '
-        f'srcdoc="{html.escape(run.attribution.to_html())}" '
-        'style="width: 100%; height: 75vh; border: 0"></iframe>'
+        stopped=turn.interrupted,
+        open_at=f"/documents/{turn.run_id}/{{sentence}}/{{number}}#cited",
+        answers_without=True,
+        data_run=turn.run_id,
     )
 
 
-def choice_of(turn: Turn) -> gr.Dropdown:
-    """The documents that the answer cites, one of which may be left out."""
-    choices = [
-        (f"[{number}] {name}", f"{turn.run_id}/{index}") for number, name, index in turn.cites
-    ]
-    return gr.Dropdown(choices, value=choices[0][1] if choices else None)
-
-
-def answer_without(chosen: str | None) -> str:
-    """What the model says without the chosen document."""
-    if chosen is None:
-        raise gr.Error("There is no cited document to leave out.", print_exception=False)
-    run_id, index = chosen.split("/")
+def answer_without(run_id: str, index: int) -> dict[str, str]:
+    """What the model says without a document."""
     try:
-        other = handler.answer_without(run_id, int(index))
+        return {"answer": handler.answer_without(run_id, index).response}
     except AttributionError as error:
-        raise gr.Error(str(error), print_exception=False) from error
-    return (
-        f"<p>Without it: {as_it_is(other.response)}</p><p>The first answer is "
-        f"{other.score:.1f} nats less likely then.</p>"
-    )
+        raise HTTPException(422, str(error)) from error
 
 
 def document_page(run_id: str, sentence: int, number: int) -> HTMLResponse:
@@ -304,13 +296,6 @@ def document_page(run_id: str, sentence: int, number: int) -> HTMLResponse:
     return HTMLResponse(page)
 
 
-def look_at(turns: list[Turn], chosen: gr.SelectData):
-    """The panel of the answer that was clicked."""
-    for turn in [turn for turn, _, _ in messages(turns)][chosen.index : chosen.index + 1]:
-        return turn.panel or NOT_YET, choice_of(turn)
-    return "", gr.skip()
-
-
 def upload(path: str) -> None:
     try:
         passages = add(Path(path))
@@ -319,56 +304,76 @@ def upload(path: str) -> None:
     gr.Info(f"{Path(path).name}: {passages} passage{'s' * (passages != 1)} added")
 
 
+def begun() -> gr.Chatbot:
+    """The empty chat: the files, and questions to begin with where these are the example's own."""
+    sources = {one["source"] for one in store.get(include=["metadatas"])["metadatas"]}
+    names = ", ".join(map(as_it_is, sorted(sources)))
+    own = (Path(__file__).parent / "corpus").resolve() == FOLDER
+    examples = [{"text": one} for one in EXAMPLES] if own else None
+    return gr.Chatbot(placeholder=f"Ask about {names or 'files that you add'}.", examples=examples)
+
+
+def choose(example: gr.SelectData) -> str:
+    return example.value["text"]
+
+
 theme = gr.themes.Default(primary_hue="blue").set(button_primary_background_fill="*primary_700")
 HOUR = 3600
 with gr.Blocks(
-    title=TITLE, fill_width=True, analytics_enabled=False, delete_cache=(HOUR, HOUR)
+    title=TITLE,
+    fill_width=True,
+    fill_height=True,
+    analytics_enabled=False,
+    delete_cache=(HOUR, HOUR),
 ) as app:
     conversation = gr.State([])
     gr.HTML(f"<h1>{TITLE}</h1>")
+    talk = gr.Chatbot(
+        label="Conversation",
+        show_label=False,
+        height="75vh",
+        layout="panel",
+        render_markdown=False,
+        latex_delimiters=[],
+        buttons=[],
+    )
     with gr.Row():
-        with gr.Column():
-            talk = gr.Chatbot(
-                label="Conversation",
-                height="55vh",
-                render_markdown=False,
-                latex_delimiters=[],
-                buttons=[],
-            )
-            question = gr.Textbox(label="Question", autofocus=True)
-            with gr.Row():
-                asking = gr.Button("Ask", variant="primary")
-                stopping = gr.Button("Stop")
-                adding = gr.UploadButton("Add a file", file_types=list(SUFFIXES))
-        with gr.Column():
-            panel = gr.HTML("<p>Ask something about the files.</p>")
-            with gr.Row():
-                leaving = gr.Dropdown([], label="Leave out")
-                leaving_out = gr.Button("Answer without it")
-            instead = gr.HTML()
+        question = gr.Textbox(
+            label="Question",
+            show_label=False,
+            placeholder="Question",
+            autofocus=True,
+            submit_btn="Ask",
+            min_width=0,
+            scale=1,
+        )
+        adding = gr.UploadButton("Add a file", file_types=list(SUFFIXES), scale=0, min_width=110)
     streamed = gr.on(
-        [question.submit, asking.click],
+        question.submit,
         ask,
         [question, conversation],
-        [question, talk, panel, conversation],  # a conversation that is given back can expire
+        [question, talk, conversation],  # a conversation that is given back can expire
         trigger_mode="multiple",
         concurrency_limit=4,
     )
-    streamed.then(
-        cite, conversation, [talk, panel, leaving], trigger_mode="multiple", concurrency_limit=None
-    )
-    stopping.click(stop, conversation, queue=False)
-    adding.upload(upload, adding)
-    leaving_out.click(answer_without, leaving, instead)
-    leaving.change(lambda: "", None, instead)
-    talk.select(look_at, conversation, [panel, leaving])
-    talk.clear(clear, conversation, panel)
+    streamed.then(cite, conversation, talk, trigger_mode="multiple", concurrency_limit=None)
+    question.stop(stop, conversation, queue=False)
+    adding.upload(upload, adding).then(begun, None, talk)
+    app.load(begun, None, talk)
+    talk.example_select(choose, None, question)
+    talk.clear(clear, conversation)
 
 
 if __name__ == "__main__":
     read_folder()
     server, _, _ = app.launch(
-        theme=theme, max_file_size="20mb", footer_links=[], prevent_thread_lock=True
+        theme=theme,
+        head=f"<script>{element_script()}{SCRIPT}</script>",
+        css=STYLE,
+        max_file_size="20mb",
+        footer_links=[],
+        prevent_thread_lock=True,
     )
     server.add_api_route("/documents/{run_id}/{sentence}/{number}", document_page)
+    server.add_api_route("/without/{run_id}/{index}", answer_without, methods=["POST"])
     app.block_thread()

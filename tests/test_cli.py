@@ -85,7 +85,7 @@ def test_a_page_can_be_written_beside_it(
     page = tmp_path / "page.html"
     assert main(ask(notes, tiny_model, "--html", str(page), "--json")) == 0
     attribution = Attribution.from_json(capsys.readouterr().out)
-    assert page.read_text(encoding="utf-8") == attribution.to_html()
+    assert page.read_text(encoding="utf-8") == attribution.to_html(question=QUESTION)
     assert main(ask(notes, tiny_model, "--html", str(tmp_path / "none" / "page.html"))) == 2
     shown = capsys.readouterr()
     assert "in nats" in shown.out  # what was computed is not lost

@@ -1,5 +1,6 @@
 """What the sources of the distributions say of where they come from."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -48,8 +49,11 @@ def test_a_release_names_its_repository_and_links_to_its_tag(tmp_path: Path) -> 
             _, tag, path = link.removeprefix(REPOSITORY + "/").split("/", 2)
             assert tag == "v1.2.3"
             assert (ROOT / path).exists()
-    (picture,) = [link for link in addresses(folder / "README.md") if link.endswith(".svg")]
-    assert picture == f"{REPOSITORY}/raw/v1.2.3/docs/images/demo.svg"
+    pictures = re.findall(r'(?:src|srcset)="([^"]+)"', (folder / "README.md").read_text("utf-8"))
+    assert len(pictures) == 2
+    for picture in pictures:
+        path = picture.removeprefix(f"{REPOSITORY}/raw/v1.2.3/")
+        assert (ROOT / path).is_file()
 
 
 def test_without_a_repository_they_are_what_is_tracked(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """The examples print what the documents show."""
 
+import math
 import runpy
 from pathlib import Path
 
@@ -29,13 +30,17 @@ def assert_same(found: list[str], shown: list[str]) -> None:
 
 
 @pytest.mark.slow
-def test_the_readme_s_six_lines_print_what_it_shows(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_readme_s_story_prints_what_it_shows(capsys: pytest.CaptureFixture[str]) -> None:
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    code = readme.split("```python\n")[1].split("```")[0]
-    assert len([line for line in code.splitlines() if line]) == 6
-    exec(code, {})
-    shown = readme.split("prints\n\n```\n")[1].split("```")[0].splitlines()
-    assert_same(capsys.readouterr().out.splitlines(), shown)
+    exec(readme.split("```python\n")[1].split("```")[0], {})
+    *shown, last = readme.split("prints\n\n```\n")[1].split("```")[0].splitlines()
+    *found, told = capsys.readouterr().out.splitlines()
+    assert found == shown
+    assert told.split(" nats: ")[1] == last.split(" nats: ")[1]
+    score = float(last.split()[0])
+    assert float(told.split()[0]) == pytest.approx(score, abs=0.05)
+    times = readme.split("e<sup>9.16</sup> = ")[1].split()[0].replace(",", "")
+    assert math.exp(score) == pytest.approx(float(times), rel=0.05)
 
 
 @pytest.mark.slow

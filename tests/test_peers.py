@@ -22,7 +22,7 @@ from benchmarks.peers.runners.runner import stripped, summed, timed, without
 from benchmarks.peers.snippets import lines_of_code
 from benchmarks.peers.table import Row, common, only, table, uses
 
-PAGE = (Path(__file__).parents[1] / "docs" / "peers.md").read_text()
+PAGE = (Path(__file__).parents[1] / "docs" / "evaluation" / "peers.md").read_text()
 
 
 def test_a_token_counts_for_the_source_in_which_it_ends() -> None:

@@ -12,11 +12,12 @@ from attribot_rag.attribution.result import (
     SourceGroup,
 )
 from attribot_rag.attribution.serialization import SCHEMA_VERSION
-from attribot_rag.attribution.verdict import Marker, Numbering, Verdict
+from attribot_rag.attribution.verdict import Check, Marker, Numbering, Verdict
 
 __all__ = [
     "SCHEMA_VERSION",
     "Attribution",
+    "Check",
     "Citations",
     "CitedOrigin",
     "CitedSentence",

@@ -22,7 +22,7 @@ from attribot_rag.attribution.serialization import (
     plain,
     to_json,
 )
-from attribot_rag.attribution.verdict import Marker, Numbering, Verdict
+from attribot_rag.attribution.verdict import Check, Marker, Numbering, Verdict
 from attribot_rag.context import Document, Source
 from attribot_rag.context.intervals import Interval
 from attribot_rag.context.tokens import token_anchors
@@ -154,6 +154,12 @@ class Attribution:
         documents.update(self.partly_located, self.prompt_numbers)
         source_ids = {source_id for group in self.groups for source_id in group.source_ids}
         source_ids |= {source_id for verdict in self.verdicts for source_id in verdict.source_ids}
+        source_ids |= {
+            check.source
+            for verdict in self.verdicts
+            for check in verdict.checks
+            if check.source is not None
+        }
         group_widths = {len(group.token_scores) for group in self.groups}
         checks = {
             "response": bool(self.response),
@@ -166,6 +172,7 @@ class Attribution:
             "context_reliance": self.context_reliance is None
             or len(self.context_reliance) == num_tokens,
             "verdicts": self._holds(self.verdicts),
+            "checks": self._holds([check for one in self.verdicts for check in one.checks]),
             "markers": self._holds(self.markers),
             "sources": [source.id for source in self.sources] == list(range(num_sources)),
             "documents": documents.union(self.not_located) <= set(range(len(self.documents))),
@@ -174,7 +181,7 @@ class Attribution:
         if wrong:
             raise InvalidInput(f"{', '.join(wrong)} of the attribution do not fit the other fields")
 
-    def _holds(self, parts: Sequence[Verdict | Marker]) -> bool:
+    def _holds(self, parts: Sequence[Verdict | Marker | Check]) -> bool:
         return all(0 <= part.start <= part.end <= len(self.response) for part in parts)
 
     def __repr__(self) -> str:
@@ -311,7 +318,8 @@ class Attribution:
 
         With `remarks`, verdicts that the numbers do not show stand in brackets after their
         sentences: '(not caused by the context)', '(from the conversation)', '(follows from sentence
-        1)', '(only together)', '(not decided: ...)' with the reason.
+        1)', '(only together)', '(not decided: ...)' with the reason. So do values that the cited
+        sources do not have, as in '(check: 7.50, the source says 7)'.
         """
         from attribot_rag.display import render_cited
 
@@ -323,15 +331,18 @@ class Attribution:
 
         return render_markdown(self, top=top)
 
-    def to_html(self, *, top: int = 8, page: bool = True) -> str:
-        """The same as a page of HTML that loads nothing, or as a part of one (`page` False).
+    def to_html(
+        self, *, question: str = "", theme: str = "auto", answer: bool = True, page: bool = True
+    ) -> str:
+        """A page of HTML that loads nothing, or a part of one (`page` False).
 
-        The answer with its citations, and the sources beside it with bars for the `top` ones:
-        pointing at either, or selecting a part of the answer, lights up the other.
+        The answer, in which a click on a sentence shows what made the model say it. `theme` is
+        'auto', 'light' or 'dark'; without `answer`, only the evidence is shown. Raises InvalidInput
+        for another theme.
         """
         from attribot_rag.display import render_html
 
-        return render_html(self, top=top, page=page)
+        return render_html(self, question=question, theme=theme, answer=answer, page=page)
 
     def _repr_html_(self) -> str:
         """What notebooks show."""

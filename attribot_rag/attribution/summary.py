@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import json
 import math
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, cast
 
 from attribot_rag.attribution import summary_schema
 from attribot_rag.attribution.citations import Citations, CitedSentence, cite, document_order
-from attribot_rag.attribution.composition import Composition, document_key
+from attribot_rag.attribution.composition import ComposedSentence, Composition, document_key
 from attribot_rag.attribution.offsets import Offsets
 from attribot_rag.attribution.result import Attribution, RankedSource
 from attribot_rag.attribution.serialization import SCHEMA_VERSION
+from attribot_rag.attribution.verdict import Check
 from attribot_rag.context.html_text import without_tags
 
 MAX_SUMMARY_BYTES = 16_384
@@ -39,6 +41,7 @@ class _Size:
     metadata: bool
 
 
+_WHOLE = _Size(20, sys.maxsize, sys.maxsize, 400, True)
 _SIZES = (
     _Size(20, 50, 100, 400, True),
     _Size(20, 50, 100, 200, False),
@@ -72,19 +75,20 @@ def summarize(
     *,
     shown: Shown | None = None,
     run_id: str | None = None,
-    max_bytes: int = MAX_SUMMARY_BYTES,
+    max_bytes: int | None = MAX_SUMMARY_BYTES,
 ) -> dict[str, Any]:
     """Verdicts, cited documents and the best sources, as plain data of at most 16 KB of JSON.
 
     Positions are characters of the text that was shown. Sources, documents and sentences that did
     not fit are counted under `omitted`; the first ten notes are kept. The summary is longer than
-    `max_bytes` if even its other fields are. Its schema is docs/schemas/summary.json.
+    `max_bytes` if even its other fields are; with None, it has all sentences and documents. Its
+    schema is docs/schemas/summary.json.
     """
     citations = cite(attribution)
-    for size in _SIZES:
+    for size in _SIZES if max_bytes is not None else (_WHOLE,):
         data = _summary(attribution, citations, shown or Shown(), size)
         data["run_id"] = run_id
-        if len(json.dumps(data).encode()) <= max_bytes:
+        if max_bytes is None or len(json.dumps(data).encode()) <= max_bytes:
             break
     return cast(dict[str, Any], data)
 
@@ -206,6 +210,7 @@ def _composed(composition: Composition, shown: Shown, size: _Size) -> summary_sc
         {
             **_sentence(attribution, sentence.cited, shown, size),
             "verdict": sentence.kind,
+            "checks": list(_composed_checks(composition, sentence, shown, size)),
             "relation": sentence.relation,
             "sources": [ids[id(one.attribution), one.source_id] for one in sentence.origins],
             "documents": list(
@@ -253,6 +258,21 @@ def _composed(composition: Composition, shown: Shown, size: _Size) -> summary_sc
     )
 
 
+def _composed_checks(
+    composition: Composition, sentence: ComposedSentence, shown: Shown, size: _Size
+) -> Iterator[summary_schema.CheckSummary]:
+    """Checks of a sentence against what it cites in its own prompt, with the composite's ids."""
+    own = {
+        one.source_id: index
+        for index, one in enumerate(composition.origins)
+        if one.attribution is composition.attribution
+    }
+    verdict = sentence.cited.verdict
+    for check in () if verdict is None else verdict.checks:
+        source = None if check.source is None else own.get(check.source)
+        yield {**_check(check, shown, size), "source": source}
+
+
 def _partial(composition: Composition) -> Iterator[str]:
     """What a composite says of partial attributions in it."""
     attributions = [composition.attribution, *composition.earlier.values()]
@@ -289,6 +309,20 @@ def _sentence(
         "kept": None if verdict is None else _rounded(verdict.kept),
         "follows": None if verdict is None else verdict.follows,
         "reason": None if verdict is None else verdict.reason,
+        "checks": [] if verdict is None else [_check(one, shown, size) for one in verdict.checks],
+    }
+
+
+def _check(check: Check, shown: Shown, size: _Size) -> summary_schema.CheckSummary:
+    start, end = shown.interval(check.start, check.end)
+    told = check.source_value
+    return {
+        "start": start,
+        "end": end,
+        "kind": check.kind,
+        "value": _cut(check.value, size.num_characters),
+        "source_value": None if told is None else _cut(told, size.num_characters),
+        "source": check.source,
     }
 
 

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from attribot_rag.attribution.verdict import Kind, Reason, Relation
+from attribot_rag.attribution.verdict import Kind, Reason, Relation, ValueKind
 
 Index = Annotated[int, Field(ge=0)]
 Indices = Annotated[list[Index], Field(json_schema_extra={"uniqueItems": True})]
@@ -23,6 +23,21 @@ SchemaVersion = Annotated[
 RunId = Annotated[
     str, Field(description="The framework's name for the run of the model that gave the answer.")
 ]
+
+
+class CheckSummary(TypedDict):
+    """A value at the characters [start, end) that the sentence's cited sources do not have."""
+
+    start: Index
+    end: Index
+    kind: ValueKind
+    value: str
+    """The characters themselves."""
+    source_value: str | None
+    """The value that the source has in its place, null if there is none."""
+    source: Index | None
+    """The id of the source that `source_value` is from; `sources` of the summary need not hold
+    it."""
 
 
 class SentenceSummary(TypedDict):
@@ -56,6 +71,9 @@ class SentenceSummary(TypedDict):
     reason: Reason | None
     """Why an open verdict is open: no part of the context stands out, documents were not found in
     the prompt, the budget ran out, or judging reached its own limit (limit)."""
+    checks: list[CheckSummary]
+    """Values that the cited sources do not have, such as another number: texts are compared, and no
+    verdict depends on it."""
 
 
 class DocumentSummary(TypedDict):

@@ -18,6 +18,25 @@ Kind = Literal[
 Relation = Literal["each", "either", "together"]
 Reason = Literal["scattered", "not_located", "budget", "limit", "cut"]
 Numbering = Literal["by_marker", "by_citation"]
+ValueKind = Literal["number", "date", "unit", "negation", "name"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Check:
+    """A value at the characters [start, end) of the response that its cited sources do not have.
+
+    Texts are compared, nothing is scored: a check is no part of the verdict.
+    """
+
+    start: int
+    end: int
+    kind: ValueKind
+    value: str
+    """The characters themselves."""
+    source_value: str | None = None
+    """The value that the source has in its place, null if there is none."""
+    source: int | None = None
+    """The id of the cited source that `source_value` is from."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,6 +76,8 @@ class Verdict:
     documents or parts of them were not found in the prompt (not_located), the budget ran out,
     judging took as many tokens as it may without a budget (limit), or the answer ends in the middle
     of the sentence (cut)."""
+    checks: tuple[Check, ...] = ()
+    """Values of the sentence that its cited sources do not have, such as another number."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -40,10 +40,10 @@ class Outcome(NamedTuple):
                 raise
             reason = {"type": type(error).__name__, "message": str(error)[:1000]}
             return cls(number, True, {"id": _plain(name), "error": reason})
-        return cls(number, False, {"id": _plain(name), **_result(attribution)})
+        return cls(number, False, {"id": _plain(name), **_result(attribution, record.asked)})
 
 
-def _result(attribution: Attribution) -> dict[str, Any]:
+def _result(attribution: Attribution, asked: str | None) -> dict[str, Any]:
     totals: dict[str, float] = {}
     for source in attribution.sources:
         score = attribution.score(source.id)
@@ -51,7 +51,7 @@ def _result(attribution: Attribution) -> dict[str, Any]:
             totals[str(document)] = totals.get(str(document), 0.0) + (score or 0.0)
     return {
         "response": attribution.response,
-        "summary": summarize(attribution),
+        "summary": {**summarize(attribution), "query": asked},
         "document_scores": {document: round(total, 4) for document, total in totals.items()},
     }
 

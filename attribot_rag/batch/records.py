@@ -20,6 +20,7 @@ Text = Annotated[str, Field(min_length=1, pattern=r"\S")]
 TokenIds = Annotated[list[Annotated[int, Field(ge=0)]], Field(min_length=1)]
 
 _MAX_PROBLEMS = 3
+_ASKED_LENGTH = 300
 
 
 class _Given(BaseModel):
@@ -74,6 +75,15 @@ class Record(_Given):
         if record.prompt is None and record.messages is None and record.question is None:
             raise InvalidInput("it has neither a prompt, nor messages, nor a question")
         return record
+
+    @property
+    def asked(self) -> str | None:
+        """The beginning of the question, else of the last line of the last user's message."""
+        last = next((one for one in reversed(self.messages or ()) if one.role == "user"), None)
+        content = last.content if last is not None else None
+        parts = content if isinstance(content, list) else [TextPart(text=content or "")]
+        lines = "\n".join(part.text for part in parts).strip().splitlines()
+        return (self.question or (lines or [""])[-1]).strip()[:_ASKED_LENGTH] or None
 
     def read_documents(self) -> list[Document]:
         return [

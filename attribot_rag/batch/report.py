@@ -1,23 +1,18 @@
-"""What a batch says of the answers and of the documents, as a page."""
+"""The answers of a batch that want attention, and its statistics, as a page."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from functools import cache
+from importlib.resources import files
 from typing import Any
 
 from markupsafe import Markup
 
 from attribot_rag.batch.statistics import HARMFUL, Statistics
-from attribot_rag.display.html import environment, page_assets
-
-_MOST = 200
-_TABLE = Markup("""
-.attribot-table { overflow-x: auto; margin: 0 0 1rem; }
-.attribot-table table { border-collapse: collapse; }
-.attribot-table tr * { border-bottom: 1px solid var(--line); padding: 0.2rem 0.8rem; }
-.attribot-table th { text-align: start; font-weight: 400; overflow-wrap: anywhere; }
-.attribot-table td { text-align: end; font-variant-numeric: tabular-nums; }
-""")
+from attribot_rag.batch.worklist import KINDS, MOST, Item
+from attribot_rag.display.html import environment, page_style
 
 
 def render_report(
@@ -26,26 +21,35 @@ def render_report(
     *,
     records: int,
     rejects: Mapping[str, int],
+    items: Sequence[Item] = (),
 ) -> str:
     """A page of its own, which loads nothing; nothing in a document's name takes effect.
 
-    `rejects` are how many records were rejected for each type of error.
+    `rejects` are how many records were rejected for each type of error, `items` the sentences to
+    look at, whose answers' pages are linked.
     """
-    style, _ = page_assets()
     return (
         environment("batch")
         .get_template("report.html")
         .render(
-            style=style + _TABLE,
+            style=_style(),
             told={**statistics.to_dict(), "records": records, "rejected": sum(rejects.values())},
+            items=items,
+            kinds=KINDS,
+            counts=Counter(item.kind for item in items),
             lists=[
                 ("Cited documents", statistics.cited),
                 ("Never cited", statistics.never_cited),
                 ("Harmful", statistics.harmful),
             ],
             rejects=sorted(rejects.items()),
-            most=_MOST,
+            most=MOST,
             harmful=-HARMFUL,
             **{name: setting[name] for name in ("input", "model", "method")},
         )
     )
+
+
+@cache
+def _style() -> Markup:
+    return page_style() + Markup(files("attribot_rag.batch").joinpath("report.css").read_text())

@@ -16,6 +16,7 @@ from attribot_rag.batch.records import count, read
 from attribot_rag.batch.report import render_report
 from attribot_rag.batch.statistics import Statistics
 from attribot_rag.batch.workers import MakeAttributor, workers_of
+from attribot_rag.batch.worklist import worklist, write_pages
 from attribot_rag.errors import InvalidInput
 
 
@@ -32,9 +33,10 @@ def run_batch(
     """Attribute what the folder lacks of the file's records, and count over all of them.
 
     Every record becomes one line of `results.jsonl` (a summary) or of `rejects.jsonl` (the reason);
-    `statistics.json` follows, with `report` also a page, `report.html`, and with `parquet` all
-    records once more as `outcomes.parquet`, which needs pyarrow. Memory does not grow with the
-    number of records. Answers of a served model are attributed several at a time.
+    `statistics.json` follows, with `report` also a page, `report.html`, and in `answers` a page for
+    each answer to look at, and with `parquet` all records once more as `outcomes.parquet`, which
+    needs pyarrow. Memory does not grow with the number of records. Answers of a served model are
+    attributed several at a time.
 
     With several `workers`, as many processes share the cores; `attributor` is then a function that
     each of them imports and calls to make its own, and the calling script needs
@@ -59,7 +61,9 @@ def run_batch(
     text = json.dumps(told, indent=2, ensure_ascii=False)
     (folder / "statistics.json").write_text(text + "\n", encoding="utf-8")
     if report:
-        page = render_report(statistics, setting, records=total, rejects=rejects)
+        items = worklist(output.attributed())
+        write_pages(folder, output.attributed(), items)
+        page = render_report(statistics, setting, records=total, rejects=rejects, items=items)
         (folder / "report.html").write_text(page, encoding="utf-8")
     if parquet:
         from attribot_rag.batch.tables import write_outcomes

@@ -22,10 +22,14 @@ class DocumentCount:
 
 @dataclass
 class Statistics:
-    """Counts over the results of a batch; memory grows with the number of documents' names."""
+    """Counts over the results of a batch; memory grows with the number of documents' names.
+
+    `to_check` counts the sentences with values that their cited sources do not have.
+    """
 
     answers: int = 0
     partial: int = 0
+    to_check: int = 0
     verdicts: Counter[str] = field(default_factory=Counter)
     documents: dict[str, DocumentCount] = field(default_factory=dict)
 
@@ -45,6 +49,7 @@ class Statistics:
         self.answers += 1
         self.partial += summary["status"] == "partial"
         self.verdicts.update(one["verdict"] or "none" for one in summary["sentences"])
+        self.to_check += sum(bool(one["checks"]) for one in summary["sentences"])
         for document in summary["documents"]:
             name = document["id"] or document["title"]
             if not name:
@@ -61,6 +66,7 @@ class Statistics:
             "answers": self.answers,
             "partial": self.partial,
             "sentences": dict(self.verdicts),
+            "to_check": self.to_check,
             "shares": {
                 kind: round(number / judged, 4)
                 for kind, number in self.verdicts.items()
@@ -75,6 +81,8 @@ class Statistics:
         told = ", ".join(f"{kind} {share:.0%}" for kind, share in shares.items())
         lines = [f"{self.answers} answers attributed, {self.partial} of them in part"]
         lines += [f"sentences: {told}"] if told else []
+        if self.to_check:
+            lines.append(f"sentences with values to check: {self.to_check}")
         lists = {
             "most cited documents": [f"{name} ({one.cited})" for name, one in self.cited],
             "never cited": [name for name, _ in self.never_cited],

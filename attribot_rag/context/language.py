@@ -10,7 +10,8 @@ if TYPE_CHECKING:
     from py3langid.langid import LanguageIdentifier
 
 _DEFAULT = "en"
-# Below this, too many single sentences are taken for another language: see docs/reliability.md.
+# Below this, too many single sentences are taken for another language:
+# see docs/evaluation/reliability.md.
 _MIN_CONFIDENCE = 0.5
 _MAX_LENGTH = 400
 

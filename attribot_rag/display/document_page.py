@@ -9,10 +9,11 @@ from pathlib import Path
 
 from markupsafe import Markup
 
-from attribot_rag.attribution import Attribution
+from attribot_rag.attribution import Attribution, cite
 from attribot_rag.context import Document
 from attribot_rag.context.intervals import Interval
-from attribot_rag.display.html import environment
+from attribot_rag.display.escaping import on_one_line
+from attribot_rag.display.html.templates import environment
 from attribot_rag.display.pdf_pages import draw_pages
 from attribot_rag.display.places import cited_spans, places_in
 from attribot_rag.errors import InvalidInput
@@ -28,9 +29,10 @@ def render_document(
 
     `index` is the document's in the attribution. With `sentence`, only what this sentence of the
     answer cites is marked. A text is shown whole; of a PDF file, the pages that are marked and
-    two on either side (needs the extra `pdf`). The fragment `#cited` is the first mark. What does
-    not stand in the file at one certain place is not marked, and the page says so. Nothing in the
-    file takes effect, and the page loads nothing. Raises InvalidInput if the file cannot be read.
+    two on either side (needs the extra `pdf`). The fragment `#cited` is the first mark; a bar that
+    stays leads to the others. What does not stand in the file at one certain place is not marked,
+    and the page says so. Nothing in the file takes effect, and the page loads nothing. Raises
+    InvalidInput if the file cannot be read.
     """
     document = attribution.documents[index]
     spans = cited_spans(attribution, index, sentence)
@@ -46,8 +48,17 @@ def render_document(
         runs=[] if pdf else list(_runs(text, marked)),
         pages=list(pages),
         count=len(pdf.pages) if pdf else 0,
-        style=_style(),
+        sentence=_sentence(attribution, sentence),
+        style=_part("document.css"),
+        script=_part("document.js"),
     )
+
+
+def _sentence(attribution: Attribution, index: int | None) -> str:
+    """The text of a sentence of the answer, '' for none."""
+    for cited in cite(attribution).sentences[index : index + 1] if index is not None else ():
+        return on_one_line(attribution.response[cited.start : cited.end])
+    return ""
 
 
 def _text(file: Path) -> str:
@@ -57,16 +68,16 @@ def _text(file: Path) -> str:
         raise InvalidInput(f"{file} cannot be read: {error}") from error
 
 
-def _runs(text: str, marked: Sequence[Interval]) -> Iterator[tuple[str, bool]]:
-    """The text in runs, and whether each is marked."""
+def _runs(text: str, marked: Sequence[Interval]) -> Iterator[tuple[str, int | None]]:
+    """The text in runs, and the number of the citation that marks each, None for none."""
     done = 0
-    for start, end in marked:
+    for citation, (start, end) in enumerate(marked):
         start = max(start, done)
         if start < end:
-            yield text[done:start], False
-            yield text[start:end], True
+            yield text[done:start], None
+            yield text[start:end], citation
             done = end
-    yield text[done:], False
+    yield text[done:], None
 
 
 def _pages(pdf: PdfText, marked: Sequence[Interval], document: Document) -> range:
@@ -80,5 +91,5 @@ def _pages(pdf: PdfText, marked: Sequence[Interval], document: Document) -> rang
 
 
 @cache
-def _style() -> Markup:
-    return Markup(files("attribot_rag.display.html").joinpath("document.css").read_text("utf-8"))
+def _part(name: str) -> Markup:
+    return Markup(files("attribot_rag.display.html").joinpath(name).read_text("utf-8"))

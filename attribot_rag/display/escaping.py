@@ -12,6 +12,7 @@ _ACTIVE = re.compile(
 )
 _UNSEEN = re.compile("[\u00ad\u200b\u2060\ufeff]")
 _LINE_BREAK = re.compile("\r\n?|[\x0b\x0c\x85\u2028\u2029]")
+_ABSOLUTE = re.compile(r"/|[A-Za-z]:[\\/]")
 _WORD_JOINER = "\u2060"
 
 _MARKDOWN = re.compile(
@@ -35,6 +36,11 @@ def visible(text: str) -> str:
 def on_one_line(text: str) -> str:
     """The text with all white space as single spaces, control characters shown."""
     return " ".join(visible(text).split())
+
+
+def file_name(path: str) -> str:
+    """An absolute path without its folders, which readers elsewhere must not see; else the text."""
+    return re.split(r"[\\/]", path)[-1] or path if _ABSOLUTE.match(path) else path
 
 
 def escape_markdown(text: str) -> str:

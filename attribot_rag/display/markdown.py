@@ -16,8 +16,7 @@ from attribot_rag.attribution import Attribution, Composition, Marker
 from attribot_rag.attribution.placing import Place, place_of
 from attribot_rag.context.intervals import Interval, merge, subtract
 from attribot_rag.display.escaping import escape_markdown, on_one_line
-from attribot_rag.display.places import cited_spans
-from attribot_rag.display.report import Mark, ellipsize, remark_on, report_on
+from attribot_rag.display.report import Mark, check_remarks, ellipsize, remark_on, report_on
 
 _SOURCE_LENGTH = 200
 _BETWEEN_MARKERS = re.compile(r"[ \t]*(?:[,;、，；&]|and\b)?[ \t]*")
@@ -47,9 +46,9 @@ def render_cited(
 
     Numbers are those of `cite`, and of every other rendering of the attribution. A verdict that
     they do not show stands in words, as in '... blue. (not caused by the context)', with `remarks`.
-    Without `markers`, those that the model wrote itself are left out. For a text with links, such
-    as HTML, every text is given through `escape`, and `link` writes each number: it gets the
-    sentence's index and the number.
+    So do values that the cited sources do not have. Without `markers`, those that the model wrote
+    itself are left out. For a text with links, such as HTML, every text is given through `escape`,
+    and `link` writes each number: it gets the sentence's index and the number.
     """
     citations = []
     for index, passage in enumerate(report_on(attribution, top=0).passages):
@@ -57,31 +56,11 @@ def render_cited(
         for mark in passage.marks:
             numbers = (link(index, one) if link else str(one) for one in mark.numbers)
             written.append(f"{escape('[')}{' or '.join(numbers)}{escape(']')}")
-        if remarks and passage.remark:
-            written.append(escape(f"({passage.remark})"))
+        if remarks:
+            told = filter(None, (passage.remark, *passage.checks))
+            written += [escape(f"({one})") for one in told]
         citations.append((passage.end, " ".join(written)))
     return _with_citations(attribution, citations, markers=markers, escape=escape)
-
-
-def render_passage(attribution: Attribution, index: int) -> str:
-    """The text of a document as Markdown, with what the answer cites of it in bold.
-
-    Nothing in the text takes effect.
-    """
-    text, done, shown = attribution.documents[index].text, 0, ""
-    for start, end in sorted(cited_spans(attribution, index)):
-        if done <= start < end:
-            shown += _escaped(text[done:start]) + _escaped(text[start:end], bold=True)
-            done = end
-    return (shown + _escaped(text[done:])).strip()
-
-
-def _escaped(text: str, *, bold: bool = False) -> str:
-    """Escaped, with the white space at its ends; what shows nothing is not bold."""
-    words = text.strip()
-    before, _, after = text.partition(words) if words else (text, "", "")
-    shown = escape_markdown(words)
-    return f"{before}**{shown}**{after}" if bold and shown else f"{before}{shown}{after}"
 
 
 def render_composed(composition: Composition, *, remarks: bool = True, markers: bool = True) -> str:
@@ -100,8 +79,10 @@ def render_composed(composition: Composition, *, remarks: bool = True, markers: 
         verdict = cited.verdict
         if verdict is not None and sentence.kind is not None:
             verdict = replace(verdict, kind=sentence.kind, relation=sentence.relation)
-        if remarks and (remark := remark_on(verdict, composition.attribution.verdicts)):
-            written.append(f"({remark})")
+        if remarks:
+            remark = remark_on(verdict, composition.attribution.verdicts)
+            told = filter(None, (remark, *check_remarks(verdict)))
+            written += [f"({one})" for one in told]
         citations.append((cited.end, " ".join(written)))
     return _with_citations(composition.attribution, citations, markers=markers)
 

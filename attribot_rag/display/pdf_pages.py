@@ -21,12 +21,13 @@ _PIXELS = 4_000_000  # of a page, at most
 
 @dataclass(frozen=True)
 class Rectangle:
-    """In pixels from the picture's upper left corner."""
+    """In pixels from the picture's upper left corner; `citation` is the index of its span."""
 
     left: float
     top: float
     width: float
     height: float
+    citation: int = 0
 
 
 @dataclass(frozen=True)
@@ -63,26 +64,26 @@ def draw_pages(
             page.close()
 
 
-def _ranges(text: PdfText, index: int, spans: Sequence[Interval]) -> Iterator[Interval]:
-    """What PDFium calls the spans' characters on a page: the first, and how many."""
+def _ranges(text: PdfText, index: int, spans: Sequence[Interval]) -> Iterator[tuple[int, int, int]]:
+    """PDFium's characters of the spans on a page: the span, the first, and how many."""
     page = text.pages[index]
-    for start, end in spans:
+    for span, (start, end) in enumerate(spans):
         first, last = max(start, page.start), min(end, page.end) - 1
         if first <= last:
-            yield text.places[first], text.places[last] + 1 - text.places[first]
+            yield span, text.places[first], text.places[last] + 1 - text.places[first]
 
 
 def _rectangles(
-    page: PdfPage, bitmap: PdfBitmap, ranges: Iterator[Interval]
+    page: PdfPage, bitmap: PdfBitmap, ranges: Iterator[tuple[int, int, int]]
 ) -> Iterator[Rectangle]:
     converter = bitmap.get_posconv(page)
     found = page.get_textpage()
-    for first, count in ranges:
+    for span, first, count in ranges:
         for number in range(found.count_rects(first, count)):
             left, bottom, right, top = found.get_rect(number)
             corners = converter.to_bitmap(left, top), converter.to_bitmap(right, bottom)
             (x1, x2), (y1, y2) = (sorted(pair) for pair in zip(*corners, strict=True))
-            yield Rectangle(x1, y1, x2 - x1, y2 - y1)
+            yield Rectangle(x1, y1, x2 - x1, y2 - y1, span)
     found.close()
 
 

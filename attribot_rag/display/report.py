@@ -6,9 +6,10 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from attribot_rag.attribution import Attribution, Citations, Provenance, Verdict, cite
+from attribot_rag.attribution import Attribution, Check, Citations, Provenance, Verdict, cite
 from attribot_rag.context import Document, Source
 from attribot_rag.context.html_text import without_tags
+from attribot_rag.display.escaping import on_one_line
 
 NOTHING_CITED = "No source stands out: no single one has an effect that is large enough to cite it."
 NOTHING_SCORED = "No source was scored, so none is cited."
@@ -42,7 +43,8 @@ class Mark:
 class CitedPassage:
     """Characters [start, end) of the answer with their marks.
 
-    `remark` names a verdict that the marks do not show, or is ''. `space` is the white space
+    `remark` names a verdict that the marks do not show, or is ''. `checks` are remarks on values
+    that the cited sources do not have. `space` is the white space
     between the passage and the next.
     """
 
@@ -52,6 +54,7 @@ class CitedPassage:
     marks: tuple[Mark, ...]
     verdict: Verdict | None
     remark: str
+    checks: tuple[str, ...]
     space: str
 
 
@@ -196,6 +199,7 @@ def _passages(attribution: Attribution, citations: Citations) -> Iterable[CitedP
             marks=tuple(dict.fromkeys(mark for mark in marks if mark is not None)),
             verdict=sentence.verdict,
             remark=remark_on(sentence.verdict, attribution.verdicts),
+            checks=check_remarks(sentence.verdict),
             space=text[len(words) :],
         )
 
@@ -219,6 +223,18 @@ def remark_on(verdict: Verdict | None, verdicts: Sequence[Verdict]) -> str:
     if verdict.kind == "conversation":
         return "also in the conversation" if verdict.source_ids else "from the conversation"
     return "only together" if verdict.relation == "together" else ""
+
+
+def check_remarks(verdict: Verdict | None) -> tuple[str, ...]:
+    """The checks of a sentence in words, such as 'check: 7.50, the source says 7'."""
+    return () if verdict is None else tuple(map(_check_remark, verdict.checks))
+
+
+def _check_remark(check: Check) -> str:
+    value = on_one_line(check.value)
+    if check.source_value is None:
+        return f"check: {value}, not in the cited sources"
+    return f"check: {value}, the source says {on_one_line(check.source_value)}"
 
 
 def _unsupported(reliance: float) -> str:

@@ -113,6 +113,8 @@ def _answer(report: Report) -> RenderableType:
             answer.append(f" [{mark}]", style="cyan")
         if passage.remark:
             answer.append(f" ({passage.remark})", style="yellow")
+        for check in passage.checks:
+            answer.append(f" ({check})", style="yellow")
         answer.append(visible(passage.space))
     answer.rstrip()
     return answer

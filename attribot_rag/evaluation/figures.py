@@ -1,15 +1,14 @@
-"""Figures of an evaluation, readable in grayscale."""
+"""Figures of an evaluation: five methods are labelled where they stand, in colour."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from itertools import cycle
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from attribot_rag.evaluation.grid import BASELINES, DEFAULT, EXACT, NAIVE
+from attribot_rag.evaluation.grid import BASELINES, EXACT, NAIVE
 from attribot_rag.evaluation.measures import CasesByMethod, cases_by_method
 from attribot_rag.evaluation.metrics import recall
 from attribot_rag.evaluation.pareto import compared, pareto_front
@@ -18,24 +17,35 @@ from attribot_rag.evaluation.results import ResultStore
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-_MARKERS = "os^D*vPX<d>p8h"
-_DASHES = ("-", "--", "-.", ":")
-_GRAYS = ("0", "0.35", "0.6")
+# Dark enough to be read on white, and told apart by marker and dash, too.
+STYLES = {
+    EXACT: ("#333333", "s", "-"),
+    "auto": ("#0b5cad", "o", "-"),
+    "masked": ("#00704f", "^", "--"),
+    "ContextCite, 32 ablations": ("#b34700", "D", "-."),
+    "gradient norm": ("#8a2c7f", "v", ":"),
+}
+"""Colour, marker and dash of the methods that are labelled."""
+
+_OTHERS = "0.75"
 _FRACTIONS = tuple(np.linspace(0, 1, 21).tolist())
 _STYLE: dict[Any, Any] = {
     "font.size": 9,
     "axes.grid": True,
-    "grid.color": "0.9",
+    "grid.color": "0.93",
     "axes.axisbelow": True,
     "svg.hashsalt": "attribot",
     "svg.fonttype": "path",
 }
-_LEGEND: dict[str, Any] = {
-    "fontsize": 7,
-    "ncols": 3,
-    "loc": "upper center",
-    "bbox_to_anchor": (0.5, -0.12),
-}
+_LINE = 11.0  # points from one label to the next
+
+
+class Label(NamedTuple):
+    """A method's name, and the point that it stands beside, in the units of the axes."""
+
+    name: str
+    x: float
+    y: float
 
 
 def draw(results: ResultStore, folder: Path) -> list[Path]:
@@ -54,58 +64,64 @@ def draw(results: ResultStore, folder: Path) -> list[Path]:
     ):
         if sets:
             with mpl.rc_context(_STYLE):
-                figure = Figure(figsize=(6.4 * len(sets), 6.2), layout="constrained")
+                figure = Figure(figsize=(5.4 * len(sets), 4.2), layout="constrained")
                 panels = figure.subplots(1, len(sets), squeeze=False)[0]
-                for axes, (data_set, scored) in zip(panels, sets.items(), strict=True):
-                    panel(axes, scored)
+                labels = [
+                    list(panel(axes, scored))
+                    for axes, scored in zip(panels, sets.values(), strict=True)
+                ]
+                figure.draw_without_rendering()  # the limits of the axes are known then
+                for axes, data_set, found in zip(panels, sets, labels, strict=True):
                     axes.set_title(data_set)
-                    if axes.get_legend_handles_labels()[0]:
-                        axes.legend(**_LEGEND)
+                    _write(axes, found)
                 paths.append(folder / f"{name}.svg")
                 figure.savefig(paths[-1], metadata={"Date": None})
     return paths
 
 
-def _faithfulness(axes: Axes, scored: CasesByMethod) -> None:
+def _faithfulness(axes: Axes, scored: CasesByMethod) -> Iterator[Label]:
     points = compared(scored).points
     front = pareto_front(points)
     axes.step(
         [points[name].seconds for name in front],
         [points[name].faithfulness for name in front],
         where="post",
-        color="0.5",
+        color=_OTHERS,
         linestyle="--",
-        label="Pareto front",
     )
-    for (name, point), (marker, gray) in zip(points.items(), _marks(), strict=False):
-        ours = name not in BASELINES
-        axes.plot(*point, marker, color=gray, fillstyle="full" if ours else "none", label=name)
+    for name, point in points.items():
+        color, marker, _ = STYLES.get(name, (_OTHERS, "o", ""))
+        fill = "none" if name in BASELINES else "full"
+        axes.plot(*point, marker, color=color, fillstyle=fill, ms=7 if name in STYLES else 4)
     axes.set(xscale="log", xlabel="seconds per answer (median, log scale)")
     axes.set_ylabel("mAP against outliers of exact leave-one-out")
     axes.xaxis.set_major_formatter("{x:g}")
+    axes.margins(x=0.2)
+    yield from (Label(name, *points[name]) for name in STYLES if name in points)
 
 
-def _scatter(axes: Axes, scored: CasesByMethod) -> None:
-    names = [name for name in ("proxy", "masked", "auto") if scored.get(name)]
-    for name, (marker, gray) in zip(names, _marks(), strict=False):
+def _scatter(axes: Axes, scored: CasesByMethod) -> Iterator[Label]:
+    for name in ("masked", "auto"):
         pairs = [
             (exact, score)
-            for case in scored[name]
+            for case in scored.get(name, ())
             for exact, score in zip(case.exact, case.scored.scores, strict=True)
             if exact is not None and score is not None
         ]
-        axes.plot(*zip(*pairs, strict=True), marker, color=gray, ms=3, fillstyle="none", label=name)
-    axes.axline((0, 0), slope=1, color="0.7", linewidth=1)
+        if pairs:
+            color, marker, _ = STYLES[name]
+            exact, scores = zip(*pairs, strict=True)
+            axes.plot(exact, scores, marker, color=color, ms=3, fillstyle="none")
+            yield Label(name, min(exact), max(scores) / 3)
+    axes.axline((0, 0), slope=1, color=_OTHERS, linewidth=1)
     axes.set_xscale("symlog", linthresh=1)
     axes.set_yscale("symlog", linthresh=1)
     axes.set_xlabel("exact leave-one-out score, nats (symmetric log scale)")
     axes.set_ylabel("approximate score, nats")
 
 
-def _recall(axes: Axes, scored: CasesByMethod) -> None:
-    names = [name for name in told_apart(list(scored)) if name not in (EXACT, NAIVE)]
-    styles = cycle((gray, dash) for gray in _GRAYS for dash in _DASHES)
-    for name, (gray, dash) in zip(names, styles, strict=False):
+def _recall(axes: Axes, scored: CasesByMethod) -> Iterator[Label]:
+    for name in (name for name in scored if name not in (EXACT, NAIVE)):
         curves = [
             [
                 recall(case.scored.scores, case.outliers, round(part * len(case.exact))) or 0.0
@@ -116,28 +132,59 @@ def _recall(axes: Axes, scored: CasesByMethod) -> None:
         ]
         if curves:
             mean = np.mean(curves, axis=0)
-            axes.plot(_FRACTIONS, mean, color=gray, linestyle=dash, label=name)
+            color, _, dash = STYLES.get(name, (_OTHERS, "", "-"))
+            width, order = (1.6, 3) if name in STYLES else (0.7, 2)
+            axes.plot(_FRACTIONS, mean, color=color, linestyle=dash, linewidth=width, zorder=order)
+            if name in STYLES:
+                yield Label(name, 0.12, float(np.interp(0.12, _FRACTIONS, mean)))
     axes.set_xlabel("share of the sources that is kept, best first")
     axes.set_ylabel("share of the outliers among them")
 
 
-def _cost(axes: Axes, scored: CasesByMethod) -> None:
-    for name, (marker, gray) in zip(told_apart(list(scored)), _marks(), strict=False):
-        held = [case for case in scored[name] if case.scored.tokens]
+def _cost(axes: Axes, scored: CasesByMethod) -> Iterator[Label]:
+    axes.set_yscale("log")
+    for name, cases in scored.items():
+        held = [case for case in cases if case.scored.tokens]
         if held:
             lengths = [case.answered.context_tokens for case in held]
             tokens = [case.scored.tokens for case in held]
-            axes.plot(lengths, tokens, marker, color=gray, ms=5, fillstyle="none", label=name)
-    axes.set(yscale="log", xlabel="context, tokens", ylabel="tokens through the model (log scale)")
+            color, marker, _ = STYLES.get(name, (_OTHERS, ".", ""))
+            order = 3 if name in STYLES else 2
+            axes.plot(lengths, tokens, marker, color=color, ms=4, fillstyle="none", zorder=order)
+            if name in STYLES:
+                yield Label(name, *max(zip(lengths, tokens, strict=True)))
+    axes.set(xlabel="context, tokens", ylabel="tokens through the model (log scale)")
     axes.yaxis.set_major_formatter("{x:,.0f}")
+    axes.margins(x=0.25)
 
 
-def told_apart(names: Sequence[str]) -> list[str]:
-    """No more names than line styles: the default methods where there are more."""
-    if len(names) <= len(_GRAYS) * len(_DASHES):
-        return list(names)
-    return [name for name in names if name in DEFAULT]
+def _write(axes: Axes, labels: Sequence[Label]) -> None:
+    """Each label beside its point, towards the middle, and none over another."""
+    figure = axes.get_figure()
+    scale = 72.0 / (figure.dpi if figure else 72.0)
+    middle = float(np.mean(axes.get_window_extent().intervalx))
+    points = {label: axes.transData.transform((label.x, label.y)) for label in labels}
+    for side in (-1, 1):
+        held = [label for label in labels if (points[label][0] < middle) == (side > 0)]
+        held.sort(key=lambda label: float(points[label][1]))
+        heights = _apart([float(points[label][1]) * scale for label in held])
+        for label, height in zip(held, heights, strict=True):
+            axes.annotate(
+                label.name,
+                (label.x, label.y),
+                (8 * side, height - float(points[label][1]) * scale),
+                textcoords="offset points",
+                color=STYLES[label.name][0],
+                horizontalalignment="left" if side > 0 else "right",
+                verticalalignment="center",
+                bbox={"facecolor": "white", "alpha": 0.8, "edgecolor": "none", "pad": 1},
+                zorder=4,
+            )
 
 
-def _marks() -> Iterator[tuple[str, str]]:
-    return cycle((marker, gray) for gray in _GRAYS for marker in _MARKERS)
+def _apart(heights: Iterable[float]) -> list[float]:
+    """Ascending heights, each moved up until it is a line above the one before."""
+    moved: list[float] = []
+    for height in heights:
+        moved.append(max(height, moved[-1] + _LINE) if moved else height)
+    return moved

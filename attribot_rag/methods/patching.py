@@ -24,7 +24,7 @@ class Patching:
     which there are two. A sentence's score is spread evenly over its tokens.
 
     Raises InvalidInput for a number of gates below 1, UnsupportedModel for architectures whose
-    attention weights cannot be observed (docs/architectures.md).
+    attention weights cannot be observed (docs/evaluation/architectures.md).
     """
 
     gates: int = 2

@@ -40,6 +40,8 @@ class FeedbackMetadata(TypedDict):
     model: str | None
     unit: str | None
     documents: list[DocumentScore]
+    sentences_to_check: int
+    """Sentences with values that their cited sources do not have."""
 
 
 @dataclass(frozen=True)
@@ -69,6 +71,7 @@ def feedback_of(run: AttributedRun) -> Feedback:
         "model": None,
         "unit": None,
         "documents": [],
+        "sentences_to_check": 0,
     }
     if attribution is None:
         why = "pending" if run.error is None else type(run.error).__name__
@@ -77,6 +80,7 @@ def feedback_of(run: AttributedRun) -> Feedback:
     metadata["method"] = attribution.provenance.method
     metadata["model"] = attribution.provenance.model_name
     metadata["unit"] = attribution.unit
+    metadata["sentences_to_check"] = sum(bool(one.checks) for one in attribution.verdicts)
     metadata["documents"] = documents
     judged = [one.kind for one in attribution.verdicts if one.kind not in _NOT_COUNTED]
     num_judged, num_grounded = len(judged), sum(kind in _GROUNDED for kind in judged)

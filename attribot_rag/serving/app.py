@@ -22,6 +22,7 @@ from attribot_rag.attribution.schema import attribution_schema
 from attribot_rag.attributor import Attributor, AttributorOptions
 from attribot_rag.context import Document
 from attribot_rag.corpus import retrieve
+from attribot_rag.display import answer_data
 from attribot_rag.errors import (
     AttributionError,
     InvalidInput,
@@ -47,6 +48,7 @@ from attribot_rag.serving.request_models import (
     QueueStatus,
     read_documents,
 )
+from attribot_rag.serving.stream import LINES, Pieces, streamed
 
 # The alternatives of union types, which pydantic puts into the places of errors.
 _ALTERNATIVES = {"str", "constrained-str", "list[Message]", "GivenDocument"}
@@ -120,7 +122,9 @@ def create_app(
     app.get("/queue")(service.queue)
     app.get("/metrics", include_in_schema=False)(metrics.show)
     app.post("/attribute", response_model=dict[str, Any])(service.attribute)
-    app.post("/ask", response_model=AskResponse)(service.ask)
+    app.post("/ask", response_model=AskResponse, responses={200: {"content": {LINES: {}}}})(
+        service.ask
+    )
     app.add_middleware(TrustedHostMiddleware, allowed_hosts=hosts)
     app.add_middleware(
         AccessControl,
@@ -169,15 +173,15 @@ class _Service:
 
     async def ask(self, given: AskRequest, request: Request) -> Response:
         """An answer of the model from the documents, with its attribution."""
-        attribution = await self._attribution(request, partial(self._answer, given))
-        answer: dict[str, Any] = {
-            "answer": attribution.response,
-            "attribution": attribution.to_dict(),
-            "html": attribution.to_html() if given.html else None,
-        }
-        return _json(answer)
+        if not given.stream:
+            attribution = await self._attribution(request, partial(self._answer, given))
+            return _json(_answered(given, attribution))
+        pieces = Pieces(self._attributor.language_model.tokenizer)
+        task = partial(self._answer, given, streamer=pieces)
+        attributing = asyncio.ensure_future(self._attribution(request, task))
+        return await streamed(pieces, attributing, partial(_answered, given))
 
-    def _answer(self, given: AskRequest) -> Attribution:
+    def _answer(self, given: AskRequest, **generate: Any) -> Attribution:
         if given.documents is not None:
             documents = read_documents(given.documents)
         elif self._chunks:
@@ -189,6 +193,7 @@ class _Service:
             documents,
             max_new_tokens=given.max_new_tokens,
             max_time=self._limits.seconds,
+            **generate,
         )
 
     async def queue(self, request: Request) -> QueueStatus:
@@ -217,6 +222,15 @@ class _Service:
         finally:
             working.cancel()
             leaving.cancel()
+
+
+def _answered(given: AskRequest, attribution: Attribution) -> dict[str, Any]:
+    return {
+        "answer": attribution.response,
+        "attribution": attribution.to_dict(),
+        "html": attribution.to_html(question=given.question) if given.html else None,
+        "data": answer_data(attribution) if given.data else None,
+    }
 
 
 async def _leaves(request: Request) -> None:

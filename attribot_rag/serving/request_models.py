@@ -70,12 +70,19 @@ class AskRequest(_Body):
     documents: Documents | None = None
     max_new_tokens: Annotated[int, Field(ge=1, le=1_024)] = 128
     html: bool = Field(default=False, description="whether to send a page that shows the answer")
+    data: bool = Field(default=False, description="whether to send what <attribot-answer> shows")
+    stream: bool = Field(
+        default=False,
+        description="whether to send lines of JSON: `piece`s of the answer, then all fields, or "
+        "`detail` of what went wrong",
+    )
 
 
 class AskResponse(BaseModel):
     answer: str
     attribution: dict[str, Any] = Field(description="by the attribution's public schema")
     html: str | None = None
+    data: dict[str, Any] | None = None
 
 
 class Problem(BaseModel):

@@ -10,7 +10,7 @@ from attribot_rag.methods.sufficiency import Thresholds
 
 @dataclass(frozen=True, kw_only=True)
 class VerdictOptions(Thresholds):
-    """The thresholds of the verdicts; docs/verdicts.md says how they were calibrated.
+    """The thresholds of the verdicts; docs/evaluation/calibration.md says how they were chosen.
 
     Those of `Thresholds` say when sources suffice for a sentence. A source is needed if it has an
     effect of `min_effect` nats on the sentence, or of `min_word_effect` on one of its content

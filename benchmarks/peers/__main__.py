@@ -4,7 +4,8 @@
 
 The questions are the first that `attribot-rag evaluate` draws, with its prompt; the embedded model
 answers them once. Each peer has a virtual environment of its own, under the folder (`--folder`).
-What is there is not computed again: the same command goes on. docs/peers.md says what is compared.
+What is there is not computed again: the same command goes on. docs/evaluation/peers.md says what
+is compared.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from benchmarks.peers.table import Row, Scores, common, only, table, uses
 from benchmarks.peers.truth import evaluated, seconds_here
 
 DATA_SETS = ("hotpotqa", "squad")
-PAGE = ROOT / "docs" / "peers.md"
+PAGE = ROOT / "docs" / "evaluation" / "peers.md"
 EVALUATION = ROOT / "docs" / "evaluation" / "results.jsonl"
 
 

@@ -33,14 +33,14 @@ class Row:
 def table(rows: Sequence[Row], truth: Scores) -> str:
     """A row for each peer; means over its answers, the median of its seconds."""
     tops = [f"captured, {top}" for top in TOPS]
-    header = ["", "answers", "seconds, median", "mAP", *tops]
+    header = ["library", "answers", "seconds, median", "mAP", *tops]
     return markdown_table(header, [_cells(row, row.truth or truth) for row in rows])
 
 
 def uses(rows: Sequence[Row]) -> str:
     """A row for each peer: what it is to its user."""
     cells = [[row.name, "" if row.lines is None else str(row.lines), row.shows] for row in rows]
-    return markdown_table(["", "lines of code", "what its user sees"], cells)
+    return markdown_table(["library", "lines of code", "what its user sees"], cells)
 
 
 def common(rows: Sequence[Row]) -> frozenset[str]:

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from posixpath import dirname, join, normpath, relpath
+from typing import Any
 
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
@@ -28,7 +30,7 @@ SHOWN = "repository"  # the folder of the pages that show a file
 NOTEBOOK = ".ipynb"
 LANGUAGES = {".py": "python", ".jsonl": "json"}
 
-_LINK = re.compile(r"(?<=\]\()(?!\w+:|#|/)([^)#\s]+)")
+_LINK = re.compile(r"""(?<=\]\()(?!\w+:|#|/)[^)#\s]+|(?<=src=")[^":]+|(?<=srcset=")[^":]+""")
 _FIGURE = re.compile(r"^!\[[^\]]*\]\(([^)\s]+)\)$", re.MULTILINE)
 
 
@@ -52,6 +54,14 @@ def on_page_markdown(markdown: str, *, page: Page, config: MkDocsConfig, files: 
 
     # A figure opens by a click: on a phone it is small.
     return _LINK.sub(on_site, _FIGURE.sub(r"[\g<0>](\1)", markdown))
+
+
+def on_post_page(output: str, **_: object) -> str:
+    """The page with a name for the theme's search."""
+    return output.replace('role="dialog"', 'role="dialog" aria-label="Search"')
+
+
+on_post_template = on_post_page  # the page for what is not found
 
 
 def _linked_files(files: Files) -> list[str]:
@@ -96,12 +106,18 @@ def _shown(path: str) -> str:
 
 
 def _notebook(file: File) -> str:
-    """Its cells without outputs, and a link to the notebook itself."""
+    """Its cells with what they print and show, and a link to the notebook itself."""
     cells = json.loads(file.content_string)["cells"]
-    texts = ["".join(cell["source"]) for cell in cells]
-    parts = [
-        text if cell["cell_type"] == "markdown" else f"```python\n{text}\n```"
-        for cell, text in zip(cells, texts, strict=True)
-    ]
     name = Path(file.src_uri).name
+    parts = [part for cell in cells for part in _parts(cell)]
     return "\n\n".join([*parts, f'<a href="../{name}" download>This page as a notebook</a>\n'])
+
+
+def _parts(cell: dict[str, Any]) -> Iterator[str]:
+    text = "".join(cell["source"])
+    yield text if cell["cell_type"] == "markdown" else f"````python\n{text}\n````"
+    for output in cell.get("outputs", ()):
+        shown = output.get("data", {"text/plain": output.get("text")})
+        for kind, lines in shown.items():
+            value = "".join(lines).rstrip()
+            yield value if kind == "text/markdown" else f"````text\n{value}\n````"

@@ -1,6 +1,7 @@
 """Citations in answers that are Markdown, as GitHub's own renderer shows them."""
 
 import re
+from dataclasses import replace
 from itertools import pairwise
 
 import cmarkgfm
@@ -9,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.attributions import attribution
 
-from attribot_rag.attribution import Verdict
+from attribot_rag.attribution import Check, Verdict
 from attribot_rag.attribution.markdown import markdown
 from attribot_rag.attribution.placing import place_of
 from attribot_rag.context.splitter import sentences, split_spans
@@ -80,11 +81,11 @@ ANSWERS = st.builds(
 )
 
 
-def cited(answer: str) -> tuple[str, list[tuple[int, int]]]:
+def cited(answer: str, *checks: Check) -> tuple[str, list[tuple[int, int]]]:
     """Each sentence cites a document of its own: the cited answer, and its number of numbers."""
     spans = split_spans(answer, sentences)
     verdicts = tuple(
-        Verdict(start=start, end=end, kind="grounded", source_ids=(index,))
+        Verdict(start=start, end=end, kind="grounded", source_ids=(index,), checks=checks)
         for index, (start, end) in enumerate(spans)
     )
     rows: list[list[float] | None] = [[0.0] * len(answer) for _ in spans]
@@ -114,13 +115,21 @@ def test_every_number_is_seen_and_every_block_stays(answer: str) -> None:
     assert code == re.findall(r"<pre.*?</pre>", after, re.DOTALL), text
 
 
-@given(st.one_of(ANSWERS, st.text(max_size=60)), st.booleans())
-def test_without_the_numbers_it_is_the_answer(answer: str, has_returns: bool) -> None:
+CHECK = Check(start=0, end=1, kind="number", value="7.50", source_value="7", source=0)
+CHECKS = st.sampled_from(((), (CHECK,), (CHECK, replace(CHECK, source_value=None, source=None))))
+REMARKS = r"(?: \(check: 7\.50, (?:the source says 7|not in the cited sources)\))*"
+
+
+@given(st.one_of(ANSWERS, st.text(max_size=60)), st.booleans(), CHECKS)
+def test_without_what_was_added_it_is_the_answer(
+    answer: str, has_returns: bool, checks: tuple[Check, ...]
+) -> None:
     """To the character: indentation, line ends and spaces before them."""
     answer = answer.replace("\n", "\r\n") if has_returns else answer
     if not answer.strip() or re.search(r"\[\d+\]", answer):
         return
-    text, spans = cited(answer)
+    text, spans = cited(answer, *checks)
+    assert text.count("(check: ") == len(checks) * len(spans)
     places = sorted(
         (place_of(answer, len(answer[:end].rstrip())) for _, end in spans),
         key=lambda place: place.position,
@@ -129,7 +138,8 @@ def test_without_the_numbers_it_is_the_answer(answer: str, has_returns: bool) ->
     parts = [answer[start:end] for start, end in pairwise(edges)]
     pattern = re.escape(parts[0])
     for place, part in zip(places, parts[1:], strict=True):
-        pattern += re.escape(place.before) + r"\[\d+\]" + re.escape(place.after) + re.escape(part)
+        pattern += re.escape(place.before) + r"\[\d+\]" + REMARKS
+        pattern += re.escape(place.after) + re.escape(part)
     assert re.fullmatch(pattern, text)
 
 

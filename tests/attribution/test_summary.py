@@ -90,6 +90,7 @@ def checked(attribution: Attribution, start: int = 0) -> dict[str, Any]:
 
 UNJUDGED: dict[str, Any] = {
     "relation": "each",
+    "checks": [],
     **dict.fromkeys(("verdict", "effect", "reliance", "kept", "follows", "reason")),
 }
 
@@ -190,19 +191,19 @@ class TestContents:
                     "relation": "either",
                 },
                 **{"verdict": "redundant", "effect": 8.1235, "reliance": 0.0, "follows": None},
-                **{"reason": None, "kept": None},
+                **{"reason": None, "kept": None, "checks": []},
             },
             {
                 **{"start": 18, "end": 29, "text": "It is old. ", "relation": "each"},
                 **{"sources": [2], "documents": [2]},
                 **{"verdict": "grounded", "effect": 5.0, "reliance": None, "follows": None},
-                **{"reason": None, "kept": None},
+                **{"reason": None, "kept": None, "checks": []},
             },
             {
                 **{"start": 29, "end": 43, "text": "So it is both.", "relation": "each"},
                 **{"sources": [], "documents": []},
                 **{"verdict": "follows", "effect": None, "reliance": 0.3333, "follows": 0},
-                **{"reason": None, "kept": None},
+                **{"reason": None, "kept": None, "checks": []},
             },
         ]
         assert [one["index"] for one in summary["documents"]] == [1, 0, 2]

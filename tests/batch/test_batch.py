@@ -15,13 +15,18 @@ import psutil
 import pytest
 from support.actors import OPTIONS
 from support.actors import local as attributor
+from support.attributions import handmade
 from support.model_server import ModelServer, model_server
 from support.patience import scaled
+from support.processes import forked
 from support.scorers import ANSWER, TREATY, chat
 from support.tiny_models import byte_level
 
 from attribot_rag import Attributor, ServerOptions
+from attribot_rag.attribution import Check, Verdict
+from attribot_rag.attribution.summary import summarize
 from attribot_rag.batch.run import run_batch
+from attribot_rag.batch.statistics import Statistics
 from attribot_rag.cli import main
 from attribot_rag.display.html import digest
 from attribot_rag.errors import InvalidInput, ServerFailed, WorkerLost
@@ -153,7 +158,9 @@ def test_the_report_shows_the_documents_and_runs_nothing(tmp_path: Path) -> None
     assert set(statistics.documents) == {name, "d1"}
     assert name not in page and "&lt;script&gt;alert(1)" in page and ">d1<" in page
     assert "3 records, 1 attributed" in page and "InvalidInput: 2" in page
-    assert "src=" not in page and "href=" not in page
+    assert "src=" not in page and "<script" not in page
+    for link in re.findall(r'href="(.*?)"', page):
+        assert ANSWER in (tmp_path / "out" / link).read_text()
     (style,) = re.findall(r"<style>(.*?)</style>", page, re.DOTALL)
     assert f"style-src &#39;{digest(style)}&#39;" in page or f"style-src '{digest(style)}'" in page
 
@@ -234,7 +241,7 @@ def test_killed_at_any_moment_every_record_is_there_once(tmp_path: Path) -> None
 
     for _ in range(20):
         enough = size() + drawn.randint(0, 4000)
-        process = get_context("fork").Process(target=run_batch, args=(attributor(), path, out))
+        process = forked(run_batch, attributor(), path, out)
         process.start()
         while size() < enough and process.is_alive():
             time.sleep(0.001)
@@ -265,7 +272,7 @@ def test_processes_give_what_one_gives(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def forked(monkeypatch: pytest.MonkeyPatch) -> None:
+def forking(monkeypatch: pytest.MonkeyPatch) -> None:
     """Workers are forked: spawned ones import everything again, for many seconds."""
     monkeypatch.setattr("attribot_rag.batch.workers.get_context", lambda _: get_context("fork"))
 
@@ -283,7 +290,7 @@ class Ends:
         return attributor()
 
 
-@pytest.mark.usefixtures("forked")
+@pytest.mark.usefixtures("forking")
 def test_a_process_that_ends_stops_the_batch_which_goes_on_later(tmp_path: Path) -> None:
     path = written(tmp_path / "log.jsonl", [GOOD, GOOD])
     make = Ends(tmp_path / "mark")
@@ -305,12 +312,10 @@ class Waits:
         raise AssertionError
 
 
-@pytest.mark.usefixtures("forked")
+@pytest.mark.usefixtures("forking")
 def test_processes_end_with_the_one_that_started_them(tmp_path: Path) -> None:
     mark, path = tmp_path / "mark", written(tmp_path / "log.jsonl", [GOOD])
-    started = get_context("fork").Process(
-        target=run_batch, args=(Waits(mark), path, tmp_path / "out"), kwargs={"workers": 2}
-    )
+    started = forked(run_batch, Waits(mark), path, tmp_path / "out", workers=2)
     started.start()
     while not mark.exists() and started.is_alive():
         time.sleep(0.05)
@@ -357,3 +362,24 @@ def test_the_command_attributes_by_a_server(
     assert "never cited: " in told.out or "most cited documents: " in told.out
     assert main([*command, "--tokenizer", "x"]) == 2
     assert "--tokenizer is for --server" in capsys.readouterr().err
+
+
+def test_sentences_with_values_to_check_are_counted() -> None:
+    document = "A loaf costs 7 crowns."
+    check = Check(start=13, end=17, kind="number", value="7.50", source_value="7", source=0)
+    found = [
+        summarize(
+            handmade(
+                "A loaf costs 7.50 crowns.",
+                [document],
+                {document: (9.0,)},
+                verdicts=(
+                    Verdict(start=0, end=25, kind="grounded", source_ids=(0,), checks=checks),
+                ),
+            )
+        )
+        for checks in ((check, check), ())
+    ]
+    statistics = Statistics.of({"summary": one, "document_scores": {}} for one in found)
+    assert statistics.to_dict()["to_check"] == 1
+    assert "sentences with values to check: 1\n" in statistics.to_text()

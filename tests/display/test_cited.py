@@ -5,7 +5,7 @@ from typing import Any
 
 from support.attributions import handmade
 
-from attribot_rag.attribution import Verdict
+from attribot_rag.attribution import Check, Verdict
 from attribot_rag.display import escape_markdown, render_cited
 
 
@@ -70,3 +70,18 @@ def test_numbers_are_links_in_a_text_that_is_escaped() -> None:
     assert render_cited(
         found, escape=escape_markdown, link=lambda _, number: f"[{number}](/a)"
     ) == ("It is &lt;b&gt;high&lt;/b&gt;. \\[[1](/a)\\] It is old. \\[[2](/a)\\]")
+
+
+def test_values_to_check_stand_after_the_citation_and_remark() -> None:
+    answer, document = "A loaf costs 7.50 crowns.", "A loaf costs 7 crowns."
+    checks = (
+        Check(start=13, end=17, kind="number", value="7.50", source_value="7", source=0),
+        Check(start=18, end=24, kind="name", value="crowns"),
+    )
+    verdict = Verdict(start=0, end=25, kind="grounded", source_ids=(0,), checks=checks)
+    found = handmade(answer, [document], {document: (9.0,)}, verdicts=(verdict,))
+    remarks = "(check: 7.50, the source says 7) (check: crowns, not in the cited sources)"
+    assert found.to_cited_text() == f"{answer} [1] {remarks}"
+    assert found.to_cited_text(remarks=False) == f"{answer} [1]"
+    assert "check: 7.50, the source says 7" in " ".join(found.to_table(width=200).split())
+    assert "(check: 7.50, the source says 7)" in found.to_markdown()

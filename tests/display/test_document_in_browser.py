@@ -35,11 +35,35 @@ def test_it_opens_at_the_mark(chromium: Browser, tmp_path: Path, name: str) -> N
     page.on("request", lambda one: asked.append(one.url))
     page.on("console", lambda one: asked.append(one.text))
     page.goto(f"{shown.as_uri()}#cited")
-    expect(page.locator("#cited")).to_be_in_viewport(ratio=1)
-    expect(page.locator("h1")).not_to_be_in_viewport()
+    expect(page.locator("#cited")).to_be_in_viewport(ratio=0.9)
+    expect(page.locator("header")).to_be_in_viewport(ratio=1)
     expect(page.locator("mark, rect")).to_have_count(2 if name.endswith(".pdf") else 1)
     assert [one for one in asked if not one.startswith(("file:", "data:"))] == []
     context.close()
+
+
+def test_a_bar_stays_and_leads_through_the_citations(chromium: Browser, tmp_path: Path) -> None:
+    pdf(tmp_path / "harbour.pdf", ["The crane is old.", *EARLIER[:3], "It was painted purple."])
+    file = tmp_path / "harbour.md"
+    file.write_text("\n\n".join(["The crane is old.", *EARLIER, "It was painted purple."]), "utf-8")
+    scores = {"The crane is old.": (9.0,), "It was painted purple.": (8.0,)}
+    document = "The crane is old. It was painted purple."
+    for name, page_named in (("harbour.md", ""), ("harbour.pdf", "page 5")):
+        context = new_context(chromium, viewport={"width": 600, "height": 300})
+        page = context.new_page()
+        found = handmade("It is purple.", [document], scores)
+        page.set_content(render_document(found, 0, tmp_path / name, sentence=0))
+        bar = page.locator("header")
+        expect(bar).to_contain_text("cited for “It is purple.”")
+        expect(bar.get_by_role("status")).to_have_text("1 of 2")
+        bar.get_by_role("button", name="Next").click()
+        expect(bar.get_by_role("status")).to_have_text("2 of 2")
+        expect(bar.locator(".page")).to_have_text(page_named)
+        expect(page.locator(".current").first).to_be_in_viewport(ratio=0.9)
+        expect(bar.get_by_role("heading", name=name)).to_be_in_viewport(ratio=1)
+        bar.get_by_role("button", name="Next").click()
+        expect(bar.get_by_role("status")).to_have_text("1 of 2")
+        context.close()
 
 
 @pytest.mark.parametrize("name", ["harbour.md", "harbour.pdf"])

@@ -1,278 +1,615 @@
-"""The page in a real browser: what lights up, by pointer, keyboard and selection."""
+"""The answer's element in a real browser: what it shows, and what can be done with it."""
 
+import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, Locator, Page, expect
-from support.attributions import FERRY, ISLAND, NOTHING_STANDS_OUT, handmade
-from support.browser import Shown, keep, new_context
+from playwright.sync_api import Browser, BrowserContext, Locator, Page, expect
+from support.attributions import ISLAND, handmade
+from support.browser import Shown, keep, look_up, new_context
 from support.hostile import ADDRESSES, HOSTILE, HTML
+from support.receipts import (
+    ANSWER,
+    ATTRIBUTION,
+    BELL,
+    BICYCLE,
+    LAMP,
+    PASSENGERS,
+    QUESTION,
+    SENTENCES,
+    TICKET,
+    receipts,
+)
 
-from attribot_rag import Attribution, Document
-from attribot_rag.attribution import Verdict
+from attribot_rag import Document
+from attribot_rag.attribution.summary import summarize, without_attribution
+from attribot_rag.display.html import render_summary
 
-TICKET = "A single ticket costs 18 crowns."
+PHONE, DESKTOP = 360, 1280
+CHIPS = [
+    "check: 4 ≠ 3",
+    "model’s own",
+    "from sentence 2",
+    "from the conversation",
+    "undecided",
+    "stopped here",
+]
 
 
-@pytest.fixture
-def page(chromium: Browser) -> Iterator[Page]:
-    context = new_context(chromium)
-    yield context.new_page()
+@pytest.fixture(params=[f"{w} {s}" for w in (PHONE, DESKTOP) for s in ("light", "dark")])
+def context(request: pytest.FixtureRequest, chromium: Browser) -> Iterator[BrowserContext]:
+    """A phone's or a desktop's window, light or dark."""
+    width, scheme = request.param.split()
+    context = new_context(
+        chromium,
+        color_scheme=scheme,
+        viewport={"width": int(width), "height": 740},
+        has_touch=int(width) == PHONE,
+        reduced_motion="reduce",
+    )
+    yield context
     context.close()
 
 
 @pytest.fixture
-def island(page: Page, tmp_path: Path) -> Iterator[Page]:
-    shown = Shown(page, ISLAND, tmp_path)
+def page(context: BrowserContext, tmp_path: Path) -> Iterator[Page]:
+    """With the answer that has sentences in every state."""
+    page = context.new_page()
+    shown = Shown(page, html(answers_without=True), tmp_path)
     yield page
     assert not shown.events
 
 
-def sentence(page: Page, text: str) -> Locator:
-    return page.locator(".attribot-sentence", has_text=text)
-
-
-def source(page: Page, text: str) -> Locator:
-    return page.locator(".attribot-source", has_text=text)
-
-
-def strength(element: Locator) -> int:
-    found = re.search(r"attribot-strength-(\d)", element.first.get_attribute("class") or "")
-    return int(found.group(1)) if found else 0
-
-
-def bars(page: Page) -> list[tuple[str, str]]:
-    """The scores and the sources of the bars."""
-    rows = page.locator(".attribot-bars li").all()
-    return [
-        (
-            row.locator(".attribot-score").inner_text(),
-            row.locator(".attribot-what span").first.inner_text(),
-        )
-        for row in rows
-    ]
-
-
-WHOLE = [
-    ("12.64", FERRY),
-    ("8.50", TICKET),
-    ("0.00", "The museum is open on Saturdays only."),
-    ("-0.45", "Book early."),
-]
-
-
-def test_a_sentence_lights_up_its_sources(island: Page) -> None:
-    assert bars(island) == WHOLE
-    sentence(island, "A ticket").hover()
-    assert strength(source(island, TICKET)) == 5
-    assert strength(source(island, FERRY)) == 1
-    assert bars(island)[0] == ("8.00", TICKET)
-    assert bars(island)[1] == ("0.10", FERRY)
-    assert "A ticket costs 18 crowns." in island.locator(".attribot-asked").inner_text()
-    island.mouse.move(0, 0)
-    assert bars(island) == WHOLE
-
-
-def test_a_source_lights_up_what_it_caused(island: Page) -> None:
-    source(island, TICKET).hover()
-    assert strength(sentence(island, "A ticket")) == 5
-    assert strength(sentence(island, "The ferry")) == 0
-    source(island, FERRY).first.hover()
-    assert strength(sentence(island, "The ferry")) == 5
-    assert [strength(one) for one in source(island, FERRY).all()] == [5, 5]
-
-
-def test_a_choice_stays_until_it_is_ended(island: Page) -> None:
-    chosen = sentence(island, "A ticket")
-    chosen.click()
-    island.mouse.move(0, 0)
-    expect(chosen).to_have_attribute("aria-pressed", "true")
-    assert bars(island)[0] == ("8.00", TICKET)
-    sentence(island, "The ferry").click()
-    expect(chosen).to_have_attribute("aria-pressed", "false")
-    island.mouse.move(0, 0)
-    assert bars(island)[0] == ("12.35", FERRY)
-    island.keyboard.press("Escape")
-    assert bars(island) == WHOLE
-
-
-def test_a_part_of_the_answer_can_be_selected(island: Page) -> None:
-    island.evaluate(
-        """() => {
-            const text = document.querySelectorAll(".attribot-sentence")[1].firstChild;
-            const start = text.data.indexOf("A ticket");
-            document.getSelection().setBaseAndExtent(text, start, text, start + "A ticket".length);
-        }"""
-    )
-    expect(island.locator(".attribot-asked")).to_contain_text("“A ticket”")
-    assert bars(island)[0] == ("8.00", TICKET)
-    island.evaluate(
-        """() => {
-            const text = document.querySelectorAll(".attribot-sentence")[1].firstChild;
-            const start = text.data.indexOf("crowns");
-            document.getSelection().setBaseAndExtent(text, start, text, start + 6);
-        }"""
-    )
-    expect(island.locator(".attribot-asked")).to_contain_text("“crowns”")
-    assert {score for score, _ in bars(island)} == {"0.00"}
-    island.evaluate("document.getSelection().removeAllRanges()")
-    expect(island.locator(".attribot-asked")).to_have_text("What caused the answer")
-    assert bars(island) == WHOLE
-
-
-def test_a_selection_by_mouse_over_two_sentences(island: Page) -> None:
-    first, second = (sentence(island, text).bounding_box() for text in ("The ferry", "A ticket"))
-    assert first and second
-    island.mouse.move(first["x"] + 2, first["y"] + 8)
-    island.mouse.down()
-    island.mouse.move(second["x"] + 60, second["y"] + second["height"] - 8, steps=5)
-    island.mouse.up()
-    assert {text: score for score, text in bars(island)}[TICKET] == "8.20"
-    assert island.locator("[aria-pressed=true]").count() == 0
-
-
-def test_everything_can_be_reached_by_keyboard(island: Page) -> None:
-    reached = []
-    for _ in range(40):
-        island.keyboard.press("Tab")
-        reached.append(
-            island.evaluate(
-                "(document.activeElement.className || '') + '|' + "
-                "document.activeElement.textContent.trim()"
-            )
-        )
-        if reached[-1].startswith("attribot-sentence|A ticket"):
-            assert bars(island)[0] == ("8.00", TICKET)
-            island.keyboard.press("Enter")
-            expect(sentence(island, "A ticket")).to_have_attribute("aria-pressed", "true")
-            told = island.locator("[aria-live]").text_content() or ""
-            assert "8.00" in told and TICKET in told
-            island.keyboard.press("Escape")
-    texts = " ".join(reached)
-    for wanted in ("The ferry carries 84 people.", "It is a fine trip.", "What this means", TICKET):
-        assert wanted in texts
-
-
-def test_a_number_leads_to_its_source(island: Page) -> None:
-    island.locator(".attribot-mark a", has_text="2").first.click()
-    focused = island.evaluate("document.activeElement.innerText")
-    assert focused.startswith("[2] Lamp Night")
-
-
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [360, 1280])
-def test_it_is_accessible(chromium: Browser, tmp_path: Path, scheme: str, width: int) -> None:
-    context = new_context(
-        chromium,
-        color_scheme=scheme,
-        viewport={"width": width, "height": 800},
-        reduced_motion="reduce",
-        bypass_csp=True,  # axe-core is put into the page
-    )
-    page = context.new_page()
-    kinds = ("grounded", "unsupported", "open")
-    edges = ((0, 29), (29, 55), (55, 73))
-    verdicts = tuple(
-        Verdict(start=start, end=end, kind=kind, source_ids=(0,) if kind == "grounded" else ())  # type: ignore[arg-type]
-        for kind, (start, end) in zip(kinds, edges, strict=True)
-    )
-    judged = Attribution.from_dict(ISLAND.to_dict())
-    object.__setattr__(judged, "verdicts", verdicts)
-    shown = Shown(page, judged, tmp_path)
-    page.locator("summary").click()
-    for lit in (sentence(page, "A ticket"), source(page, FERRY).first):
-        lit.focus()
-        found = Axe().run(page)
-        assert found.violations_count == 0, found.generate_report()
-    wide = page.evaluate("document.documentElement.scrollWidth")
-    assert wide <= width
-    assert not shown.events
-    keep(page, f"page_{scheme}_{width}.png", full_page=True)
+@pytest.fixture
+def desktop(chromium: Browser) -> Iterator[Page]:
+    context = new_context(chromium, viewport={"width": DESKTOP, "height": 740})
+    yield context.new_page()
     context.close()
 
 
-@pytest.mark.parametrize("texts", [HTML[:20], HTML[20:40], HTML[40:], HOSTILE])
+def html(data: Any = None, **attributes: Any) -> str:
+    return render_summary(data or receipts(), question=QUESTION, **attributes)
+
+
+def sentence(page: Page, text: str) -> Locator:
+    return page.locator(".sentence", has_text=text)
+
+
+def card(page: Page) -> Locator:
+    return page.locator(".panel")
+
+
+def is_phone(page: Page) -> bool:
+    return bool(page.viewport_size and page.viewport_size["width"] == PHONE)
+
+
+def box(element: Locator) -> Any:
+    found = element.bounding_box()
+    assert found
+    return found
+
+
+def close(page: Page) -> None:
+    page.get_by_role("button", name="Close").click()
+
+
+def select(page: Page, text: str, words: str) -> None:
+    page.evaluate(
+        """([text, words]) => {
+            const root = document.querySelector("attribot-answer").shadowRoot;
+            const all = [...root.querySelectorAll(".sentence .words")];
+            const node = all.find((one) => one.textContent.includes(text)).firstChild;
+            const start = node.data.indexOf(words);
+            document.getSelection().setBaseAndExtent(node, start, node, start + words.length);
+        }""",
+        [text, words],
+    )
+
+
+def test_every_state_has_its_shape_and_its_words(page: Page) -> None:
+    shown = [one.get_attribute("class") for one in page.locator(".sentence").all()]
+    assert shown == [f"sentence {state}" for _, state, *_ in SENTENCES]
+    assert page.locator(".answer .chip").all_inner_texts() == CHIPS
+    assert sentence(page, "84").locator(".pill").all_text_contents() == ["1", "2"]
+    named = page.get_by_role("button", name="passengers. source 1 or source 2")
+    expect(named).to_have_count(1)
+    assert sentence(page, "84").locator(".joint").count() == 0
+    assert sentence(page, "Bell").locator(".joint").all_text_contents() == [" + "]
+    assert page.locator(".answer .value").all_inner_texts() == ["4"]
+    decoration = "one => getComputedStyle(one).textDecorationStyle"
+    assert sentence(page, "dolphins").locator(".words").evaluate(decoration) == "dashed"
+    assert sentence(page, "night").locator(".words").evaluate(decoration) == "dotted"
+    double = "one => getComputedStyle(one).borderBottomStyle"
+    assert page.locator(".answer .value").evaluate(double) == "double"
+    assert page.locator(".strip i").count() == len(SENTENCES)
+    for pill in page.locator(".answer .pill").all():
+        assert box(pill)["width"] >= 22 and box(pill)["height"] >= 22
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+def test_a_reader_is_told_what_to_check_and_why(page: Page) -> None:
+    expect(page.get_by_role("button", name="3 of 9 sentences from your documents")).to_be_visible()
+    expect(page.locator(".count.check")).to_have_text("1 to check")
+    listed = card(page).locator(".worklist button").all_inner_texts()
+    assert [re.split(r"\s*\n\s*", text) for text in listed] == [
+        [
+            "A bicycle costs 4 crowns.",
+            "check: 4 ≠ 3",
+            "The answer says “4”. The cited text says “3”.",
+        ],
+        [
+            "The crossing is famous for its dolphins.",
+            "model’s own",
+            "Nothing in your documents made the model say this.",
+        ],
+        [
+            "It may sail at night.",
+            "undecided",
+            "The documents matter here, but no part of them stands out.",
+        ],
+    ]
+    documents = card(page).locator(".entry summary").all_text_contents()
+    assert [" ".join(text.split()) for text in documents] == [
+        "1 ferry.txt behind 3 sentences",
+        "2 festival.md behind 2 sentences",
+        "3 museum.md behind 1 sentence",
+        "wildlife.txt not used",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "verdict", "level", "quotes"),
+    [
+        ("84 pass", "Either of 2 documents was enough", "Decisive", [PASSENGERS, PASSENGERS]),
+        ("18 crowns", "This comes from ferry.txt.", "Decisive", [TICKET]),
+        ("4 crowns", "The model read ferry.txt, but says something else.", "Strong", [BICYCLE]),
+        ("dolphins", "Nothing in your documents made the model say this.", "", []),
+        ("36 crowns", "This follows from sentence 2.", "", []),
+        ("Bell", "Only together did 2 documents make", "Weak", [BELL, LAMP]),
+        ("You asked", "This comes from what was said before.", "", []),
+        ("night", "no part of them stands out", "", []),
+        ("Maren", "The answer ends here, so this was not judged.", "", []),
+    ],
+)
+def test_a_card_says_what_made_the_model_say_it(
+    desktop: Page, tmp_path: Path, text: str, verdict: str, level: str, quotes: list[str]
+) -> None:
+    Shown(desktop, html(), tmp_path)
+    sentence(desktop, text).locator(".words").click()
+    expect(card(desktop).locator("h2").first).to_contain_text(verdict)
+    assert card(desktop).locator("mark").all_inner_texts() == quotes
+    assert card(desktop).locator(".level").all_inner_texts() == ([f"{level} cause"] * bool(level))
+    shown = card(desktop).inner_text() + desktop.locator(".main").inner_text()
+    assert not re.search(r"nats|%|✓", shown)
+
+
+def test_a_click_on_a_number_shows_what_is_cited_and_stays(page: Page) -> None:
+    chosen = sentence(page, "Bell and lamp")
+    chosen.locator(".pill").nth(1).click()
+    lit = card(page).locator(".document.chosen mark")
+    expect(lit).to_have_text(LAMP)
+    expect(lit).to_be_in_viewport(ratio=1)
+    expect(chosen).to_have_attribute("aria-expanded", "true")
+    if not is_phone(page):
+        sentence(page, "18 crowns").locator(".words").hover()
+        expect(page.locator(".peek")).to_be_visible()
+    expect(card(page).locator("h2").first).to_contain_text("Only together")
+    expect(lit).to_be_in_viewport(ratio=1)
+    expect(chosen).to_be_in_viewport()
+    if is_phone(page):
+        sheet = box(card(page))
+        assert sheet["height"] <= 0.56 * 740 + 1 and sheet["y"] + sheet["height"] == 740
+        top = box(chosen.locator(".words"))
+        assert top["y"] >= 0 and top["y"] + top["height"] <= sheet["y"]
+        for button in card(page).get_by_role("button").all():
+            assert box(button)["height"] >= 44, button.inner_text()
+    sentence(page, "84 pass").locator(".pill").nth(0).scroll_into_view_if_needed()
+    close(page)
+    expect(chosen).to_have_attribute("aria-expanded", "false")
+
+
+def test_the_number_that_differs_stands_beside_its_source(page: Page) -> None:
+    sentence(page, "4 crowns").locator(".chip").click()
+    expect(card(page).locator(".alert")).to_have_text(
+        "The answer says “4”. The cited text says “3”."
+    )
+    expect(card(page).locator("mark .value")).to_have_text("3")
+    assert card(page).locator("mark b").all_inner_texts() == ["bicycle", "costs", "crowns"]
+    expect(card(page).locator("blockquote")).to_contain_text(f"for children. {BICYCLE} Dogs")
+    expect(card(page).locator("small")).to_have_text("Tickets")
+
+
+def test_a_pointer_shows_a_small_card(desktop: Page, tmp_path: Path) -> None:
+    Shown(desktop, html(), tmp_path)
+    sentence(desktop, "84 pass").locator(".words").hover()
+    peek = desktop.locator(".peek")
+    expect(peek).to_contain_text("Either of 2 documents")
+    expect(peek.locator("mark")).to_have_text(PASSENGERS)
+    expect(card(desktop).locator("h2").first).to_have_text("Look at these")
+    desktop.mouse.move(1, 700)
+    expect(peek).to_be_hidden()
+
+
+def test_a_quote_outlines_what_it_caused(desktop: Page, tmp_path: Path) -> None:
+    data = receipts()
+    data["summary"]["sentences"][4]["sources"] = [1]
+    Shown(desktop, html(data), tmp_path)
+    sentence(desktop, "18 crowns").locator(".words").click()
+    card(desktop).locator("blockquote").hover()
+    assert desktop.locator(".caused .words").all_inner_texts() == [
+        "A ticket costs 18 crowns.",
+        "So two adults pay 36 crowns.",
+    ]
+    card(desktop).get_by_role("button", name="sentence 5").click()
+    expect(sentence(desktop, "36 crowns")).to_have_attribute("aria-expanded", "true")
+
+
+def test_counts_and_arrows_lead_through_the_sentences(page: Page) -> None:
+    page.get_by_role("button", name="3 of 9").click()
+    expect(card(page)).to_contain_text("Sentence 1 of 9")
+    page.get_by_role("button", name="3 of 9").click()
+    expect(card(page)).to_contain_text("Sentence 2 of 9")
+    page.get_by_role("button", name="Next sentence").click()
+    expect(sentence(page, "4 crowns")).to_have_attribute("aria-expanded", "true")
+    for _ in range(3):
+        page.get_by_role("button", name="Previous sentence").click()
+    expect(sentence(page, "Maren")).to_have_attribute("aria-expanded", "true")
+    expect(sentence(page, "Maren")).to_be_in_viewport()
+
+
+def test_a_sheet_is_swiped(page: Page) -> None:
+    if not is_phone(page):
+        pytest.skip("no sheet")
+    sentence(page, "18 crowns").locator(".pill").click()
+    swipe = """(panel, [from, to]) => {
+        const at = (x) => [new Touch({ identifier: 1, target: panel, clientX: x, clientY: 500 })];
+        panel.dispatchEvent(new TouchEvent("touchstart", { touches: at(from) }));
+        panel.dispatchEvent(new TouchEvent("touchend", { changedTouches: at(to) }));
+    }"""
+    card(page).evaluate(swipe, [300, 100])
+    expect(card(page)).to_contain_text("Sentence 3 of 9")
+    card(page).evaluate(swipe, [100, 110])
+    card(page).evaluate(swipe, [100, 300])
+    expect(card(page)).to_contain_text("Sentence 2 of 9")
+
+
+def test_everything_can_be_done_by_keyboard(page: Page) -> None:
+    told = page.locator("[role=status]")
+    expect(told).to_contain_text("3 of 9 sentences from your documents 1 to check")
+    chosen = sentence(page, "18 crowns")
+    for _ in range(20):
+        page.keyboard.press("Tab")
+        if chosen.evaluate("one => one.matches(':focus')"):
+            break
+    expect(chosen).to_be_focused()
+    if not is_phone(page):
+        expect(page.locator(".peek")).to_contain_text("This comes from ferry.txt.")
+    page.keyboard.press("Enter")
+    expect(chosen).to_have_attribute("aria-expanded", "true")
+    expect(told).to_have_text("Sentence 2. This comes from ferry.txt.")
+    page.keyboard.press("ArrowRight")
+    expect(sentence(page, "4 crowns")).to_be_focused()
+    expect(told).to_contain_text("The answer says “4”. The cited text says “3”.")
+    assert page.locator("[role=status], [aria-live]").count() == 1
+    page.keyboard.press("Escape")
+    expect(sentence(page, "4 crowns")).to_be_focused()
+    expect(page.locator("[aria-expanded=true]")).to_have_count(0)
+    page.keyboard.press("ArrowLeft")
+    expect(chosen).to_be_focused()
+    page.locator("summary", has_text="How to read this").focus()
+    page.keyboard.press("Enter")
+    expect(page.locator(".legend")).to_contain_text("That is no proof that it is right.")
+
+
+def test_selected_words_narrow_the_card(page: Page) -> None:
+    select(page, "18 crowns", "A ticket")
+    expect(card(page).locator("h2").first).to_have_text("Behind “A ticket”")
+    assert card(page).locator("mark").all_inner_texts() == [TICKET]
+    select(page, "18 crowns", "crowns")
+    expect(card(page).locator("h2").first).to_contain_text(
+        "Nothing in your documents stands behind"
+    )
+    page.evaluate("document.getSelection().removeAllRanges()")
+    expect(page.locator(".frame.open")).to_have_count(0)
+
+
+def test_words_are_selected_by_mouse_and_nothing_is_pinned(desktop: Page, tmp_path: Path) -> None:
+    Shown(desktop, html(), tmp_path)
+    first, second = (box(sentence(desktop, one).locator(".words")) for one in ("84", "18 crowns"))
+    desktop.mouse.move(first["x"] + 1, first["y"] + 8)
+    desktop.mouse.down()
+    desktop.mouse.move(second["x"] + 60, second["y"] + 12, steps=5)
+    desktop.mouse.up()
+    expect(card(desktop).locator("h2").first).to_contain_text("Behind “The ferry")
+    assert desktop.locator("[aria-expanded=true]").count() == 0
+
+
+def test_experts_see_nats_on_one_scale_and_nothing_below_the_noise(page: Page) -> None:
+    sentence(page, "4 crowns").locator(".pill").click()
+    card(page).locator("summary", has_text="For experts").click()
+    experts = card(page).locator(".experts")
+    expect(experts).to_contain_text("Cited sources: 7.1 nats, exact.")
+    expect(experts).to_contain_text("All documents: 8.0 nats.")
+    widths = [one.get_attribute("width") for one in experts.locator("rect").all()]
+    assert widths == ["35.5", "7.5"]  # of 20 nats
+    close(page)
+    sentence(page, "dolphins").locator(".chip").click()
+    card(page).locator("summary", has_text="For experts").click()
+    expect(experts).to_contain_text("Strongest source: 0.5 nats, within the noise (below 1).")
+    expect(experts.locator("svg")).to_have_count(0)
+
+
+@pytest.mark.parametrize(("kept", "level"), [(0.95, "Decisive"), (0.6, "Strong"), (0.2, "Weak")])
+def test_the_share_that_is_kept_bounds_the_level(
+    desktop: Page, tmp_path: Path, kept: float, level: str
+) -> None:
+    data = receipts()
+    data["summary"]["sentences"][1]["kept"] = kept
+    Shown(desktop, html(data), tmp_path)
+    sentence(desktop, "18 crowns").locator(".pill").click()
+    expect(card(desktop).locator(".level")).to_have_text(f"{level} cause")
+
+
+def test_another_answer_is_shown_as_a_difference(page: Page) -> None:
+    page.evaluate(
+        """() => document.addEventListener("attribot-without", ({ detail }) => {
+            window.asked = [detail.document, detail.number, detail.name];
+            detail.respond(window.asked[0] ? Promise.reject(new Error("no model")) :
+                window.other);
+        })"""
+    )
+    page.evaluate("other => { window.other = other }", ANSWER.replace("18 crowns", "20 crowns"))
+    sentence(page, "18 crowns").locator(".pill").click()
+    card(page).get_by_role("button", name="Answer without ferry.txt").click()
+    without = card(page).locator(".without")
+    expect(without.locator("del")).to_have_text("18")
+    expect(without.locator("ins")).to_have_text("20")
+    assert page.evaluate("window.asked") == [0, 1, "ferry.txt"]
+    close(page)
+    sentence(page, "Bell").locator(".pill").first.click()
+    card(page).get_by_role("button", name="Answer without festival.md").click()
+    expect(without).to_have_text("There is no other answer: no model")
+    page.evaluate(  # the next question's
+        "document.body.append(document.createElement('attribot-answer'))"
+    )
+    expect(without).to_have_count(0)
+    expect(page.locator(".frame.open")).to_have_count(0)
+
+
+def test_a_document_is_opened_at_the_cited_place(desktop: Page, tmp_path: Path) -> None:
+    Shown(desktop, html(), tmp_path)
+    assert desktop.get_by_role("button", name="Answer without").count() == 0
+    sentence(desktop, "18 crowns").locator(".pill").click()
+    card(desktop).get_by_role("button", name="Open at this place").click()
+    expect(card(desktop).locator(".whole")).to_contain_text("Dogs travel free.")
+    expect(card(desktop).locator(".whole mark")).to_be_in_viewport(ratio=1)
+    Shown(desktop, html(open_at="https://files.example/{sentence}/{number}/{index}"), tmp_path)
+    sentence(desktop, "Bell").locator(".pill").first.click()
+    link = card(desktop).get_by_role("link", name="Open at this place").first
+    assert link.get_attribute("href") == "https://files.example/5/2/1"
+    Shown(desktop, html(open_at="javascript:alert({number})"), tmp_path)
+    sentence(desktop, "Bell").locator(".pill").first.click()
+    assert card(desktop).locator("a").count() == 0
+
+
+@pytest.mark.parametrize("context", [f"{PHONE} light", f"{DESKTOP} dark"], indirect=True)
+def test_a_summary_alone_is_enough(context: BrowserContext, tmp_path: Path) -> None:
+    page = context.new_page()
+    summary = summarize(ATTRIBUTION)
+    shown = Shown(page, html(summary), tmp_path)
+    sentence(page, "18 crowns").locator(".pill").click()
+    assert card(page).locator("mark").all_inner_texts() == [TICKET]
+    expect(card(page).locator(".level")).to_have_text("Decisive cause")
+    assert not shown.events
+
+
+def test_what_there_is_before_and_without_an_attribution(desktop: Page, tmp_path: Path) -> None:
+    shown = Shown(
+        desktop, html({"summary": without_attribution("pending"), "answer": "It is"}), tmp_path
+    )
+    expect(desktop.locator(".answer")).to_have_text("It is")
+    expect(desktop.locator(".counts")).to_have_text("Checking sources…")
+    desktop.evaluate(
+        "data => { document.querySelector('attribot-answer').data = data }",
+        {"summary": without_attribution("error", error=ValueError("no model")), "answer": "It."},
+    )
+    expect(desktop.locator(".counts")).to_have_text("The sources could not be checked: no model")
+    desktop.evaluate(
+        """data => {
+            const answer = document.querySelector("attribot-answer");
+            answer.setAttribute("stopped", "");
+            answer.setAttribute("data", data);
+        }""",
+        json.dumps({**receipts(), "answer": ANSWER}),
+    )
+    expect(sentence(desktop, "Maren")).to_contain_text("stopped here")
+    shown = Shown(desktop, ISLAND.to_html(answer=False), tmp_path)
+    expect(desktop.locator(".answer")).to_be_hidden()
+    desktop.locator(".count").first.click()
+    expect(card(desktop).locator(".said")).to_have_text("The ferry carries 84 people.")
+    assert not shown.events
+
+
+def test_it_is_accessible(chromium: Browser, tmp_path: Path) -> None:
+    for width in (PHONE, DESKTOP):
+        for scheme in ("light", "dark"):
+            context = new_context(
+                chromium,
+                color_scheme="dark" if scheme == "dark" else "light",
+                viewport={"width": width, "height": 740},
+                reduced_motion="reduce",
+                bypass_csp=True,  # axe-core is put into the page
+            )
+            page = context.new_page()
+            Shown(page, html(answers_without=True), tmp_path)
+            page.locator("summary", has_text="How to read this").click()
+            assert_accessible(page)
+            keep(page, f"answer_{scheme}_{width}.png", full_page=True)
+            for text in ("4 crowns", "Bell", "dolphins"):
+                sentence(page, text).locator(".pill, .chip").first.click()
+                card(page).locator("summary", has_text="For experts").click()
+                assert_accessible(page)
+                close(page)
+            select(page, "18 crowns", "A ticket")
+            expect(card(page).locator("h2").first).to_contain_text("Behind")
+            assert_accessible(page)
+            context.close()
+
+
+def assert_accessible(page: Page) -> None:
+    found = Axe().run(page).response["violations"]
+    assert not found, json.dumps(found, indent=1)  # its report can not name shadow roots
+
+
+@pytest.mark.parametrize(("theme", "system"), [("dark", "light"), ("light", "dark")])
+def test_a_theme_is_forced(chromium: Browser, tmp_path: Path, theme: str, system: str) -> None:
+    dark = theme == "dark"
+    context = new_context(chromium, color_scheme="light" if dark else "dark", bypass_csp=True)
+    page = context.new_page()
+    Shown(page, html(theme=theme), tmp_path)
+    colour = "one => getComputedStyle(one).{}"
+    paper, ink = (
+        page.locator("attribot-answer").evaluate(colour.format(name))
+        for name in ("backgroundColor", "color")
+    )
+    assert (paper, ink) == (
+        ("rgb(21, 23, 28)", "rgb(240, 241, 244)")
+        if dark
+        else ("rgb(255, 255, 255)", "rgb(27, 29, 34)")
+    )
+    assert_accessible(page)
+    context.close()
+
+
+@pytest.mark.parametrize("texts", [HTML[:30], HTML[30:], HOSTILE])
 def test_hostile_texts_are_shown_and_run_nothing(
-    page: Page, tmp_path: Path, texts: tuple[str, ...]
+    desktop: Page, tmp_path: Path, texts: tuple[str, ...]
 ) -> None:
     for text in texts:
-        document = Document(f"{FERRY} {text}", text, {"title": text, "note": text})
-        shown = Shown(
-            page, handmade(f"{text} is it.", [document], {FERRY: (3.0,), text: (2.0,)}), tmp_path
+        document = Document(f"{PASSENGERS} {text}", text, {"title": text, "section": text})
+        made = handmade(f"{text} is it.", [document], {PASSENGERS: (3.0,), text: (2.0,)})
+        shown = Shown(desktop, made.to_html(question=text), tmp_path)
+        data = json.dumps({"value": text, "source_value": text, "start": 0, "end": 3, "kind": text})
+        desktop.evaluate(
+            """check => {
+                const answer = document.querySelector("attribot-answer");
+                const data = JSON.parse(answer.getAttribute("data"));
+                data.summary.notes = [check.value];
+                data.summary.sentences[0].checks = [check];
+                answer.data = data;
+                answer.shadowRoot.querySelectorAll("details").forEach((one) => { one.open = true });
+                const sentence = answer.shadowRoot.querySelector(".sentence");
+                sentence?.focus();
+                sentence?.click();
+                answer.shadowRoot.querySelectorAll("details").forEach((one) => { one.open = true });
+            }""",
+            json.loads(data),
         )
-        for element in page.locator(".attribot-sentence, .attribot-source").all():
-            element.hover()
-        assert page.evaluate("document.querySelectorAll('.attribot script').length") == 2
-        assert page.evaluate("document.title") == "Which text caused the answer"
+        allowed = "main, attribot-answer, p, ol, li, q, br, script"
+        assert desktop.locator("body *").count() <= desktop.locator(allowed).count() + 400
+        assert (
+            desktop.locator("attribot-answer").evaluate(
+                "one => one.shadowRoot.querySelectorAll('script, img, iframe, style').length"
+            )
+            == 0
+        )
         assert not shown.events, text
-        assert page.locator("h1").count() == 1
 
 
-def test_addresses_run_nothing(page: Page, tmp_path: Path) -> None:
+def test_addresses_run_nothing(desktop: Page, tmp_path: Path) -> None:
     for url in ADDRESSES:
         document = Document("One.", "a", {"url": url, "source": url, "link": url})
-        shown = Shown(page, handmade("One.", [document], {"One.": (3.0,)}), tmp_path)
-        for link in page.locator("a[target]").all():
+        shown = Shown(desktop, handmade("One.", [document], {"One.": (3.0,)}).to_html(), tmp_path)
+        desktop.locator(".answer .pill").click()
+        for link in card(desktop).locator("a").all():
             assert (link.get_attribute("href") or "").startswith("https://evil.example/")
         assert not shown.events, url
 
 
-def test_characters_that_browsers_count_otherwise(page: Page, tmp_path: Path) -> None:
+def test_characters_that_browsers_count_otherwise(desktop: Page, tmp_path: Path) -> None:
     """Emoji are two for a browser, control characters are shown by several."""
-    attribution = handmade(
-        "\U0001f6a2\U0001f6a2 \u202e carry 84 people.", ["Ships."], {"Ships.": (3.0,)}
-    )
-    shown = Shown(page, attribution, tmp_path)
-    page.evaluate(
-        """() => {
-            const text = document.querySelector(".attribot-sentence").firstChild;
-            const start = text.data.indexOf("carry");
-            document.getSelection().setBaseAndExtent(text, start, text, start + 5);
-        }"""
-    )
-    assert bars(page) == [("0.00", "Ships.")]
-    page.evaluate(
-        """() => {
-            const text = document.querySelector(".attribot-sentence").firstChild;
-            document.getSelection().setBaseAndExtent(text, 0, text, 2);
-        }"""
-    )
-    assert bars(page) == [("3.00", "Ships.")]
-    assert not shown.events
+    ships = "\U0001f6a2\U0001f6a2 ships \u202e carry 84 people."
+    data = receipts(answer=f"\U0001f6a2 {ANSWER}")
+    for one in data["summary"]["sentences"]:
+        one["start"], one["end"] = one["start"] + 2, one["end"] + 2
+    check = data["summary"]["sentences"][2]["checks"][0]
+    check["start"], check["end"] = check["start"] + 2, check["end"] + 2
+    Shown(desktop, html(data), tmp_path)
+    expect(desktop.locator(".answer .value")).to_have_text("4")
+    made = handmade(ships, [f"\U0001f6a2 {ships}"], {ships: (3.0,)})
+    Shown(desktop, made.to_html(), tmp_path)
+    expect(desktop.locator(".answer")).to_contain_text("ships <U+202E> carry")
+    select(desktop, "ships", "\U0001f6a2\U0001f6a2")
+    expect(card(desktop).locator("mark")).to_contain_text("ships <U+202E> carry 84 people.")
 
 
-def test_text_from_right_to_left(page: Page, tmp_path: Path) -> None:
+def test_text_from_right_to_left(desktop: Page, tmp_path: Path) -> None:
     arabic = "ترتفع المنارة ثمانية وثلاثين مترا."
-    Shown(page, handmade(arabic, [arabic], {arabic: (3.0,)}), tmp_path)
-    direction = "el => getComputedStyle(el).direction"
-    for where in (".attribot-answer .attribot-text", ".attribot-card .attribot-text"):
-        assert page.locator(where).evaluate(direction) == "rtl"
+    Shown(desktop, handmade(arabic, [arabic], {arabic: (3.0,)}).to_html(), tmp_path)
+    desktop.locator(".answer .pill").click()
+    for where in (".answer", "blockquote"):
+        direction = desktop.locator(where).first.evaluate("el => getComputedStyle(el).direction")
+        assert direction == "rtl"
 
 
-def test_two_hundred_sources_and_many_fragments(page: Page, tmp_path: Path) -> None:
-    texts = [f"House number {number} has a blue door." for number in range(200)]
-    answer = " ".join(f"House {number} is blue." for number in range(20))
-    scores = {text: tuple(float(i == j) for j in range(20)) for i, text in enumerate(texts)}
-    shown = Shown(page, handmade(answer, texts, scores), tmp_path)
-    assert page.locator(".attribot-card").count() == 200
-    for number in (0, 7, 19):
-        page.locator(".attribot-sentence").nth(number).hover()
-        assert bars(page)[0] == ("1.00", texts[number])
-    assert not shown.events
-    both = ISLAND.to_html(page=False) + NOTHING_STANDS_OUT.to_html(page=False)
-    page.set_content(f"<!DOCTYPE html><body>{both}</body>")
-    assert page.locator(".attribot[data-ready]").count() == 2
-    sentence(page, "A ticket").hover()
-    assert strength(source(page, TICKET)) == 5
+def test_forty_sentences_and_two_hundred_sources(desktop: Page, tmp_path: Path) -> None:
+    texts = [f"House number {number} on Mill Lane has a blue door." for number in range(200)]
+    answer = " ".join(f"House {number} has a door that is blue." for number in range(40))
+    scores = {
+        text: tuple(9.0 if i == j else 1.0 + i / 200 for j in range(40))
+        for i, text in enumerate(texts)
+    }
+    page = handmade(answer, texts, scores).to_html()
+    documents = len(json.dumps({str(index): text for index, text in enumerate(texts)}))
+    assert len(page.encode()) - documents <= 300_000
+    desktop.add_init_script(
+        """window.tasks = [0];
+        const kept = ({ duration }) => tasks.push(duration);
+        new PerformanceObserver((list) => list.getEntries().forEach(kept))
+            .observe({ type: "longtask", buffered: true });"""
+    )
+    longest = []
+    for _ in range(3):  # other work on this machine lengthens tasks
+        shown = Shown(desktop, page, tmp_path)
+        assert desktop.locator(".sentence").count() == 40
+        for number in (0, 7, 39):
+            desktop.locator(".sentence .pill").nth(number).hover()
+            desktop.locator(".sentence .pill").nth(number).click()
+            expect(card(desktop).locator("mark").first).to_have_text(texts[number])
+        select(desktop, "House 7 ", "House 7 ")
+        expect(card(desktop).locator("h2").first).to_contain_text("Behind")
+        desktop.wait_for_timeout(100)
+        longest.append(desktop.evaluate("Math.max(...tasks)"))
+        assert not shown.events
+        if longest[-1] <= 200:
+            break
+    assert min(longest) <= 200
 
 
-def test_without_its_script_it_can_still_be_read(chromium: Browser, tmp_path: Path) -> None:
+def test_in_a_narrow_place_the_card_follows_its_sentence(desktop: Page) -> None:
+    element = ATTRIBUTION.to_html(page=False)
+    desktop.set_content(f"<!DOCTYPE html><div style='width: 500px'>{element}</div>")
+    look_up(desktop.locator("attribot-answer"), LAMP)
+    before = card(desktop).evaluate("one => one.previousElementSibling.textContent")
+    assert before.startswith("Bell and lamp")
+
+
+def test_several_in_a_page(desktop: Page) -> None:
+    both = ISLAND.to_html(page=False) + ATTRIBUTION.to_html(page=False)
+    desktop.set_content(f"<!DOCTYPE html><body>{both}</body>")
+    assert desktop.locator(".frame").count() == 2
+    sentence(desktop, "A ticket").first.locator(".pill").click()
+    expect(card(desktop).first.locator("mark")).to_have_text("A single ticket costs 18 crowns.")
+    look_up(desktop.locator("attribot-answer").last, BICYCLE)
+
+
+def test_without_scripts_the_cited_text_is_shown(chromium: Browser, tmp_path: Path) -> None:
     context = new_context(chromium, java_script_enabled=False)
     page = context.new_page()
-    Shown(page, ISLAND, tmp_path)
-    assert bars(page) == WHOLE
-    assert strength(source(page, FERRY)) == 5
+    Shown(page, ISLAND.to_html(), tmp_path)
+    expect(page.locator("attribot-answer p")).to_have_text(ISLAND.to_cited_text())
     context.close()

@@ -9,7 +9,7 @@ from support.hostile import HALF_OF_A_PAIR, HOSTILE
 from support.strategies import attributions
 
 from attribot_rag import Attribution, Document
-from attribot_rag.display import render_markdown, render_passage
+from attribot_rag.display import render_markdown
 
 EXPECTED = """\
 The ferry carries 84 people. \\[1 or 2\\] A ticket costs 18 crowns. \\[1\\] It is a fine trip.
@@ -88,21 +88,3 @@ def test_hostile_texts_take_no_effect(response: str, text: str, identifier: str)
         assert rendered.count("<td") == 8
         assert rendered.count("<table") == rendered.count("<blockquote") == 1
         assert rendered.count("<em>") == 1
-
-
-def test_a_passage_has_what_is_cited_of_it_in_bold() -> None:
-    passage = 'The bell. "It is *old*." It broke.\n\n# It is blue.'
-    scores = {'"It is *old*."': (9.0, 0.0), "It is blue.": (0.0, 9.0), "It broke.": (0.0, 0.0)}
-    found = handmade("It is old. It is blue.", [passage], scores)
-    rendered = MarkdownIt("commonmark").render(render_passage(found, 0))
-    assert rendered == (
-        "<p>The bell. <strong>&quot;It is *old*.&quot;</strong> It broke.</p>\n"
-        "<p># <strong>It is blue.</strong></p>\n"
-    )
-
-
-@given(attributions())
-def test_nothing_in_a_passage_takes_effect(attribution: Attribution) -> None:
-    for index in range(len(attribution.documents)):
-        rendered = cmarkgfm.github_flavored_markdown_to_html(render_passage(attribution, index))
-        assert set(re.findall(r"<(\w+)", rendered)) <= {"p", "br", "strong"}

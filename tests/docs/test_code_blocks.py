@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.attributions import ISLAND
 from support.model_server import model_server
 from support.scorers import ANSWER, TREATY, chat
 from support.tiny_models import byte_level
@@ -17,14 +18,24 @@ ELSEWHERE = {
     "README.md": "tests/test_examples.py, and that of each integration",
     "docs/agents.md": "integrations/langchain-attribot/tests/integration_tests/test_examples.py",
     "docs/counterfactual.md": "tests/test_examples.py",
+    "docs/deploy.md": "integrations/langchain-attribot/tests/integration_tests/test_examples.py",
     "docs/distributed.md": "tests/test_distributed.py, by `make ray-test`",
     "docs/getting-started.md": "tests/test_examples.py",
+    "docs/langchain-cases.md": "LangChain's integration tests",
+    "docs/llama-index-cases.md": "LlamaIndex's integration tests",
     "docs/tracing.md": "tests/runtime/test_trackers.py, by `make trackers-test`, and LangChain's",
     "integrations/langchain-attribot/README.md": "its integration tests",
     "integrations/llama-index-postprocessor-attribot/README.md": "its integration tests",
 }
-HERE = {"docs/batch.md", "docs/methods.md", "docs/served-models.md", "docs/tuning-verdicts.md"}
-OF_PEERS = {"docs/peers.md"}  # other libraries, in environments of their own: make peers
+HERE = {
+    "docs/answers.md",
+    "docs/batch.md",
+    "docs/methods.md",
+    "docs/served-models.md",
+    "docs/tuning-verdicts.md",
+}
+# Other libraries, in environments of their own: make peers.
+OF_PEERS = {"docs/evaluation/peers.md"}
 LOCAL = byte_level()
 
 
@@ -85,6 +96,11 @@ def test_served_models_are_asked() -> None:
             documents=TREATY,
         )
     assert [document.text for document in names["attribution"].documents] == list(TREATY)
+
+
+def test_an_answer_is_shown() -> None:
+    names = run("docs/answers.md", {}, attribution=ISLAND)
+    assert names["element"].startswith("<attribot-answer") and names["data"]["answer"]
 
 
 def test_thresholds_are_set() -> None:

@@ -1,7 +1,10 @@
-"""The README's figures are those of the files that it names beside them."""
+"""The documents' figures are those of the files that they name beside them."""
 
+import math
 import re
 from pathlib import Path
+
+import pytest
 
 ROOT = Path(__file__).parents[2]
 
@@ -21,39 +24,96 @@ def columns(method: str, name: str) -> list[float]:
         rows = [[cell.strip() for cell in line.split("|")] for line in table.splitlines()]
         if name in rows[0]:
             values += [
-                float(row[rows[0].index(name)].split()[0])
+                float(row[rows[0].index(name)].split()[0].replace(",", ""))
                 for row in rows
                 if row[1].split(" (")[0] == method
             ]
     return values
 
 
+def row(question: str) -> list[float]:
+    """The numbers in the answer to one of the README's questions, in order."""
+    answer = README.split(f"| {question} |")[1].split(" |")[0]
+    return [float(number.rstrip(".")) for number in re.findall(r"\d[\d.]*", answer)]
+
+
 def test_how_close() -> None:
     close, ceiling = columns("auto", "mAP"), columns("masked, rest", "mAP")
-    assert f"mAP {close[0]:.2f} (HotpotQA) and {close[1]:.2f} (SQuAD)" in README
-    assert f"reaches {ceiling[0]:.2f} and {ceiling[1]:.2f}" in README
+    figures = [round(value, 2) for value in (*close[:2], *ceiling[:2])]
+    assert row("Does it find the cause?") == figures
 
 
 def test_how_fast() -> None:
     faster = columns("auto", "times faster than no cache")
-    assert f"{faster[0]:.0f} and {faster[1]:.0f} times faster" in README
-    row = r"^\| (?:HotpotQA|SQuAD), {} \|[^|]*\|[^|]*\| ([\d.]+) \("
-    full, half = (
-        re.findall(row.format(precision), text("docs/benchmarks.md"), re.M)
+    assert row("Is it fast?") == [round(value) for value in faster[:2]]
+
+
+def test_what_it_costs() -> None:
+    pattern = r"^\| (?:HotpotQA|SQuAD), {} \|[^|]*\|[^|]*\| ([\d.]+) \("
+    shares = [
+        round(float(share), 1)
         for precision in ("float32", "half precision")
-    )
-    assert f"takes {float(full[0]):.1f} and {float(full[1]):.1f} times as long" in README
-    assert f", {float(half[0]):.1f} and {float(half[1]):.1f} times where" in README
+        for share in re.findall(
+            pattern.format(precision), text("docs/evaluation/benchmarks.md"), re.M
+        )
+    ]
+    assert row("What does it cost?") == [*shares, 16]  # bfloat16's
 
 
 def test_how_often_wrong() -> None:
-    verdicts = text("docs/verdicts.md")
-    right, sentences = re.findall(r"^\| right \| (\d+) of (\d+) \|", verdicts, re.M)[0]
-    wrong = re.findall(rf"^\| with a false citation \| (\d+) of {sentences} \|", verdicts, re.M)[0]
-    assert f"of {sentences} sentences, {wrong} has a false citation, and {right} have" in README
+    page = text("docs/evaluation/error-rates.md")
+    right, sentences = re.findall(r"^\| right \| (\d+) of (\d+) \|", page, re.M)[0]
+    wrong = re.findall(rf"^\| with a false citation \| (\d+) of {sentences} \|", page, re.M)[0]
+    assert row("How often is it wrong?") == [float(sentences), float(right), float(wrong)]
+    told = text("docs/faq.md").split("## How often is it wrong?")[1].split("##")[0]
+    numbers = [int(number) for number in re.findall(r"\d+", told.split("(")[0])]
+    assert numbers == [int(sentences), int(sentences) - int(right), int(wrong)]
 
 
 def test_how_many_architectures() -> None:
-    table = text("docs/architectures.md").split("\n## ")[0]
+    table = text("docs/evaluation/architectures.md").split("\n## ")[0]
     rows = [line for line in table.splitlines() if line.startswith("| ")][1:]
-    assert f"[{len(rows)} architectures]" in README
+    packed = [line for line in rows if "| packed |" in line]
+    page = text("docs/models.md")
+    assert f"{len(rows)} architectures are tested" in page
+    assert f"{len(packed)} of them" in page
+
+
+def test_the_comparison_is_that_of_the_page_on_peers() -> None:
+    rows = re.findall(r"^\| ([^|]+) \| ([\d.]+) \| ([\d.]+) \|", text("README.md"), re.M)
+    assert len(rows) == 5
+    peers = text("docs/evaluation/peers.md")
+    for name, seconds, precision in rows:
+        assert f"\n| {name} | 10 | {seconds} | {precision} |" in peers
+
+
+def test_the_table_of_nats() -> None:
+    rows = re.findall(r"^\| (\d+) \| ([\d.,]+) \|", text("docs/concepts.md"), re.M)
+    assert len(rows) == 6
+    for nats, factor in rows:
+        assert float(factor.replace(",", "")) == pytest.approx(math.exp(int(nats)), rel=0.02)
+
+
+METHODS = {
+    "auto": "auto",
+    "masked": "masked",
+    "masked_hierarchical": "masked hierarchical, keep 3",
+    "patching": "patching, 2 gates",
+    "hierarchical": "hierarchical, keep 3",
+    "leave_one_out": "leave-one-out",
+    "context_cite": "ContextCite, 64 ablations",
+    "gradient_norm": "gradient norm",
+    "attention_weights": "attention weights",
+    "similarity": "similarity",
+}
+
+
+def test_the_table_of_methods() -> None:
+    page = text("docs/methods.md")
+    for name, reported in METHODS.items():
+        cells = page.split(f'\n| `"{name}"` | ')[1].split(" |\n")[0].replace(",", "").split(" | ")
+        precise, faster = columns(reported, "mAP"), columns(reported, "times faster than no cache")
+        expected = [*precise[:2], *faster[:2], *columns(reported, "tokens")[:2]]
+        for cell, value in zip(cells, expected, strict=True):
+            digits = len(cell.partition(".")[2])
+            assert float(cell) == round(value, digits), (name, cell, value)

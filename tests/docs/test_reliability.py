@@ -1,10 +1,10 @@
-"""Every test that the tables of docs/reliability.md name exists."""
+"""Every test that the tables of docs/evaluation/reliability.md name exists."""
 
 import re
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-TEXT = (ROOT / "docs" / "reliability.md").read_text("utf-8")
+TEXT = (ROOT / "docs" / "evaluation" / "reliability.md").read_text("utf-8")
 CELLS = [
     [cell.strip() for cell in line.strip("|").split("|")]
     for line in TEXT.splitlines()

@@ -10,6 +10,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
+from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, expect
 from support.browser import chromium as chromium
 from support.browser import new_context
@@ -17,7 +18,7 @@ from support.patience import scaled
 
 ROOT = Path(__file__).parents[2]
 SITE = ROOT / "build" / "site"
-PAGES = ("index.html", "evaluation/report/index.html", "glossary/index.html")
+PAGES = ("index.html", "evaluation/report/index.html", "glossary/index.html", "methods/index.html")
 LOADING_RELATIONS = {"stylesheet", "icon", "preload", "modulepreload", "preconnect", "dns-prefetch"}
 CSS_URL = re.compile(r"""(?:url\(|@import)\s*["']?((?:https?:)?//[^"')\s]+)""")
 
@@ -93,3 +94,30 @@ def test_reading_and_searching_ask_this_host_alone(site: str, page: Page) -> Non
     assert len(asked) > len(PAGES)
     assert [url for url in asked if not url.startswith((site, "blob:", "data:"))] == []
     assert failed == []
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [360, 1280])
+@pytest.mark.parametrize(
+    "paths", [pytest.param(PAGES, id="some"), pytest.param(None, id="all", marks=pytest.mark.long)]
+)
+def test_pages_are_accessible(
+    site: str, chromium: Browser, paths: tuple[str, ...] | None, width: int, scheme: str
+) -> None:
+    """Contrast, order of headings, heads of tables and all else that axe-core knows."""
+    context = new_context(
+        chromium,
+        color_scheme=scheme,
+        viewport={"width": width, "height": 800},
+        reduced_motion="reduce",
+        bypass_csp=True,  # axe-core is put into the page
+    )
+    page, axe = context.new_page(), Axe()
+    written = [path.relative_to(SITE).as_posix() for path in SITE.rglob("*.html")]
+    for path in paths or [path for path in written if not path.startswith("repository/")]:
+        page.goto(f"{site}/{path}")
+        found = axe.run(page)
+        assert found.violations_count == 0, (path, found.generate_report())
+        assert page.evaluate("document.documentElement.scrollWidth") <= width, path
+    context.close()

@@ -4,12 +4,12 @@ import copy
 import json
 import time
 from dataclasses import replace
-from multiprocessing import get_context
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from support.processes import forked
 from support.scorers import many_documents
 from support.tiny_models import byte_level
 
@@ -218,7 +218,7 @@ def test_a_run_that_is_killed_goes_on(path: Path, tmp_path: Path) -> None:
     cut = tmp_path / "results.jsonl"
     killed = 0
     for lines in (2, 12):
-        process = get_context("fork").Process(target=evaluate, args=(cut,))
+        process = forked(evaluate, cut)
         process.start()
         while process.is_alive():
             if cut.exists() and cut.read_bytes().count(b"\n") >= lines:

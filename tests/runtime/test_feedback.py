@@ -1,13 +1,14 @@
 """What is told of an attribution to tools that collect feedback."""
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from support.attributions import handmade
 
 from attribot_rag import Document
-from attribot_rag.attribution import Verdict
+from attribot_rag.attribution import Check, Verdict
 from attribot_rag.errors import NotRecorded
 from attribot_rag.runtime import AttributedRun, RunOutcome, feedback_of
 
@@ -70,3 +71,15 @@ def test_a_run_without_attribution_names_its_error() -> None:
     assert (feedback.explanation, feedback.metadata["status"]) == ("NotRecorded", "error")
     pending = AttributedRun("run", "root", ())
     assert feedback_of(pending).explanation == "pending"
+
+
+def test_sentences_to_check_are_counted() -> None:
+    run = run_of("grounded", "grounded")
+    assert run.attribution is not None
+    first, *others = run.attribution.verdicts
+    check = Check(start=first.start, end=first.end, kind="name", value="It is old. ")
+    verdicts = (replace(first, checks=(check, check)), *others)
+    checked = replace(run, outcome=RunOutcome(replace(run.attribution, verdicts=verdicts)))
+    assert feedback_of(run).metadata["sentences_to_check"] == 0
+    assert feedback_of(checked).metadata["sentences_to_check"] == 1
+    assert feedback_of(checked).score == feedback_of(run).score

@@ -58,7 +58,24 @@ def test_a_question_is_answered_from_documents_or_files(client: TestClient) -> N
         found = Attribution.from_dict(answer.json()["attribution"])
         assert found.documents[-1].id == name
         assert answer.json()["answer"] == found.response
-        assert answer.json()["html"] == found.to_html()
+        assert answer.json()["html"] == found.to_html(question="How high is the lighthouse?")
+
+
+def test_an_answer_is_sent_before_its_attribution(client: TestClient) -> None:
+    question = {"question": "How high is the lighthouse?", "max_new_tokens": 5}
+    answer = client.post("/ask", json={**question, "stream": True, "data": True})
+    assert answer.headers["content-type"] == "application/x-ndjson"
+    *pieces, last = map(json.loads, answer.text.splitlines())
+    assert "".join(one["piece"] for one in pieces).strip() == last["answer"].strip() != ""
+    assert last["data"]["summary"]["sentences"]
+    assert "html" in last and Attribution.from_dict(last["attribution"]).response == last["answer"]
+
+
+def test_what_goes_wrong_before_a_streamed_answer_has_its_status(
+    chatty: LanguageModel,
+) -> None:
+    answer = TestClient(create_app(chatty)).post("/ask", json={"question": "Why?", "stream": True})
+    assert answer.status_code == 422 and "no files are served" in answer.json()["detail"]
 
 
 def test_a_question_is_answered_from_a_pdf_file(chatty: LanguageModel, tmp_path: Path) -> None:

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Locator, Page, expect, sync_playwright
 
-from attribot_rag import Attribution
 from support.patience import scaled
 
 _NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
@@ -54,28 +53,49 @@ def keep(page: Page, name: str, **options: Any) -> None:
     page.screenshot(path=folder / name, **options)
 
 
+def look_up(answer: Locator, words: str) -> None:
+    """Click on numbers of an <attribot-answer> until a quote has these words.
+
+    Asserts that the quote and the sentence stay in view, and the card with this sentence, when the
+    pointer goes elsewhere.
+    """
+    page, card = answer.page, answer.locator(".panel")
+    for pill in answer.locator(".answer .sentence .pill").all():
+        pill.click()
+        lit = card.locator(".document.chosen mark").filter(has_text=words)
+        if lit.count():
+            break
+    chosen = answer.locator(".sentence[aria-expanded=true]")
+    told = card.locator("h2").first.inner_text()
+    for other in answer.locator(".sentence:not([aria-expanded=true]) .words").all()[:1]:
+        other.hover(force=True)
+    page.mouse.move(2, 2)
+    expect(lit.first).to_be_in_viewport(ratio=0.9)
+    expect(chosen).to_be_in_viewport()
+    expect(card.locator("h2").first).to_have_text(told)
+
+
 def opened_citation(answer: Locator, file: str) -> Page:
-    """What an answer's citation of a file opens, in a window that shows little of it."""
-    for link in answer.locator("a[href^='/documents/']").all():
-        with answer.page.context.expect_page() as found:
-            link.click()
-        document, url = found.value, found.value.url
-        if document.locator("h1").inner_text() == file:
-            document.set_viewport_size({"width": 600, "height": 200})
-            document.goto("about:blank")
-            document.goto(url)
-            return document
-    raise AssertionError(f"{file} is not cited")
+    """The page of a file that the open card of an <attribot-answer> leads to, in a small window."""
+    block = answer.locator(".panel .document", has_text=file).first
+    with answer.page.context.expect_page() as found:
+        block.get_by_role("link", name="Open at this place").click()
+    document, url = found.value, found.value.url
+    assert document.locator("h1").inner_text() == file
+    document.set_viewport_size({"width": 600, "height": 200})
+    document.goto("about:blank")
+    document.goto(url)
+    return document
 
 
 class Shown:
-    """An attribution's page, and in `events` everything that should not have happened there."""
+    """A page of HTML, and in `events` everything that should not have happened there."""
 
-    def __init__(self, page: Page, attribution: Attribution, folder: Path, **options: Any) -> None:
+    def __init__(self, page: Page, html: str, folder: Path) -> None:
         self.page = page
         self.events: list[str] = []
         path = folder / "page.html"
-        path.write_text(attribution.to_html(**options), encoding="utf-8", errors="replace")
+        path.write_text(html, encoding="utf-8", errors="replace")
         page.on("dialog", self._dialog)
         page.on("pageerror", lambda error: self.events.append(f"error: {error}"))
         page.on("console", lambda message: self.events.append(f"console: {message.text}"))

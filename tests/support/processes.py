@@ -3,6 +3,27 @@
 import os
 import signal
 import time
+from collections.abc import Callable
+from multiprocessing import get_context
+from multiprocessing.process import BaseProcess
+from threading import RLock
+from typing import Any
+
+from tqdm import tqdm
+
+
+def forked(target: Callable[..., object], *args: Any, **kwargs: Any) -> BaseProcess:
+    """A forked process that may be killed at any moment.
+
+    Its progress bars have a lock of their own: killed while it holds tqdm's, which forked processes
+    share, it would keep all others waiting.
+    """
+
+    def run() -> None:
+        tqdm.set_lock(RLock())
+        target(*args, **kwargs)
+
+    return get_context("fork").Process(target=run)
 
 
 def exit_code(child: int, seconds: float) -> int | None:

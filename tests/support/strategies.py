@@ -9,13 +9,14 @@ from hypothesis import strategies as st
 
 from attribot_rag.attribution import (
     Attribution,
+    Check,
     Marker,
     Numbering,
     Provenance,
     SourceGroup,
     Verdict,
 )
-from attribot_rag.attribution.verdict import Kind, Relation
+from attribot_rag.attribution.verdict import Kind, Relation, ValueKind
 from attribot_rag.context import Document, DocumentSpan, Occurrence, Source
 
 FINITE = st.floats(allow_nan=False, allow_infinity=False)
@@ -82,6 +83,18 @@ def _held(documents: int) -> st.SearchStrategy[list[tuple[str, tuple[Occurrence,
 
 
 @cache
+def _checks(length: int, num_sources: int) -> st.SearchStrategy[Check]:
+    return st.builds(
+        lambda places, **fields: Check(start=min(places), end=max(places), **fields),
+        st.tuples(st.integers(0, length), st.integers(0, length)),
+        kind=st.sampled_from(get_args(ValueKind)),
+        value=TEXT,
+        source_value=st.none() | TEXT,
+        source=st.none() | _indices(num_sources) if num_sources else st.none(),
+    )
+
+
+@cache
 def _verdicts(length: int, num_sources: int) -> st.SearchStrategy[tuple[Verdict, ...]]:
     """Of all sentences of a response of this length, or of none."""
     kinds = st.builds(
@@ -94,6 +107,7 @@ def _verdicts(length: int, num_sources: int) -> st.SearchStrategy[tuple[Verdict,
         effect=st.none() | FINITE,
         reliance=st.none() | FINITE,
         follows=st.none() | COUNT,
+        checks=st.lists(_checks(length, num_sources), max_size=2).map(tuple),
     )
     cuts = st.sets(st.integers(0, length), max_size=2)
 

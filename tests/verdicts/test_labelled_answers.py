@@ -1,4 +1,4 @@
-"""One held-out case of each kind of the labelled set: docs/verdicts.md has the figures of all."""
+"""One held-out case of each kind of the labelled set: docs/evaluation/error-rates.md has all."""
 
 from pathlib import Path
 

@@ -11,8 +11,6 @@ from support.scorers import TREATY, scorer
 from attribot_rag import Attribution, VerdictOptions
 from attribot_rag.attribution import ResponseText, Verdict
 from attribot_rag.context.splitter import sentences, split_spans
-from attribot_rag.display import escaping
-from attribot_rag.display.html import view
 from attribot_rag.methods import Scores
 from attribot_rag.scoring import Budget, Meter, Scorer
 from attribot_rag.verdicts import Judgement, judge
@@ -81,21 +79,6 @@ def test_the_work_of_showing_grows_with_the_answer(form: str, end: str) -> None:
 
     work(1)
     assert work(LONG) < LINEAR * work(SHORT)
-
-
-def test_a_page_looks_at_each_character_a_few_times(monkeypatch: pytest.MonkeyPatch) -> None:
-    looked_at = 0
-    visible = escaping.visible
-
-    def counted(text: str) -> str:
-        nonlocal looked_at
-        looked_at += len(text)
-        return visible(text)
-
-    monkeypatch.setattr(view, "visible", counted)
-    one = shown(LONG, " and")
-    one.to_html()
-    assert looked_at < 3 * len(one.response)
 
 
 class LateClock:

@@ -1,6 +1,22 @@
-"""An attribution as a self-contained web page, or as a fragment to embed."""
+"""The answer with what caused each sentence: as an element, a page of its own, or a fragment."""
 
-from attribot_rag.display.html.rendering import page_assets, render_html
+from attribot_rag.display.html.element import (
+    answer_data,
+    element_script,
+    render_answer,
+    render_element,
+)
+from attribot_rag.display.html.rendering import page_style, render_html, render_summary
 from attribot_rag.display.html.templates import digest, environment
 
-__all__ = ["digest", "environment", "page_assets", "render_html"]
+__all__ = [
+    "answer_data",
+    "digest",
+    "element_script",
+    "environment",
+    "page_style",
+    "render_answer",
+    "render_element",
+    "render_html",
+    "render_summary",
+]

@@ -1,34 +1,78 @@
-"""From an attribution to HTML: the template, the style and the script of this folder."""
+"""From an attribution to a page of its own, or to a fragment to embed."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cache
 from importlib.resources import files
+from typing import Any
 
 from markupsafe import Markup
 
 from attribot_rag.attribution import Attribution
+from attribot_rag.display.html.element import element_script, render_answer, render_element
 from attribot_rag.display.html.templates import environment
-from attribot_rag.display.html.view import view_of
+from attribot_rag.errors import InvalidInput
+
+_THEMES = ("auto", "light", "dark")
 
 
-def render_html(attribution: Attribution, *, top: int = 8, page: bool = True) -> str:
-    """The answer with numbered citations and verdicts, and its sources beside it.
+def render_html(
+    attribution: Attribution,
+    *,
+    question: str = "",
+    theme: str = "auto",
+    answer: bool = True,
+    page: bool = True,
+) -> str:
+    """The answer as <attribot-answer>: each sentence shows what made the model say it.
 
-    A page of its own, or with `page` False a fragment to embed; neither loads anything.
-    `top` is how many sources the bars show. Nothing in a document or an answer takes effect; a
-    page's Content-Security-Policy lets only its own script and style run.
+    A page of its own, or with `page` False a fragment to embed; neither loads anything. `theme` is
+    'auto' (the reader's, or that of the page around a fragment), 'light' or 'dark'. Without
+    `answer`, only the evidence is shown. Nothing in a document or an answer takes effect; a page's
+    Content-Security-Policy lets only its own script and style run. Raises InvalidInput for another
+    theme.
     """
-    template = environment().get_template("page.html" if page else "fragment.html")
-    style, script = page_assets()
-    return template.render(view=view_of(attribution, top=top), style=style, script=script)
+    if theme not in _THEMES:
+        raise InvalidInput(f"theme={theme!r}; use {', '.join(_THEMES)}")
+    element = render_answer(
+        attribution,
+        question="" if page else question,
+        theme=theme if theme != "auto" else None,
+        no_answer=not answer,
+    )
+    if not page:
+        return f"{element}\n<script>{element_script()}</script>"
+    return _page(element, question, theme)
+
+
+def render_summary(
+    data: Mapping[str, Any],
+    *,
+    question: str = "",
+    theme: str = "auto",
+    **attributes: str | bool | None,
+) -> str:
+    """The same page for the element's `data`, such as a summary, and its attributes."""
+    shown = theme if theme != "auto" else None
+    return _page(render_element(data, theme=shown, **attributes), question, theme)
+
+
+def _page(element: Markup, question: str, theme: str) -> str:
+    return (
+        environment()
+        .get_template("page.html")
+        .render(
+            element=element,
+            question=question,
+            theme=theme,
+            style=page_style(),
+            script=Markup(element_script()),
+        )
+    )
 
 
 @cache
-def page_assets() -> tuple[Markup, Markup]:
-    """The style and the script of a page, for the policy of a page that frames it."""
-    folder = files("attribot_rag.display.html")
-    style, script = (
-        folder.joinpath(name).read_text("utf-8") for name in ("style.css", "script.js")
-    )
-    return Markup(style), Markup(script)
+def page_style() -> Markup:
+    """The style of pages around the element."""
+    return Markup(files("attribot_rag.display.html").joinpath("page.css").read_text("utf-8"))

@@ -8,8 +8,7 @@ from functools import cache
 
 from jinja2 import ChoiceLoader, Environment, PackageLoader
 
-from attribot_rag.display.escaping import visible
-from attribot_rag.display.html.view import kind_of
+from attribot_rag.display.escaping import file_name, visible
 
 
 @cache
@@ -19,7 +18,7 @@ def environment(*folders: str) -> Environment:
     found = Environment(
         loader=ChoiceLoader(loaders), autoescape=True, trim_blocks=True, lstrip_blocks=True
     )
-    found.filters.update(visible=visible, digest=digest, kind=kind_of)
+    found.filters.update(visible=visible, digest=digest, name=file_name)
     return found
 
 

@@ -16,7 +16,7 @@ class AttentionWeights:
 
     Averaged over heads, summed over layers and tokens (the attention baseline of AttriBoT,
     section 4). Raises UnsupportedModel for architectures whose attention weights cannot be
-    observed (docs/architectures.md).
+    observed (docs/evaluation/architectures.md).
     """
 
     name = "attention_weights"

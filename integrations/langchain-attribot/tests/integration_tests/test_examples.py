@@ -27,22 +27,24 @@ EXAMPLES = ROOT / "examples"
 
 
 README = (PACKAGE / "README.md").read_text(encoding="utf-8")
-CHAIN, SHOWN, CHAT, AGENT, SERVED = (
-    part.split("```")[0] for part in README.split("```python\n")[1:]
-)
+CASES = (ROOT / "docs" / "langchain-cases.md").read_text(encoding="utf-8")
+CHAIN, SEARCH, CHAT = (part.split("```")[0] for part in README.split("```python\n")[1:])
+SHOWN, AGENT, SERVED = (part.split("```")[0] for part in CASES.split("```python\n")[1:])
 
 
-def test_the_readme_s_chain_and_agent_attach_what_it_shows(
+def test_the_readme_s_chain_and_agent_attach_what_is_shown(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    assert CHAIN.startswith("from langchain_huggingface import")
     names: dict[str, Any] = {}
     exec(CHAIN, names)
-    assert "The lighthouse is 38 metres high." in capsys.readouterr().out
+    assert capsys.readouterr().out == README.split("prints\n\n```\n")[1].split("```")[0]
     summary = names["message"].response_metadata["attribution"]
     for name in ("sentences", "documents", "sources"):
-        for key in summary[name][0]:
+        for key, value in summary[name][0].items():
             assert f'"{key}":' in SHOWN
+            if name == "sentences" and isinstance(value, float):
+                shown = float(SHOWN.split(f'"{key}": ')[1].split(",")[0])
+                assert shown == pytest.approx(value, abs=0.05)
     assert summary["sentences"][0]["verdict"] == "grounded"
     exec(CHAT, names)
     (run_id, *_) = names["background"].results
@@ -72,6 +74,19 @@ def test_the_readme_s_agent_on_a_server(
     assert "The lighthouse is 38 metres high." in capsys.readouterr().out
 
 
+@pytest.mark.enable_socket
+def test_the_page_on_deployment_connects(tiny: LanguageModel, tmp_path: Path) -> None:
+    tiny.tokenizer.save_pretrained(tmp_path)
+    page = (ROOT / "docs" / "deploy.md").read_text(encoding="utf-8")
+    code = page.split("```python\n")[1].split("```")[0]
+    names: dict[str, Any] = {}
+    with model_server(tiny) as server:
+        code = code.replace("http://localhost:8000", server.url)
+        exec(code.replace("path/or/hub-id", str(tmp_path)), names)
+    assert names["handler"] is not None
+    assert names["served"].name == "tiny"
+
+
 def test_the_root_readme_s_lines_attach_it_too(chat: ChatHuggingFace) -> None:
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     *lines, last = readme.split("```python\n")[2].split("```")[0].splitlines()
@@ -84,7 +99,7 @@ def test_the_root_readme_s_lines_attach_it_too(chat: ChatHuggingFace) -> None:
             return list(DOCUMENTS)
 
     searched: dict[str, Any] = {"store": Store(), "question": QUESTION}
-    exec(readme.split("```python\n")[4].split("```")[0], searched)
+    exec(SEARCH, searched)
     assert searched["documents"] == list(DOCUMENTS)
 
 

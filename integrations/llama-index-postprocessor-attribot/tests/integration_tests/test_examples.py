@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from conftest import QUESTION, index_of
 from llama_index.llms.huggingface import HuggingFaceLLM
+from llama_index.postprocessor.attribot import AttributionPostprocessor
 from support.patience import scaled
 
 PACKAGE = Path(__file__).parents[2]
@@ -15,19 +16,25 @@ ROOT = PACKAGE.parents[1]
 EXAMPLES = ROOT / "examples"
 
 
-def test_the_readme_s_program_attaches_what_it_shows(capsys: pytest.CaptureFixture[str]) -> None:
-    readme = (PACKAGE / "README.md").read_text(encoding="utf-8")
-    code, shown, chat = [part.split("```")[0] for part in readme.split("```python\n")[1:]]
+README = (PACKAGE / "README.md").read_text(encoding="utf-8")
+CASES = (ROOT / "docs" / "llama-index-cases.md").read_text(encoding="utf-8")
+PROGRAM, SEARCH, CHAT = (part.split("```")[0] for part in README.split("```python\n")[1:])
+(SHOWN,) = (part.split("```")[0] for part in CASES.split("```python\n")[1:])
+
+
+def test_the_readme_s_program_attaches_what_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
     names: dict[str, Any] = {}
-    exec(code, names)
-    assert capsys.readouterr().out == "The lighthouse is 38 metres high. [1]\n"
-    assert "# The lighthouse is 38 metres high. [1]" in code
+    exec(PROGRAM, names)
+    assert capsys.readouterr().out == README.split("prints\n\n```\n")[1].split("```")[0]
     summary = names["response"].metadata["attribution"]
     for name in ("sentences", "documents", "sources"):
-        for key in summary[name][0]:
-            assert f'"{key}":' in shown
+        for key, value in summary[name][0].items():
+            assert f'"{key}":' in SHOWN
+            if name == "sentences" and isinstance(value, float):
+                shown = float(SHOWN.split(f'"{key}": ')[1].split(",")[0])
+                assert shown == pytest.approx(value, abs=0.05)
     assert summary["sentences"][0]["verdict"] == "grounded"
-    exec(chat, names)
+    exec(CHAT, names)
     names["background"].result(names["answer"], scaled(60))
     answer = names["response"].response
     assert "".join(capsys.readouterr().out.split()) == "".join(f"{answer}{answer}[1]".split())
@@ -36,15 +43,15 @@ def test_the_readme_s_program_attaches_what_it_shows(capsys: pytest.CaptureFixtu
 def test_the_root_readme_s_lines_attach_it_too(llm: HuggingFaceLLM) -> None:
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     *lines, last = readme.split("```python\n")[3].split("```")[0].splitlines()
-    names = {"index": index_of(), "llm": llm}
+    names: dict[str, Any] = {"index": index_of(), "llm": llm}
     exec("\n".join(lines), names)
     assert eval(last, names)["sentences"][0]["verdict"] == "grounded"
     documents = ["The ferry sails at noon.", "The lighthouse is 38 metres high."]
-    names |= {"documents": documents, "question": QUESTION}
+    names |= {"documents": documents, "postprocessor": AttributionPostprocessor()}
     names["prompt"] = "\n".join([*documents, QUESTION])
-    *lines, last = readme.split("```python\n")[5].split("```")[0].splitlines()
+    *lines, last = SEARCH.splitlines()
     exec("\n".join(lines), names)
-    assert all(one["located"] for one in eval(last, names)["documents"])
+    assert all(document["located"] for document in eval(last, names)["documents"])
 
 
 @pytest.mark.parametrize(

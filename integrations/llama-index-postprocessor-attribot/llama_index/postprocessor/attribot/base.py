@@ -230,8 +230,9 @@ class AttributionPostprocessor(BaseNodePostprocessor, QueryObserver):
         """The answer with the numbers of the documents that each sentence cites: '... high. [1]'.
 
         With `remarks`, also with the verdicts that the numbers do not show: '... blue. (not caused
-        by the context)'. Without `markers`, those that the model wrote itself ("... high [2].") are
-        left out. Waits for the attribution; raises its error if there is one.
+        by the context)', and the values that their sources do not have. Without `markers`, those
+        that the model wrote itself ("... high [2].") are left out. Waits for the attribution;
+        raises its error if there is one.
         """
         return self.result(response).to_cited_text(remarks=remarks, markers=markers)
 

@@ -1,0 +1,136 @@
+"""Names in a sentence in whose place its source has other names."""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from rapidfuzz import fuzz
+
+from attribot_rag.attribution.verdict import Check
+from attribot_rag.checks.stems import same_word
+from attribot_rag.checks.vocabulary import vocabulary
+
+_LANGUAGES = ("de", "en", "es", "fr", "it", "ru")
+_NOUNS_TOO = ("de",)  # capital letters begin nouns: only names of two words can be told
+_WORD = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*")
+_SENTENCE_END = re.compile(r"[.!?:;\n«»„“”\"(]\s*\Z")
+_ALIKE = 70.0
+_LEAST_SHARED = 0.7
+_LEAST_LETTERS = 3
+_MOST = 20  # names of a sentence
+
+
+@dataclass(frozen=True)
+class _Name:
+    """Words with capitals at the characters [start, end), and the two words before them."""
+
+    start: int
+    end: int
+    words: tuple[str, ...]
+    before: tuple[str, ...]
+
+    def is_alike(self, other: _Name) -> bool:
+        """Whether both stand after the same words and have one word, or both several."""
+        return self.before == other.before and (len(self.words) > 1) == (len(other.words) > 1)
+
+
+def name_check(
+    sentence: str, sources: Mapping[int, str], seen: Sequence[str], language: str
+) -> Iterator[Check]:
+    """Checks of names in whose place, after the same two words, a source has a single other name.
+
+    The sentence shares most of its other words with the source.
+    Declined names and adjectives made of names count as the name, and names that begin a sentence
+    are left out. Nothing is told of names that stand in texts that were `seen`.
+    """
+    if language not in _LANGUAGES:
+        return
+    least = 2 if language in _NOUNS_TOO else 1
+    months = vocabulary(language).months
+    own = _names(sentence)
+    alike = {
+        key: _names(text)
+        for key, text in sources.items()
+        if _share(sentence, text, own) >= _LEAST_SHARED
+    }
+    for name in own[:_MOST] if alike else ():
+        shown = sentence[name.start : name.end]
+        if len(name.words) < least or not name.before or any(shown in text for text in seen):
+            continue
+        if any(word.lower() in months for word in name.words):
+            continue
+        others = [
+            (key, other) for key, names in alike.items() for other in names if name.is_alike(other)
+        ]
+        others = [one for one in others if not any(_has(sentence, word) for word in one[1].words)]
+        if len(others) != 1 or any(
+            _has(text, word) for text in sources.values() for word in name.words
+        ):
+            continue
+        key, other = others[0]
+        yield Check(
+            start=name.start,
+            end=name.end,
+            kind="name",
+            value=shown,
+            source_value=sources[key][other.start : other.end],
+            source=key,
+        )
+
+
+def _names(text: str) -> list[_Name]:
+    """Runs of words with a capital letter, without those that begin a sentence."""
+    names: list[_Name] = []
+    run: list[re.Match[str]] = []
+    latest: deque[str] = deque(maxlen=2)
+    previous: re.Match[str] | None = None
+    before: tuple[str, ...] = ()
+    for match in _WORD.finditer(text):
+        gap = text[previous.end() if previous else 0 : match.start()]
+        if run and (gap.strip() or not _is_capital(match[0])):
+            names += _name(run, before)
+            run = []
+        if _is_capital(match[0]):
+            if not run:
+                begins = previous is None or _SENTENCE_END.search(gap) is not None
+                before = () if begins else tuple(latest)
+            run.append(match)
+        previous = match
+        latest.append(match[0].lower())
+    return names + _name(run, before)
+
+
+def _name(run: Sequence[re.Match[str]], before: tuple[str, ...]) -> list[_Name]:
+    if not run:
+        return []
+    return [_Name(run[0].start(), run[-1].end(), tuple(word[0] for word in run), before)]
+
+
+def _is_capital(word: str) -> bool:
+    """Whether it begins with a capital and is no abbreviation."""
+    return word[0].isupper() and word[1:2].islower()
+
+
+def _has(text: str, name: str) -> bool:
+    """Whether a text has a word that is like the name."""
+    word = name.lower()
+    return any(
+        same_word(word, other) or fuzz.ratio(word, other) >= _ALIKE
+        for other in map(str.lower, _WORD.findall(text))
+    )
+
+
+def _share(sentence: str, source: str, names: Sequence[_Name]) -> float:
+    """The share of a sentence's longer words, names aside, that a source has."""
+    words = [
+        match[0].lower()
+        for match in _WORD.finditer(sentence)
+        if len(match[0]) >= _LEAST_LETTERS
+        and not any(name.start <= match.start() < name.end for name in names)
+    ]
+    others = [other.lower() for other in _WORD.findall(source)]
+    shared = sum(any(same_word(word, other) for other in others) for word in words)
+    return shared / len(words) if words else 0.0

@@ -1,0 +1,174 @@
+"""Sentences that deny what their source says, or say what it denies."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from attribot_rag.attribution.verdict import Check
+from attribot_rag.checks.stems import same_word
+
+
+@dataclass(frozen=True)
+class _Negation:
+    """How a language denies: its `cues`, and words with which these deny only a part.
+
+    Words of `empty` come and go with a cue, such as 'does'.
+    """
+
+    cues: frozenset[str]
+    limiting: frozenset[str]
+    empty: frozenset[str] = frozenset()
+
+
+def _negation(cues: str, limiting: str, empty: str = "") -> _Negation:
+    return _Negation(*(frozenset(words.split()) for words in (cues, limiting, empty)))
+
+
+_NEGATIONS = {
+    "de": _negation(
+        "nicht kein keine keiner keinen keinem keines nie niemals ohne weder",
+        "nur bloß alle jeder sondern mehr",
+    ),
+    "en": _negation(
+        "not never cannot no without neither nor none",
+        "only just merely until all every but longer more anymore",
+        "do does did",
+    ),
+    "es": _negation(
+        "no nunca jamás ningún ninguna ninguno nadie sin ni tampoco",
+        "solo sólo solamente sino todos ya más",
+    ),
+    "fr": _negation("pas jamais aucun aucune rien sans ni", "seulement que tous mais plus", "ne"),
+    "it": _negation("non mai nessun nessuna nessuno senza né", "solo soltanto tutti bensì più"),
+    "ru": _negation("не нет никогда без ни нельзя", "только все просто а больше уже"),
+}
+_WORD = re.compile(r"[^\W\d_]+n['’]t\b|[^\W_]+")
+_PLAIN = re.compile(r"[^\W_]+(?:[\s'’-]+[^\W_]+)*")
+_CONTRACTED = {"ca": "can", "wo": "will", "sha": "shall"}
+_REPLY = re.compile(r"\W*(?:no|nein|non|нет|não)\s*[,.!:—–-]\s*", re.IGNORECASE)
+_QUESTION = re.compile(r"[?？]\W*\Z")
+_LEAST_LETTERS = 3  # shorter words are articles, prepositions and the like
+_LEAST_WORDS = 2
+
+
+@dataclass(frozen=True)
+class _Word:
+    """A word in lower case at the characters [start, end)."""
+
+    start: int
+    end: int
+    word: str
+
+
+@dataclass(frozen=True)
+class _Statement:
+    """The words of a sentence without its cues, and the places of these among the words."""
+
+    text: str
+    words: tuple[_Word, ...]
+    cues: tuple[tuple[int, _Word], ...]
+    limited: bool
+
+    def has(self, word: str) -> bool:
+        return any(same_word(word, own.word) for own in self.words)
+
+
+def negation_check(sentence: str, sources: Mapping[int, str], language: str) -> Iterator[Check]:
+    """A check, if a source says the same in the same words but for a single negation.
+
+    A sentence and its source must share their words: all longer words of the sentence that denies
+    less stand in the other. Nothing is told if a source agrees, in other languages, of questions,
+    or of double negations and those that deny only a part, as in 'not only'.
+    """
+    negation = _NEGATIONS.get(language)
+    if negation is None:
+        return
+    told = _statement(sentence, negation)
+    contradiction: Check | None = None
+    for key, text in sources.items():
+        source = _statement(text, negation)
+        if _QUESTION.search(text) or not _says(told, source):
+            continue
+        if len(told.cues) == len(source.cues):
+            return
+        contradiction = contradiction or _contradiction(told, source, key)
+    if contradiction is not None:
+        yield contradiction
+
+
+def _statement(text: str, negation: _Negation) -> _Statement:
+    words: list[_Word] = []
+    own: list[tuple[int, _Word]] = []
+    limited = False
+    reply = _REPLY.match(text)
+    for match in _WORD.finditer(text, reply.end() if reply else 0):
+        word = match[0].lower()
+        place = _Word(*match.span(), word)
+        limited |= word in negation.limiting
+        if word in negation.cues:
+            own.append((len(words), place))
+        elif word.endswith(("n't", "n’t")):
+            own.append((len(words), place))
+            stem = _CONTRACTED.get(word[:-3], word[:-3])
+            if stem not in negation.empty:
+                words.append(_Word(place.start, place.end, stem))
+        elif word not in negation.empty:
+            words.append(place)
+    return _Statement(text, tuple(words), tuple(own), limited)
+
+
+def _says(told: _Statement, source: _Statement) -> bool:
+    """Whether all longer words of a sentence stand in its source."""
+    content = [one.word for one in told.words if len(one.word) >= _LEAST_LETTERS]
+    return len(content) >= _LEAST_WORDS and all(map(source.has, content))
+
+
+def _contradiction(told: _Statement, source: _Statement, key: int) -> Check | None:
+    if told.limited or source.limited or len(told.cues) + len(source.cues) != 1:
+        return None
+    denying, saying = (told, source) if told.cues else (source, told)
+    index, cue = denying.cues[0]
+    after = _content(denying, index, 1)
+    before = _content(denying, index - 1, -1)
+    around = [word for word in (before, after) if word is not None]
+    if not around or not all(saying.has(word.word) for word in around):
+        return None
+    if before and after and not _is_joined(before.word, after.word, saying, denying):
+        return None
+    denied = around[-1]
+    start, end = min(cue.start, denied.start), max(cue.end, denied.end)
+    if not _PLAIN.fullmatch(denying.text, start, end):  # mark-up between the two
+        start, end = cue.start, cue.end
+    said = next(one for one in saying.words if same_word(one.word, denied.word))
+    places = (start, end), (said.start, said.end)
+    own, other = places if told.cues else reversed(places)
+    return Check(
+        start=own[0],
+        end=own[1],
+        kind="negation",
+        value=told.text[slice(*own)],
+        source_value=source.text[slice(*other)],
+        source=key,
+    )
+
+
+def _is_joined(before: str, after: str, saying: _Statement, denying: _Statement) -> bool:
+    """Whether no word of its own parts the two in the statement without the cue.
+
+    As in 'stopped paying' beside 'does not pay'.
+    """
+    first = next(i for i, one in enumerate(saying.words) if same_word(one.word, before))
+    last = next(i for i, one in enumerate(saying.words) if same_word(one.word, after))
+    between = saying.words[first + 1 : last]
+    return all(len(one.word) < _LEAST_LETTERS or denying.has(one.word) for one in between)
+
+
+def _content(statement: _Statement, index: int, step: int) -> _Word | None:
+    """The next longer word from here on."""
+    while 0 <= index < len(statement.words):
+        if len(statement.words[index].word) >= _LEAST_LETTERS:
+            return statement.words[index]
+        index += step
+    return None

@@ -1,0 +1,227 @@
+"""The numbers of a text, with their units and the words around them."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from decimal import Decimal
+
+from attribot_rag.checks.number_words import number_words
+from attribot_rag.checks.stems import UNSPACED
+from attribot_rag.checks.vocabulary import Unit, Vocabulary, vocabulary
+from attribot_rag.context.intervals import Interval
+
+_GROUP = r"[ \u00a0\u2009\u202f'’]"
+_NUMERAL = re.compile(
+    rf"(?<![\w.,])\d{{1,3}}(?:{_GROUP}\d{{3}})+(?:[.,]\d+)?(?!\d)|\d+(?:[.,:/٫٬]\d+)*"
+)
+_SPACES = re.compile(_GROUP)
+_ORDINAL = re.compile(
+    r"(?:st|nd|rd|th|er|[eè]re|[eè]me|nde?|e|[ºª°]|\.?[ºª]|\.er|-?(?:й|я|е|го|му|м|ю|х))(?!\w)"
+)
+# "3. Brücke": the full stop of an ordinal.
+_DOTTED = re.compile(r"\.(?=\s[^\W\d_])")
+_DOTTED_LANGUAGES = (
+    "cs",
+    "da",
+    "de",
+    "et",
+    "fi",
+    "hr",
+    "hu",
+    "is",
+    "lv",
+    "nb",
+    "no",
+    "pl",
+    "sk",
+    "sl",
+    "sr",
+)
+_DECADE = re.compile(r"['’]?s\b|-?(?:er|х|е)\b")
+_MARKER = re.compile(r"\[[\d\s,;–-]+\]|\(\d\)|【\d+】")
+_LIST_ITEM = re.compile(r"^[ \t]*(?:[-*•>]\s*)?\(?\d{1,3}[.)]\s", re.MULTILINE)
+_NOUNS = re.compile(r"[\s-]*(?:([^\W\d_]+)(?:\s([^\W\d_]+))?)?")
+_LAST_WORD = re.compile(r"[^\W\d_]+(?=\s*\Z)")
+_LONGEST = 24  # digits; more are no number but a key
+_SHORT = 3  # digits of an ordinal
+_NEAR = 40  # characters
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """A number at the characters [start, end), with the `values` that it can be read as.
+
+    `unit` stands at `unit_span`. `nouns` are the two words after it and `before` the word before
+    it, in lower case. `unscaled` are the values without a power of ten in words. A number
+    with letters at it, such as B12, is a `key`: it is not checked.
+    """
+
+    start: int
+    end: int
+    values: frozenset[Decimal]
+    unit: Unit | None = None
+    unit_span: Interval | None = None
+    nouns: tuple[str, ...] = ()
+    before: str = ""
+    in_words: bool = False
+    ordinal: bool = False
+    key: bool = False
+    clock: bool = False
+    unscaled: frozenset[Decimal] = frozenset()
+
+    @property
+    def value(self) -> Decimal:
+        return max(self.values)
+
+    @property
+    def is_percent(self) -> bool:
+        return self.unit is not None and self.unit.is_percent
+
+
+def quantities(text: str, language: str, dates: Sequence[Interval] = ()) -> list[Quantity]:
+    """The numbers of a text, in order, without those of its `dates`.
+
+    Citation markers such as [2] and the numbers of list items are none.
+    """
+    names = vocabulary(language)
+    left_out = sorted(
+        [*dates]
+        + [match.span() for match in _MARKER.finditer(text)]
+        + [match.span() for match in _LIST_ITEM.finditer(text)]
+    )
+    numerals = list(_numerals(text, names, language in _DOTTED_LANGUAGES))
+    taken = sorted((one.start, one.end) for one in numerals)
+    spoken = [
+        _told(text, names, word.start, word.end, {word.value}, in_words=True, ordinal=word.ordinal)
+        for word in number_words(text, language)
+        if not _within(taken, word.start) and not _is_scale_only(text, word.start, word.end, names)
+    ]
+    told = (one for one in (*numerals, *spoken) if not _within(left_out, one.start))
+    return sorted(told, key=lambda one: one.start)
+
+
+def _numerals(text: str, names: Vocabulary, is_dotted: bool) -> Iterator[Quantity]:
+    for match in _NUMERAL.finditer(text):
+        start, end = match.span()
+        values = readings(match[0])
+        clock = ":" in match[0]
+        before, after = text[start - 1 : start], text[end : end + 1]
+        attached = (before.isalpha() and before.isascii()) or before in ("_", "#", "№", "/", ".")
+        attached |= before in ("-", "‐") and text[max(0, start - 2) : start - 1].isalpha()
+        if not values or attached:
+            yield Quantity(start, end, values, key=True)
+            continue
+        ordinal = _ORDINAL.match(text, end)
+        if ordinal is None and is_dotted and len(match[0]) < _SHORT:
+            ordinal = _DOTTED.match(text, end)
+        decade = _DECADE.match(text, end) if len(match[0]) == 4 else None
+        scale, scaled_end = _scale(text, end, names)
+        unscaled = values
+        if scale:
+            values = frozenset(value * scale for value in values)
+        unit = names.unit_at(text, scaled_end)
+        letter = after.isalpha() and after.isascii() and not (scale or unit or ordinal)
+        if letter or decade is not None:
+            yield Quantity(start, end, values, key=True)
+            continue
+        is_ordinal = ordinal is not None and unit is None and not scale
+        told = _told(
+            text,
+            names,
+            start,
+            scaled_end,
+            values,
+            ordinal=is_ordinal,
+            clock=clock,
+            nouns_start=ordinal.end() if ordinal and is_ordinal else None,
+        )
+        yield replace(told, unscaled=unscaled)
+
+
+def readings(numeral: str) -> frozenset[Decimal]:
+    """The values that a numeral can have: 7,200 is 7200, or 7.2 where the comma is decimal."""
+    plain = _SPACES.sub("", numeral)
+    if sum(map(str.isdecimal, plain)) > _LONGEST or "/" in plain:
+        return frozenset()
+    if ":" in plain:
+        hours, _, minutes = plain.partition(":")
+        if not (minutes.isdecimal() and len(minutes) == 2 and hours.isdecimal()):
+            return frozenset()
+        return frozenset({Decimal(hours) % 12 + Decimal(minutes) / 60})
+    plain = plain.replace("٫", ".").replace("٬", ",")
+    marks = [character for character in plain if character in ".,"]
+    groups = re.split(r"[.,]", plain)
+    grouped = all(len(group) == 3 for group in groups[1:]) and len(groups[0]) <= 3
+    whole = Decimal("".join(groups))
+    if not marks:
+        return frozenset({whole})
+    decimal = Decimal(f"{''.join(groups[:-1])}.{groups[-1]}")
+    if len(set(marks)) == 2:
+        return frozenset({decimal}) if marks.count(marks[-1]) == 1 else frozenset()
+    if len(marks) > 1:
+        return frozenset({whole}) if grouped else frozenset()
+    return frozenset({whole, decimal}) if grouped and groups[0] != "0" else frozenset({decimal})
+
+
+def _scale(text: str, end: int, names: Vocabulary) -> tuple[Decimal | None, int]:
+    """The power of ten whose name follows a number, such as 'million', and where it ends."""
+    longest = text[end : end + _NEAR]
+    words = [match.span() for match in re.finditer(r"[^\W\d_]+", longest)][:2]
+    for count in (2, 1):
+        if len(words) >= count and words[0][0] <= 1:
+            name = " ".join(longest[words[0][0] : words[count - 1][1]].lower().split())
+            scale = names.scales.get(name)
+            if scale is None and name[:1] in names.scales and name[:1] >= UNSPACED:
+                return names.scales[name[:1]], end + words[0][0] + 1
+            if scale is not None:
+                return scale, end + words[count - 1][1]
+    return None, end
+
+
+def _is_scale_only(text: str, start: int, end: int, names: Vocabulary) -> bool:
+    """Whether the words are but the power of ten of a number in digits before them."""
+    before = text[max(0, start - 2) : start].rstrip()
+    return text[start:end].lower() in names.scales and before[-1:].isdecimal()
+
+
+def _told(
+    text: str,
+    names: Vocabulary,
+    start: int,
+    end: int,
+    values: Iterable[Decimal],
+    *,
+    in_words: bool = False,
+    ordinal: bool = False,
+    clock: bool = False,
+    nouns_start: int | None = None,
+) -> Quantity:
+    """The quantity with its unit and the words around it."""
+    unit = None if ordinal or clock else names.unit_at(text, end)
+    span = None
+    if unit is not None:
+        span = unit[1] - len(text[end : unit[1]].lstrip(" -\u00a0\u202f")), unit[1]
+    last = unit[1] if unit else end
+    nouns = _NOUNS.match(text, last if nouns_start is None else nouns_start)
+    before = _LAST_WORD.search(text[max(0, start - _NEAR) : start])
+    return Quantity(
+        start,
+        end,
+        frozenset(values),
+        unit[0] if unit else None,
+        span,
+        tuple(noun.lower() for noun in nouns.groups() if noun) if nouns else (),
+        before[0].lower() if before else "",
+        in_words,
+        ordinal,
+        clock=clock,
+    )
+
+
+def _within(spans: Sequence[Interval], position: int) -> bool:
+    """Whether any of these spans, in order, holds the character."""
+    index = bisect_right(spans, (position, len(spans) and spans[-1][1] + position + 1)) - 1
+    return index >= 0 and spans[index][0] <= position < spans[index][1]

@@ -1,0 +1,73 @@
+"""The values of a text that can be compared: its numbers and dates."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from decimal import Decimal
+from functools import cached_property, lru_cache
+
+from attribot_rag.checks.dates import Date, dates, is_year
+from attribot_rag.checks.quantities import Quantity, quantities
+
+
+@dataclass(frozen=True)
+class Reading:
+    """A text with the numbers and dates in it. `language` is its ISO 639-1 code."""
+
+    text: str
+    language: str
+    quantities: tuple[Quantity, ...]
+    dates: tuple[Date, ...]
+
+    @cached_property
+    def numbers(self) -> frozenset[Decimal]:
+        """All values of its numbers, and the days, months and years of its dates."""
+        told = {value for quantity in self.quantities for value in quantity.values}
+        fields = (field for date in self.dates for reading in date.readings for field in reading)
+        return frozenset(told.union(Decimal(field) for field in fields if field is not None))
+
+    @cached_property
+    def years(self) -> dict[int, tuple[int, int]]:
+        """Its years, with the characters [start, end) of each."""
+        years = {
+            int(one.value): (one.start, one.end) for one in self.quantities if self.is_year(one)
+        }
+        for date in self.dates:
+            if date.year is not None:
+                start = self.text.rfind(str(date.year), date.start, date.end)
+                years.setdefault(date.year, (max(start, date.start), date.end))
+        return years
+
+    def is_year(self, quantity: Quantity) -> bool:
+        """Whether a number is most likely a year: four digits, and no unit."""
+        shown = self.text[quantity.start : quantity.end]
+        duration = quantity.unit is not None and quantity.unit.name == "year"
+        return (
+            len(shown) == 4
+            and shown.isdecimal()
+            and (quantity.unit is None or duration)
+            and is_year(int(shown))
+        )
+
+    def shown(self, quantity: Quantity, *, with_unit: bool = False) -> str:
+        """A number as it is written."""
+        end = quantity.unit_span[1] if with_unit and quantity.unit_span else quantity.end
+        return self.text[quantity.start : end]
+
+
+@lru_cache(maxsize=512)
+def read(text: str, language: str) -> Reading:
+    """The numbers and dates of a sentence."""
+    return _read(text, language)
+
+
+@lru_cache(maxsize=4)
+def read_prompt(text: str, language: str) -> Reading:
+    """The numbers and dates of a long text, of which few are kept."""
+    return _read(text, language)
+
+
+def _read(text: str, language: str) -> Reading:
+    told = dates(text, language)
+    spans = [(date.start, date.end) for date in told]
+    return Reading(text, language, tuple(quantities(text, language, spans)), tuple(told))

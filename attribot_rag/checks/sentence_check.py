@@ -1,0 +1,50 @@
+"""The check of a sentence against the texts that it cites."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import chain, islice
+
+from attribot_rag.attribution.verdict import Check
+from attribot_rag.checks.comparison import Comparison
+from attribot_rag.checks.names import name_check
+from attribot_rag.checks.negations import negation_check
+from attribot_rag.checks.reading import read
+
+_MOST = 10  # checks of a sentence
+_LONGEST = 2_000  # characters of a sentence or a source
+
+
+@dataclass(frozen=True)
+class CitedText:
+    """A text that a sentence cites: `source` is its id, `language` its ISO 639-1 code."""
+
+    source: int
+    text: str
+    language: str
+
+
+def check_sentence(
+    sentence: str, cited: Sequence[CitedText], language: str, *, seen: Sequence[str] = ()
+) -> tuple[Check, ...]:
+    """Values of a sentence that stand in none of the texts that it cites.
+
+    Numbers, dates and units that are written in another way are equal: in words, with other
+    separators, in digits of other scripts, rounded, or in another unit. So are sums and differences
+    of the sources' numbers. What is not certain is left out: a check means that the sentence is
+    worth a look, no check means nothing. Texts of more than 2,000 characters are not compared.
+    Positions are characters of the sentence. `seen` are other texts that the model saw, such as the
+    whole prompt: what stands there is not told.
+    """
+    if not cited or max(len(sentence), *(len(one.text) for one in cited)) > _LONGEST:
+        return ()
+    sources = {one.source: read(one.text, one.language) for one in cited}
+    comparison = Comparison(read(sentence, language), sources, tuple(seen))
+    texts = {one.source: one.text for one in cited if one.language == language}
+    checks = chain(
+        comparison.checks(),
+        negation_check(sentence, texts, language),
+        name_check(sentence, texts, seen, language),
+    )
+    return tuple(sorted(islice(checks, _MOST), key=lambda check: check.start))

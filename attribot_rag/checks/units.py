@@ -1,0 +1,73 @@
+"""Amounts in different units."""
+
+from __future__ import annotations
+
+import re
+from decimal import Decimal
+from functools import cache
+from typing import Any
+
+from attribot_rag.checks.quantities import Quantity
+from attribot_rag.checks.vocabulary import Unit
+
+TOLERANCE = 0.05  # a converted amount is rounded
+_NAMES = {
+    "celsius": "degC",
+    "fahrenheit": "degF",
+    "tonne": "metric_ton",
+    "gallon-imperial": "imperial_gallon",
+    "square-": "square_",
+}
+_POWER = re.compile(r"\b(square|cubic)-([a-z]+)")
+
+
+def same_amount(first: Quantity, second: Quantity) -> bool:
+    """Whether two amounts of different units are equal, but for rounding."""
+    if first.unit is None or second.unit is None or first.unit == second.unit:
+        return False
+    if first.unit.dimension != second.unit.dimension:
+        return False
+    for value in first.values:
+        converted = _converted(float(value), first.unit, second.unit)
+        if converted is None:
+            return True  # nobody knows
+        if any(is_close(converted, float(other)) for other in second.values):
+            return True
+    return False
+
+
+def is_close(first: float, second: float) -> bool:
+    """Whether two numbers are equal, but for rounding."""
+    return abs(first - second) <= TOLERANCE * max(abs(first), abs(second))
+
+
+def is_rounded(told: Decimal, exact: Decimal) -> bool:
+    """Whether the first number is the second with fewer digits that are not 0."""
+    return _num_digits(told) < _num_digits(exact) and is_close(float(told), float(exact))
+
+
+def _num_digits(number: Decimal) -> int:
+    return len(number.normalize().as_tuple().digits)
+
+
+def _converted(value: float, source: Unit, target: Unit) -> float | None:
+    """The value in another unit, None if that is not known."""
+    try:
+        quantity = _registry().Quantity(value, _pint_name(source.name))
+        return float(quantity.to(_pint_name(target.name)).magnitude)
+    except (AttributeError, ValueError, ArithmeticError):  # pint's errors are AttributeErrors
+        return None
+
+
+def _pint_name(name: str) -> str:
+    """The name by which pint knows a unit of the CLDR."""
+    powers = {"square": 2, "cubic": 3}
+    power = _POWER.sub(lambda match: f"{match[2]}**{powers[match[1]]}", _NAMES.get(name, name))
+    return power.replace("-per-", "/").replace("-", "_")
+
+
+@cache
+def _registry() -> Any:
+    import pint
+
+    return pint.UnitRegistry()

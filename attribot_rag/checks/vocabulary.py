@@ -1,0 +1,149 @@
+"""Names of months, units and powers of ten in a language, from the Unicode CLDR."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from decimal import Decimal
+from functools import cache
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from babel import Locale
+
+# Of names that several units have, such as "m", the first counts.
+_DIMENSIONS = (
+    "length",
+    "area",
+    "volume",
+    "mass",
+    "temperature",
+    "speed",
+    "power",
+    "energy",
+    "pressure",
+    "frequency",
+    "digital",
+    "duration",
+)
+# Names that are also everyday words, or that only experts take for units.
+_LEFT_OUT = re.compile(
+    r"generic|point|solar|earth|dalton|grain|dram|jigger|pinch|drop|spoon|cup|person|night"
+    r"|quarter|decade|century|light|scandinavian|metric$|dunam|carat|therm|beaufort|gasoline"
+)
+_PERCENT = "concentr-percent"
+_SPELLINGS = {"en": ("en", "en_GB"), "pt": ("pt", "pt_PT")}
+_COUNTS = (1, 2, 5, 1.5)
+_LONGEST_INFLECTED = 2  # letters of an ending that CLDR does not list, as in "Metern"
+_INFLECTED = 4
+
+
+@dataclass(frozen=True)
+class Unit:
+    """A unit of the CLDR: its `dimension`, such as 'length', and its `name`, such as 'foot'."""
+
+    dimension: str
+    name: str
+
+    @property
+    def is_percent(self) -> bool:
+        return self.name == "percent"
+
+
+@dataclass(frozen=True)
+class Vocabulary:
+    """Names in one language. Months and scales are in lower case, without a full stop."""
+
+    months: dict[str, int]
+    scales: dict[str, Decimal]
+    _units: dict[str, Unit]
+    _unit_names: re.Pattern[str]
+
+    def unit_at(self, text: str, position: int) -> tuple[Unit, int] | None:
+        """The unit whose name begins at this character, and where the name ends."""
+        match = self._unit_names.match(text, position)
+        if match is None:
+            return None
+        if match["symbol"]:
+            return self._units[match["symbol"]], match.end()
+        return self._units[" ".join(match["name"].lower().split())], match.end()
+
+
+@cache
+def vocabulary(language: str) -> Vocabulary:
+    """The names in a language (ISO 639-1); in English, where the CLDR lacks the language."""
+    from babel import Locale, UnknownLocaleError
+
+    locales = []
+    for name in _SPELLINGS.get(language, (language,)):
+        try:
+            locales.append(Locale.parse(name))
+        except (UnknownLocaleError, ValueError):
+            return vocabulary("en")
+    units: dict[str, Unit] = {}
+    for locale in locales:
+        for name, unit in _units(locale):
+            units.setdefault(name if _is_symbol(name) else name.lower(), unit)
+    months = {name: number for locale in locales for name, number in _months(locale).items()}
+    return Vocabulary(months, dict(_scales(locales[0])), units, _pattern(units))
+
+
+def _is_symbol(name: str) -> bool:
+    """Whether case matters: MB is not mb."""
+    return len(name) < _INFLECTED
+
+
+def _months(locale: Locale) -> dict[str, int]:
+    return {
+        name.lower().rstrip("."): number
+        for context in ("format", "stand-alone")
+        for width in ("abbreviated", "wide")
+        for number, name in locale.months[context][width].items()
+    }
+
+
+def _scales(locale: Locale) -> Iterator[tuple[str, Decimal]]:
+    """Powers of ten, such as 'million' and 'Mio', with their values from 1,000 on."""
+    for formats in locale.compact_decimal_formats.values():
+        for of_plural in formats.values():
+            for power, pattern in of_plural.items():
+                digits = pattern.pattern.partition(";")[0]
+                name = (
+                    digits.replace("0", "").replace("'", "").replace("\u200f", "").strip(" .\xa0")
+                )
+                if len(name) > 1 or name == "K" or not name.isascii():
+                    yield name.lower(), Decimal(power).scaleb(1 - max(1, digits.count("0")))
+
+
+def _units(locale: Locale) -> Iterator[tuple[str, Unit]]:
+    """Names with their units: all forms for counts, long ones first."""
+    from babel.numbers import format_decimal
+    from babel.units import format_unit
+
+    counts = {count: format_decimal(count, locale=locale) for count in _COUNTS}
+    identifiers = [_PERCENT]
+    for dimension in _DIMENSIONS:
+        known = map(str, locale.unit_display_names)
+        identifiers += [one for one in known if one.startswith(f"{dimension}-")]
+    for identifier in identifiers:
+        dimension, _, unit = identifier.partition("-")
+        if _LEFT_OUT.search(unit):
+            continue
+        for length in ("long", "short"):
+            for count, number in counts.items():
+                shown = format_unit(count, identifier, length, locale=locale)
+                name = " ".join(shown.replace(number, "").rstrip(".").split())
+                if name not in ("", "in", identifier) and not any(map(str.isdecimal, name)):
+                    yield name, Unit(dimension, unit)
+
+
+def _pattern(units: dict[str, Unit]) -> re.Pattern[str]:
+    """Matches the longest name, perhaps after a hyphen or white space; long ones in any case."""
+    names = sorted(units, key=len, reverse=True)
+    symbols = (re.escape(name) for name in names if _is_symbol(name))
+    words = (r"\s".join(map(re.escape, name.split())) for name in names if not _is_symbol(name))
+    ending = rf"[^\W\d_]{{0,{_LONGEST_INFLECTED}}}"
+    return re.compile(
+        rf"[-\s]?(?:(?P<name>(?i:{'|'.join(words)})){ending}|(?P<symbol>{'|'.join(symbols)}))(?!\w)"
+    )

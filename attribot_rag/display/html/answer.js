@@ -1,0 +1,562 @@
+// <attribot-answer>: an answer with what made the model say each of its sentences.
+//
+// `data`, a property or an attribute with JSON, is a summary (docs/schemas/summary.json), or an object
+// with `summary` and, optionally, `question`, `answer` (its whole text), `documents` (texts by index),
+// `quotes` (by a source's id its places [document, start, end]), and `evidence` (for each sentence the
+// sources above the noise, with a score for each of its `tokens`). Positions count code points.
+// Attributes: `theme` (light or dark; else that of the page around it), `no-answer` (evidence only),
+// `stopped` (the last sentence may be unfinished), `open-at` (an address with {sentence}, {number} or
+// {index}, that shows a document where it is cited), `answers-without` (the page listens to
+// `attribot-without` and calls `event.detail.respond` with the other answer, or a promise of it).
+// Colours: --attribot-paper, -panel, -ink, -accent, -warn. Texts become text nodes, never HTML.
+
+const filled = (element, children) => {
+  element.replaceChildren(...children.flat(Infinity).filter(Boolean));
+  return element;
+};
+
+const h = (tag, attributes = {}, ...children) => {
+  const element = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes))
+    if (typeof value === "function") element.addEventListener(name, value);
+    else if (value !== false && value != null) element.setAttribute(name, value === true ? "" : value);
+  return filled(element, children);
+};
+
+const GLUE = "\u00a0"; // keeps numbers and chips on the line of the last word
+const pill = (number) => h("span", { class: `pill c${(number - 1) % COLOURS}`, role: "img", "aria-label": `source ${number}`, "data-number": number }, String(number));
+
+// The words of both, marked as taken away or added.
+const difference = (before, after) => {
+  const [a, b] = [before, after].map((text) => text.split(/(?<=\s)/).slice(0, 600));
+  const longest = Array.from({ length: a.length + 1 }, () => new Uint16Array(b.length + 1));
+  const same = (i, j) => a[i].trim() === b[j].trim();
+  for (let i = a.length - 1; i >= 0; i--)
+    for (let j = b.length - 1; j >= 0; j--)
+      longest[i][j] = same(i, j) ? longest[i + 1][j + 1] + 1 : Math.max(longest[i + 1][j], longest[i][j + 1]);
+  const parts = [];
+  for (let i = 0, j = 0; i < a.length || j < b.length; ) {
+    if (i < a.length && j < b.length && same(i, j)) parts.push([null, (j++, a[i++])]);
+    else if (j >= b.length || (i < a.length && longest[i + 1][j] >= longest[i][j + 1])) parts.push(["del", a[i++]]);
+    else parts.push(["ins", b[j++]]);
+  }
+  return parts.map(([tag, word]) => (tag ? h(tag, {}, visible(word)) : visible(word)));
+};
+
+const style = () => {
+  style.sheet ??= new CSSStyleSheet();
+  if (!style.sheet.cssRules.length) style.sheet.replaceSync(STYLE);
+  return style.sheet;
+};
+
+class AttribotAnswer extends HTMLElement {
+  static observedAttributes = ["data", "stopped", "no-answer", "open-at", "answers-without"];
+  static shown = new Set();
+
+  constructor() {
+    super();
+    this.attachShadow({ mode: "open" }).adoptedStyleSheets = [style()];
+    this.told = h("p", { class: "hidden", role: "status" }); // stays, so that what changes is told once
+    this.shadowRoot.append(this.told);
+    this.sizes = new ResizeObserver(() => this.place());
+    this.selecting = () => this.narrow();
+  }
+
+  get data() {
+    return this.given;
+  }
+
+  set data(data) {
+    this.given = data;
+    if (this.isConnected) this.render();
+  }
+
+  connectedCallback() {
+    for (const other of AttribotAnswer.shown) other.close(); // what was opened belongs to the last question
+    AttribotAnswer.shown.add(this);
+    this.sizes.observe(this);
+    document.addEventListener("selectionchange", this.selecting);
+    this.render();
+  }
+
+  disconnectedCallback() {
+    AttribotAnswer.shown.delete(this);
+    this.sizes.disconnect();
+    document.removeEventListener("selectionchange", this.selecting);
+  }
+
+  attributeChangedCallback(name, before, after) {
+    if (name === "data" && after) this.given = JSON.parse(after);
+    if (this.isConnected && before !== after) this.render();
+  }
+
+  render() {
+    if (!this.given) return;
+    const receipts = (this.receipts = new Receipts(this.given, this.hasAttribute("stopped")));
+    this.pinned = this.anchor = null;
+    this.open = false;
+    this.spans = [];
+    this.panel = h("aside", { class: "panel", "aria-label": "Where this comes from", touchstart: (event) => this.touched(event), touchend: (event) => this.swiped(event) });
+    this.peek = h("div", { class: "peek", popover: "manual", "aria-hidden": "true" });
+    const noAnswer = this.hasAttribute("no-answer");
+    this.main = h("div", { class: "main" },
+      receipts.question && h("h2", { class: "question", dir: "auto" }, visible(receipts.question)),
+      this.header(),
+      h("div", { class: "answer", dir: "auto", hidden: noAnswer }, this.prose()),
+      receipts.summary.calls?.length && !receipts.sentences.length && receipts.summary.calls.map((call) => h("attribot-answer", { data: JSON.stringify(call) })),
+      receipts.judged.length > 0 && this.legend());
+    for (const old of [...this.shadowRoot.children]) if (old !== this.told) old.remove();
+    this.frame = h("div", { class: "frame", keydown: (event) => this.pressed(event) }, this.main);
+    this.shadowRoot.prepend(this.frame, this.peek);
+    this.tell(this.main.querySelector(".counts")?.innerText ?? "");
+    if (receipts.judged.length) this.overview();
+    this.place();
+  }
+
+  tell(text) {
+    const line = text.replace(/\s+/g, " ").trim();
+    if (this.told.textContent !== line) this.told.textContent = line;
+  }
+
+  // The counts, each of which leads through its sentences.
+  header() {
+    const { judged, summary } = this.receipts;
+    if (summary.status === "pending") return h("p", { class: "counts waiting" }, "Checking sources…");
+    if (summary.error) return h("p", { class: "counts" }, `The sources could not be checked: ${visible(summary.error.message)}`);
+    if (!judged.length) return null;
+    const of = (state) => judged.filter((one) => one.state === state);
+    const counts = Object.keys(STATES).filter((state) => of(state).length || state === "document").map((state) => {
+      const sentences = of(state);
+      const words = state === "document" ? `${sentences.length} of ${plural(judged.length, "sentence")}` : `${sentences.length}`;
+      const text = `${words} ${STATES[state].counted}`;
+      return sentences.length ? h("button", { type: "button", class: `count ${state}`, click: () => this.walk(sentences) }, text) : h("span", {}, text);
+    });
+    return h("div", { class: "counts" }, h("span", { class: "strip", "aria-hidden": "true" }, judged.map((one) => h("i", { class: one.state }))), counts,
+      summary.status === "partial" && h("span", {}, "Not everything could be checked."));
+  }
+
+  prose() {
+    const { sentences, points, answer } = this.receipts;
+    const parts = [];
+    let end = 0;
+    for (const one of sentences) {
+      if (one.placed && one.start > end) parts.push(visible(points.slice(end, one.start).join("")));
+      end = Math.max(end, one.end);
+      parts.push(this.span(one), visible(one.space || (one.placed ? "" : " ")));
+    }
+    if (answer !== null && (!sentences.length || sentences.at(-1).placed)) parts.push(visible(points.slice(end).join("")));
+    return parts;
+  }
+
+  span(one) {
+    if (one.state === "plain" || !one.words) return visible(one.words);
+    const joint = { either: " or ", together: " + " }[one.relation] || " ";
+    const pills = one.numbers.flatMap((number, index) => [
+      index ? h("span", { class: joint === " + " ? "joint" : "hidden" }, joint) : null, index && joint !== " + " ? GLUE : null, pill(number)]);
+    const chip = this.receipts.chip(one);
+    const long = chip?.length > 20;
+    const span = h("span", {
+      class: `sentence ${one.state}`, role: "button", tabindex: "0", "aria-expanded": "false",
+      click: (event) => !this.selection() && this.pin(one, { number: event.target.closest(".pill")?.dataset.number }),
+      pointerenter: (event) => event.pointerType === "mouse" && this.glance(one, event.clientY),
+      pointerleave: () => this.unglance(), focus: () => span.matches(":focus-visible") && this.glance(one), blur: () => this.unglance(),
+    }, h("span", { class: "words" }, this.words(one)), pills.length > 0 && [GLUE, pills], chip && [long ? " " : GLUE, h("span", { class: `chip ${one.state}${long ? " long" : ""}` }, chip)]);
+    this.spans[one.index] = span;
+    return span;
+  }
+
+  // A sentence's text with the values to check underlined.
+  words(one) {
+    const points = Array.from(one.words);
+    const parts = [];
+    let end = 0;
+    for (const check of [...one.checks].sort((a, b) => a.start - b.start)) {
+      const [from, to] = [check.start - one.start, check.end - one.start].map((place) => Math.max(end, Math.min(place, points.length)));
+      parts.push(visible(points.slice(end, from).join("")), to > from && h("span", { class: "value" }, visible(points.slice(from, to).join(""))));
+      end = to;
+    }
+    return [...parts, visible(points.slice(end).join(""))];
+  }
+
+  legend() {
+    const { summary, judged } = this.receipts;
+    const states = Object.keys(STATES).filter((state) => judged.some((one) => one.state === state));
+    const about = [summary.method && `Method: ${visible(summary.method).replaceAll("_", "-")}.`, summary.model && `Model: ${visible(summary.model)}.`,
+      summary.seconds != null && `${summary.seconds.toFixed(1)} s.`, summary.retokenized && "Made from text, so the tokens need not be the model’s own.",
+      summary.agreement != null && `Approximate and exact scores agree to ${summary.agreement.toFixed(2)}.`].filter(Boolean).join(" ");
+    return h("details", { class: "legend" }, h("summary", {}, "How to read this"),
+      h("p", {}, "Choose a sentence to see what made the model say it, or select some of its words. Arrow keys go to the next sentence, Escape closes."),
+      h("dl", {}, states.map((state) => [h("dt", {}, STATES[state].counted), h("dd", {}, STATES[state].means)])),
+      (summary.notes || []).length > 0 && h("ul", {}, summary.notes.map((note) => h("li", {}, visible(note)))), h("p", {}, about));
+  }
+
+  // Nothing is chosen: what to look at, and the documents.
+  overview() {
+    const { judged, documents, sentences } = this.receipts;
+    const rank = (one) => Object.keys(STATES).indexOf(one.state);
+    const attention = judged.filter((one) => STATES[one.state].mind).sort((a, b) => rank(a) - rank(b));
+    const wide = this.clientWidth >= COLUMN;
+    filled(this.panel, [
+      attention.length > 0 && h("h2", {}, "Look at these"),
+      wide && !attention.length && [h("h2", {}, "Choose a sentence"), h("p", {}, "It shows where the sentence comes from.")],
+      h("ul", { class: "worklist" }, attention.map((one) => h("li", {}, h("button", { type: "button", class: one.state, click: () => this.pin(one, { focus: true }) },
+        h("span", { dir: "auto" }, brief(one.words)), h("span", { class: `chip ${one.state}` }, this.receipts.chip(one)), h("small", {}, one.state === "check" ? this.compared(one) : this.receipts.verdict(one)))))),
+      h("details", { open: wide }, h("summary", { class: "heading" }, plural(documents.size, "document")),
+        [...documents.values()].map((one) => this.entry(one, sentences.filter((sentence) => sentence.documents.includes(one.index)).length)),
+        this.receipts.summary.omitted?.documents > 0 && h("p", {}, `${plural(this.receipts.summary.omitted.documents, "more document")}.`))]);
+  }
+
+  // A document in the list, with its text where it is known.
+  entry(one, cited) {
+    const text = this.receipts.texts[one.index];
+    const told = one.located === false ? "not found in what the model read" : cited ? `behind ${plural(cited, "sentence")}` : "not used";
+    const title = [one.number && pill(one.number), " ", h("span", { dir: "auto" }, this.receipts.name(one.index)), " ", h("small", {}, told)];
+    if (text == null) return h("p", { class: "entry" }, title);
+    const details = h("details", { class: "entry", toggle: () => details.open && details.children.length < 2 && details.append(
+      h("p", { class: "metadata" }, Object.entries(one.metadata || {}).map(([key, value]) => `${brief(key)}: ${brief(String(value), 200)}`).join(" · ")),
+      h("p", { class: "text", dir: "auto" }, visible(text))) }, h("summary", {}, title));
+    return details;
+  }
+
+  // The selected range of the answer, null without one.
+  selection() {
+    const selection = document.getSelection();
+    const [given] = selection.getComposedRanges?.({ shadowRoots: [this.shadowRoot] }) ?? [];
+    if (!given || given.collapsed || !this.main.contains(given.startContainer)) return null;
+    const range = document.createRange();
+    range.setStart(given.startContainer, given.startOffset);
+    range.setEnd(given.endContainer, given.endOffset);
+    return range;
+  }
+
+  // Shows a sentence's card where it stays, whatever the pointer does then.
+  pin(one, { number, focus } = {}) {
+    this.unglance();
+    this.mark(one.index);
+    this.pinned = one;
+    this.anchor = this.spans[one.index];
+    this.fill([this.controls(one), h("h2", {}, this.receipts.verdict(one)), this.hasAttribute("no-answer") && h("p", { class: "said", dir: "auto" }, brief(one.words, 300)), this.card(one)]);
+    this.tell(`Sentence ${one.index + 1}. ${this.summary(one)}`);
+    const span = this.spans[one.index];
+    if (focus) span.focus({ preventScroll: true });
+    if (this.mode === "sheet") span.scrollIntoView({ block: "start" });
+    const block = number && this.panel.querySelector(`.document[data-number="${number}"]`);
+    const lit = (block || this.panel).querySelector("mark");
+    if (block) block.classList.add("chosen");
+    (lit || this.panel.querySelector("h2")).scrollIntoView({ block: "nearest" });
+    if (focus && this.mode !== "sheet") span.scrollIntoView({ block: "nearest" });
+  }
+
+  fill(contents) {
+    filled(this.panel, contents);
+    this.panel.scrollTop = 0;
+    this.open = true;
+    this.place();
+  }
+
+  mark(index) {
+    this.spans.forEach((span, each) => span?.setAttribute("aria-expanded", String(each === index)));
+  }
+
+  close() {
+    if (!this.open) return;
+    const span = this.pinned && this.spans[this.pinned.index];
+    this.pinned = null;
+    this.open = false;
+    this.mark(-1);
+    this.overview();
+    this.place();
+    if (span && this.shadowRoot.activeElement) span.focus({ preventScroll: true });
+  }
+
+  walk(sentences) {
+    const at = sentences.findIndex((one) => one.index > (this.pinned?.index ?? -1));
+    this.pin(sentences[Math.max(at, 0)], { focus: true });
+  }
+
+  step(by) {
+    const { judged } = this.receipts;
+    this.pin(judged[(judged.indexOf(this.pinned) + by + judged.length) % judged.length], { focus: true });
+  }
+
+  controls(one) {
+    const { judged } = this.receipts;
+    const button = (label, sign, click) => h("button", { type: "button", "aria-label": label, click }, sign);
+    return h("div", { class: "controls" }, button("Previous sentence", "‹", () => this.step(-1)),
+      h("span", {}, `Sentence ${judged.indexOf(one) + 1} of ${judged.length}`), button("Next sentence", "›", () => this.step(1)), button("Close", "✕", () => this.close()));
+  }
+
+  // What a screen reader is told of a sentence, and a glance shows.
+  summary(one) {
+    return one.state === "check" ? `${this.receipts.verdict(one)} ${this.compared(one)}` : this.receipts.verdict(one);
+  }
+
+  compared(one) {
+    return one.checks.map((check) => this.receipts.comparison(check).map((part) => part.textContent ?? part).join("")).join(" ");
+  }
+
+  card(one) {
+    const level = ["document", "check"].includes(one.state) ? this.receipts.level(one.effect ?? this.sum(one), one.kept) : -1;
+    const meaning = this.receipts.meaning(one);
+    return [
+      one.state === "check" && one.checks.map((check) => h("p", { class: "alert" }, this.receipts.comparison(check))),
+      this.receipts.cited(one.sources).map(([index, places]) => this.block(one, index, places)),
+      one.documents.length > 0 && !one.sources.some((id) => this.receipts.places(id).length) && one.documents.map((index) => this.block(one, index, [])),
+      level >= 0 && this.strength(level, one), meaning && h("p", {}, meaning), this.experts(one)];
+  }
+
+  sum(one) {
+    const scores = one.evidence.filter((row) => one.sources.includes(row.source)).map((row) => row.score);
+    return scores.length ? scores.reduce((a, b) => a + b, 0) : null;
+  }
+
+  strength(level, one) {
+    const { name, said } = LEVELS[level];
+    const without = one.relation === "either" ? "Without any of it" : "Without it";
+    return [h("p", { class: "level" }, h("span", { class: "dots", "aria-hidden": "true" }, [2, 1, 0].map((dot) => h("i", { class: dot >= level ? "on" : "" }))), `${name} cause`), h("p", {}, `${without}, ${said}.`)];
+  }
+
+  // A document of a card: its name, what is cited with its neighbours, and what can be done.
+  block(one, index, places) {
+    const { receipts } = this;
+    const listed = receipts.documents.get(index) || {};
+    const where = this.where(index, places);
+    const others = receipts.judged.filter((other) => other !== one && other.state !== "cut" && places.some(({ id }) => other.sources.includes(id)));
+    const href = this.address(one, listed, index);
+    const text = receipts.texts[index];
+    const quotes = h("div", { class: "quotes" }, this.quoted(places, index, one));
+    const whole = () => {
+      quotes.replaceChildren(h("blockquote", { class: "whole text", dir: "auto", tabindex: "0" }, this.marked(index, places, 0, Infinity, one)));
+      quotes.querySelector("mark")?.scrollIntoView({ block: "nearest" });
+    };
+    const outline = (on) => () => this.spans.forEach((span, each) => span?.classList.toggle("caused", on && places.some(({ id }) => receipts.sentences[each].sources.includes(id))));
+    quotes.addEventListener("pointerenter", outline(true));
+    quotes.addEventListener("pointerleave", outline(false));
+    return h("section", { class: `document c${((listed.number || 1) - 1) % COLOURS}`, "data-number": listed.number ?? "" },
+      h("h3", {}, listed.number && pill(listed.number), " ", h("span", { dir: "auto" }, receipts.name(index)), where && [" ", h("small", { dir: "auto" }, where)]),
+      quotes,
+      others.length > 0 && h("p", { class: "also" }, "Also behind ", others.slice(0, 8).map((other) => h("button", { type: "button", click: () => this.pin(other, { focus: true }) }, `sentence ${other.index + 1}`))),
+      h("div", { class: "actions" },
+        href && h("a", { href, target: "_blank", rel: "noopener noreferrer nofollow" }, this.hasAttribute("open-at") ? "Open at this place" : "Open the document"),
+        !this.hasAttribute("open-at") && text != null && places.length > 0 && h("button", { type: "button", click: whole }, "Open at this place"),
+        this.hasAttribute("answers-without") && h("button", { type: "button", click: (event) => this.leaveOut(event.currentTarget, listed, index) }, `Answer without ${receipts.name(index)}`)));
+  }
+
+  // The page, or the heading before the first quote.
+  where(index, places) {
+    const { page_label: page, section } = this.receipts.documents.get(index)?.metadata || {};
+    if (page != null) return `page ${brief(String(page))}`;
+    if (section) return brief(String(section));
+    const first = Math.min(...places.map((place) => place.start ?? 0));
+    const headings = Array.from(this.receipts.texts[index] || "").slice(0, first + 1).join("").match(/^#{1,6} .+$/gm);
+    return headings ? brief(headings.at(-1).replace(/^#+ /, "")) : "";
+  }
+
+  address(one, { number, url: elsewhere }, index) {
+    const values = { sentence: one.index, number, index };
+    const url = this.getAttribute("open-at")?.replace(/\{(sentence|number|index)\}/g, (_, name) => values[name]) || elsewhere || "";
+    return /^(https?:\/\/|\/(?!\/)|#)/.test(url) ? url : "";
+  }
+
+  // Quotes with their neighbours, `around` characters on each side; near ones are joined.
+  quoted(places, index, one, around = AROUND) {
+    const known = places.filter((place) => place.text == null).sort((a, b) => a.start - b.start);
+    const groups = [];
+    for (const place of known) {
+      const last = groups.at(-1);
+      if (last && place.start - last.at(-1).end < AROUND) last.push(place);
+      else groups.push([place]);
+    }
+    const quote = (...parts) => h("blockquote", { class: "text", dir: "auto" }, parts);
+    return [
+      ...groups.map((group) => quote(this.marked(index, group, group[0].start - around, group.at(-1).end + around, one))),
+      ...places.filter((place) => place.text != null).map((place) => quote(h("mark", {}, this.shared(place.text, one))))];
+  }
+
+  // Characters of a document with what is cited marked; cut between words, and at empty lines.
+  marked(index, places, from, to, one) {
+    const points = Array.from(this.receipts.texts[index] || "");
+    const between = (start, end) => points.slice(Math.max(0, start), end).join("");
+    const parts = [];
+    let end = Math.max(0, from);
+    for (const place of [...places].sort((a, b) => a.start - b.start)) {
+      if (place.end <= end) continue;
+      parts.push(visible(between(end, place.start)), h("mark", {}, this.shared(between(Math.max(end, place.start), place.end), one)));
+      end = place.end;
+    }
+    parts.push(visible(between(end, to)));
+    if (to === Infinity) return parts;
+    const before = parts[0].split(/\n\s*\n/).at(-1);
+    const after = parts.at(-1).split(/\n\s*\n/)[0];
+    parts[0] = before === parts[0] && from > 0 ? `… ${before.replace(/^\S*\s+/, "")}` : before.trimStart();
+    parts[parts.length - 1] = after === parts.at(-1) && to < points.length ? `${after.replace(/\s+\S*$/, "")} …` : after.trimEnd();
+    return parts;
+  }
+
+  // A quote in which words of the sentence are bold.
+  shared(text, one) {
+    const words = new Set(one.words.toLowerCase().match(/[\p{L}\p{N}]+/gu)?.filter((word) => word.length > 3 || /\p{N}/u.test(word)));
+    const bold = (part) => part.split(/([\p{L}\p{N}]+)/u).map((word) => (words.has(word.toLowerCase()) ? h("b", {}, visible(word)) : visible(word)));
+    const differing = one.checks.map((check) => check.source_value).find((value) => value && text.includes(value));
+    if (!differing) return bold(text);
+    const at = text.indexOf(differing);
+    return [bold(text.slice(0, at)), h("span", { class: "value" }, visible(differing)), bold(text.slice(at + differing.length))];
+  }
+
+  experts(one, evidence = one.evidence) {
+    const { receipts } = this;
+    const unit = receipts.inNats ? "nats" : visible(receipts.summary.unit || "");
+    const above = evidence.filter((row) => !receipts.inNats || Math.abs(row.score) >= NOISE);
+    const exact = above.filter((row) => one.sources?.includes(row.source)).every((row) => row.exact);
+    const best = evidence.length ? Math.max(...evidence.map((row) => row.score)) : null;
+    const lines = [
+      one.effect != null && receipts.inNats && `Cited sources: ${nats(one.effect, exact)}${above.length ? (exact ? ", exact" : ", approximate") : ""}. Without them the sentence is ${times(one.effect)}.`,
+      one.kept != null && `With the cited sources alone, ${Math.round(100 * one.kept)} % of what all documents are worth to it is kept.`,
+      one.reliance != null && receipts.inNats && `All documents: ${nats(one.reliance)}.`,
+      best != null && !above.length && `Strongest source: ${nats(best)}, within the noise (below ${NOISE}).`,
+      evidence.length === 0 && receipts.evidence.length > 0 && `No source is above the noise (${NOISE} nat).`];
+    return h("details", { class: "experts" }, h("summary", {}, "For experts"), lines.filter(Boolean).map((line) => h("p", {}, line)),
+      above.length > 0 && h("table", {}, h("caption", {}, receipts.inNats ? `Scores in nats; a whole bar is ${FULL}` : `Scores in ${unit}`), above.map((row) => this.bar(row))));
+  }
+
+  bar({ source, score, exact }) {
+    const [place] = this.receipts.places(source);
+    const text = place?.text ?? Array.from(this.receipts.texts[place?.document] || "").slice(place?.start, place?.end).join("");
+    const svg = document.createElementNS("http://www.w3.org/2000/svg", "svg");
+    const rect = svg.appendChild(document.createElementNS("http://www.w3.org/2000/svg", "rect"));
+    Object.entries({ viewBox: "0 0 100 8", preserveAspectRatio: "none", "aria-hidden": "true" }).forEach(([name, value]) => svg.setAttribute(name, value));
+    rect.setAttribute("width", Math.min(100, (100 * Math.abs(score)) / FULL).toFixed(1));
+    rect.setAttribute("height", "8");
+    return h("tr", { class: score < 0 ? "negative" : "" }, h("td", {}, `${exact ? "" : "~"}${score.toFixed(1)}`), h("td", {}, this.receipts.inNats && svg), h("td", { dir: "auto" }, brief(text, 120)));
+  }
+
+  // The other answer, which the page gives, beside this one.
+  async leaveOut(button, { number }, index) {
+    const name = this.receipts.name(index);
+    const result = h("div", { class: "without" }, `Answering without ${name}…`);
+    button.disabled = true;
+    this.panel.querySelector(".without")?.remove();
+    button.closest(".actions").after(result);
+    const other = new Promise((resolve) => this.dispatchEvent(new CustomEvent("attribot-without", {
+      bubbles: true, composed: true, detail: { document: index, number, name, respond: resolve } })));
+    try {
+      const text = String(await other);
+      result.replaceChildren(h("h3", {}, `Without ${name}`), h("p", { class: "text", dir: "auto" },
+        text.trim() === (this.receipts.answer ?? "").trim() ? "The model gives the same answer." : difference(this.receipts.answer ?? this.receipts.sentences.map((one) => one.text).join(" "), text)));
+    } catch (error) {
+      result.replaceChildren(`There is no other answer: ${visible(error.message)}`);
+    }
+    button.disabled = false;
+    result.scrollIntoView({ block: "nearest" });
+  }
+
+  // A small card beside a sentence that is pointed at or focused.
+  glance(one, y) {
+    if (this.mode === "sheet" || this.pinned === one) return;
+    const [first] = this.receipts.cited(one.sources);
+    const rects = [...this.spans[one.index].getClientRects()];
+    const rect = rects.find(({ top, bottom }) => y >= top && y <= bottom) || rects[0];
+    const names = one.documents.slice(0, 3).map((index) => {
+      const number = this.receipts.documents.get(index)?.number;
+      return h("span", { class: "name" }, number && pill(number), " ", this.receipts.name(index));
+    });
+    filled(this.peek, [h("p", { class: one.state === "check" ? "alert" : "" }, this.summary(one)), first && this.quoted(first[1].slice(0, 1), first[0], one, 0), names]);
+    this.peek.showPopover?.();
+    const { width, height } = this.peek.getBoundingClientRect();
+    const below = rect.bottom + 6 + height < innerHeight;
+    this.peek.style.setProperty("left", `${Math.max(8, Math.min(rect.left, innerWidth - width - 8))}px`);
+    this.peek.style.setProperty("top", `${below ? rect.bottom + 6 : Math.max(8, rect.top - height - 6)}px`);
+  }
+
+  unglance() {
+    if (this.peek?.matches(":popover-open")) this.peek.hidePopover();
+  }
+
+  // The card shows what caused the selected words of the answer.
+  narrow() {
+    if (!this.receipts?.evidence.length || !this.receipts.inNats) return;
+    const range = this.selection();
+    const chosen = range ? this.receipts.judged.map((one) => ({ one, tokens: this.selected(one, range) })).filter(({ tokens }) => tokens.length) : [];
+    if (!chosen.length) {
+      if (this.narrowed) this.close();
+      this.narrowed = false;
+      return;
+    }
+    const sums = new Map();
+    for (const { one, tokens } of chosen)
+      for (const row of one.evidence) {
+        const known = sums.get(row.source) || { ...row, score: 0 };
+        sums.set(row.source, { ...known, score: known.score + tokens.reduce((sum, token) => sum + row.tokens[token], 0) });
+      }
+    const evidence = [...sums.values()].filter((row) => row.score >= NOISE).sort((a, b) => b.score - a.score);
+    const words = brief(range.toString(), 60);
+    const narrowed = { ...chosen[0].one, sources: evidence.map((row) => row.source), documents: [], effect: null, kept: null, reliance: null };
+    this.pinned = null;
+    this.anchor = this.spans[chosen.at(-1).one.index];
+    this.narrowed = true;
+    this.mark(-1);
+    this.fill([
+      h("h2", {}, evidence.length ? `Behind “${words}”` : `Nothing in your documents stands behind “${words}” alone.`),
+      this.receipts.cited(narrowed.sources).map(([index, places]) => this.block(narrowed, index, places)),
+      evidence.length > 0 && this.strength(this.receipts.level(evidence[0].score), narrowed), this.experts(narrowed, evidence)]);
+  }
+
+  selected(one, range) {
+    const words = this.spans[one.index]?.querySelector(".words");
+    if (!words || !range.intersectsNode(words)) return [];
+    const offset = (container, place, otherwise) => {
+      if (!words.contains(container)) return otherwise;
+      const before = document.createRange();
+      before.setStart(words, 0);
+      before.setEnd(container, place);
+      return Array.from(before.toString()).length;
+    };
+    const [from, to] = [offset(range.startContainer, range.startOffset, 0), offset(range.endContainer, range.endOffset, Infinity)];
+    return (this.receipts.tokens[one.index] || []).flatMap(([start, end], token) => (start < to && end > from ? [token] : []));
+  }
+
+  // A column beside the answer; on a phone a sheet over the page; else it follows the sentence.
+  place() {
+    if (!this.panel?.hasChildNodes()) return;
+    const phone = matchMedia(`(max-width: ${PHONE}px)`).matches;
+    this.mode = phone ? "sheet" : this.clientWidth >= COLUMN ? "column" : "below";
+    this.frame.className = `frame ${this.mode}${this.open ? " open" : ""}`;
+    const before = this.mode === "below" && this.open && this.anchor;
+    if (before ? before.nextSibling !== this.panel : this.panel.parentNode !== this.frame)
+      before ? before.after(this.panel) : this.frame.append(this.panel);
+    if (!phone || !this.open) {
+      if (this.panel.matches(":popover-open")) this.panel.hidePopover();
+      this.panel.removeAttribute("popover");
+      this.main.style.removeProperty("padding-bottom");
+      return;
+    }
+    this.panel.setAttribute("popover", "manual");
+    if (!this.panel.matches(":popover-open")) this.panel.showPopover?.();
+    this.main.style.setProperty("padding-bottom", "60vh"); // room to scroll the last sentence above it
+  }
+
+  pressed(event) {
+    const index = this.spans.indexOf(event.target.closest?.(".sentence"));
+    if (event.key === "Escape") return void (this.unglance(), this.close());
+    if (index < 0) return;
+    const one = this.receipts.sentences[index];
+    const by = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[event.key];
+    if (event.key === "Enter" || event.key === " ") this.pinned === one ? this.close() : this.pin(one);
+    else if (by && this.pinned) this.step(by);
+    else if (by) this.spans[this.receipts.judged[this.receipts.judged.indexOf(one) + by]?.index]?.focus();
+    else return;
+    event.preventDefault();
+  }
+
+  touched({ touches: [touch] }) {
+    this.from = [touch.clientX, touch.clientY];
+  }
+
+  swiped({ changedTouches: [touch] }) {
+    const [x, y] = [touch.clientX - this.from[0], touch.clientY - this.from[1]];
+    if (this.pinned && Math.abs(x) > 60 && Math.abs(x) > 2 * Math.abs(y)) this.step(x < 0 ? 1 : -1);
+  }
+}
+
+
+if (!customElements.get("attribot-answer")) customElements.define("attribot-answer", AttribotAnswer);

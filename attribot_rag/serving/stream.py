@@ -1,0 +1,76 @@
+"""An answer that is sent while the model writes it, and its attribution after it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+from fastapi import HTTPException, Response
+from fastapi.responses import StreamingResponse
+from transformers import TextStreamer
+
+from attribot_rag.attribution import Attribution
+from attribot_rag.errors import AttributionError
+
+LINES = "application/x-ndjson"
+
+
+class Pieces(TextStreamer):
+    """The pieces of an answer, from the thread that generates it to the event loop."""
+
+    def __init__(self, tokenizer: Any) -> None:
+        super().__init__(tokenizer, skip_prompt=True, skip_special_tokens=True)
+        self._loop = asyncio.get_running_loop()
+        self._queue: asyncio.Queue[str | None] = asyncio.Queue()
+
+    def on_finalized_text(self, text: str, stream_end: bool = False) -> None:
+        if text:
+            self._loop.call_soon_threadsafe(self._queue.put_nowait, text)
+
+    def close(self, attributing: asyncio.Future[Attribution]) -> None:
+        """The attribution has ended: no more pieces will come, and its error need not be asked."""
+        self._queue.put_nowait(None)
+        if not attributing.cancelled():
+            attributing.exception()
+
+    async def next(self) -> str | None:
+        """The next piece, None at the end."""
+        return await self._queue.get()
+
+
+async def streamed(
+    pieces: Pieces,
+    attributing: asyncio.Future[Attribution],
+    answered: Callable[[Attribution], dict[str, Any]],
+) -> Response:
+    """Lines of JSON: pieces as they come, then what was `answered`, or `detail` of an error.
+
+    An error before the first piece is raised, so that it gets its own status.
+    """
+    attributing.add_done_callback(pieces.close)
+    first = await pieces.next()
+    if first is None:
+        await attributing
+
+    async def lines() -> AsyncIterator[str]:
+        piece = first
+        try:
+            while piece is not None:
+                yield _line({"piece": piece})
+                piece = await pieces.next()
+            yield _line(answered(await attributing))
+        except AttributionError as error:
+            yield _line({"detail": str(error)})
+        except HTTPException as error:
+            yield _line({"detail": error.detail})
+        finally:
+            attributing.cancel()  # the client may have gone
+
+    return StreamingResponse(lines(), media_type=LINES)
+
+
+def _line(data: dict[str, Any]) -> str:
+    """In ASCII, because texts may hold halves of surrogate pairs."""
+    return json.dumps(data, allow_nan=False) + "\n"

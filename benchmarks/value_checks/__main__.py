@@ -1,0 +1,123 @@
+"""Precision and recall of the checks of values on labelled sentences, by kind and language.
+
+    python -m benchmarks.value_checks [--split held_out]
+
+Rules may be set by the calibration half, whose wrong cases are printed. For the held-out half only
+counts are printed, unless `--held-out-cases` is given. The cases are in cases.tsv: the half, the
+language, the kind of the altered value or '-', the sentence with the altered value in [[ ]], and
+the sentences that it cites.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from scipy.stats import binomtest
+
+from attribot_rag.attribution.verdict import Check
+from attribot_rag.checks import CitedText, check_sentence
+from benchmarks.labelled.cases import SPLITS
+
+CASES = Path(__file__).with_name("cases.tsv")
+
+
+@dataclass(frozen=True)
+class ValueCase:
+    """A sentence, what it cites, and where it is altered; `kind` is '-' where it is not."""
+
+    split: str
+    language: str
+    kind: str
+    sentence: str
+    altered: tuple[int, int]
+    sources: tuple[str, ...]
+
+    @classmethod
+    def parse(cls, line: str) -> ValueCase:
+        split, language, kind, marked, *sources = line.split("\t")
+        start, end = marked.find("[["), marked.find("]]") - 2
+        sentence = marked.replace("[[", "").replace("]]", "")
+        return cls(split, language, kind, sentence, (start, end), tuple(sources))
+
+    def checks(self) -> tuple[Check, ...]:
+        cited = [CitedText(i, text, self.language) for i, text in enumerate(self.sources)]
+        return check_sentence(self.sentence, cited, self.language, seen=(" ".join(self.sources),))
+
+    def is_right(self, check: Check) -> bool:
+        """Whether the check is about the altered value; a negation is one of its whole sentence."""
+        start, end = self.altered
+        overlaps = check.start < end and start < check.end
+        return self.kind != "-" and (overlaps or self.kind == check.kind == "negation")
+
+
+def cases(split: str) -> Iterator[ValueCase]:
+    for line in CASES.read_text(encoding="utf-8").splitlines():
+        case = ValueCase.parse(line)
+        if case.split == split:
+            yield case
+
+
+@dataclass
+class Counts:
+    """Checks that are right or wrong, and altered values that are told or missed."""
+
+    right: int = 0
+    wrong: int = 0
+    told: int = 0
+    missed: int = 0
+
+    def row(self, name: str) -> str:
+        precision = _share(self.right, self.right + self.wrong)
+        return f"| {name} | {precision} | {_share(self.told, self.told + self.missed)} |"
+
+
+def _share(count: int, total: int) -> str:
+    """A share with Wilson's interval of 95 %."""
+    if not total:
+        return "-"
+    low, high = binomtest(count, total).proportion_ci(method="wilson")
+    return f"{count}/{total} = {count / total:.2f} ({low:.2f} to {high:.2f})"
+
+
+def count(judged: Iterable[tuple[ValueCase, tuple[Check, ...]]]) -> dict[str, Counts]:
+    """Counts for all cases, each kind and each language. A wrong check counts for its own kind."""
+    counts: dict[str, Counts] = defaultdict(Counts)
+    for case, checks in judged:
+        right = [case.is_right(check) for check in checks]
+        for check, is_right in zip(checks, right, strict=True):
+            for name in ("all", case.kind if is_right else check.kind, case.language):
+                counts[name].right += is_right
+                counts[name].wrong += not is_right
+        if case.kind != "-":
+            for name in ("all", case.kind, case.language):
+                counts[name].told += any(right)
+                counts[name].missed += not any(right)
+    return counts
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--split", choices=SPLITS, default="calibration")
+    parser.add_argument("--held-out-cases", action="store_true")
+    options = parser.parse_args()
+    judged = [(case, case.checks()) for case in cases(options.split)]
+    print(f"{options.split}: {len(judged)} sentences\n")
+    print("| | precision | recall |\n|---|---|---|")
+    for name, counts in sorted(count(judged).items()):
+        print(counts.row(name))
+    if options.split == "calibration" or options.held_out_cases:
+        for case, checks in judged:
+            right = [case.is_right(check) for check in checks]
+            if not all(right) or (case.kind != "-" and not any(right)):
+                shown = [(one.kind, one.value, one.source_value) for one in checks]
+                print(
+                    f"\n{case.language} {case.kind}: {case.sentence}\n  {case.sources}\n  {shown}"
+                )
+
+
+if __name__ == "__main__":
+    main()

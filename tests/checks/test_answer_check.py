@@ -1,0 +1,64 @@
+"""The checks of whole answers, beside verdicts that they do not change."""
+
+from dataclasses import replace
+
+from support.scorers import scorer
+
+from attribot_rag import Attributor, Document, LanguageModel
+from attribot_rag.attribution import Verdict
+from attribot_rag.attribution.summary import summarize
+from attribot_rag.checks import with_checks
+from attribot_rag.prompting import rag_prompt
+
+DOCUMENTS = ("The bakery opens at six. A loaf costs 7 crowns there.", "The ferry has 84 seats.")
+ANSWER = "A loaf costs 7.50 crowns there. So two loaves cost 7.50 crowns. The ferry has 90 seats."
+
+
+def verdicts(source: int) -> tuple[Verdict, ...]:
+    """One sentence cites, one follows from it, one cites nothing."""
+    ends = (0, 32, 64, len(ANSWER))
+    return (
+        Verdict(start=ends[0], end=ends[1], kind="grounded", source_ids=(source,)),
+        Verdict(start=ends[1], end=ends[2], kind="follows", follows=0),
+        Verdict(start=ends[2], end=ends[3], kind="unsupported"),
+    )
+
+
+def test_each_sentence_is_compared_with_what_it_cites() -> None:
+    context = scorer(documents=DOCUMENTS).context
+    loaf = next(one.id for one in context.sources if "loaf" in one.text)
+    given = verdicts(loaf)
+    checked = with_checks(given, ANSWER, context)
+    assert tuple(replace(one, checks=()) for one in checked) == given
+    (check,) = checked[0].checks
+    assert (check.kind, check.value, check.source_value, check.source) == (
+        "number",
+        "7.50",
+        "7",
+        loaf,
+    )
+    assert ANSWER[check.start : check.end] == "7.50"
+    # The second sentence has the number of the first, which is told there.
+    assert [len(one.checks) for one in checked] == [1, 0, 0]
+
+
+def test_the_real_model_s_answer_and_its_summary(smollm2: LanguageModel) -> None:
+    attributor = Attributor(smollm2.model, smollm2.tokenizer, progress=False)
+    prompt = rag_prompt("What does a loaf cost?", [*map(Document, DOCUMENTS)], chat=True)
+    answer = "A loaf costs 7.50 crowns at the bakery."
+    found = attributor.attribute(prompt, answer, DOCUMENTS)
+    (sentence,) = summarize(found)["sentences"]
+    assert sentence["verdict"] == "grounded"
+    source = next(one.id for one in found.sources if "loaf" in one.text)
+    assert source in sentence["sources"]
+    assert sentence["checks"] == [
+        {
+            "start": 13,
+            "end": 17,
+            "kind": "number",
+            "value": "7.50",
+            "source_value": "7",
+            "source": source,
+        }
+    ]
+    assert found.to_cited_text().endswith("] (check: 7.50, the source says 7)")

@@ -1,0 +1,43 @@
+"""Messages that docs/troubleshooting.md names are written by the code."""
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "troubleshooting.md").read_text("utf-8")
+MESSAGES = [
+    message
+    for cell in re.findall(r"^\| (`.*?) \| ", PAGE, re.MULTILINE)
+    for message in re.findall(r"`([^`]+ [^`]*)`", cell)
+]
+PACKAGES = ("langchain-attribot", "llama-index-postprocessor-attribot")
+ELSEWHERE = {"Invalid host header"}  # Starlette's, tested in tests/serving
+FOLDERS = ("attribot_rag", *(f"integrations/{name}" for name in PACKAGES))
+
+
+def literals() -> Iterator[str]:
+    """All texts in the code, without the values that are filled into them."""
+    for path in (path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py")):
+        nodes = ast.walk(ast.parse(path.read_text("utf-8"))) if "tests" not in path.parts else ()
+        for node in nodes:
+            parts = node.values if isinstance(node, ast.JoinedStr) else [node]
+            yield "".join(str(part.value) for part in parts if isinstance(part, ast.Constant))
+
+
+LITERALS = list(literals())
+
+
+@pytest.mark.parametrize("message", MESSAGES)
+def test_a_message_is_written_by_the_code(message: str) -> None:
+    """In one literal; between its pieces stand values: dots, quoted names, numbers."""
+    pieces = filter(None, map(str.strip, re.split(r"\.\.\.|'[^']*'|\d+", message)))
+    pattern = re.compile(".*".join(map(re.escape, pieces)), re.DOTALL)
+    assert message in ELSEWHERE or any(map(pattern.search, LITERALS))
+
+
+def test_there_are_messages() -> None:
+    assert len(MESSAGES) > 35
