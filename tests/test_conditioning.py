@@ -55,7 +55,9 @@ def answered(
     model: PreTrainedModel, segments: Sequence[Segment], **options: Any
 ) -> tuple[Attribution, list[int]]:
     ids = ids_of(segments)
-    attributor = Attributor(model, tokenizer(), progress=False, verdicts=None, method="thorough", **options)
+    attributor = Attributor(
+        model, tokenizer(), progress=False, verdicts=None, method="thorough", **options
+    )
     with attributor.recorder:
         output = generate(model, ids, **inputs_for(model, ids))
     response = output[0, len(ids) :].tolist()

@@ -201,19 +201,23 @@ class _Judge:
 
     def _sufficient_without_turns(self, part: Part) -> tuple[int, ...]:
         """The sources that carry a sentence, and each of its words, as the conversation does."""
-        search, turns = self._search_without_turns, self._origins.effects_of_turns
+        options, search, turns = (
+            self._options,
+            self._search_without_turns,
+            self._origins.effects_of_turns,
+        )
         if search is None or turns is None:
             return ()
         carried = search.carriers([part], rankings(self._scores, [part]))[0]
         alone = search.only(carried.members)
         if alone is None or not carried.sufficient:
             return ()
-        kept = [reliance - lost for reliance, lost in zip(search.reliance, alone, strict=True)]
-        shares = [(part.tokens, self._options.kept_share)]
-        shares += [(word, self._options.kept_word) for word in part.words]
-        for tokens, share in shares:
-            worth = self._total(turns, tokens)
-            if worth >= self._options.min_word and self._total(kept, tokens) < share * worth:
+        kept = tuple(reliance - lost for reliance, lost in zip(search.reliance, alone, strict=True))
+        if self._total(kept, part.tokens) < options.kept_share * self._total(turns, part.tokens):
+            return ()
+        for word in part.words:
+            worth = self._total(turns, word)
+            if worth >= options.min_word and self._total(kept, word) < options.kept_word * worth:
                 return ()
         return (*carried.members, *carried.others)
 
@@ -248,8 +252,8 @@ class _Judge:
 
     def _surprises(self, part: Part) -> list[float]:
         """How unlikely each content word is without the context, in nats."""
-        likely = self._scores.token_log_likelihoods
-        return [self._total(self._reliance, word) - self._total(likely, word) for word in part.words]
+        total, likely = self._total, self._scores.token_log_likelihoods
+        return [total(self._reliance, word) - total(likely, word) for word in part.words]
 
     def _cited(self, plain: Verdict, part: Part, carried: Carriers) -> Verdict | None:
         """The verdict that cites the sources that carry the sentence, None if there are none."""
@@ -277,7 +281,9 @@ class _Judge:
         effect = sum(self._total(self.search.without(units), tokens) for units in rows)
         alone = members if grounded.relation == "either" else cited
         lost = self._total(self.search.only(alone), tokens)
-        return replace(grounded, effect=effect, kept=1.0 - lost / reliance)
+        return replace(
+            grounded, effect=effect, kept=min(1.0, 1.0 - lost / reliance) if reliance > 0 else None
+        )
 
     def _is_enough(self, cited: Sequence[int], part: Part, reliance: float) -> bool:
         """Whether the sentence keeps enough with these alone, or loses enough without them."""

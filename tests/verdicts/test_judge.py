@@ -1,6 +1,7 @@
 """Every verdict, from scores made by hand; a real scorer answers what they leave open."""
 
 import copy
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -20,6 +21,7 @@ from attribot_rag.verdicts.sentences import sentences_of
 
 RESPONSE = "The ships came with salt."
 OPTIONS = VerdictOptions()
+WORDS = re.compile(r"[A-Za-z]{4,}")
 Ids = frozenset[int]
 
 
@@ -32,16 +34,17 @@ def judged(
     one: Scorer | None = None,
     real: bool = False,
 ) -> Judgement:
-    """Judged where each source adds so many nats to a token of its own of the first sentence.
+    """Judged where each source adds so many nats to a letter of its own in the first words.
 
     The rest of the reliance is not explained by any source; it stands in the last token.
     """
     one = one or scorer(response=response, language_model=other_chat())
     last = one.response.text.find(".") % len(one.generation.response_ids)
+    letters = [i for word in WORDS.finditer(one.response.text) for i in range(*word.span())]
     rest = (reliance or 0.0) - sum(totals.values())
 
     def worth(kept: Ids) -> dict[int, float]:
-        rows = {source: totals.get(source, 0.0) for source in kept}
+        rows = {letters[source]: totals[source] for source in kept if source in totals}
         return {**rows, last: rest * (len(kept) > OPTIONS.max_set)}
 
     return judged_by(worth, one, [*totals], options, measured=reliance is not None, real=real)
@@ -182,7 +185,7 @@ def test_a_neighbour_that_only_gives_the_subject_is_not_cited() -> None:
     assert found.kept == pytest.approx(0.75)
 
 
-@pytest.mark.parametrize(("necessity", "kind"), [(4.5, "grounded"), (3.5, "unsupported")])
+@pytest.mark.parametrize(("necessity", "kind"), [(4.5, "grounded"), (2.0, "unsupported")])
 def test_below_the_least_reliance_a_source_has_to_be_needed(necessity: float, kind: str) -> None:
     def worth(kept: Ids) -> dict[int, float]:
         others = 5.0 - necessity if kept - {3} else 0.0
