@@ -31,9 +31,10 @@ class Thresholds:
     A part is looked into if its context reliance, or that of one of its content words, is at least
     `min_sought` nats. Sources suffice if it keeps `kept_share` of its reliance with them alone, and
     each of its content words keeps `kept_word` of its own, or loses no more than `min_word` nats.
-    A set has at most `max_set` sources; at most two where the reliance is below twice `min_effect`, four below three times. A
-    source that suffices is replaceable if the part loses less than `needed_share` of its reliance
-    without it; another replaces it if the part keeps that share with it alone, and its words.
+    A set has at most `max_set` sources; at most two where the reliance is below twice `min_effect`,
+    four below three times. A source that suffices is replaceable if the part, or a content word,
+    loses less than `needed_share` of its reliance without it; another replaces it if the part keeps
+    that share with it alone, and its words.
     """
 
     min_sought: float = 2.0

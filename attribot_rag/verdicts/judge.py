@@ -213,7 +213,8 @@ class _Judge:
         if alone is None or not carried.sufficient:
             return ()
         kept = tuple(reliance - lost for reliance, lost in zip(search.reliance, alone, strict=True))
-        if self._total(kept, part.tokens) < options.kept_share * self._total(turns, part.tokens):
+        worth = self._total(turns, part.tokens)
+        if self._total(kept, part.tokens) < max(options.min_effect, options.kept_share * worth):
             return ()
         for word in part.words:
             worth = self._total(turns, word)
@@ -281,9 +282,8 @@ class _Judge:
         effect = sum(self._total(self.search.without(units), tokens) for units in rows)
         alone = members if grounded.relation == "either" else cited
         lost = self._total(self.search.only(alone), tokens)
-        return replace(
-            grounded, effect=effect, kept=min(1.0, 1.0 - lost / reliance) if reliance > 0 else None
-        )
+        kept = min(1.0, 1.0 - lost / reliance) if reliance > 0 else None
+        return replace(grounded, effect=effect, kept=kept)
 
     def _is_enough(self, cited: Sequence[int], part: Part, reliance: float) -> bool:
         """Whether the sentence keeps enough with these alone, or loses enough without them."""

@@ -132,15 +132,10 @@ SHIPS, SALT, STOP = 4, 20, 24
 
 def test_a_source_that_suffices_is_cited() -> None:
     found = verdict({3: 9.0}, reliance=10.0)
-    assert found == Verdict(
-        start=0,
-        end=len(RESPONSE),
-        kind="grounded",
-        source_ids=(3,),
-        effect=9.0,
-        kept=pytest.approx(0.9),
-        reliance=10.0,
+    assert replace(found, kept=None) == Verdict(
+        start=0, end=len(RESPONSE), kind="grounded", source_ids=(3,), effect=9.0, reliance=10.0
     )
+    assert found.kept == pytest.approx(0.9)
 
 
 def test_sources_of_words_of_their_own_are_cited_each() -> None:
@@ -153,7 +148,8 @@ def test_sources_of_words_of_their_own_are_cited_each() -> None:
 def test_either_of_two_sources() -> None:
     found = verdict_by(one_of({}, {SHIPS: 9.0}, {SHIPS: 9.0}), [1, 2])
     assert (found.kind, found.source_ids, found.relation) == ("redundant", (1, 2), "either")
-    assert (found.effect, found.kept) == (pytest.approx(9.0), pytest.approx(1.0))
+    assert found.effect == pytest.approx(9.0)
+    assert found.kept == pytest.approx(1.0)
 
 
 def test_a_distractor_that_lacks_a_word_is_not_either() -> None:
