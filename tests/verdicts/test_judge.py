@@ -412,7 +412,7 @@ def test_from_the_conversation() -> None:
     one = scorer(response="Salt is dear.", language_model=other_chat(), prompt=prompt)
     places = find_turns(one.context.prompt.text, turns)
     one = replace(one, context=replace(one.context, conversation=places))
-    options = VerdictOptions(min_turn=1.0)
+    options = VerdictOptions(min_turn=1.0, min_effect=99.0)  # no source replaces it
     found = verdict({}, reliance=0.5, one=one, options=options)
     assert (found.kind, found.follows, found.source_ids) == ("conversation", None, ())
     assert found.effect is not None and found.effect > 1.0
