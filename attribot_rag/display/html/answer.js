@@ -63,11 +63,11 @@ class AttribotAnswer extends HTMLElement {
   }
 
   get data() {
-    return this.given;
+    return this.content;
   }
 
   set data(data) {
-    this.given = data;
+    this.content = data;
     if (this.isConnected) this.render();
   }
 
@@ -86,13 +86,13 @@ class AttribotAnswer extends HTMLElement {
   }
 
   attributeChangedCallback(name, before, after) {
-    if (name === "data" && after) this.given = JSON.parse(after);
+    if (name === "data" && after) this.content = JSON.parse(after);
     if (this.isConnected && before !== after) this.render();
   }
 
   render() {
-    if (!this.given) return;
-    const receipts = (this.receipts = new Receipts(this.given, this.hasAttribute("stopped")));
+    if (!this.content) return;
+    const receipts = (this.receipts = new Receipts(this.content, this.hasAttribute("stopped")));
     this.pinned = this.anchor = null;
     this.open = false;
     this.spans = [];
@@ -124,14 +124,14 @@ class AttribotAnswer extends HTMLElement {
     if (summary.status === "pending") return h("p", { class: "counts waiting" }, "Checking sources…");
     if (summary.error) return h("p", { class: "counts" }, `The sources could not be checked: ${visible(summary.error.message)}`);
     if (!judged.length) return null;
-    const of = (state) => judged.filter((one) => one.state === state);
+    const of = (state) => judged.filter((sentence) => sentence.state === state);
     const counts = Object.keys(STATES).filter((state) => of(state).length || state === "document").map((state) => {
       const sentences = of(state);
       const words = state === "document" ? `${sentences.length} of ${plural(judged.length, "sentence")}` : `${sentences.length}`;
       const text = `${words} ${STATES[state].counted}`;
       return sentences.length ? h("button", { type: "button", class: `count ${state}`, click: () => this.walk(sentences) }, text) : h("span", {}, text);
     });
-    return h("div", { class: "counts" }, h("span", { class: "strip", "aria-hidden": "true" }, judged.map((one) => h("i", { class: one.state }))), counts,
+    return h("div", { class: "counts" }, h("span", { class: "strip", "aria-hidden": "true" }, judged.map((sentence) => h("i", { class: sentence.state }))), counts,
       summary.status === "partial" && h("span", {}, "Not everything could be checked."));
   }
 
@@ -139,39 +139,39 @@ class AttribotAnswer extends HTMLElement {
     const { sentences, points, answer } = this.receipts;
     const parts = [];
     let end = 0;
-    for (const one of sentences) {
-      if (one.placed && one.start > end) parts.push(visible(points.slice(end, one.start).join("")));
-      end = Math.max(end, one.end);
-      parts.push(this.span(one), visible(one.space || (one.placed ? "" : " ")));
+    for (const sentence of sentences) {
+      if (sentence.placed && sentence.start > end) parts.push(visible(points.slice(end, sentence.start).join("")));
+      end = Math.max(end, sentence.end);
+      parts.push(this.span(sentence), visible(sentence.space || (sentence.placed ? "" : " ")));
     }
     if (answer !== null && (!sentences.length || sentences.at(-1).placed)) parts.push(visible(points.slice(end).join("")));
     return parts;
   }
 
-  span(one) {
-    if (one.state === "plain" || !one.words) return visible(one.words);
-    const joint = { either: " or ", together: " + " }[one.relation] || " ";
-    const pills = one.numbers.flatMap((number, index) => [
+  span(sentence) {
+    if (sentence.state === "plain" || !sentence.words) return visible(sentence.words);
+    const joint = { either: " or ", together: " + " }[sentence.relation] || " ";
+    const pills = sentence.numbers.flatMap((number, index) => [
       index ? h("span", { class: joint === " + " ? "joint" : "hidden" }, joint) : null, index && joint !== " + " ? GLUE : null, pill(number)]);
-    const chip = this.receipts.chip(one);
+    const chip = this.receipts.chip(sentence);
     const long = chip?.length > 20;
     const span = h("span", {
-      class: `sentence ${one.state}`, role: "button", tabindex: "0", "aria-expanded": "false",
-      click: (event) => !this.selection() && this.pin(one, { number: event.target.closest(".pill")?.dataset.number }),
-      pointerenter: (event) => event.pointerType === "mouse" && this.glance(one, event.clientY),
-      pointerleave: () => this.unglance(), focus: () => span.matches(":focus-visible") && this.glance(one), blur: () => this.unglance(),
-    }, h("span", { class: "words" }, this.words(one)), pills.length > 0 && [GLUE, pills], chip && [long ? " " : GLUE, h("span", { class: `chip ${one.state}${long ? " long" : ""}` }, chip)]);
-    this.spans[one.index] = span;
+      class: `sentence ${sentence.state}`, role: "button", tabindex: "0", "aria-expanded": "false",
+      click: (event) => !this.selection() && this.pin(sentence, { number: event.target.closest(".pill")?.dataset.number }),
+      pointerenter: (event) => event.pointerType === "mouse" && this.glance(sentence, event.clientY),
+      pointerleave: () => this.unglance(), focus: () => span.matches(":focus-visible") && this.glance(sentence), blur: () => this.unglance(),
+    }, h("span", { class: "words" }, this.words(sentence)), pills.length > 0 && [GLUE, pills], chip && [long ? " " : GLUE, h("span", { class: `chip ${sentence.state}${long ? " long" : ""}` }, chip)]);
+    this.spans[sentence.index] = span;
     return span;
   }
 
   // A sentence's text with the values to check underlined.
-  words(one) {
-    const points = Array.from(one.words);
+  words(sentence) {
+    const points = Array.from(sentence.words);
     const parts = [];
     let end = 0;
-    for (const check of [...one.checks].sort((a, b) => a.start - b.start)) {
-      const [from, to] = [check.start - one.start, check.end - one.start].map((place) => Math.max(end, Math.min(place, points.length)));
+    for (const check of [...sentence.checks].sort((a, b) => a.start - b.start)) {
+      const [from, to] = [check.start - sentence.start, check.end - sentence.start].map((place) => Math.max(end, Math.min(place, points.length)));
       parts.push(visible(points.slice(end, from).join("")), to > from && h("span", { class: "value" }, visible(points.slice(from, to).join(""))));
       end = to;
     }
@@ -180,7 +180,7 @@ class AttribotAnswer extends HTMLElement {
 
   legend() {
     const { summary, judged } = this.receipts;
-    const states = Object.keys(STATES).filter((state) => judged.some((one) => one.state === state));
+    const states = Object.keys(STATES).filter((state) => judged.some((sentence) => sentence.state === state));
     const about = [summary.method && `Method: ${visible(summary.method).replaceAll("_", "-")}.`, summary.model && `Model: ${visible(summary.model)}.`,
       summary.seconds != null && `${summary.seconds.toFixed(1)} s.`, summary.retokenized && "Made from text, so the tokens need not be the model’s own.",
       summary.agreement != null && `Approximate and exact scores agree to ${summary.agreement.toFixed(2)}.`].filter(Boolean).join(" ");
@@ -193,27 +193,27 @@ class AttribotAnswer extends HTMLElement {
   // Nothing is chosen: what to look at, and the documents.
   overview() {
     const { judged, documents, sentences } = this.receipts;
-    const rank = (one) => Object.keys(STATES).indexOf(one.state);
-    const attention = judged.filter((one) => STATES[one.state].mind).sort((a, b) => rank(a) - rank(b));
+    const rank = (sentence) => Object.keys(STATES).indexOf(sentence.state);
+    const attention = judged.filter((sentence) => STATES[sentence.state].mind).sort((a, b) => rank(a) - rank(b));
     const wide = this.clientWidth >= COLUMN;
     filled(this.panel, [
       attention.length > 0 && h("h2", {}, "Look at these"),
       wide && !attention.length && [h("h2", {}, "Choose a sentence"), h("p", {}, "It shows where the sentence comes from.")],
-      h("ul", { class: "worklist" }, attention.map((one) => h("li", {}, h("button", { type: "button", class: one.state, click: () => this.pin(one, { focus: true }) },
-        h("span", { dir: "auto" }, brief(one.words)), h("span", { class: `chip ${one.state}` }, this.receipts.chip(one)), h("small", {}, one.state === "check" ? this.compared(one) : this.receipts.verdict(one)))))),
+      h("ul", { class: "worklist" }, attention.map((sentence) => h("li", {}, h("button", { type: "button", class: sentence.state, click: () => this.pin(sentence, { focus: true }) },
+        h("span", { dir: "auto" }, brief(sentence.words)), h("span", { class: `chip ${sentence.state}` }, this.receipts.chip(sentence)), h("small", {}, sentence.state === "check" ? this.compared(sentence) : this.receipts.verdict(sentence)))))),
       h("details", { open: wide }, h("summary", { class: "heading" }, plural(documents.size, "document")),
-        [...documents.values()].map((one) => this.entry(one, sentences.filter((sentence) => sentence.documents.includes(one.index)).length)),
+        [...documents.values()].map((listed) => this.entry(listed, sentences.filter(({ documents: cited }) => cited.includes(listed.index)).length)),
         this.receipts.summary.omitted?.documents > 0 && h("p", {}, `${plural(this.receipts.summary.omitted.documents, "more document")}.`))]);
   }
 
   // A document in the list, with its text where it is known.
-  entry(one, cited) {
-    const text = this.receipts.texts[one.index];
-    const told = one.located === false ? "not found in what the model read" : cited ? `behind ${plural(cited, "sentence")}` : "not used";
-    const title = [one.number && pill(one.number), " ", h("span", { dir: "auto" }, this.receipts.name(one.index)), " ", h("small", {}, told)];
+  entry(listed, cited) {
+    const text = this.receipts.texts[listed.index];
+    const told = listed.located === false ? "not found in what the model read" : cited ? `behind ${plural(cited, "sentence")}` : "not used";
+    const title = [listed.number && pill(listed.number), " ", h("span", { dir: "auto" }, this.receipts.name(listed.index)), " ", h("small", {}, told)];
     if (text == null) return h("p", { class: "entry" }, title);
     const details = h("details", { class: "entry", toggle: () => details.open && details.children.length < 2 && details.append(
-      h("p", { class: "metadata" }, Object.entries(one.metadata || {}).map(([key, value]) => `${brief(key)}: ${brief(String(value), 200)}`).join(" · ")),
+      h("p", { class: "metadata" }, Object.entries(listed.metadata || {}).map(([key, value]) => `${brief(key)}: ${brief(String(value), 200)}`).join(" · ")),
       h("p", { class: "text", dir: "auto" }, visible(text))) }, h("summary", {}, title));
     return details;
   }
@@ -221,23 +221,23 @@ class AttribotAnswer extends HTMLElement {
   // The selected range of the answer, null without one.
   selection() {
     const selection = document.getSelection();
-    const [given] = selection.getComposedRanges?.({ shadowRoots: [this.shadowRoot] }) ?? [];
-    if (!given || given.collapsed || !this.main.contains(given.startContainer)) return null;
+    const [chosen] = selection.getComposedRanges?.({ shadowRoots: [this.shadowRoot] }) ?? [];
+    if (!chosen || chosen.collapsed || !this.main.contains(chosen.startContainer)) return null;
     const range = document.createRange();
-    range.setStart(given.startContainer, given.startOffset);
-    range.setEnd(given.endContainer, given.endOffset);
+    range.setStart(chosen.startContainer, chosen.startOffset);
+    range.setEnd(chosen.endContainer, chosen.endOffset);
     return range;
   }
 
   // Shows a sentence's card where it stays, whatever the pointer does then.
-  pin(one, { number, focus } = {}) {
+  pin(sentence, { number, focus } = {}) {
     this.unglance();
-    this.mark(one.index);
-    this.pinned = one;
-    this.anchor = this.spans[one.index];
-    this.fill([this.controls(one), h("h2", {}, this.receipts.verdict(one)), this.hasAttribute("no-answer") && h("p", { class: "said", dir: "auto" }, brief(one.words, 300)), this.card(one)]);
-    this.tell(`Sentence ${one.index + 1}. ${this.summary(one)}`);
-    const span = this.spans[one.index];
+    this.mark(sentence.index);
+    this.pinned = sentence;
+    this.anchor = this.spans[sentence.index];
+    this.fill([this.controls(sentence), h("h2", {}, this.receipts.verdict(sentence)), this.hasAttribute("no-answer") && h("p", { class: "said", dir: "auto" }, brief(sentence.words, 300)), this.card(sentence)]);
+    this.tell(`Sentence ${sentence.index + 1}. ${this.summary(sentence)}`);
+    const span = this.spans[sentence.index];
     if (focus) span.focus({ preventScroll: true });
     if (this.mode === "sheet") span.scrollIntoView({ block: "start" });
     const block = number && this.panel.querySelector(`.document[data-number="${number}"]`);
@@ -270,7 +270,7 @@ class AttribotAnswer extends HTMLElement {
   }
 
   walk(sentences) {
-    const at = sentences.findIndex((one) => one.index > (this.pinned?.index ?? -1));
+    const at = sentences.findIndex((sentence) => sentence.index > (this.pinned?.index ?? -1));
     this.pin(sentences[Math.max(at, 0)], { focus: true });
   }
 
@@ -279,54 +279,54 @@ class AttribotAnswer extends HTMLElement {
     this.pin(judged[(judged.indexOf(this.pinned) + by + judged.length) % judged.length], { focus: true });
   }
 
-  controls(one) {
+  controls(sentence) {
     const { judged } = this.receipts;
     const button = (label, sign, click) => h("button", { type: "button", "aria-label": label, click }, sign);
     return h("div", { class: "controls" }, button("Previous sentence", "‹", () => this.step(-1)),
-      h("span", {}, `Sentence ${judged.indexOf(one) + 1} of ${judged.length}`), button("Next sentence", "›", () => this.step(1)), button("Close", "✕", () => this.close()));
+      h("span", {}, `Sentence ${judged.indexOf(sentence) + 1} of ${judged.length}`), button("Next sentence", "›", () => this.step(1)), button("Close", "✕", () => this.close()));
   }
 
   // What a screen reader is told of a sentence, and a glance shows.
-  summary(one) {
-    return one.state === "check" ? `${this.receipts.verdict(one)} ${this.compared(one)}` : this.receipts.verdict(one);
+  summary(sentence) {
+    return sentence.state === "check" ? `${this.receipts.verdict(sentence)} ${this.compared(sentence)}` : this.receipts.verdict(sentence);
   }
 
-  compared(one) {
-    return one.checks.map((check) => this.receipts.comparison(check).map((part) => part.textContent ?? part).join("")).join(" ");
+  compared(sentence) {
+    return sentence.checks.map((check) => this.receipts.comparison(check).map((part) => part.textContent ?? part).join("")).join(" ");
   }
 
-  card(one) {
-    const level = ["document", "check"].includes(one.state) ? this.receipts.level(one.effect ?? this.sum(one), one.kept) : -1;
-    const meaning = this.receipts.meaning(one);
+  card(sentence) {
+    const level = ["document", "check"].includes(sentence.state) ? this.receipts.level(sentence.effect ?? this.sum(sentence), sentence.kept) : -1;
+    const meaning = this.receipts.meaning(sentence);
     return [
-      one.state === "check" && one.checks.map((check) => h("p", { class: "alert" }, this.receipts.comparison(check))),
-      this.receipts.cited(one.sources).map(([index, places]) => this.block(one, index, places)),
-      one.documents.length > 0 && !one.sources.some((id) => this.receipts.places(id).length) && one.documents.map((index) => this.block(one, index, [])),
-      level >= 0 && this.strength(level, one), meaning && h("p", {}, meaning), this.experts(one)];
+      sentence.state === "check" && sentence.checks.map((check) => h("p", { class: "alert" }, this.receipts.comparison(check))),
+      this.receipts.cited(sentence.sources).map(([index, places]) => this.block(sentence, index, places)),
+      sentence.documents.length > 0 && !sentence.sources.some((id) => this.receipts.places(id).length) && sentence.documents.map((index) => this.block(sentence, index, [])),
+      level >= 0 && this.strength(level, sentence), meaning && h("p", {}, meaning), this.experts(sentence)];
   }
 
-  sum(one) {
-    const scores = one.evidence.filter((row) => one.sources.includes(row.source)).map((row) => row.score);
+  sum(sentence) {
+    const scores = sentence.evidence.filter((row) => sentence.sources.includes(row.source)).map((row) => row.score);
     return scores.length ? scores.reduce((a, b) => a + b, 0) : null;
   }
 
-  strength(level, one) {
+  strength(level, sentence) {
     const { name, said } = LEVELS[level];
-    const without = one.relation === "either" ? "Without any of it" : "Without it";
+    const without = sentence.relation === "either" ? "Without any of it" : "Without it";
     return [h("p", { class: "level" }, h("span", { class: "dots", "aria-hidden": "true" }, [2, 1, 0].map((dot) => h("i", { class: dot >= level ? "on" : "" }))), `${name} cause`), h("p", {}, `${without}, ${said}.`)];
   }
 
   // A document of a card: its name, what is cited with its neighbours, and what can be done.
-  block(one, index, places) {
+  block(sentence, index, places) {
     const { receipts } = this;
     const listed = receipts.documents.get(index) || {};
     const where = this.where(index, places);
-    const others = receipts.judged.filter((other) => other !== one && other.state !== "cut" && places.some(({ id }) => other.sources.includes(id)));
-    const href = this.address(one, listed, index);
+    const others = receipts.judged.filter((other) => other !== sentence && other.state !== "cut" && places.some(({ id }) => other.sources.includes(id)));
+    const href = this.address(sentence, listed, index);
     const text = receipts.texts[index];
-    const quotes = h("div", { class: "quotes" }, this.quoted(places, index, one));
+    const quotes = h("div", { class: "quotes" }, this.quoted(places, index, sentence));
     const whole = () => {
-      quotes.replaceChildren(h("blockquote", { class: "whole text", dir: "auto", tabindex: "0" }, this.marked(index, places, 0, Infinity, one)));
+      quotes.replaceChildren(h("blockquote", { class: "whole text", dir: "auto", tabindex: "0" }, this.marked(index, places, 0, Infinity, sentence)));
       quotes.querySelector("mark")?.scrollIntoView({ block: "nearest" });
     };
     const outline = (on) => () => this.spans.forEach((span, each) => span?.classList.toggle("caused", on && places.some(({ id }) => receipts.sentences[each].sources.includes(id))));
@@ -352,36 +352,36 @@ class AttribotAnswer extends HTMLElement {
     return headings ? brief(headings.at(-1).replace(/^#+ /, "")) : "";
   }
 
-  address(one, { number, url: elsewhere }, index) {
-    const values = { sentence: one.index, number, index };
+  address(sentence, { number, url: elsewhere }, index) {
+    const values = { sentence: sentence.index, number, index };
     const url = this.getAttribute("open-at")?.replace(/\{(sentence|number|index)\}/g, (_, name) => values[name]) || elsewhere || "";
     return /^(https?:\/\/|\/(?!\/)|#)/.test(url) ? url : "";
   }
 
   // Quotes with their neighbours, `around` characters on each side; near ones are joined.
-  quoted(places, index, one, around = AROUND) {
-    const known = places.filter((place) => place.text == null).sort((a, b) => a.start - b.start);
+  quoted(places, index, sentence, around = AROUND) {
+    const located = places.filter((place) => place.text == null).sort((a, b) => a.start - b.start);
     const groups = [];
-    for (const place of known) {
+    for (const place of located) {
       const last = groups.at(-1);
       if (last && place.start - last.at(-1).end < AROUND) last.push(place);
       else groups.push([place]);
     }
     const quote = (...parts) => h("blockquote", { class: "text", dir: "auto" }, parts);
     return [
-      ...groups.map((group) => quote(this.marked(index, group, group[0].start - around, group.at(-1).end + around, one))),
-      ...places.filter((place) => place.text != null).map((place) => quote(h("mark", {}, this.shared(place.text, one))))];
+      ...groups.map((group) => quote(this.marked(index, group, group[0].start - around, group.at(-1).end + around, sentence))),
+      ...places.filter((place) => place.text != null).map((place) => quote(h("mark", {}, this.shared(place.text, sentence))))];
   }
 
   // Characters of a document with what is cited marked; cut between words, and at empty lines.
-  marked(index, places, from, to, one) {
+  marked(index, places, from, to, sentence) {
     const points = Array.from(this.receipts.texts[index] || "");
     const between = (start, end) => points.slice(Math.max(0, start), end).join("");
     const parts = [];
     let end = Math.max(0, from);
     for (const place of [...places].sort((a, b) => a.start - b.start)) {
       if (place.end <= end) continue;
-      parts.push(visible(between(end, place.start)), h("mark", {}, this.shared(between(Math.max(end, place.start), place.end), one)));
+      parts.push(visible(between(end, place.start)), h("mark", {}, this.shared(between(Math.max(end, place.start), place.end), sentence)));
       end = place.end;
     }
     parts.push(visible(between(end, to)));
@@ -394,25 +394,25 @@ class AttribotAnswer extends HTMLElement {
   }
 
   // A quote in which words of the sentence are bold.
-  shared(text, one) {
-    const words = new Set(one.words.toLowerCase().match(/[\p{L}\p{N}]+/gu)?.filter((word) => word.length > 3 || /\p{N}/u.test(word)));
+  shared(text, sentence) {
+    const words = new Set(sentence.words.toLowerCase().match(/[\p{L}\p{N}]+/gu)?.filter((word) => word.length > 3 || /\p{N}/u.test(word)));
     const bold = (part) => part.split(/([\p{L}\p{N}]+)/u).map((word) => (words.has(word.toLowerCase()) ? h("b", {}, visible(word)) : visible(word)));
-    const differing = one.checks.map((check) => check.source_value).find((value) => value && text.includes(value));
+    const differing = sentence.checks.map((check) => check.source_value).find((value) => value && text.includes(value));
     if (!differing) return bold(text);
     const at = text.indexOf(differing);
     return [bold(text.slice(0, at)), h("span", { class: "value" }, visible(differing)), bold(text.slice(at + differing.length))];
   }
 
-  experts(one, evidence = one.evidence) {
+  experts(sentence, evidence = sentence.evidence) {
     const { receipts } = this;
     const unit = receipts.inNats ? "nats" : visible(receipts.summary.unit || "");
     const above = evidence.filter((row) => !receipts.inNats || Math.abs(row.score) >= NOISE);
-    const exact = above.filter((row) => one.sources?.includes(row.source)).every((row) => row.exact);
+    const exact = above.filter((row) => sentence.sources?.includes(row.source)).every((row) => row.exact);
     const best = evidence.length ? Math.max(...evidence.map((row) => row.score)) : null;
     const lines = [
-      one.effect != null && receipts.inNats && `Cited sources: ${nats(one.effect, exact)}${above.length ? (exact ? ", exact" : ", approximate") : ""}. Without them the sentence is ${times(one.effect)}.`,
-      one.kept != null && `With the cited sources alone, ${Math.round(100 * one.kept)} % of what all documents are worth to it is kept.`,
-      one.reliance != null && receipts.inNats && `All documents: ${nats(one.reliance)}.`,
+      sentence.effect != null && receipts.inNats && `Cited sources: ${nats(sentence.effect, exact)}${above.length ? (exact ? ", exact" : ", approximate") : ""}. Without them the sentence is ${times(sentence.effect)}.`,
+      sentence.kept != null && `With the cited sources alone, ${Math.round(100 * sentence.kept)} % of what all documents are worth to it is kept.`,
+      sentence.reliance != null && receipts.inNats && `All documents: ${nats(sentence.reliance)}.`,
       best != null && !above.length && `Strongest source: ${nats(best)}, within the noise (below ${NOISE}).`,
       evidence.length === 0 && receipts.evidence.length > 0 && `No source is above the noise (${NOISE} nat).`];
     return h("details", { class: "experts" }, h("summary", {}, "For experts"), lines.filter(Boolean).map((line) => h("p", {}, line)),
@@ -442,7 +442,7 @@ class AttribotAnswer extends HTMLElement {
     try {
       const text = String(await other);
       result.replaceChildren(h("h3", {}, `Without ${name}`), h("p", { class: "text", dir: "auto" },
-        text.trim() === (this.receipts.answer ?? "").trim() ? "The model gives the same answer." : difference(this.receipts.answer ?? this.receipts.sentences.map((one) => one.text).join(" "), text)));
+        text.trim() === (this.receipts.answer ?? "").trim() ? "The model gives the same answer." : difference(this.receipts.answer ?? this.receipts.sentences.map((sentence) => sentence.text).join(" "), text)));
     } catch (error) {
       result.replaceChildren(`There is no other answer: ${visible(error.message)}`);
     }
@@ -451,16 +451,16 @@ class AttribotAnswer extends HTMLElement {
   }
 
   // A small card beside a sentence that is pointed at or focused.
-  glance(one, y) {
-    if (this.mode === "sheet" || this.pinned === one) return;
-    const [first] = this.receipts.cited(one.sources);
-    const rects = [...this.spans[one.index].getClientRects()];
+  glance(sentence, y) {
+    if (this.mode === "sheet" || this.pinned === sentence) return;
+    const [first] = this.receipts.cited(sentence.sources);
+    const rects = [...this.spans[sentence.index].getClientRects()];
     const rect = rects.find(({ top, bottom }) => y >= top && y <= bottom) || rects[0];
-    const names = one.documents.slice(0, 3).map((index) => {
+    const names = sentence.documents.slice(0, 3).map((index) => {
       const number = this.receipts.documents.get(index)?.number;
       return h("span", { class: "name" }, number && pill(number), " ", this.receipts.name(index));
     });
-    filled(this.peek, [h("p", { class: one.state === "check" ? "alert" : "" }, this.summary(one)), first && this.quoted(first[1].slice(0, 1), first[0], one, 0), names]);
+    filled(this.peek, [h("p", { class: sentence.state === "check" ? "alert" : "" }, this.summary(sentence)), first && this.quoted(first[1].slice(0, 1), first[0], sentence, 0), names]);
     this.peek.showPopover?.();
     const { width, height } = this.peek.getBoundingClientRect();
     const below = rect.bottom + 6 + height < innerHeight;
@@ -476,23 +476,23 @@ class AttribotAnswer extends HTMLElement {
   narrow() {
     if (!this.receipts?.evidence.length || !this.receipts.inNats) return;
     const range = this.selection();
-    const chosen = range ? this.receipts.judged.map((one) => ({ one, tokens: this.selected(one, range) })).filter(({ tokens }) => tokens.length) : [];
+    const chosen = range ? this.receipts.judged.map((sentence) => ({ sentence, tokens: this.selected(sentence, range) })).filter(({ tokens }) => tokens.length) : [];
     if (!chosen.length) {
       if (this.narrowed) this.close();
       this.narrowed = false;
       return;
     }
     const sums = new Map();
-    for (const { one, tokens } of chosen)
-      for (const row of one.evidence) {
-        const known = sums.get(row.source) || { ...row, score: 0 };
-        sums.set(row.source, { ...known, score: known.score + tokens.reduce((sum, token) => sum + row.tokens[token], 0) });
+    for (const { sentence, tokens } of chosen)
+      for (const row of sentence.evidence) {
+        const total = sums.get(row.source) || { ...row, score: 0 };
+        sums.set(row.source, { ...total, score: total.score + tokens.reduce((sum, token) => sum + row.tokens[token], 0) });
       }
     const evidence = [...sums.values()].filter((row) => row.score >= NOISE).sort((a, b) => b.score - a.score);
     const words = brief(range.toString(), 60);
-    const narrowed = { ...chosen[0].one, sources: evidence.map((row) => row.source), documents: [], effect: null, kept: null, reliance: null };
+    const narrowed = { ...chosen[0].sentence, sources: evidence.map((row) => row.source), documents: [], effect: null, kept: null, reliance: null };
     this.pinned = null;
-    this.anchor = this.spans[chosen.at(-1).one.index];
+    this.anchor = this.spans[chosen.at(-1).sentence.index];
     this.narrowed = true;
     this.mark(-1);
     this.fill([
@@ -501,8 +501,8 @@ class AttribotAnswer extends HTMLElement {
       evidence.length > 0 && this.strength(this.receipts.level(evidence[0].score), narrowed), this.experts(narrowed, evidence)]);
   }
 
-  selected(one, range) {
-    const words = this.spans[one.index]?.querySelector(".words");
+  selected(sentence, range) {
+    const words = this.spans[sentence.index]?.querySelector(".words");
     if (!words || !range.intersectsNode(words)) return [];
     const offset = (container, place, otherwise) => {
       if (!words.contains(container)) return otherwise;
@@ -512,7 +512,7 @@ class AttribotAnswer extends HTMLElement {
       return Array.from(before.toString()).length;
     };
     const [from, to] = [offset(range.startContainer, range.startOffset, 0), offset(range.endContainer, range.endOffset, Infinity)];
-    return (this.receipts.tokens[one.index] || []).flatMap(([start, end], token) => (start < to && end > from ? [token] : []));
+    return (this.receipts.tokens[sentence.index] || []).flatMap(([start, end], token) => (start < to && end > from ? [token] : []));
   }
 
   // A column beside the answer; on a phone a sheet over the page; else it follows the sentence.
@@ -539,11 +539,11 @@ class AttribotAnswer extends HTMLElement {
     const index = this.spans.indexOf(event.target.closest?.(".sentence"));
     if (event.key === "Escape") return void (this.unglance(), this.close());
     if (index < 0) return;
-    const one = this.receipts.sentences[index];
+    const sentence = this.receipts.sentences[index];
     const by = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[event.key];
-    if (event.key === "Enter" || event.key === " ") this.pinned === one ? this.close() : this.pin(one);
+    if (event.key === "Enter" || event.key === " ") this.pinned === sentence ? this.close() : this.pin(sentence);
     else if (by && this.pinned) this.step(by);
-    else if (by) this.spans[this.receipts.judged[this.receipts.judged.indexOf(one) + by]?.index]?.focus();
+    else if (by) this.spans[this.receipts.judged[this.receipts.judged.indexOf(sentence) + by]?.index]?.focus();
     else return;
     event.preventDefault();
   }

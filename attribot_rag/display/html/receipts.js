@@ -37,9 +37,9 @@ const visible = (text) =>
   text
     .replace(/[\u00ad\u200b\u2060\ufeff]/g, "")
     .replace(/\r\n?|[\x0b\x0c\x85\u2028\u2029]/g, "\n")
-    .replace(/[\x00-\x08\x0e-\x1f]/g, (one) => String.fromCharCode(0x2400 + one.charCodeAt(0)))
+    .replace(/[\x00-\x08\x0e-\x1f]/g, (character) => String.fromCharCode(0x2400 + character.charCodeAt(0)))
     .replace(/[\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ufff9-\ufffb]|[\u{e0000}-\u{e007f}]|\p{Surrogate}/gu,
-      (one) => `<U+${one.codePointAt(0).toString(16).toUpperCase().padStart(4, "0")}>`);
+      (character) => `<U+${character.codePointAt(0).toString(16).toUpperCase().padStart(4, "0")}>`);
 const brief = (text, length = 80) => {
   const line = visible(text).trim().replace(/\s+/g, " ");
   return line.length > length ? `${line.slice(0, length - 1).trimEnd()}…` : line;
@@ -52,35 +52,35 @@ const times = (score) => (score < 14 ? `about ${Number(Math.exp(score).toPrecisi
 // What an answer's data says, with what is missing in a summary alone left empty.
 class Receipts {
   constructor(data, stopped) {
-    const given = data.summary ? data : { summary: data };
-    this.summary = given.summary;
-    this.question = given.question || this.summary.query || "";
-    this.answer = given.answer ?? this.summary.answer ?? null;
+    const fields = data.summary ? data : { summary: data };
+    this.summary = fields.summary;
+    this.question = fields.question || this.summary.query || "";
+    this.answer = fields.answer ?? this.summary.answer ?? null;
     this.points = Array.from(this.answer ?? "");
-    this.texts = given.documents || {};
-    this.quotes = given.quotes || {};
-    this.evidence = given.evidence || [];
-    this.tokens = given.tokens || [];
-    this.documents = new Map((this.summary.documents || []).map((one) => [one.index, one]));
+    this.texts = fields.documents || {};
+    this.quotes = fields.quotes || {};
+    this.evidence = fields.evidence || [];
+    this.tokens = fields.tokens || [];
+    this.documents = new Map((this.summary.documents || []).map((document) => [document.index, document]));
     this.names = this.named();
-    this.sources = new Map((this.summary.sources || []).map((one) => [one.id, one]));
+    this.sources = new Map((this.summary.sources || []).map((source) => [source.id, source]));
     this.inNats = (this.summary.unit || "nats") === "nats";
-    this.sentences = (this.summary.sentences || []).map((one, index) => this.sentence(one, index));
+    this.sentences = (this.summary.sentences || []).map((sentence, index) => this.sentence(sentence, index));
     const last = this.sentences.at(-1);
     if (stopped && last && last.state !== "plain" && !/[.!?。！？।؟]["'”’)\]]*\s*$/u.test(last.text)) last.state = "cut";
-    this.judged = this.sentences.filter((one) => one.state !== "plain");
+    this.judged = this.sentences.filter((sentence) => sentence.state !== "plain");
   }
 
-  sentence(one, index) {
+  sentence(sentence, index) {
     // Positions are those of the shown text only if the summary says so.
-    const placed = this.answer !== null && this.summary.offsets !== "answer" && this.points.length >= one.end;
-    const whole = placed ? this.points.slice(one.start, one.end).join("") : one.text;
+    const placed = this.answer !== null && this.summary.offsets !== "answer" && this.points.length >= sentence.end;
+    const whole = placed ? this.points.slice(sentence.start, sentence.end).join("") : sentence.text;
     const words = whole.trimEnd();
     return {
-      ...one, index, words, text: whole, space: whole.slice(words.length), placed,
-      checks: (one.checks || []).filter((check) => check.end >= check.start),
-      state: this.state(one), evidence: this.evidence[index] || [],
-      numbers: one.documents.map((document) => this.documents.get(document)?.number).filter(Boolean).sort((a, b) => a - b),
+      ...sentence, index, words, text: whole, space: whole.slice(words.length), placed,
+      checks: (sentence.checks || []).filter((check) => check.end >= check.start),
+      state: this.state(sentence), evidence: this.evidence[index] || [],
+      numbers: sentence.documents.map((document) => this.documents.get(document)?.number).filter(Boolean).sort((a, b) => a - b),
     };
   }
 
@@ -139,33 +139,33 @@ class Receipts {
   }
 
   // The verdict on a sentence, in one sentence.
-  verdict(one) {
-    const count = one.documents.length;
-    const name = count ? this.name(one.documents[0]) : "";
+  verdict(sentence) {
+    const count = sentence.documents.length;
+    const name = count ? this.name(sentence.documents[0]) : "";
     const several = `${count} documents`;
-    if (one.state === "cut") return "The answer ends here, so this was not judged.";
-    if (one.state === "own") {
-      if ((one.reliance || 0) >= MUCH_RELIANCE) return "Your documents do not account for all of this.";
-      return (one.reliance || 0) >= SOME_RELIANCE ? "Your documents hardly made the model say this." : "Nothing in your documents made the model say this.";
+    if (sentence.state === "cut") return "The answer ends here, so this was not judged.";
+    if (sentence.state === "own") {
+      if ((sentence.reliance || 0) >= MUCH_RELIANCE) return "Your documents do not account for all of this.";
+      return (sentence.reliance || 0) >= SOME_RELIANCE ? "Your documents hardly made the model say this." : "Nothing in your documents made the model say this.";
     }
-    if (one.state === "open") return REASONS[one.reason] || "No part of your documents stands out.";
-    if (one.state === "conversation") return "This comes from what was said before.";
-    if (one.state === "plain") return "This was not judged.";
-    const differs = one.state === "check";
-    if (one.verdict === "follows") return `This follows from ${one.follows == null ? "the answer" : `sentence ${one.follows + 1}`}${differs ? ", but a value differs." : "."}`;
+    if (sentence.state === "open") return REASONS[sentence.reason] || "No part of your documents stands out.";
+    if (sentence.state === "conversation") return "This comes from what was said before.";
+    if (sentence.state === "plain") return "This was not judged.";
+    const differs = sentence.state === "check";
+    if (sentence.verdict === "follows") return `This follows from ${sentence.follows == null ? "the answer" : `sentence ${sentence.follows + 1}`}${differs ? ", but a value differs." : "."}`;
     if (differs) return count ? `The model read ${count === 1 ? name : several}, but says something else.` : "A value in this stands nowhere in your documents.";
-    if (one.relation === "either") return count > 1 ? `Either of ${several} was enough to make the model say this.` : `Several places in ${name} say this; one was enough.`;
-    if (one.relation === "together") return count > 1 ? `Only together did ${several} make the model say this.` : `Several sentences of ${name} together made the model say this.`;
+    if (sentence.relation === "either") return count > 1 ? `Either of ${several} was enough to make the model say this.` : `Several places in ${name} say this; one was enough.`;
+    if (sentence.relation === "together") return count > 1 ? `Only together did ${several} make the model say this.` : `Several sentences of ${name} together made the model say this.`;
     return `This comes from ${count > 1 ? several : name}.`;
   }
 
   // What follows from the verdict, if that is not the strength.
-  meaning(one) {
-    if (one.state === "own" && (one.reliance || 0) >= MUCH_RELIANCE)
+  meaning(sentence) {
+    if (sentence.state === "own" && (sentence.reliance || 0) >= MUCH_RELIANCE)
       return "They matter here, but part of it, such as a number, is the model’s own. Nothing here shows that part.";
-    if (one.state === "own") return "The model would have said this without them. It may still be true, but nothing here shows it.";
-    if (one.state === "conversation") return "It does not come from your documents directly.";
-    if (one.verdict === "follows") return "It does not come from your documents directly. Look at the earlier sentence.";
+    if (sentence.state === "own") return "The model would have said this without them. It may still be true, but nothing here shows it.";
+    if (sentence.state === "conversation") return "It does not come from your documents directly.";
+    if (sentence.verdict === "follows") return "It does not come from your documents directly. Look at the earlier sentence.";
     return "";
   }
 
@@ -176,14 +176,14 @@ class Receipts {
       : ["The answer says ", h("b", {}, value), ". The cited text says ", h("b", {}, `“${brief(check.source_value)}”`), "."];
   }
 
-  chip(one) {
-    if (one.state === "check") {
-      const [check] = one.checks;
-      if (one.checks.length > 1) return `check: ${one.checks.length} values`;
+  chip(sentence) {
+    if (sentence.state === "check") {
+      const [check] = sentence.checks;
+      if (sentence.checks.length > 1) return `check: ${sentence.checks.length} values`;
       const value = brief(check.value || check.kind, 30);
       return `check: ${value}${check.source_value == null ? "" : ` ≠ ${brief(check.source_value, 30)}`}`;
     }
-    if (one.state === "follows") return one.follows == null ? "from the answer" : `from sentence ${one.follows + 1}`;
-    return { own: "model’s own", open: "undecided", conversation: "from the conversation", cut: "stopped here" }[one.state];
+    if (sentence.state === "follows") return sentence.follows == null ? "from the answer" : `from sentence ${sentence.follows + 1}`;
+    return { own: "model’s own", open: "undecided", conversation: "from the conversation", cut: "stopped here" }[sentence.state];
   }
 }
