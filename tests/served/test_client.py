@@ -119,6 +119,15 @@ def test_a_budget_ends_the_wait_for_a_server(server: ModelServer) -> None:
     wait_until(lambda: server.num_hung_up > 0 and not server.under_way)
 
 
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """Shells have their background jobs ignore Ctrl-C."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interruptible")
 def test_ctrl_c_cancels_what_is_under_way(server: ModelServer) -> None:
     one = attributor(server)
     server.open.clear()

@@ -32,5 +32,5 @@ def _printed(notebook: Any) -> str:
 
 def _without_numbers(text: str) -> list[str]:
     """Its words, without scores, seconds, bars and what the processor decides."""
-    text = re.sub(r"-?\d+(?:\.\d+)?|[█▉-▏░]+|\(packed, [^)]*\)", "", text)
+    text = re.sub(r"-?\d+(?:\.\d+)?|[█▉▊▋▌▍▎▏░]+|\(packed, [^)]*\)", "", text)
     return text.split()
