@@ -18,7 +18,16 @@ if TYPE_CHECKING:
     from attribot_rag.context import ContextOptions, Document
     from attribot_rag.errors import AttributionError
     from attribot_rag.language_model import LanguageModel
-    from attribot_rag.methods import Auto, Hierarchical, LeaveOneOut, Masked, Method, Proxy, Pruned
+    from attribot_rag.methods import (
+        Auto,
+        Hierarchical,
+        LeaveOneOut,
+        Masked,
+        Method,
+        Proxy,
+        Pruned,
+        Thorough,
+    )
     from attribot_rag.models import load_model
     from attribot_rag.scoring import Budget, ScoringOptions
     from attribot_rag.served import ServedModel, ServerOptions
@@ -43,6 +52,7 @@ __all__ = [
     "ScoringOptions",
     "ServedModel",
     "ServerOptions",
+    "Thorough",
     "VerdictOptions",
     "__version__",
     "load_model",
@@ -67,6 +77,7 @@ _MODULES = {
     "ScoringOptions": "scoring",
     "ServedModel": "served",
     "ServerOptions": "served",
+    "Thorough": "methods",
     "VerdictOptions": "verdicts",
     "load_model": "models",
 }

@@ -31,7 +31,6 @@ _NOISY = 0.05  # nats
 def assemble(
     scorer: Scorer,
     method: Method,
-    scores: Scores,
     response: ResponseText,
     judgement: Judgement,
     *,
@@ -40,7 +39,7 @@ def assemble(
     numbering: Numbering,
 ) -> Attribution:
     """The attribution, once everything is scored and judged: the scorer's usage is final."""
-    context = scorer.context
+    context, scores = scorer.context, judgement.scores
     return Attribution(
         response=response.text,
         token_spans=response.token_spans,
@@ -52,12 +51,13 @@ def assemble(
         sources=context.sources,
         token_scores=scores.token_scores,
         exact=scores.exact,
+        estimated=scores.estimated if any(scores.estimated) else (),
         notes=(*_notes(scorer, scores), *judgement.notes, *_budget_note(scorer)),
         provenance=_provenance(scorer, method, context_options, budget or Budget()),
         groups=tuple(
             SourceGroup(group.units, group.token_scores, group.exact) for group in scores.groups
         ),
-        context_reliance=judgement.context_reliance,
+        context_reliance=scores.context_reliance,
         agreement=scores.agreement,
         unit=scores.unit,
         partial=scorer.session.meter.exhausted,
@@ -96,7 +96,6 @@ def _provenance(
         options={
             **_plain(context_options),
             **_plain(scorer.options),
-            "half_precision": scorer.in_half_precision,
             **{f"budget_{name}": value for name, value in _plain(budget).items()},
         },
         versions={

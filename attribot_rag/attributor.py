@@ -285,14 +285,13 @@ class Attributor:
             )
             scores = self.method.run(scorer)
             shown = ResponseText(*scorer.response.aligned(response))
-            judgement = Judgement(context_reliance=scores.context_reliance)
+            judgement = Judgement(scores=scores)
             if self.verdicts is not None and scores.unit == "nats":
                 judgement = judge(scorer, scores, shown, self.verdicts)
         self.recorder.release(generation)
         return assemble(
             scorer,
             self.method,
-            scores,
             shown,
             judgement,
             context_options=self.context_options,

@@ -1,4 +1,4 @@
-"""How long an attribution with verdicts takes, as a share of its answer's generation.
+"""The CPU seconds of an attribution with verdicts, as a share of its answer's generation.
 
     python -m benchmarks.price --hotpotqa hotpotqa_distractor_40.json --squad squad_v2_dev.json
     python -m benchmarks.price --hotpotqa hotpotqa_distractor_40.json --seconds 2
@@ -12,13 +12,13 @@ from __future__ import annotations
 import argparse
 import statistics
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
 
-from attribot_rag import Attributor, Budget, ScoringOptions, load_model
+from attribot_rag import Attributor, Budget, load_model
 from attribot_rag.attribution import cite
 from attribot_rag.evaluation.data_sets import load, sample
 from attribot_rag.evaluation.example import Example
@@ -29,7 +29,7 @@ DATA_SETS = ("hotpotqa", "squad")
 
 
 class Timed(NamedTuple):
-    """Seconds of an answer and of its attribution, which read `tokens`; has it a citation?"""
+    """CPU seconds of an answer and of its attribution, which read `tokens`; has it a citation?"""
 
     generation: float
     attribution: float
@@ -48,20 +48,21 @@ def timed(attributor: Attributor, example: Example, max_new_tokens: int) -> Time
     messages = [{"role": "user", "content": prompt}]
     prompt_ids = torch.tensor([local.encode_prompt(messages)])
     model: Any = local.model  # whose `generate` has no types
-    started = time.perf_counter()
+    started = time.process_time()
     with attributor.recorder:
         output = model.generate(prompt_ids, max_new_tokens=max_new_tokens, do_sample=False)
-    generated = time.perf_counter()
+    generated = time.process_time()
     answer = str(local.tokenizer.decode(output[0, prompt_ids.shape[1] :], skip_special_tokens=True))
     attribution = attributor.attribute(messages, answer, example.documents)
-    seconds = time.perf_counter() - generated
+    seconds = time.process_time() - generated
     tokens = attribution.provenance.prefilled_tokens + attribution.provenance.scored_tokens
     return Timed(generated - started, seconds, tokens, bool(cite(attribution).numbers))
 
 
-def quartiles(values: Iterator[float]) -> str:
-    low, middle, high = statistics.quantiles(values, n=4, method="inclusive")
-    return f"{middle:.2f} ({low:.2f} to {high:.2f})"
+def quartiles(values: Iterable[float]) -> str:
+    every = [*values]
+    low, middle, high = statistics.quantiles(every, n=4, method="inclusive")
+    return f"{middle:.2f} ({low:.2f} to {high:.2f}), mean {statistics.fmean(every):.2f}"
 
 
 def main() -> None:
@@ -72,16 +73,13 @@ def main() -> None:
     parser.add_argument("--method", default="auto")
     parser.add_argument("--max-new-tokens", type=int, default=64)
     parser.add_argument("--seconds", type=float, help="the budget of each attribution")
-    parser.add_argument("--float32", action="store_true", help="never in half precision")
     options = parser.parse_args()
     local = load_model()
-    scoring = ScoringOptions(half_precision=False if options.float32 else "auto")
     budget = None if options.seconds is None else Budget(seconds=options.seconds)
-    attributor = Attributor(
-        local, method=options.method, budget=budget, scoring=scoring, progress=False
-    )
-    print(f"{hardware()}, {local.name.rsplit('/', 1)[-1]}, {options.method}; medians and quartiles")
-    print(f"half precision: {scoring.half_precision}; budget: {budget}")
+    attributor = Attributor(local, method=options.method, budget=budget, progress=False)
+    model = local.name.rsplit("/", 1)[-1]
+    print(f"{hardware()}, {model}, {options.method}; medians, quartiles, means")
+    print(f"budget: {budget}")
     for name in DATA_SETS:
         path = getattr(options, name)
         if path is None:

@@ -45,7 +45,7 @@ def model() -> LanguageModel:
 
 @pytest.fixture
 def attributor(model: LanguageModel) -> Attributor:
-    return attributor_of(model)
+    return attributor_of(model, method="leave_one_out")
 
 
 class TestNothing:
@@ -333,7 +333,8 @@ UNICODE = (
 def test_unicode(make: Any) -> None:
     model: LanguageModel = make()
     response = "🙂 cafe\u0301 האמנה 条約\r\n."
-    found = attributor_of(model).attribute(rendered(model, UNICODE), response, UNICODE)
+    attributor = attributor_of(model, method="leave_one_out")
+    found = attributor.attribute(rendered(model, UNICODE), response, UNICODE)
     assert found.not_located == ()
     assert found.response == response
     assert len(found.sources) >= 9

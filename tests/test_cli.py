@@ -32,7 +32,18 @@ def notes(tmp_path: Path) -> str:
 
 
 def ask(notes: str, tiny_model: str, *more: str) -> list[str]:
-    return ["ask", QUESTION, notes, "--model", tiny_model, "--max-new-tokens", "6", *more]
+    return [
+        "ask",
+        QUESTION,
+        notes,
+        "--model",
+        tiny_model,
+        "--max-new-tokens",
+        "6",
+        "--method",
+        "thorough",
+        *more,
+    ]
 
 
 def test_answer_sources_and_times(

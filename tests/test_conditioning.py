@@ -55,7 +55,9 @@ def answered(
     model: PreTrainedModel, segments: Sequence[Segment], **options: Any
 ) -> tuple[Attribution, list[int]]:
     ids = ids_of(segments)
-    attributor = Attributor(model, tokenizer(), progress=False, verdicts=None, **options)
+    attributor = Attributor(
+        model, tokenizer(), progress=False, verdicts=None, method="thorough", **options
+    )
     with attributor.recorder:
         output = generate(model, ids, **inputs_for(model, ids))
     response = output[0, len(ids) :].tolist()
@@ -106,7 +108,7 @@ def test_text_after_an_image_s_answer_is_scored_as_if_that_had_not_been(build: A
     ids = ids_of((*SENTENCES, QUESTION))
     with torch.no_grad():
         generate(model, ids_of(PLACES["first"]), **inputs_for(model, ids_of(PLACES["first"])))
-    attributor = Attributor(model, tokenizer(), progress=False, verdicts=None)
+    attributor = Attributor(model, tokenizer(), progress=False, verdicts=None, method="thorough")
     response = list(b"38 me")
     attribution = attributor.attribute(ids, response, SENTENCES)
     assert attribution.provenance.implementation == "packed"
@@ -205,7 +207,7 @@ def test_what_the_model_does_not_heed_is_nothing() -> None:
     attribution = attributor.attribute(ids, output[0, len(ids) :].tolist(), SENTENCES)
     assert attribution.provenance.implementation == "packed"
     model = qwen2_5_vl()
-    attributor = Attributor(model, tokenizer(), progress=False, verdicts=None)
+    attributor = Attributor(model, tokenizer(), progress=False, verdicts=None, method="thorough")
     with attributor.recorder:
         output = generate(model, ids, mm_token_type_ids=zeros)
     attribution = attributor.attribute(ids, output[0, len(ids) :].tolist(), SENTENCES)

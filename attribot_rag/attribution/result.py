@@ -116,6 +116,9 @@ class Attribution:
     """What a reader should know before trusting the scores."""
     provenance: Provenance
     """How the scores came about."""
+    estimated: tuple[bool, ...] = ()
+    """Per source whether its score is an estimate by gradients, which found what to measure, and
+    no measurement; empty if none is."""
     partly_located: Mapping[int, float] = field(default_factory=dict)
     """Documents of which only a part stands in the prompt, by their index: the share of their text,
     from 0 to 1, that does."""
@@ -164,6 +167,7 @@ class Attribution:
             "token_log_likelihoods": len(self.token_log_likelihoods) == num_tokens,
             "token_scores": len(self.token_scores) == num_sources and widths <= {num_tokens},
             "exact": len(self.exact) == num_sources,
+            "estimated": len(self.estimated) in (0, num_sources),
             "groups": group_widths <= {num_tokens} and source_ids <= set(range(num_sources)),
             "context_reliance": self.context_reliance is None
             or len(self.context_reliance) == num_tokens,
@@ -228,6 +232,10 @@ class Attribution:
         if not 0 <= source_id < len(self.sources):
             raise InvalidInput(f"source {source_id} is not one of the {len(self.sources)} sources")
         return self._sum(source_id, self._tokens(start, end))
+
+    def is_estimated(self, source_id: int) -> bool:
+        """Whether the source's score is an estimate, which no ablation measured."""
+        return bool(self.estimated) and self.estimated[source_id]
 
     def _tokens(self, start: int, end: int | None) -> range:
         return self.tokens_in(start, len(self.response) if end is None else end)

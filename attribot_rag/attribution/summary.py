@@ -306,6 +306,7 @@ def _sentence(
         "relation": cited.relation,
         "effect": None if verdict is None else _rounded(verdict.effect),
         "reliance": None if verdict is None else _rounded(verdict.reliance),
+        "kept": None if verdict is None else _rounded(verdict.kept),
         "follows": None if verdict is None else verdict.follows,
         "reason": None if verdict is None else verdict.reason,
         "checks": [] if verdict is None else [_check(one, shown, size) for one in verdict.checks],
@@ -356,6 +357,7 @@ def _source(
         "documents": list(source.documents),
         "score": round(ranking.score, _DECIMALS),
         "exact": attribution.exact[source.id],
+        "estimated": attribution.is_estimated(source.id),
     }
 
 

@@ -59,10 +59,13 @@ class SentenceSummary(TypedDict):
     or only with all of them together. Of a composite, where the sentence cites several earlier
     answers, that is meant of these."""
     effect: float | None
-    """The sum of the cited sources' scores for the sentence, or the joint score of a group, in
-    nats."""
+    """What removing the cited sources costs the sentence, in nats: the sum of their scores, or the
+    joint score of a group."""
     reliance: float | None
     """What removing the whole context costs the sentence, in nats."""
+    kept: float | None
+    """The share of the reliance that the sentence keeps with only the cited sources in the context;
+    of those that are either, with the first."""
     follows: Index | None
     """Index of the sentence that this sentence follows from."""
     reason: Reason | None
@@ -111,6 +114,8 @@ class SourceSummary(TypedDict):
     exact: bool
     """Whether its text was removed to the character from the full prompt and everything after it
     encoded again; if not, its score is approximate."""
+    estimated: bool
+    """Whether its score is no measurement but an estimate, which found what to measure."""
 
 
 class Omitted(TypedDict):

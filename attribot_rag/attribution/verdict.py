@@ -43,10 +43,10 @@ class Check:
 class Verdict:
     """The verdict on the characters [start, end) of the response.
 
-    - grounded: `source_ids` stand out, each with an effect that matters;
-    - redundant: no single source does, but removing all of `source_ids` explains the drop;
+    - grounded: `source_ids` suffice, each for words of its own where there are several;
+    - redundant: either of `source_ids` suffices, or only all of them together do;
     - follows: from an earlier sentence of the answer, not from the context directly;
-    - conversation: from earlier turns;
+    - conversation: from earlier turns; without them, either of `source_ids` would suffice;
     - unsupported: neither the context nor the conversation made the model say it;
     - reasoning: the model's thinking, which is not judged; trivial: a greeting, what
       stands between the values of JSON, and the like;
@@ -62,8 +62,11 @@ class Verdict:
     """Whether each cited source matters by itself, the sentence stands with either of them alone,
     or only with all of them together."""
     effect: float | None = None
-    """The sum of the cited sources' scores for the sentence, or the joint score of a group, in
-    nats."""
+    """The necessity of the cited sources in nats: the sum of their scores for the sentence, or the
+    joint score of a redundant group."""
+    kept: float | None = None
+    """The sufficiency of the cited sources: which share of the reliance the sentence keeps with
+    them alone in the context (of those that are `either`, with the first)."""
     reliance: float | None = None
     """What removing the whole context costs the sentence, in nats."""
     follows: int | None = None

@@ -105,6 +105,15 @@ class Context:
         return Ablation(characters=whole_context(self.prompt.text, self.regions))
 
     @cached_property
+    def asked(self) -> str:
+        """The prompt's text without the retrieved text and the earlier turns: what is asked."""
+        text, pieces, done = self.prompt.text, [], 0
+        for start, end in sorted((*self.whole.characters, *self.conversation)):
+            pieces.append(text[done : max(start, done)])
+            done = max(end, done)
+        return " ".join((*pieces, text[done:]))
+
+    @cached_property
     def end(self) -> int:
         """Index of the first token after the last document."""
         last = max((end for _, end in self.regions), default=0)

@@ -73,7 +73,7 @@ class ListedSource:
     """A source with its score in the attribution's unit; `label` names its documents.
 
     `share` is the score divided by the largest listed score, from -1 to 1. `mark` is None for a
-    source that is not cited.
+    source that is not cited; `precision` as of the function of this name.
     """
 
     id: int
@@ -82,11 +82,11 @@ class ListedSource:
     mark: Mark | None
     score: float
     share: float
-    exact: bool
+    precision: str
 
     @property
     def score_text(self) -> str:
-        return score_text(self.score, exact=self.exact)
+        return score_text(self.score, self.precision)
 
     def bar(self, width: int) -> str:
         """The share as a bar of at most `width` characters; a negative share is hatched.
@@ -156,9 +156,16 @@ def label_of(document: Document, index: int) -> str:
     return name or f"document {index + 1}"
 
 
-def score_text(score: float, *, exact: bool) -> str:
-    """Two decimals, with a ~ before a score that is not exact."""
-    return f"{'' if exact else '~'}{round(score, 2) or 0.0:.2f}"
+def precision(attribution: Attribution, source_id: int) -> str:
+    """What stands before a score: '' if it is exact, '~' if approximate, '≈' if an estimate."""
+    if attribution.is_estimated(source_id):
+        return "≈"
+    return "" if attribution.exact[source_id] else "~"
+
+
+def score_text(score: float, precision: str) -> str:
+    """Two decimals, with its precision before them."""
+    return f"{precision}{round(score, 2) or 0.0:.2f}"
 
 
 def source_label(attribution: Attribution, source: Source) -> str:
@@ -214,7 +221,7 @@ def remark_on(verdict: Verdict | None, verdicts: Sequence[Verdict]) -> str:
     if verdict.kind == "unsupported":
         return _unsupported(verdict.reliance or 0.0)
     if verdict.kind == "conversation":
-        return "from the conversation"
+        return "also in the conversation" if verdict.source_ids else "from the conversation"
     return "only together" if verdict.relation == "together" else ""
 
 
@@ -277,15 +284,18 @@ def _listed(attribution: Attribution, citations: Citations, top: int) -> Iterabl
             mark=_mark([source], citations) if source.id in cited else None,
             score=score,
             share=max(-1.0, min(1.0, score / largest)) if largest else 0.0,
-            exact=attribution.exact[source.id],
+            precision=precision(attribution, source.id),
         )
 
 
 def _legend(sources: Sequence[ListedSource]) -> Iterable[str]:
     if any(round(source.score, 2) < 0 for source in sources):
         yield "Negative: the answer is more likely without that source."
-    if not all(source.exact for source in sources):
+    precisions = {source.precision for source in sources}
+    if "~" in precisions:
         yield "~ marks approximate scores."
+    if "≈" in precisions:
+        yield "≈ marks estimates, which found what to measure."
 
 
 def _remarks(attribution: Attribution, num_unscored: int) -> Iterable[str]:
@@ -307,11 +317,10 @@ def _remarks(attribution: Attribution, num_unscored: int) -> Iterable[str]:
 
 
 def _described(provenance: Provenance) -> str:
-    half = " and bfloat16" if provenance.options.get("half_precision") else ""
     return (
         f"{provenance.method.replace('_', '-')} in {provenance.seconds:.2f} s on "
         f"{provenance.model_name} "
-        f"({provenance.implementation}, {provenance.dtype}{half}, {provenance.device}), "
+        f"({provenance.implementation}, {provenance.dtype}, {provenance.device}), "
         f"{_count(provenance.prompt_tokens, 'prompt token')}, "
         f"{_count(provenance.scored_tokens, 'token')} scored in "
         f"{_count(provenance.forward_passes, 'pass', 'passes')}{_saved(provenance)}"

@@ -83,7 +83,7 @@ def _render(blocks: Iterable[RenderableType], columns: int, color: bool) -> str:
 
 def _without(attribution: Attribution, counterfactual: Counterfactual) -> RenderableType:
     labels = (label_of(attribution.documents[i], i) for i in counterfactual.documents)
-    score = score_text(counterfactual.score, exact=counterfactual.exact)
+    score = score_text(counterfactual.score, "" if counterfactual.exact else "~")
     lines = [
         Text(
             f"Without {', '.join(map(_label, labels))}, which is worth {score} nats:", style="dim"

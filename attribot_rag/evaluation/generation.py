@@ -107,7 +107,7 @@ class GeneratedAnswer:
             self.generation,
             self.question.prompt_input.context,
             models,
-            options=ScoringOptions(implementation=implementation, half_precision=False),
+            options=ScoringOptions(implementation=implementation),
             prompt_input=self.question.prompt_input,
         )
 

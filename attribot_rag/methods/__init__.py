@@ -8,6 +8,7 @@ from attribot_rag.methods.leave_one_out import LeaveOneOut, Masked
 from attribot_rag.methods.patching import Patching
 from attribot_rag.methods.proxy import Proxy
 from attribot_rag.methods.pruning import Pruned
+from attribot_rag.methods.thorough import Thorough
 
 __all__ = [
     "BASELINES",
@@ -22,5 +23,6 @@ __all__ = [
     "Proxy",
     "Pruned",
     "Scores",
+    "Thorough",
     "make_method",
 ]

@@ -1,246 +1,124 @@
-"""The default method: masked ablation of the most attended sources, then exact ablation."""
+"""The default method: the few sources that carry each sentence, and estimates of all others."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from itertools import chain
 
-from attribot_rag.context import Ablation
-from attribot_rag.context.groups import Level, group
 from attribot_rag.errors import InvalidInput
 from attribot_rag.language_model import LanguageModel
-from attribot_rag.methods.base import WORTHWHILE, Method, Scores, TokenScores, best, num_kept
+from attribot_rag.methods.base import Method, Scores, TokenScores, whole_response
 from attribot_rag.methods.cost import Cost, Workload
-from attribot_rag.methods.hierarchical import (
-    Hierarchical,
-    answer_sentences,
-    best_of_each_sentence,
-    expanded,
-)
+from attribot_rag.methods.hierarchical import answer_sentences
 from attribot_rag.methods.leave_one_out import LeaveOneOut, Masked, scores_of
 from attribot_rag.methods.patching import Patching, spread_over
 from attribot_rag.methods.proxy import Proxy
+from attribot_rag.methods.sufficiency import Part, Sufficiency, Thresholds, parts_of
 from attribot_rag.scoring import Scorer
-
-_SHARE = 0.05
-_AT_STAKE = 1.0
-_ROWS_PER_GATE = 4  # which take as long: forward, backward and what is seen between
-
-
-@dataclass(frozen=True)
-class Screening:
-    """Scores of the units that may matter, in the full context.
-
-    Patching with as many `gates` estimates the effects of all units. Masked ablation scores
-    `candidates` of them: in turn the best by their estimate for each answer sentence, and those
-    that the question and the answer attend to most. Where
-    attention is not observed, masked ablation scores groups, then the units in the `keep` best
-    groups; exact ablation does where the architecture does not allow masking. If there are few
-    units, all are scored.
-    """
-
-    candidates: int = 14
-    gates: int = 2
-    keep: int | float = 3
-    level: Level = "passage"
-
-    name = "screening"
-
-    @property
-    def _few(self) -> int:
-        """As many units as are scored in the time that finding and scoring candidates takes."""
-        return self.candidates + _ROWS_PER_GATE * self.gates
-
-    def run(self, scorer: Scorer) -> Scores:
-        masked = scorer.masked_refusal is None
-        method: Method = Masked() if masked else LeaveOneOut()
-        if masked and len(scorer.units) > self._few:
-            screened = self._by_attention(scorer)
-            if screened is not None:
-                return screened
-        if self.num_ablations(scorer) >= len(scorer.units):
-            return method.run(scorer)
-        hierarchical = Hierarchical(
-            keep=self.keep,
-            levels=(self.level,),
-            coarse=method,
-            fine=method,
-            shorten=False,
-            each_sentence=True,
-        )
-        return hierarchical.run(scorer)
-
-    def _by_attention(self, scorer: Scorer) -> Scores | None:
-        """Masked scores of the candidates; their estimates, if the budget allows no more."""
-        sentences = answer_sentences(scorer)
-        for gates in dict.fromkeys((self.gates, 1)):  # one where the budget allows no more
-            estimates = scorer.patched(sentences, gates, located=True)
-            if estimates is not None:
-                break
-        weights = scorer.attention() if estimates is None else estimates.attention
-        if weights is None:
-            return None
-        rankings = [ranking(weights)]
-        if estimates is not None:
-            by_sentence = [ranking(of_units) for of_units in estimates.effects.tolist()]
-            rankings = [in_turn(by_sentence), *rankings]
-        chosen = in_turn(rankings)[: self.candidates]
-        finer = scorer.narrowed([scorer.units[index] for index in chosen])
-        scores = Masked().run(finer)
-        if estimates is not None and scorer.session.meter.exhausted:
-            rows = spread_over(sentences, estimates.effects[:, chosen].tolist(), finer)
-            known = zip(scores.token_scores, rows, strict=True)
-            scores = replace(scores, token_scores=tuple(row or other for row, other in known))
-        scores = expanded(scores, chosen, scorer, finer)
-        return replace(scores, attention=tuple(weights))
-
-    def num_ablations(self, scorer: Scorer) -> int:
-        """The approximate number of ablations of a run."""
-        num_units = len(scorer.units)
-        if scorer.sees_attention:
-            return num_units if num_units <= self._few else self.candidates + 1
-        num_groups = len(group(scorer.context, scorer.units, self.level))
-        return num_groups + num_units * num_kept(self.keep, num_groups) // num_groups
-
-    def cost(self, workload: Workload) -> Cost:
-        """Patching, then masked ablation of the candidates."""
-        masked = Masked()
-        if workload.num_sources <= self._few:
-            return masked.cost(workload)
-        patching = Patching(self.gates).cost(workload)
-        read = replace(workload, is_cached=True)
-        candidates = read.narrowed(self.candidates / workload.num_sources)
-        return patching + masked.cost(candidates)
 
 
 @dataclass(frozen=True)
 class Auto:
-    """The whole context, estimates of all sources, masked scores of the best, exact ones in doubt.
+    """The whole context, estimates of all sources, exact rows of the few that suffice.
 
-    Patching with as many `gates` estimates what each unit does to each answer sentence, and
-    observes attention. Their best, in turn, are the `candidates`, which masked ablation scores.
-    Where the best candidate of a sentence has a score within `doubt`, two bounds in nats between
-    which a verdict may turn, it is scored exactly, in the full prompt: at most `rescore` units, the
-    best first. If masked and exact scores agree less than `min_agreement` (0 to 1), and a nat is
-    at stake, the best `rescore` candidates are scored exactly. If there are no more than `rescore`
-    units, all are scored exactly.
+    Without the whole context, the response loses its reliance. Where that matters to a sentence,
+    patching with one gate estimates all units, and observes attention: both rank them in turn. The
+    first 1, 2, 4, ... units alone are scored exactly until they suffice for the sentence; those
+    that are needed for that are scored by masked ablation (see `Sufficiency`). All other units keep
+    their estimates. If there are no more than `few` units, all are scored.
 
-    Where attention is not observed, the units of the `keep` best groups of a `level` (a number, or
-    a fraction of the groups) are the candidates; where the architecture does not allow masking, all
-    scores are exact. A `proxy` selects the candidates where this takes fewer FLOPs; then the best
-    `rescore` of them, and the best of every answer sentence, are scored exactly, if the proxy's
-    score is half a nat or more.
+    Where attention is not observed, a `proxy` ranks the units, or else what each document, and each
+    unit of the best documents, keeps alone; then the other units get no score.
     """
 
-    candidates: int = 14
-    gates: int = 2
-    rescore: int = 6
-    doubt: tuple[float, float] = (3.0, 6.0)
-    min_agreement: float = 0.75
-    keep: int | float = 3
-    level: Level = "passage"
+    thresholds: Thresholds = field(default_factory=Thresholds)
+    few: int = 4
     proxy: LanguageModel | None = None
 
     name = "auto"
 
     def __post_init__(self) -> None:
-        for name, least in (("candidates", 1), ("gates", 1), ("rescore", 0)):
-            value = getattr(self, name)
-            if not isinstance(value, int) or isinstance(value, bool) or value < least:
-                raise InvalidInput(f"{name}={value!r}; use a whole number of at least {least}")
-        if not 0 <= self.min_agreement <= 1:
-            raise InvalidInput(f"min_agreement={self.min_agreement!r}; use a value in [0, 1]")
-        if len(self.doubt) != 2 or self.doubt[0] > self.doubt[1]:
-            raise InvalidInput(f"doubt={self.doubt!r}; use two numbers of nats, the lower first")
-        num_kept(self.keep, 1)
+        if not isinstance(self.few, int) or isinstance(self.few, bool) or self.few < 0:
+            raise InvalidInput(f"few={self.few!r}; use a whole number of at least 0")
 
     def run(self, scorer: Scorer) -> Scores:
         whole = scorer.score([scorer.context.whole])
-        screening = self._screening(scorer)
-        screened = screening.run(scorer)
-        chosen = self._chosen(scorer, screened, screening)
-        scores = rescored(scorer, screened, chosen)
-        pairs = scored_twice(screened, scores)
-        agreement = agreement_of(pairs)
-        at_stake = any(sum(row) >= _AT_STAKE for _, row in pairs)
-        if at_stake and agreement is not None and agreement < self.min_agreement:
-            others = [one for one in self._worthwhile(screened) if one not in chosen]
-            scores = rescored(scorer, scores, others)
-            agreement = agreement_of(scored_twice(screened, scores))
+        reliance = whole.changes[0]
+        scores = replace(
+            whole_response(scorer, None, "nats"),
+            token_log_likelihoods=scores_of(whole).token_log_likelihoods,
+            context_reliance=reliance,
+        )
+        if reliance is None:
+            return scores
+        search = Sufficiency(scorer, reliance, self.thresholds)
+        sentences = answer_sentences(scorer)
+        response = scorer.response
+        parts = parts_of(
+            sentences,
+            response.text,
+            lambda *span: response.tokens_in(span),
+            scorer.context.asked,
+        )
+        if not any(map(search.matters, parts)):
+            note = "The whole context hardly matters to any sentence: its sources were not scored."
+            return replace(scores, notes=(note,))
+        scores = self._ranked(scorer, scores, sentences)
+        search.carriers(parts, rankings(scores, parts))
+        return search.refine(scores)
+
+    def _ranked(self, scorer: Scorer, scores: Scores, sentences: Sequence[range]) -> Scores:
+        """The scores with those by which units are ranked, if there are any but by search."""
+        method: Method | None = None
+        if len(scorer.units) <= self.few:
+            method = LeaveOneOut() if scorer.masked_refusal else Masked()
+        elif not scorer.sees_attention and self.proxy is not None:
+            method = Proxy(self.proxy, Auto())
+        if method is not None:
+            ranked = method.run(scorer)
+            of_proxy = isinstance(method, Proxy)
+            return replace(
+                scores,
+                token_scores=ranked.token_scores,
+                exact=ranked.exact,
+                estimated=(of_proxy,) * len(scorer.units),
+                notes=ranked.notes,
+            )
+        estimates = scorer.patched(sentences, located=True)
+        if estimates is None:
+            return scores
+        rows = spread_over(sentences, estimates.effects.tolist(), scorer)
         return replace(
             scores,
-            token_log_likelihoods=scores_of(whole).token_log_likelihoods,
-            context_reliance=whole.changes[0],
-            agreement=agreement,
-            screened=screened.token_scores,
-            notes=tuple(self._notes(screened, agreement if at_stake else None)),
+            token_scores=rows,
+            screened=rows,
+            estimated=(True,) * len(rows),
+            attention=tuple(estimates.attention),
         )
 
-    def _chosen(self, scorer: Scorer, scores: Scores, screening: Method) -> list[int]:
-        """Indices of the units to score exactly, best first."""
-        if not scores.num_approximate:
-            return []
-        if screening is self._on_proxy:
-            worthwhile = self._worthwhile(scores)
-            best_ones = best_of_each_sentence(scorer, scores.token_scores)
-            return [*dict.fromkeys([*worthwhile, *best_ones])] if self.rescore else []
-        doubtful = best_of_each_sentence(scorer, scores.token_scores, *self.doubt)
-        doubtful.sort(key=lambda index: -(scores.totals[index] or 0.0))
-        return list(dict.fromkeys(doubtful))[: self.rescore]
-
-    def _worthwhile(self, scores: Scores) -> list[int]:
-        """The best units that are worth at least half a nat, and a twentieth of the best."""
-        ranked = best(scores.totals, self.rescore)
-        totals = [scores.totals[index] or 0.0 for index in ranked]
-        floor = max(WORTHWHILE, _SHARE * max(totals, default=0.0))
-        return [index for index, total in zip(ranked, totals, strict=True) if total >= floor]
-
     def cost(self, workload: Workload) -> Cost:
-        """With candidates of the target itself, none of them in doubt."""
-        whole = replace(workload, context_tokens=0, num_sources=1, num_groups=1)
-        reliance = LeaveOneOut().cost(replace(whole, is_cached=True))
-        reliance += workload.cost(workload.unread_tokens)
-        few = workload.num_sources <= self.rescore
-        method = LeaveOneOut() if few else self._on_target
-        return reliance + method.cost(workload.after(reliance))
+        """With one source that carries the response: patching, only it, and without it."""
+        tail = workload.tail_tokens
+        alone = workload.cost(2 * tail + workload.context_tokens / workload.num_sources)
+        if workload.num_sources <= self.few:
+            return Masked().cost(workload) + workload.cost(tail) + alone
+        reliance = workload.cost(workload.baseline_tokens + tail)
+        return Patching(1).cost(workload) + reliance + alone
 
-    def _screening(self, scorer: Scorer) -> Method:
-        """The method that selects the candidates; leave-one-out if there are few units."""
-        if len(scorer.units) <= self.rescore:
-            return LeaveOneOut()
-        on_proxy = self._on_proxy
-        if on_proxy is not None and self._proxy_pays(scorer, on_proxy.language_model):
-            return on_proxy
-        return self._on_target
 
-    @cached_property
-    def _on_target(self) -> Screening:
-        return Screening(self.candidates, self.gates, self.keep, self.level)
+def rankings(scores: Scores, parts: Sequence[Part]) -> list[list[int]] | None:
+    """For each part the units by their scores and, in turn, by attention; None without scores."""
+    rows = scores.screened or scores.token_scores
+    if not any(row is not None for row in rows):
+        return None
+    attended = [] if scores.attention is None else [ranking(scores.attention)]
+    of_parts = ([_total(row, part.tokens) for row in rows] for part in parts)
+    return [in_turn([ranking(totals), *attended]) for totals in of_parts]
 
-    @cached_property
-    def _on_proxy(self) -> Proxy | None:
-        return None if self.proxy is None else Proxy(self.proxy, self._on_target)
 
-    def _proxy_pays(self, scorer: Scorer, proxy: LanguageModel) -> bool:
-        """Whether candidates cost fewer FLOPs on the proxy, which has to read the prompt first."""
-        generation, context = scorer.generation, scorer.context
-        num_prompt, num_response = len(generation.prompt_ids), len(generation.response_ids)
-        masked = scorer.masked_refusal is None
-        per_ablation = (num_prompt - context.end if masked else num_prompt // 2) + num_response
-        tokens = self._on_target.num_ablations(scorer) * per_ablation
-        own = scorer.language_model.num_parameters * tokens
-        # A served model need not say how large it is: then the caller knows why there is a proxy.
-        return not own or proxy.num_parameters * (num_prompt + tokens) < own
-
-    def _notes(self, scores: Scores, agreement: float | None) -> Iterator[str]:
-        yield from scores.notes
-        if agreement is not None and agreement < self.min_agreement:
-            yield (
-                f"Approximate and exact scores agree little here ({agreement:.2f} of 1): use "
-                "leave-one-out where every source matters."
-            )
+def _total(row: TokenScores | None, tokens: Sequence[int]) -> float:
+    return float("-inf") if row is None else sum(row[token] for token in tokens)
 
 
 def ranking(values: Sequence[float]) -> list[int]:
@@ -251,36 +129,3 @@ def ranking(values: Sequence[float]) -> list[int]:
 def in_turn(rankings: Sequence[Sequence[int]]) -> list[int]:
     """The first of each ranking, then the second of each, without repetition."""
     return list(dict.fromkeys(chain.from_iterable(zip(*rankings, strict=True))))
-
-
-def rescored(scorer: Scorer, scores: Scores, chosen: Sequence[int]) -> Scores:
-    """The same with exact scores of the chosen units, as far as the budget allows."""
-    if not chosen:
-        return scores
-    exact = scorer.score([Ablation.of(*scorer.units[index]) for index in chosen])
-    rows, flags, num_dropped = list(scores.token_scores), list(scores.exact), scores.num_dropped
-    for index, row, in_step in zip(chosen, exact.changes, exact.in_step, strict=True):
-        if row is not None:
-            rows[index], flags[index] = row, in_step
-            num_dropped += not in_step
-    return replace(scores, token_scores=tuple(rows), exact=tuple(flags), num_dropped=num_dropped)
-
-
-def scored_twice(screened: Scores, scores: Scores) -> list[tuple[TokenScores, TokenScores]]:
-    """(approximate, exact) scores of the units that were rescored."""
-    pairs = zip(screened.token_scores, scores.token_scores, strict=True)
-    return [(before, row) for before, row in pairs if before and row and row is not before]
-
-
-def agreement_of(pairs: Sequence[tuple[TokenScores, TokenScores]]) -> float | None:
-    """The agreement of (approximate, exact) scores, from 0 (unrelated) to 1 (equal).
-
-    1 - sum |approximate - exact| / sum (|approximate| + |exact|), over the sources' totals; the
-    denominator is at least one nat. None without pairs.
-    """
-    if not pairs:
-        return None
-    totals = [(sum(approximate), sum(exact)) for approximate, exact in pairs]
-    difference = sum(abs(left - right) for left, right in totals)
-    magnitude = sum(abs(left) + abs(right) for left, right in totals)
-    return 1.0 - difference / max(magnitude, 1.0, difference)

@@ -36,6 +36,7 @@ class Scores:
     not allow even this row. `context_reliance` is the score of the whole context, if measured;
     `agreement`, from 0 to 1, is that of approximate with exact scores of the same units.
     `screened` are the approximate scores of all units, where some in `token_scores` are exact.
+    `estimated` [units]: the score is no ablation's but an estimate; empty if none is.
     `groups` are scores of several units removed together, the coarsest groups first. `num_dropped`
     counts units that were removed as whole tokens, not to the character. `attention` [units] is how
     strongly the question and the response attend to each unit, if candidates were selected by it.
@@ -48,6 +49,7 @@ class Scores:
     context_reliance: TokenScores | None = None
     agreement: float | None = None
     screened: tuple[TokenScores | None, ...] | None = None
+    estimated: tuple[bool, ...] = ()
     groups: tuple[GroupScore, ...] = ()
     num_dropped: int = 0
     attention: tuple[float, ...] | None = None

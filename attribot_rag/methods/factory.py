@@ -20,9 +20,11 @@ from attribot_rag.methods.leave_one_out import LeaveOneOut, Masked
 from attribot_rag.methods.patching import Patching
 from attribot_rag.methods.proxy import Proxy
 from attribot_rag.methods.pruning import Pruned
+from attribot_rag.methods.thorough import Thorough
 
 METHODS: dict[str, Callable[[], Method]] = {
     "auto": Auto,
+    "thorough": Thorough,
     "leave_one_out": LeaveOneOut,
     "hierarchical": Hierarchical,
     "masked": Masked,

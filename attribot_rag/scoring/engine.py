@@ -14,7 +14,6 @@ from attribot_rag.language_model import LanguageModel
 from attribot_rag.scoring.base import Implementation, OutOfTime, Reading, Reduction
 from attribot_rag.scoring.cropped import CachedImplementation
 from attribot_rag.scoring.footprint import Footprint
-from attribot_rag.scoring.half_precision import allow_half_precision, half_precision
 from attribot_rag.scoring.memory import Batching, unless_out_of_memory
 from attribot_rag.scoring.patch import Effects, Patch
 from attribot_rag.scoring.row import Row
@@ -39,11 +38,10 @@ class Engine:
     token_budget: int | None
     session: Session
     branches: Sequence[int] = ()
-    allows_half: bool = False
     num_units: int = 0
     max_memory: int | None = None
     _implementation: Implementation | None = field(default=None, init=False)
-    _full: dict[bool, torch.Tensor] = field(default_factory=dict, init=False)
+    _full: torch.Tensor | None = field(default=None, init=False)
     _out_of_time: bool = field(default=False, init=False)
 
     @property
@@ -63,8 +61,6 @@ class Engine:
         started = self.session.clock()
         reading = Reading(self.branches, self._before_piece, self.session.meter.deadline)
         implementation = self.models.select(self.requested, self.generation, reading)
-        if self.allows_half:
-            allow_half_precision(implementation.twin)
         self.session.meter.spend(implementation.prefilled_tokens, self.session.clock() - started)
         self.usage.prefilled_tokens += implementation.prefilled_tokens
         return implementation
@@ -117,15 +113,13 @@ class Engine:
             return 0
         return len(self.generation.prompt_ids) - 1
 
-    def log_likelihoods(self, rows: Sequence[Row], *, approximate: bool = False) -> torch.Tensor:
+    def log_likelihoods(self, rows: Sequence[Row]) -> torch.Tensor:
         """Log-probabilities in nats [num_scored_rows, num_response_tokens], float32 on the CPU.
 
         The first rows, as many as the budget allows. The first of all is that of the full prompt,
-        which is scored once, and once more in half precision where rows may be `approximate`.
-        Raises ScoringOutOfMemory if a single row does not fit.
+        which is scored once. Raises ScoringOutOfMemory if a single row does not fit.
         """
-        half = approximate and self.allows_half
-        full = self._full.get(half)
+        full = self._full
         parts = [torch.empty(0, len(self.generation.response_ids)) if full is None else full]
         done = len(parts[0])
         meter = self.session.meter
@@ -142,8 +136,7 @@ class Engine:
             started = self.session.clock()
             before = self.implementation.scored_tokens
             try:
-                with half_precision(half):
-                    part = unless_out_of_memory(partial(self.implementation.log_likelihoods, batch))
+                part = unless_out_of_memory(partial(self.implementation.log_likelihoods, batch))
             except OutOfTime:
                 break
             if part is None:
@@ -159,7 +152,7 @@ class Engine:
         meter.exhausted |= done < len(rows)
         scored = torch.cat(parts)
         if done:
-            self._full[half] = scored[:1]
+            self._full = scored[:1]
         return scored
 
     def weights(self, row: Row, reduction: Reduction) -> torch.Tensor | None:
@@ -191,8 +184,7 @@ class Engine:
         if not self._is_ready():  # reads the prompt: not this row's time
             return None
         started = self.session.clock()
-        with half_precision(self.allows_half):
-            found = unless_out_of_memory(partial(compute, self.implementation))
+        found = unless_out_of_memory(partial(compute, self.implementation))
         if found is not None:
             seconds = self.session.clock() - started
             meter.spend(tokens, seconds * tokens / (tokens + backward))

@@ -21,7 +21,6 @@ from attribot_rag.scoring.base import Reduction
 from attribot_rag.scoring.checks import check_finite, difference_to_model
 from attribot_rag.scoring.engine import Engine
 from attribot_rag.scoring.gradient import embedding_gradients
-from attribot_rag.scoring.half_precision import pays_off
 from attribot_rag.scoring.log_likelihoods import LogLikelihoods, Matrix
 from attribot_rag.scoring.masking import Reencoded, masked_row
 from attribot_rag.scoring.options import ScoringOptions
@@ -60,23 +59,16 @@ class Scorer:
             self.options.token_budget,
             self.session,
             self.context.branches,
-            self.in_half_precision,
             len(self.units),
             self.options.max_memory,
         )
+        # With the same prompt and response, an ablation is scored once, whoever asks for it.
+        self._scored: dict[tuple[Ablation, Reencoded | None], tuple[Matrix, bool]] = {}
 
     @property
     def implementation(self) -> str:
         """The name of the implementation that scores."""
         return self._engine.kind.name
-
-    @property
-    def in_half_precision(self) -> bool:
-        """Whether approximate scores come from linear layers in bfloat16."""
-        asked, model = self.options.half_precision, self.language_model
-        if not asked or model.dtype_name != "float32":
-            return False
-        return asked is True or pays_off(model.num_parameters, model.device)
 
     @property
     def fallback(self) -> str | None:
@@ -154,6 +146,8 @@ class Scorer:
     ) -> LogLikelihoods:
         """Log-likelihoods with nothing removed and under each ablation, as far as the budget goes.
 
+        What was scored before is not scored again.
+
         Without `recompute` the ablated text is removed and everything after it is encoded again:
         exact. With `recompute` the prompt stays encoded, and only some tokens are encoded again,
         without attending to the ablated tokens (see `masked_row`). With 'rest' no remaining token
@@ -169,18 +163,25 @@ class Scorer:
                 "leave-one-out or hierarchical attribution"
             )
         started = self.session.clock()
-        in_step = [False] * len(ablations)
-        rows = self._rows(ablations, recompute, in_step)
-        self.session.progress.expect(len(ablations))
-        found = self._engine.log_likelihoods(rows, approximate=recompute is not None)
-        scored = found.double().numpy()
-        check_finite(scored, ablations, self.generation.response_ids, self.language_model)
-        if self.options.self_check and recompute is None:
+        known = self._scored
+        new = [one for one in dict.fromkeys(ablations) if (one, recompute) not in known]
+        in_step = [False] * len(new)
+        rows = self._rows(new, recompute, in_step)
+        self.session.progress.expect(len(new))
+        scored = self._engine.log_likelihoods(rows).double().numpy()
+        check_finite(scored, new, self.generation.response_ids, self.language_model)
+        if self.options.self_check and recompute is None and new:
             self._check_against_reference(rows, scored)
         self.usage.seconds += self.session.clock() - started
-        undone = np.full((len(rows) - len(scored), len(self.generation.response_ids)), np.nan)
-        everything = np.concatenate([scored, undone])
-        return LogLikelihoods(everything[0], everything[1:], tuple(in_step))
+        for ablation, row, exact in zip(new, scored[1:], in_step, strict=False):
+            known[ablation, recompute] = row, exact
+        undone = np.full(len(self.generation.response_ids), np.nan), False
+        found = [known.get((one, recompute), undone) for one in ablations]
+        return LogLikelihoods(
+            scored[0] if len(scored) else undone[0],
+            np.stack([row for row, _ in found]) if found else np.empty((0, len(undone[0]))),
+            tuple(exact for _, exact in found),
+        )
 
     @property
     def sees_attention(self) -> bool:

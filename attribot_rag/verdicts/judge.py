@@ -2,30 +2,27 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain
 
-from rapidfuzz import fuzz
-
 from attribot_rag.attribution import Marker, ResponseText, Verdict
-from attribot_rag.attribution.verdict import Reason
+from attribot_rag.attribution.verdict import Reason, Relation
+from attribot_rag.context import Ablation
 from attribot_rag.methods import Scores
+from attribot_rag.methods.auto import rankings
 from attribot_rag.methods.base import TokenScores
+from attribot_rag.methods.sufficiency import Carriers, Part, Sufficiency, parts_of
 from attribot_rag.scoring import Scorer
-from attribot_rag.verdicts.evidence import Evidence
-from attribot_rag.verdicts.joint import JointEffects
 from attribot_rag.verdicts.marker_audit import MarkerAudit, numbered_documents
 from attribot_rag.verdicts.markers import written_markers
 from attribot_rag.verdicts.options import VerdictOptions
 from attribot_rag.verdicts.origins import Origin, Origins
-from attribot_rag.verdicts.redundancy import Group, find_group
 from attribot_rag.verdicts.sentences import AnswerSentence, sentences_of
 from attribot_rag.verdicts.thinking import thinking_of
 
-_NUM_LIKELY = 4
-_FEW = 10
 _CONDITIONED = "The answer was conditioned on the model's own reasoning before it."
 
 
@@ -33,29 +30,27 @@ _CONDITIONED = "The answer was conditioned on the model's own reasoning before i
 class Judgement:
     """The verdicts on an answer's sentences, the audit of its markers, and notes for the reader.
 
-    `context_reliance` is the score of the whole context for each response token in nats, None if
-    it was not measured.
+    `scores` are the method's, with those that judging measured.
     """
 
+    scores: Scores
     verdicts: tuple[Verdict, ...] = ()
     markers: tuple[Marker, ...] = ()
     notes: tuple[str, ...] = ()
-    context_reliance: TokenScores | None = None
 
 
 def judge(
     scorer: Scorer, scores: Scores, response: ResponseText, options: VerdictOptions
 ) -> Judgement:
-    """Judge each sentence of a response by its scores, and the citations the model wrote in it.
+    """Judge each sentence of a response, and the citations the model wrote in it.
 
-    Scores what the method did not: the prompt without the whole context, joint ablations where no
-    single source carries a sentence, earlier sentences and turns where no source does.
+    Scores what the method did not: the prompt without the whole context, or with only a few
+    sources, and earlier sentences and turns where no source carries a sentence.
     """
     meter = scorer.session.meter
     meter.reserve(max(options.min_tokens, round(options.token_share * meter.tokens)))
-    reliance = scores.context_reliance
-    if reliance is None:
-        reliance = scorer.score([scorer.context.whole]).changes[0]
+    if scores.context_reliance is None:
+        scores = replace(scores, context_reliance=scorer.score([scorer.context.whole]).changes[0])
     numbers = numbered_documents(scorer.context)
     markers = written_markers(response.text, numbers, scorer.context.documents)
     thinking = thinking_of(
@@ -63,15 +58,15 @@ def judge(
     )
     language = scorer.context.answer_language(response.text)
     sentences = sentences_of(response, markers, thinking, language)
-    judged = _Judge(sentences, scorer, scores, reliance, options)
-    verdicts = tuple(judged.verdict(index) for index in range(len(sentences)))
-    audit = MarkerAudit(markers, scorer.context, scores, options.min_effect)
     has_reasoning = len({sentence.thinking for sentence in sentences}) > 1
+    judged = _Judge(sentences, scorer, scores, response, options)
+    verdicts = judged.verdicts()
+    audit = MarkerAudit(markers, scorer.context, judged.search, options.min_effect)
     return Judgement(
         verdicts=verdicts,
         markers=tuple(_markers(audit, sentences, verdicts)),
         notes=(_CONDITIONED,) if has_reasoning else (),
-        context_reliance=reliance,
+        scores=judged.search.refine(scores),
     )
 
 
@@ -94,29 +89,54 @@ def _markers(
 
 
 class _Judge:
-    """Judges each sentence of an answer by its evidence and by the sentences before it."""
+    """Judges each sentence of an answer by what carries it, and by the sentences before it."""
 
     def __init__(
         self,
         sentences: Sequence[AnswerSentence],
         scorer: Scorer,
         scores: Scores,
-        reliance: TokenScores | None,
+        response: ResponseText,
         options: VerdictOptions,
     ) -> None:
         self._sentences = sentences
         self._scorer = scorer
         self._scores = scores
-        self._reliance = reliance
+        self._response = response
         self._options = options
-        exact_rows = {
-            source_id: row
-            for source_id, (row, exact) in enumerate(
-                zip(scores.token_scores, scores.exact, strict=True)
+        self._reliance = scores.context_reliance
+        self.search = Sufficiency(scorer, self._reliance or (), options)
+
+    def verdicts(self) -> tuple[Verdict, ...]:
+        """The verdict on each sentence, which may follow from an earlier sentence."""
+        carried: dict[int, tuple[Part, Carriers]] = {}
+        if self._reliance is not None:
+            told = [i for i, one in enumerate(self._sentences) if one.is_judged]
+            tokens = [self._sentences[i].tokens for i in told]
+            parts = parts_of(
+                tokens, self._response.text, self._response.tokens_in, self._scorer.context.asked
             )
-            if row is not None and exact
-        }
-        self._joint = JointEffects(scorer, exact_rows)
+            found = self.search.carriers(parts, rankings(self._scores, parts))
+            carried = dict(zip(told, zip(parts, found, strict=True), strict=True))
+        return tuple(
+            self._verdict(index, *carried.get(index, (Part(), Carriers())))
+            for index in range(len(self._sentences))
+        )
+
+    def _is_invented(self, sentence: AnswerSentence) -> bool:
+        """Whether the model expects its numbers neither with the context nor without.
+
+        An invented price, for example, whose currency stands everywhere.
+        """
+        least = self._options.min_figure
+        assert self._reliance is not None
+        unexpected = []
+        for figure in sentence.figures:
+            worth = sum(self._reliance[i] for i in figure)
+            known = sum((self._scores.token_log_likelihoods or ())[i] for i in figure)
+            if worth - known >= least:
+                unexpected.append(worth < least and -known >= least)
+        return bool(unexpected) and all(unexpected)
 
     @cached_property
     def _fragment(self) -> int | None:
@@ -132,63 +152,177 @@ class _Judge:
     def _origins(self) -> Origins:
         return Origins(self._scorer, self._sentences)
 
-    def verdict(self, index: int) -> Verdict:
-        """The verdict on a sentence, which may follow from an earlier sentence."""
+    def _verdict(self, index: int, part: Part, carried: Carriers) -> Verdict:
         sentence, options = self._sentences[index], self._options
         unjudged = Verdict(start=sentence.start, end=sentence.end, kind="open")
         if sentence.thinking:
             return replace(unjudged, kind="reasoning")
-        if sentence.trivial or not sentence.tokens:
+        if not sentence.is_judged:
             return replace(unjudged, kind="trivial")
         if self._reliance is None:
             return replace(unjudged, reason=self._ended_by)
-        evidence = Evidence.of(
-            self._scores,
-            sentence.tokens,
-            self._reliance,
-            sentence.figures,
-            self._scorer.models.noise or 0.0,
-        )
-        plain = replace(unjudged, reliance=evidence.reliance)
-        cited = evidence.cited(options)
-        if not cited and index == self._fragment:
+        reliance = sum(self._reliance[i] for i in sentence.tokens)
+        plain = replace(unjudged, reliance=reliance)
+        cited = self._cited(plain, part, carried)
+        noise = (self._scorer.models.noise or 0.0) * math.sqrt(len(sentence.tokens))
+        least = max(options.min_reliance, options.noise_factor * noise)
+        is_invented = self._is_invented(sentence)
+        if cited is None and index == self._fragment:
             return replace(plain, reason="cut")
-        if not cited:
-            origin = self._origin(index, evidence.reliance)
+        is_needed = cited is not None and self._is_needed(cited, part)
+        if not is_needed:
+            origin = self._origin(index, reliance)
             if origin is not None:
-                return replace(
-                    plain,
-                    kind="conversation" if origin.sentence is None else "follows",
-                    effect=origin.effect,
-                    follows=origin.sentence,
-                )
-        carried = sum(evidence.effects[source_id] for source_id in cited)
-        grounded = replace(plain, kind="grounded", source_ids=cited, effect=carried)
-        if cited and evidence.is_explained_by(cited, options):
-            return grounded
-        group = None
-        invented = not cited and evidence.has_unknown_figures(options)
-        # Several sources that decide on words of their own are no group.
-        if evidence.reliance >= options.min_effect and len(cited) < 2 and not invented:
-            group = self._group(sentence, evidence)
-        weak = carried < options.cited_share * evidence.reliance
-        if group is not None and (group.relation != "together" or weak):
-            return replace(
-                plain,
-                kind="redundant" if len(group.source_ids) > 1 else "grounded",
-                source_ids=group.source_ids,
-                relation=group.relation,
-                effect=group.effect,
-            )
-        if cited and not weak:
-            return grounded
-        exhausted = self._scorer.session.meter.exhausted
-        if evidence.reliance < options.min_reliance or invented:
+                return self._from(origin, plain, part)
+        if cited is not None:
+            is_single = cited.kind == "grounded"
+            relies = self._most_reliant(part)
+            is_needed &= cited.relation != "together" and (is_single or relies >= options.min_word)
+            is_large = reliance >= (least if is_single or relies >= least else 2 * least)
+            is_large &= carried.sufficient and relies >= options.min_word
+            if (is_needed or is_large) and not (is_invented and not (is_needed and is_single)):
+                return cited
+        if reliance < least or is_invented:
             if self._scorer.context.unseen:
                 return replace(plain, reason="not_located")
-            if not (exhausted and self._may_have_origins(index)):
-                return replace(plain, kind="unsupported")
-        return replace(plain, reason=self._ended_by if exhausted else "scattered")
+            if self._scorer.session.meter.exhausted and self._may_have_origins(index):
+                return replace(plain, reason=self._ended_by)
+            return replace(plain, kind="unsupported")
+        return replace(plain, reason="scattered" if carried.complete else self._ended_by)
+
+    def _from(self, origin: Origin, plain: Verdict, part: Part) -> Verdict:
+        """The verdict on a sentence that comes from an earlier sentence or the conversation."""
+        told = replace(plain, effect=origin.effect)
+        if origin.sentence is not None:
+            return replace(told, kind="follows", follows=origin.sentence)
+        also = self._sufficient_without_turns(part)
+        relation: Relation = "either" if also else "each"
+        return replace(told, kind="conversation", source_ids=also, relation=relation)
+
+    def _sufficient_without_turns(self, part: Part) -> tuple[int, ...]:
+        """The sources that carry a sentence, and each of its words, as the conversation does."""
+        options, search, turns = (
+            self._options,
+            self._search_without_turns,
+            self._origins.effects_of_turns,
+        )
+        if search is None or turns is None:
+            return ()
+        carried = search.carriers([part], rankings(self._scores, [part]))[0]
+        alone = search.only(carried.members)
+        if alone is None or not carried.sufficient:
+            return ()
+        kept = tuple(reliance - lost for reliance, lost in zip(search.reliance, alone, strict=True))
+        worth = self._total(turns, part.tokens)
+        if self._total(kept, part.tokens) < max(options.min_effect, options.kept_share * worth):
+            return ()
+        for word in part.words:
+            worth = self._total(turns, word)
+            if worth >= options.min_word and self._total(kept, word) < options.kept_word * worth:
+                return ()
+        return (*carried.members, *carried.others)
+
+    @cached_property
+    def _search_without_turns(self) -> Sufficiency | None:
+        turns = Ablation(characters=self._scorer.context.conversation)
+        scorer = self._scorer.without(turns)
+        if scorer is None or scorer.units != self._scorer.units:
+            return None
+        reliance = scorer.score([scorer.context.whole]).changes[0]
+        return None if reliance is None else Sufficiency(scorer, reliance, self._options)
+
+    def _is_needed(self, cited: Verdict, part: Part) -> bool:
+        """Whether the sentence, or one of its words, loses enough without the cited sources."""
+        options, effect = self._options, cited.effect or 0.0
+        if cited.kind == "redundant":
+            return effect >= options.min_reliance
+        if effect < options.cited_share * (cited.reliance or 0.0):
+            return False
+        rows = [self.search.without([unit]) for unit in cited.source_ids]
+        of_words = [max(self._total(row, word) for row in rows) for word in part.words]
+        if effect >= options.min_effect:
+            return max(of_words, default=effect) >= options.min_word_effect / 2
+        return any(
+            of_word >= max(options.min_word_effect, options.cited_share * surprise)
+            for of_word, surprise in zip(of_words, self._surprises(part), strict=True)
+        )
+
+    def _most_reliant(self, part: Part) -> float:
+        """The largest reliance of a content word; that of a sentence without any."""
+        return max(self._total(self._reliance, own) for own in part.words or (part.tokens,))
+
+    def _surprises(self, part: Part) -> list[float]:
+        """How unlikely each content word is without the context, in nats."""
+        total, likely = self._total, self._scores.token_log_likelihoods
+        return [total(self._reliance, word) - total(likely, word) for word in part.words]
+
+    def _cited(self, plain: Verdict, part: Part, carried: Carriers) -> Verdict | None:
+        """The verdict that cites the sources that carry the sentence, None if there are none."""
+        members, tokens, reliance = carried.members, part.tokens, plain.reliance or 0.0
+        if not members:
+            return None
+        grounded = replace(plain, kind="grounded", source_ids=members)
+        if carried.others:
+            group = (*members, *carried.others)
+            self.search.score_without([group])
+            grounded = replace(grounded, kind="redundant", source_ids=group, relation="either")
+        elif len(members) > 1:
+            cited = tuple(self._deciding(members, part))
+            if cited:
+                self.search.score_only([cited])
+            if cited and self._is_enough(cited, part, reliance):
+                grounded = replace(grounded, source_ids=cited)
+            else:
+                self.search.score_without([members])
+                grounded = replace(grounded, kind="redundant", relation="together")
+        elif reliance < self._options.min_reliance:
+            self.search.score_without([members], exact=True)  # its necessity decides
+        cited = grounded.source_ids
+        rows = [[*cited]] if grounded.kind == "redundant" else [[one] for one in cited]
+        effect = sum(self._total(self.search.without(units), tokens) for units in rows)
+        alone = members if grounded.relation == "either" else cited
+        lost = self._total(self.search.only(alone), tokens)
+        kept = min(1.0, 1.0 - lost / reliance) if reliance > 0 else None
+        return replace(grounded, effect=effect, kept=kept)
+
+    def _is_enough(self, cited: Sequence[int], part: Part, reliance: float) -> bool:
+        """Whether the sentence keeps enough with these alone, or loses enough without them."""
+        kept = reliance - self._total(self.search.only(cited), part.tokens)
+        lost = sum(self._total(self.search.without([one]), part.tokens) for one in cited)
+        options = self._options
+        return kept >= options.kept_share * reliance or lost >= (1 - options.kept_share) * reliance
+
+    def _deciding(self, members: Sequence[int], part: Part) -> Iterator[int]:
+        """The members that decide words of their own.
+
+        These are words that only the other members lose, if the member matters at all with all
+        sources in the prompt: what only makes the subject clear does not. Or the member is worth
+        `min_own` nats there to words to which no other is worth more.
+        """
+        sets = [[other for other in members if other != one] for one in members]
+        self.search.score_only(sets)
+        lost = [self.search.lost(part, others).keys() for others in sets]
+        nothing = (0.0,) * len(self._reliance or ())
+        without = [self.search.without([one]) or nothing for one in members]
+        for index, one in enumerate(members):
+            rest = {word for i, words in enumerate(lost) if i != index for word in words}
+            is_worth = self._total(without[index], part.tokens) >= self._options.min_word
+            own = self._own(index, without, part)
+            if (lost[index] - rest and is_worth) or own >= self._options.min_own:
+                yield one
+
+    def _own(self, index: int, rows: Sequence[TokenScores], part: Part) -> float:
+        """What row `index` is worth to words that rely on the context, and to no other row more."""
+        own = 0.0
+        for word in part.words:
+            worth = [self._total(row, word) for row in rows]
+            if self._total(self._reliance, word) >= self._options.min_word:
+                own += max(0.0, worth[index]) * (worth[index] == max(worth))
+        return own
+
+    @staticmethod
+    def _total(row: TokenScores | None, tokens: Sequence[int]) -> float:
+        return 0.0 if row is None else sum(row[i] for i in tokens)
 
     @property
     def _ended_by(self) -> Reason:
@@ -204,42 +338,6 @@ class _Judge:
         meter = self._scorer.session.meter
         meter.exhausted |= meter.is_late
         return not meter.is_late
-
-    def _group(self, sentence: AnswerSentence, evidence: Evidence) -> Group | None:
-        """The sources that carry a sentence together or each alone, None without such sources."""
-        if not self._in_time():
-            return None
-        needed = self._options.explained_share * evidence.reliance
-        group = find_group(
-            self._joint,
-            self._candidates(sentence, evidence),
-            sentence.tokens,
-            [
-                token
-                for figure in evidence.figures
-                if figure.is_retrieved(self._options)
-                for token in figure.tokens
-            ],
-            needed=needed,
-            options=self._options,
-        )
-        return None if group is None or group.effect < evidence.floor(self._options) else group
-
-    def _candidates(self, sentence: AnswerSentence, evidence: Evidence) -> list[int]:
-        """The sources most likely to carry a sentence, by effect, likeness and attention."""
-        context = self._scorer.context
-        if len(context.present) <= _FEW:
-            return list(context.present)
-        effects = evidence.effects
-        effective = sorted(effects, key=lambda source: -effects[source])
-        weights = self._scores.attention or ()
-        attended = sorted(range(len(weights)), key=lambda source: -weights[source])
-        alike = sorted(
-            context.present,
-            key=lambda source: -fuzz.token_set_ratio(context.sources[source].text, sentence.text),
-        )
-        ranked = (effective[:_NUM_LIKELY], alike[:_NUM_LIKELY], attended[:_NUM_LIKELY])
-        return list(dict.fromkeys(chain.from_iterable(ranked)))
 
     def _origin(self, index: int, reliance: float) -> Origin | None:
         """The earlier sentence, or the conversation, that a sentence comes from, None if neither.

@@ -9,7 +9,7 @@ from functools import cached_property
 
 from attribot_rag.attribution import Marker
 from attribot_rag.context import Context
-from attribot_rag.methods import Scores
+from attribot_rag.methods.sufficiency import Sufficiency
 from attribot_rag.verdicts.markers import WrittenMarker
 
 
@@ -27,13 +27,13 @@ def numbered_documents(context: Context) -> Mapping[int, int]:
 class MarkerAudit:
     """Checks whether the scores support the markers of a response.
 
-    A marker is supported if a source of its document is cited for the marked text, or is worth
-    `min_effect` nats to it. Where the sources were not scored, their groups count.
+    A marker is supported if a source of its document is cited for the marked text, or if the
+    document is worth `min_effect` nats to it.
     """
 
     markers: tuple[WrittenMarker, ...]
     context: Context
-    scores: Scores
+    search: Sufficiency
     min_effect: float
 
     @cached_property
@@ -76,16 +76,15 @@ class MarkerAudit:
                 )
 
     def _effect(self, document: int, tokens: Sequence[int]) -> float | None:
-        """The largest effect in nats of a source of the document, or of a group that holds it.
+        """What the document is worth to these tokens in nats.
 
-        None if neither was scored, or without tokens that the marker could speak of.
+        None if it was not scored, or without tokens that the marker could speak of.
         """
-        if not tokens:
-            return None
+        own = [source.id for source in self.context.sources if document in source.documents]
         if document in self.context.not_located:
             return 0.0
-        own = {source.id for source in self.context.sources if document in source.documents}
-        scores = self.scores
-        rows = [row for i in sorted(own) if (row := scores.token_scores[i]) is not None]
-        rows = rows or [group.token_scores for group in scores.groups if own & {*group.units}]
-        return max((sum(row[i] for i in tokens) for row in rows), default=None)
+        if not own or not tokens:
+            return None
+        self.search.score_without([own])
+        row = self.search.without(own)
+        return None if row is None else sum(row[i] for i in tokens)

@@ -5,25 +5,25 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from attribot_rag.errors import InvalidInput
+from attribot_rag.methods.sufficiency import Thresholds
+
+_SHARES = ("kept_share", "kept_word", "needed_share", "cited_share")
 
 
 @dataclass(frozen=True, kw_only=True)
-class VerdictOptions:
+class VerdictOptions(Thresholds):
     """The thresholds of the verdicts; docs/evaluation/calibration.md says how they were chosen.
 
-    Effects in nats: the best source is cited if its effect is at least `min_effect` and at least
-    `noise_factor` times the noise of the scores; another source also needs an effect of `min_own`
-    on the tokens for which it is the best. A sentence without cited sources is unsupported if its
-    context reliance is below `min_reliance`, unless an earlier turn has an effect of `min_turn` on
-    it, or an earlier sentence of the answer an effect of `min_follows`, and at least that of the
-    context. A number cites the source with an effect of `min_figure` on it that is twice that of
-    any other source, if its reliance is at least as much. A sentence without cited sources whose
-    numbers all have a smaller reliance is unsupported, whatever the reliance of its other words.
-
-    Shares: the cited sources account for at least `cited_share` of the reliance, and explain a
-    sentence if they account for `explained_share` of it. A source suffices if the sentence loses at
-    most `stands_share` of the joint effect with this source alone. A group has at most `max_group`
-    sources.
+    Those of `Thresholds` say when sources suffice for a sentence. A source is needed if it has an
+    effect of `min_effect` nats on the sentence, or of `min_word_effect` on one of its content
+    words, and accounts for `cited_share` of the reliance. Of several that suffice only
+    together, those with an effect of `min_own` nats on the tokens for which no other matters more
+    are cited each; without such sources, all are cited together. A sentence is unsupported if its
+    context reliance is below `min_reliance`, or below `noise_factor` times the noise between calls
+    of a server, unless an earlier turn has an effect of `min_turn` on it, or an earlier sentence of
+    the answer an effect of `min_follows`, and at least that of the context. It is also unsupported
+    if the model expects its numbers neither with the context nor without (by `min_figure` nats),
+    and the context is worth less than that to them.
 
     Judging takes at most `token_share` times the tokens that the scores took, or `min_tokens` if
     that is more. Sentences that are undecided then are open, and the result is partial.
@@ -32,17 +32,14 @@ class VerdictOptions:
     default, it is told by the tokenizer's response template, or by the tags that models use.
     """
 
-    min_effect: float = 4.0
     min_own: float = 5.5
+    min_word_effect: float = 2.5
+    cited_share: float = 0.2
     min_figure: float = 2.0
     noise_factor: float = 2.0
     min_reliance: float = 6.0
     min_turn: float = 4.0
     min_follows: float = 8.0
-    cited_share: float = 0.2
-    explained_share: float = 0.6
-    stands_share: float = 0.4
-    max_group: int = 5
     token_share: float = 1.0
     min_tokens: int = 4096
     thinking_tags: tuple[str, str] | None = None
@@ -51,10 +48,8 @@ class VerdictOptions:
         tags = self.thinking_tags
         if tags is not None and (len(tags) != 2 or not all(tags) or isinstance(tags, str)):
             raise InvalidInput(f"thinking_tags={tags!r}; pass two texts, or None")
-        if self.max_group < 2:
-            raise InvalidInput(f"max_group={self.max_group}; use at least 2")
         for name, value in vars(self).items():
-            if name in ("cited_share", "explained_share", "stands_share") and not 0 < value < 1:
+            if name in _SHARES and not 0 < value < 1:
                 raise InvalidInput(f"{name}={value!r}; use a value between 0 and 1")
             if name != "thinking_tags" and not value > 0:
                 raise InvalidInput(f"{name}={value!r}; use more than 0")

@@ -47,6 +47,13 @@ class Origins:
             turns = Ablation(characters=self._bare.context.conversation)
             self._without_turns = self._read(self._bare.without(turns))
 
+    @property
+    def effects_of_turns(self) -> tuple[float, ...] | None:
+        """What each response token loses without the conversation, in nats."""
+        if self._after_all is None or self._without_turns is None:
+            return None
+        return tuple((self._after_all - self._without_turns).tolist())
+
     def find(self, index: int) -> Iterator[Origin]:
         """The origins of a sentence: the conversation, and the earlier sentence that matters most.
 

@@ -13,7 +13,6 @@ from attribot_rag.attribution.pieces import pieces
 from attribot_rag.context.intervals import Interval, overlapping, subtract
 from attribot_rag.context.language import language_of
 from attribot_rag.context.splitter import Splitter, make_splitter, split_spans
-from attribot_rag.verdicts.figures import NUMBER
 from attribot_rag.verdicts.markers import WrittenMarker
 
 _REPLIES = (
@@ -48,6 +47,7 @@ _PLEASANTRY = re.compile(
     re.IGNORECASE,
 )
 _REFERENCES = re.compile(r"(?:see|sources?|references?|citations?)", re.IGNORECASE)
+_NUMBER = re.compile(r"\d+(?:[.,:]\d+)*")
 _SPACE = re.compile(r"\s*")
 _AFTER_MARKER = re.compile(r"[\s.,]*")
 _ENDED = re.compile(r"[.!?:;…。！？：；．؟।॥։።]\W*\Z")
@@ -70,6 +70,10 @@ class AnswerSentence:
     trivial: bool = False
     ended: bool = True
     figures: tuple[tuple[int, ...], ...] = ()
+
+    @property
+    def is_judged(self) -> bool:
+        return bool(self.tokens) and not (self.thinking or self.trivial)
 
 
 def is_trivial(text: str) -> bool:
@@ -127,7 +131,7 @@ def _figures(
     response: ResponseText, start: int, end: int, known: frozenset[int]
 ) -> Iterator[tuple[int, ...]]:
     """The tokens of each number in [start, end), of those that are `known`."""
-    for match in NUMBER.finditer(response.text, start, end):
+    for match in _NUMBER.finditer(response.text, start, end):
         tokens = tuple(index for index in response.tokens_in(*match.span()) if index in known)
         if tokens:
             yield tokens

@@ -43,10 +43,9 @@ def main() -> None:
     parser.add_argument("--cache", type=Path, default=CACHE, metavar="FOLDER")
     parser.add_argument("--held-out-cases", action="store_true")
     parser.add_argument("--applicability", action="store_true")
-    parser.add_argument("--half-precision", action="store_true", help="of what is approximate")
     options = parser.parse_args()
     store = RowStore(options.cache)
-    attributor = CachingAttributor(load_model(), store, half_precision=options.half_precision)
+    attributor = CachingAttributor(load_model(), store)
     cases = [*cases_of(options.split, options.kinds, options.first)]
     if options.applicability:
         _count_applicable(attributor, cases)

@@ -11,12 +11,11 @@ import numpy as np
 import torch
 from transformers import PreTrainedModel
 
-from attribot_rag import Attributor
+from attribot_rag import Attributor, Method
 from attribot_rag.generation import Generation
 from attribot_rag.language_model import LanguageModel
-from attribot_rag.scoring import ScoringModels, ScoringOptions
+from attribot_rag.scoring import ScoringModels
 from attribot_rag.scoring.base import Implementation, Reading, Reduction
-from attribot_rag.scoring.half_precision import is_half
 from attribot_rag.scoring.packed import Packed
 from attribot_rag.scoring.patch import Effects, Patch
 from attribot_rag.scoring.row import Row
@@ -64,10 +63,9 @@ class CachingAttributor(Attributor):
     """The default attributor with a store of scored rows."""
 
     def __init__(
-        self, language_model: LanguageModel, store: RowStore, *, half_precision: bool = False
+        self, language_model: LanguageModel, store: RowStore, method: str | Method = "auto"
     ) -> None:
-        scoring = ScoringOptions(half_precision=half_precision)
-        super().__init__(language_model, progress=False, scoring=scoring)
+        super().__init__(language_model, method=method, progress=False)
         self._scoring_models = CachingModels(language_model, store)
 
     @property
@@ -167,4 +165,4 @@ class _CachedPacked(Packed):
     def _key(self, row: Row) -> tuple[object, ...]:
         generation = self.generation
         read = row.full_ids(generation) if row.is_exact else (generation.prompt_ids, row.blocks)
-        return (self._name, is_half(), read, generation.response_ids)
+        return (self._name, False, read, generation.response_ids)

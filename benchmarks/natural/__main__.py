@@ -22,7 +22,7 @@ from pathlib import Path
 import torch
 from tqdm import tqdm
 
-from attribot_rag import Attributor, ScoringOptions, load_model
+from attribot_rag import Attributor, load_model
 from attribot_rag.evaluation.generation import GeneratedAnswer, answer_question, prepare
 from attribot_rag.evaluation.results import ResultStore
 from attribot_rag.evaluation.setting import hardware
@@ -71,7 +71,7 @@ def main() -> None:
     language_model, store = load_model(), RowStore(options.folder)
     answers = AnswerStore(options.folder / "answers.jsonl")
     attributor = (
-        Attributor(language_model, progress=False, scoring=ScoringOptions(half_precision=False))
+        Attributor(language_model, progress=False)
         if options.timed
         else CachingAttributor(language_model, store)
     )

@@ -91,7 +91,7 @@ def checked(attribution: Attribution, start: int = 0) -> dict[str, Any]:
 UNJUDGED: dict[str, Any] = {
     "relation": "each",
     "checks": [],
-    **dict.fromkeys(("verdict", "effect", "reliance", "follows", "reason")),
+    **dict.fromkeys(("verdict", "effect", "reliance", "kept", "follows", "reason")),
 }
 
 
@@ -142,16 +142,30 @@ class TestContents:
                 },
             ],
             "sources": [
-                {"id": 0, "text": FERRY, "documents": [0, 1], "score": 12.645, "exact": True},
+                {
+                    "id": 0,
+                    "text": FERRY,
+                    "documents": [0, 1],
+                    "score": 12.645,
+                    "exact": True,
+                    "estimated": False,
+                },
                 {
                     **{"id": 1, "text": "A single ticket costs 18 crowns.", "documents": [0]},
-                    **{"score": 8.5, "exact": True},
+                    **{"score": 8.5, "exact": True, "estimated": False},
                 },
                 {
                     **{"id": 3, "text": "The museum is open on Saturdays only."},
-                    **{"documents": [2], "score": 0.004, "exact": True},
+                    **{"documents": [2], "score": 0.004, "exact": True, "estimated": False},
                 },
-                {"id": 2, "text": "Book early.", "documents": [1], "score": -0.45, "exact": True},
+                {
+                    "id": 2,
+                    "text": "Book early.",
+                    "documents": [1],
+                    "score": -0.45,
+                    "exact": True,
+                    "estimated": False,
+                },
             ],
             "agreement": None,
             "notes": [],
@@ -177,19 +191,19 @@ class TestContents:
                     "relation": "either",
                 },
                 **{"verdict": "redundant", "effect": 8.1235, "reliance": 0.0, "follows": None},
-                **{"reason": None, "checks": []},
+                **{"reason": None, "kept": None, "checks": []},
             },
             {
                 **{"start": 18, "end": 29, "text": "It is old. ", "relation": "each"},
                 **{"sources": [2], "documents": [2]},
                 **{"verdict": "grounded", "effect": 5.0, "reliance": None, "follows": None},
-                **{"reason": None, "checks": []},
+                **{"reason": None, "kept": None, "checks": []},
             },
             {
                 **{"start": 29, "end": 43, "text": "So it is both.", "relation": "each"},
                 **{"sources": [], "documents": []},
                 **{"verdict": "follows", "effect": None, "reliance": 0.3333, "follows": 0},
-                **{"reason": None, "checks": []},
+                **{"reason": None, "kept": None, "checks": []},
             },
         ]
         assert [one["index"] for one in summary["documents"]] == [1, 0, 2]

@@ -111,10 +111,11 @@ def test_markup_is_text(text: str) -> None:
     assert f"“{text}”" in table
 
 
-def test_half_precision_is_told() -> None:
-    provenance = replace(ISLAND.provenance, options={"half_precision": True})
-    shown = render_table(replace(ISLAND, provenance=provenance), width=200)
-    assert "(packed, float32 and bfloat16, cpu)" in shown
+def test_estimates_are_marked() -> None:
+    one = handmade("One.", ["One.", "Two."], {"One.": (3.0,), "Two.": (1.0,)}, exact=(False,) * 2)
+    shown = render_table(replace(one, estimated=(False, True)), width=200)
+    assert "~3.00" in shown and "≈1.00" in shown
+    assert "~ marks approximate scores. ≈ marks estimates" in " ".join(shown.split())
 
 
 @given(attributions())

@@ -1,412 +1,118 @@
-"""The default method: what it scores exactly, what it says of the rest, and how it falls back."""
+"""The default method: what it measures, what it estimates, and how it ranks without attention."""
 
-import re
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from support.scorers import (
     ANSWER,
     ATOL,
     TREATY,
-    assert_same_rows,
     built,
-    by_hand,
-    chat,
     many_documents,
     metaspace_scorer,
     other_chat,
     scorer,
-    sibling,
 )
-from support.tiny_models import byte_level
 
-from attribot_rag import Attributor, LanguageModel
-from attribot_rag.context import Ablation, Document
-from attribot_rag.errors import InvalidInput, UnsupportedModel
-from attribot_rag.methods import Auto, Hierarchical, LeaveOneOut, Masked, Method, Proxy, Scores
-from attribot_rag.methods.auto import agreement_of
-from attribot_rag.methods.base import best
+from attribot_rag.errors import InvalidInput
+from attribot_rag.methods import Auto, LeaveOneOut, Masked, Scores
+from attribot_rag.methods.auto import rankings
 from attribot_rag.methods.hierarchical import answer_sentences
-from attribot_rag.prompting import rag_prompt
+from attribot_rag.methods.sufficiency import Part, Thresholds
 from attribot_rag.scoring import Scorer
 
 MANY = many_documents()
+EAGER = Thresholds(min_sought=0.01, min_effect=0.01, min_word=99.0, kept_share=0.3, max_set=4)
+"""The tiny models' answers depend on their context for a nat or less."""
 LONG = "The museum was built in 1635. Many ships came to the river. The queen closed 4 of them."
-ALWAYS = (0.0, 99.0)
-"""In doubt whatever the score, unless it is against the sentence."""
-REFUSING = ("lfm2", "falcon_h1", "mamba2", "mamba", "t5")
 
 
 def checked(found: Scores, one: Scorer) -> Scores:
-    """Exact scores are leave-one-out's, all others masked ablation's."""
+    """Scores are leave-one-out's where exact, else masked ablation's, unless they are estimates."""
     exact = LeaveOneOut().run(one)
     masked = Masked().run(one) if one.masked_refusal is None else exact
     for index, row in enumerate(found.token_scores):
         expected = (exact if found.exact[index] else masked).token_scores[index]
-        assert row is not None or not found.exact[index]
-        if row is not None:
+        if row is not None and not (found.estimated and found.estimated[index]):
             np.testing.assert_allclose(row, expected or (), atol=ATOL)
-    for group in found.groups:
-        ablation = [Ablation.of(*group.units)]
-        recompute: Any = None if group.exact else "question"
-        (change,) = one.score(ablation, recompute=recompute).changes
-        np.testing.assert_allclose(group.token_scores, change or (), atol=ATOL)
-    if found.agreement is not None:
-        assert 0.0 <= found.agreement <= 1.0
     reliance = one.score([one.context.whole]).changes[0]
     np.testing.assert_allclose(found.context_reliance or (), reliance or (), atol=ATOL)
     return found
 
 
 @pytest.mark.parametrize("response", [ANSWER, LONG, "The hall."])
-@pytest.mark.parametrize("documents", [TREATY, MANY, many_documents(4)])
-def test_exact_scores_are_leave_one_out_others_masked(documents: Any, response: str) -> None:
+@pytest.mark.parametrize("documents", [TREATY, MANY])
+def test_what_is_needed_is_measured_and_the_rest_estimated(documents: Any, response: str) -> None:
     one = scorer(documents, response)
-    checked(Auto().run(one), one)
-    found = checked(Auto(doubt=ALWAYS, min_agreement=0.0).run(one), one)
-    assert any(found.exact)
-    assert found.num_approximate > 0
-
-
-def test_masked_and_exact_differ() -> None:
-    """Or the tests here would not tell one from the other."""
-    one = scorer(MANY)
-    exact, masked = LeaveOneOut().run(one).totals, Masked().run(one).totals
-    differences = [abs((a or 0) - (b or 0)) for a, b in zip(exact, masked, strict=True)]
-    assert min(differences) > 2 * ATOL
-
-
-def test_candidates_are_estimated_highest_and_attended_to_most() -> None:
-    one = scorer(MANY, LONG)
-    found = Auto(candidates=5, gates=2, doubt=ALWAYS, min_agreement=0.0).run(one)
-    sentences = answer_sentences(one)
-    estimates = one.patched(sentences, 2, located=True)
-    assert estimates is not None and len(sentences) == 3
+    found = checked(Auto(EAGER).run(one), one)
+    assert None not in found.token_scores
+    estimates = one.patched(answer_sentences(one), located=True)
+    assert estimates is not None
     np.testing.assert_allclose(found.attention or (), estimates.attention, rtol=1e-4)
-    of_sentences = [int(one) for one in estimates.effects.argmax(1)]
-    attended = best(estimates.attention, 3)
-    expected = [
-        of_sentences[0],
-        attended[0],
-        of_sentences[1],
-        attended[1],
-        of_sentences[2],
-        attended[2],
-    ]
-    scored = {index for index, row in enumerate(found.token_scores) if row is not None}
-    assert len(scored) == 5
-    assert scored >= set(list(dict.fromkeys(expected))[:4])
-    assert not found.groups
-    everything = Auto(candidates=24).run(one)
-    assert everything.attention is None
-    assert None not in everything.token_scores
+    totals = estimates.effects.sum(0)
+    for index, row in enumerate(found.token_scores):
+        if found.estimated[index]:
+            assert sum(row or ()) == pytest.approx(float(totals[index]), abs=ATOL)
+    assert response != LONG or not all(found.estimated)
 
 
-def test_groups_come_first_where_attention_is_not_seen() -> None:
+def test_nothing_is_scored_where_the_context_hardly_matters() -> None:
+    one = scorer(MANY)
+    found = checked(Auto(thresholds=Thresholds(min_sought=9.0)).run(one), one)
+    assert sum(found.context_reliance or ()) < 9
+    assert not any(found.token_scores)
+    assert any("hardly matters" in note for note in found.notes)
+    assert one.usage.backward_tokens == 0
+
+
+def test_few_units_are_all_measured() -> None:
+    one = scorer(many_documents(1), LONG)
+    found = checked(Auto(EAGER).run(one), one)
+    assert None not in found.token_scores and not any(found.estimated)
+
+
+@pytest.mark.parametrize("name", ["lfm2", "mamba2", "t5"])
+def test_where_masking_is_refused_what_is_needed_is_exact(name: str) -> None:
+    one = scorer(many_documents(3), "The hall.", language_model=built(name))
+    assert one.masked_refusal
+    found = checked(Auto(EAGER).run(one), one)
+    measured = [index for index, row in enumerate(found.token_scores) if row is not None]
+    assert all(found.exact[index] for index in measured)
+    assert not any(found.estimated)
+
+
+def test_without_attention_documents_come_first() -> None:
     one = scorer(MANY, implementation="cropped")
     assert one.attention() is None
-    found = checked(Auto(min_agreement=0.0).run(one), one)
-    assert [group.units for group in found.groups] == [
-        (3 * index, 3 * index + 1, 3 * index + 2) for index in range(8)
-    ]
-    best = sorted(found.groups, key=lambda group: -sum(group.token_scores))[:3]
-    scored = {index for index, row in enumerate(found.token_scores) if row is not None}
-    assert {unit for group in best for unit in group.units} <= scored < set(range(24))
-    assert not Auto().run(scorer(TREATY, implementation="cropped")).groups
+    found = checked(Auto(EAGER).run(one), one)
+    assert not any(found.estimated)
 
 
-@pytest.mark.parametrize("rescore", [0, 1, 2, 6])
-def test_the_best_of_a_sentence_is_exact_where_in_doubt(rescore: int) -> None:
-    one = scorer(MANY, LONG)
-    sentences = answer_sentences(one)
-    assert [len(tokens) > 3 for tokens in sentences] == [True] * 3
-    screened = Auto(rescore=0).run(one).screened
-    assert screened is not None
-
-    def total(index: int, tokens: range) -> float:
-        row = screened[index] if screened else None
-        return sum(row[i] for i in tokens) if row is not None else float("-inf")
-
-    winners = [max(range(24), key=lambda index: total(index, tokens)) for tokens in sentences]
-    values = [total(winner, tokens) for winner, tokens in zip(winners, sentences, strict=True)]
-    least, middle, most = sorted(values)
-    assert least < middle < most
-    for doubt in ((least, most), (least, most + 1), (most + 1, most + 2)):
-        found = Auto(rescore=rescore, doubt=doubt, min_agreement=0.0).run(one)
-        expected = {
-            winner
-            for winner, value in zip(winners, values, strict=True)
-            if doubt[0] <= value < doubt[1]
-        }
-        exact = {index for index, exact in enumerate(found.exact) if exact}
-        assert exact <= expected
-        assert len(exact) == min(rescore, len(expected))
-
-
-def test_reliance_is_the_answer_without_the_documents() -> None:
-    """Computed from the text of a prompt from which all documents are gone."""
-    one = scorer(MANY)
-    found = Auto().run(one)
-    empty = one.language_model.encode_prompt(chat([""]))
-    text = one.context.prompt.text
-    ids = one.context.ablate(one.context.whole, one.language_model).ids
-    assert one.language_model.decode(ids) == text.replace("\n\n".join(MANY), "")
-    assert one.language_model.decode(ids) == one.language_model.decode(empty)
-    without = scorer(MANY).without(one.context.whole)
-    assert without is not None
-    expected = one.score([]).full - without.score([]).full
-    np.testing.assert_allclose(found.context_reliance or (), expected, atol=ATOL)
-
-
-def test_a_low_agreement_scores_the_best_candidates_exactly() -> None:
-    one = scorer(many_documents(4), LONG)
-    narrow = checked(Auto(doubt=ALWAYS, min_agreement=0.0).run(one), one)
-    assert 0 < sum(narrow.exact) <= 3
-    assert max(total or 0.0 for total in narrow.totals) > 1.0
-    assert not narrow.notes
-    wide = checked(Auto(doubt=ALWAYS, min_agreement=1.0).run(one), one)
-    screened = [None if row is None else sum(row) for row in wide.screened or ()]
-    least = max(0.5, 0.05 * max(total or 0.0 for total in screened))
-    worthwhile = {index for index in best(screened, 6) if (screened[index] or 0.0) >= least}
-    exact = {index for index, exact in enumerate(wide.exact) if exact}
-    assert len(worthwhile) > 1
-    assert exact == worthwhile | {index for index, exact in enumerate(narrow.exact) if exact}
-    assert any("use leave-one-out" in note for note in wide.notes)
-
-
-def test_a_low_agreement_on_next_to_nothing_is_no_matter() -> None:
-    one = scorer(TREATY, "The hall.")
-    assert max(total or 0.0 for total in LeaveOneOut().run(one).totals) < 1.0
-    found = Auto(doubt=ALWAYS, min_agreement=1.0).run(one)
-    assert found.agreement is not None and found.agreement < 1.0
-    assert sum(found.exact) < len(found.exact)
-    assert not found.notes
-
-
-FINITE = st.floats(-50, 50)
-ROWS = st.lists(FINITE, min_size=3, max_size=3).map(tuple)
-PAIRS = st.lists(st.tuples(ROWS, ROWS), min_size=1, max_size=6)
-
-
-@given(pairs=PAIRS)
-def test_agreement_is_a_share(pairs: Any) -> None:
-    found = agreement_of(pairs)
-    assert found is not None and -1e-9 <= found <= 1 + 1e-9
-    assert found == pytest.approx(agreement_of([(right, left) for left, right in pairs]))
-    assert found == pytest.approx(agreement_of(pairs[::-1]), abs=1e-6)
-
-
-@given(rows=st.lists(ROWS, min_size=1, max_size=6))
-def test_equal_scores_agree_wholly_opposite_ones_not_at_all(rows: Any) -> None:
-    assert agreement_of([(row, row) for row in rows]) == 1.0
-    opposite = agreement_of([(row, tuple(-one for one in row)) for row in rows])
-    magnitude = sum(2 * abs(sum(row)) for row in rows)
-    assert opposite == pytest.approx(1 - magnitude / max(magnitude, 1.0), abs=1e-9)
-
-
-@given(rows=st.lists(ROWS, min_size=1, max_size=6), smaller=st.floats(0, 1), larger=st.floats(0, 1))
-def test_agreement_falls_with_the_difference(rows: Any, smaller: float, larger: float) -> None:
-    smaller, larger = sorted((smaller, larger))
-    near, far = (
-        agreement_of([(row, tuple(one * (1 - share) for one in row)) for row in rows])
-        for share in (smaller, larger)
-    )
-    assert near is not None and far is not None and near >= far - 1e-9
-
-
-def test_nothing_to_compare_has_no_agreement() -> None:
-    assert agreement_of([]) is None
-
-
-@pytest.mark.parametrize("name", REFUSING)
-@pytest.mark.parametrize("count", [2, 6])
-def test_where_masking_is_refused_everything_is_exact(name: str, count: int) -> None:
-    one = scorer(many_documents(count), "The hall.", language_model=built(name))
-    assert one.masked_refusal
-    found = checked(Auto(keep=2).run(one), one)
-    scored = [index for index, row in enumerate(found.token_scores) if row is not None]
-    assert len(scored) == 6
-    assert all(found.exact[index] for index in scored)
-    assert all(group.exact for group in found.groups)
-    assert bool(found.groups) == (count == 6)
-    assert found.agreement is None
-    for method in (Masked(), Hierarchical(coarse=Masked())):
-        with pytest.raises(UnsupportedModel, match="leave-one-out"):
-            method.run(one)
-
-
-@pytest.mark.parametrize("name", ["llama", "gpt_neox", "bloom", "falcon", "phi3_longrope"])
-def test_other_architectures_screen_by_masking_or_not(name: str) -> None:
-    one = scorer(many_documents(3), "The hall.", language_model=built(name))
-    found = checked(Auto(doubt=ALWAYS).run(one), one)
-    assert (found.agreement is None) == (one.masked_refusal is not None)
-
-
-@pytest.mark.parametrize(
-    "documents",
-    [
-        ("The river.",),
-        ("The river was open.", "Many letters are lost."),
-        (TREATY[0],),
-        (TREATY[0], TREATY[0]),
-        (TREATY[0], "Today the room is a museum. " + TREATY[0]),
-        ("The river was closed for two winters.", "The River was closed for two winters!"),
-    ],
-)
-def test_few_sources_and_duplicates(documents: tuple[str, ...]) -> None:
-    one = scorer(documents)
-    found = checked(Auto().run(one), one)
-    assert all(row is not None for row in found.token_scores)
-    for index, exact in enumerate(found.exact):
-        if exact:
-            (row,) = by_hand(one, [[index]])
-            np.testing.assert_allclose(found.token_scores[index] or (), row, atol=ATOL)
-
-
-def test_all_units_of_one_source_are_its_reliance() -> None:
-    """A single sentence is the whole context."""
-    one = scorer(("The river was open.",))
-    found = Auto().run(one)
-    assert found.exact == (True,)
-    np.testing.assert_allclose(found.token_scores[0] or (), found.context_reliance or (), atol=ATOL)
+def test_a_proxy_ranks_for_a_model_whose_attention_is_not_seen() -> None:
+    one = scorer(MANY, implementation="cropped")
+    found = Auto(EAGER, proxy=other_chat()).run(one)
+    assert len(one.session.usages) == 2
+    assert any(found.estimated)
+    seen = scorer(MANY)
+    Auto(EAGER, proxy=other_chat()).run(seen)
+    assert len(seen.session.usages) == 1
 
 
 def test_a_tokenizer_with_a_dummy_space_and_no_template() -> None:
     one = metaspace_scorer()
-    checked(Auto().run(one), one)
+    checked(Auto(EAGER).run(one), one)
 
 
-@pytest.mark.parametrize("make_proxy", [sibling, other_chat])
-def test_a_proxy_that_does_not_pay_is_not_used(make_proxy: Any) -> None:
-    one = scorer(MANY)
-    assert_same_rows(Auto(proxy=make_proxy()).run(one), Auto().run(one))
-    assert len(one.session.usages) == 1
+def test_rankings_take_scores_and_attention_in_turn() -> None:
+    rows = ((0.0, 3.0), (2.0, 0.0), None, (1.0, 1.0))
+    scores = Scores((0.0, 0.0), rows, (False,) * 4, attention=(0.1, 0.2, 0.9, 0.3))
+    parts = [Part((0,)), Part((1,))]
+    assert rankings(scores, parts) == [[1, 2, 3, 0], [0, 2, 3, 1]]
+    assert rankings(Scores(None, (None,) * 4, (False,) * 4), parts) is None
 
 
-def test_a_proxy_that_pays_finds_the_candidates() -> None:
-    """What it finds is scored by the target, the rest stays the proxy's."""
-    large, proxy = _larger(), other_chat()
-    one = scorer(MANY, language_model=large)
-    method = Auto(proxy=proxy, min_agreement=0.0)
-    found = method.run(one)
-    screening: Method = Proxy(proxy, method._on_target)
-    screened = screening.run(scorer(MANY, language_model=large))
-    exact = LeaveOneOut().run(scorer(MANY, language_model=large))
-    assert len(one.session.usages) == 2
-    assert any(found.exact)
-    for index, row in enumerate(found.token_scores):
-        expected = (exact if found.exact[index] else screened).token_scores[index]
-        assert (row is None) == (screened.token_scores[index] is None)
-        if row is not None:
-            np.testing.assert_allclose(row, expected or (), atol=ATOL)
-    assert not any(group.exact for group in found.groups)
-    assert found.token_log_likelihoods == exact.token_log_likelihoods
-
-
-def _larger() -> LanguageModel:
-    """A target of a thousand times the proxy's parameters, as the price list has it."""
-
-    class Large(LanguageModel):
-        @property
-        def num_parameters(self) -> int:
-            return 1000 * super().num_parameters
-
-    return Large(byte_level().model, byte_level().tokenizer)
-
-
-@pytest.mark.parametrize("method", [Auto(), Masked(), Hierarchical()])
-def test_no_second_model_is_loaded(method: Method) -> None:
-    one = scorer(MANY)
-    method.run(one)
-    weights = {name: one.data_ptr() for name, one in byte_level().model.named_parameters()}
-    twins = one.models._twins.values()
-    assert twins
-    for twin in twins:
-        assert {name: one.data_ptr() for name, one in twin.named_parameters()} == weights
-
-
-@given(keep=st.integers(1, 9) | st.floats(0.1, 1.0), rescore=st.integers(0, 30))
-@settings(deadline=None, max_examples=15)
-def test_any_options_give_the_same_scores(keep: float, rescore: int) -> None:
-    one = scorer(many_documents(6))
-    checked(Auto(keep=keep, rescore=rescore, doubt=ALWAYS).run(one), one)
-
-
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"rescore": -1},
-        {"rescore": True},
-        {"min_agreement": 1.1},
-        {"min_agreement": -0.1},
-        {"candidates": 0},
-        {"candidates": 1.5},
-        {"gates": 0},
-        {"doubt": (3.0, 2.0)},
-        {"keep": 1.5},
-    ],
-)
-def test_options_that_mean_nothing_are_refused(options: Any) -> None:
-    ((name, value),) = options.items()
-    with pytest.raises(InvalidInput, match=re.escape(f"{name}={value!r}")):
-        Auto(**options)
-
-
-@pytest.mark.slow
-def test_every_sentence_of_an_answer_has_its_cause_scored(smollm2: LanguageModel) -> None:
-    """The causes stand in different documents, far apart; each is the best of its sentence."""
-    facts = {
-        "The Kittiwake ferry carries 84 passengers.": "ferry Kittiwake",
-        "The lighthouse of Brannoc was built in 1911.": "lighthouse",
-        "The bakery on Quay Street sells rye bread.": "bakery",
-    }
-    fillers = [
-        "The island lies in the north of the bay. Its coast is steep and rocky. Seals rest there.",
-        "The school has two rooms. Children walk there along the beach. It closes in July.",
-        "Rain falls on most days of autumn. Storms come from the west. Snow is rare.",
-        "The post office opens at nine. Letters leave on Mondays. Stamps show the harbour.",
-        "Fishing boats leave before dawn. Most of them are blue. They return at noon.",
-    ]
-    statements = list(facts)
-    documents = [
-        f"The crew is small. {statements[0]} It sails every day.",
-        *fillers[:2],
-        f"The keeper retired long ago. {statements[1]} Its light turns slowly.",
-        *fillers[2:4],
-        f"Shops are few. {statements[2]} It opens early.",
-        fillers[4],
-    ]
-    answer = " ".join(statements)
-    prompt = rag_prompt(
-        "What is known of ferry, lighthouse and bakery?",
-        [Document(text) for text in documents],
-        chat=True,
-    )
-    attributor = Attributor(
-        smollm2.model, smollm2.tokenizer, method="auto", verdicts=None, progress=False
-    )
-    unsure = Attributor(
-        smollm2.model,
-        smollm2.tokenizer,
-        method=Auto(doubt=ALWAYS),
-        verdicts=None,
-        progress=False,
-    )
-    plain = attributor.attribute(prompt, answer, documents)
-    found = unsure.attribute(prompt, answer, documents)
-    for statement in statements:
-        for result in (plain, found):
-            best = result.top(1, *result.find(statement))[0]
-            assert best.source.text == statement
-        assert found.exact[best.source.id]
-    expected = Attributor(
-        smollm2.model, smollm2.tokenizer, method="leave_one_out", verdicts=None, progress=False
-    ).attribute(prompt, answer, documents)
-    for index, exact in enumerate(found.exact):
-        if exact:
-            np.testing.assert_allclose(
-                found.token_scores[index] or (), expected.token_scores[index] or (), atol=0.02
-            )
+@pytest.mark.parametrize("few", [-1, 1.5, True])
+def test_few_is_a_number(few: Any) -> None:
+    with pytest.raises(InvalidInput, match="few="):
+        Auto(few=few)

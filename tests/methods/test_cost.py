@@ -5,7 +5,16 @@ from dataclasses import replace
 import pytest
 from support.scorers import sibling
 
-from attribot_rag.methods import Auto, Hierarchical, LeaveOneOut, Masked, Method, Proxy, Pruned
+from attribot_rag.methods import (
+    Auto,
+    Hierarchical,
+    LeaveOneOut,
+    Masked,
+    Method,
+    Proxy,
+    Pruned,
+    Thorough,
+)
 from attribot_rag.methods.baselines import AttentionWeights, ContextCite, GradientNorm
 from attribot_rag.methods.cost import Cost, Workload
 
@@ -59,20 +68,34 @@ def test_a_reduced_prompt_has_no_cache() -> None:
     assert not reduced.is_cached
 
 
-def test_the_default_is_the_reliance_patching_and_the_candidates() -> None:
+def test_the_default_is_the_reliance_patching_and_one_source() -> None:
+    reliance = 20 + (60 + 20)
+    patching, source = 80, 1200 / 40 + 2 * 80
+    cost = Auto().cost(CACHED)
+    assert cost.target_tokens == reliance + patching + source
+    assert cost.flops == 2 * 1000 * (cost.target_tokens + 2 * patching)
+
+
+def test_the_default_masks_few_sources() -> None:
+    few = replace(CACHED, num_sources=4, num_groups=3)
+    masked = Masked().cost(few).target_tokens
+    assert Auto().cost(few).target_tokens == masked + 80 + 2 * 80 + 1200 / 4
+
+
+def test_a_thorough_ranking_is_the_reliance_patching_and_the_candidates() -> None:
     reliance = 20 + (60 + 20)
     patching, candidates = 2 * 80, 14 * 80
-    cost = Auto().cost(CACHED)
+    cost = Thorough().cost(CACHED)
     assert cost.target_tokens == reliance + patching + candidates
     backward = 2 * patching
     assert cost.flops == 2 * 1000 * (cost.target_tokens + backward)
 
 
-def test_the_default_scores_few_sources_exactly() -> None:
+def test_a_thorough_ranking_scores_few_sources_exactly() -> None:
     few = replace(CACHED, num_sources=6, num_groups=3)
     reliance = 20 + (60 + 20)
     exact = LeaveOneOut().cost(few).target_tokens - 20  # the full row is scored
-    assert Auto().cost(few).target_tokens == reliance + exact
+    assert Thorough().cost(few).target_tokens == reliance + exact
 
 
 @pytest.mark.parametrize(
@@ -84,7 +107,7 @@ def test_the_default_scores_few_sources_exactly() -> None:
         AttentionWeights(),
         ContextCite(32),
         Auto(),
-        Auto(candidates=100),
+        Thorough(candidates=100),
         Hierarchical(keep=3, shorten=False),
         MASKED_HIERARCHICAL,
         Pruned(Masked(), keep=5),

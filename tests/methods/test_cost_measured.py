@@ -8,7 +8,7 @@ import torch
 from support.scorers import plain, scorer, sibling
 
 from attribot_rag.generation import Generation
-from attribot_rag.methods import Auto, Hierarchical, LeaveOneOut, Masked, Method, Proxy, Pruned
+from attribot_rag.methods import Hierarchical, LeaveOneOut, Masked, Method, Proxy, Pruned, Thorough
 from attribot_rag.methods.baselines import AttentionWeights, ContextCite, GradientNorm
 from attribot_rag.methods.cost import Workload
 from attribot_rag.scoring import Scorer
@@ -55,7 +55,7 @@ def equal_sources(*, cached: bool = True, **options: Any) -> Scorer:
         Masked("document"),
         Masked("rest"),
         Hierarchical(6, coarse=Masked(), fine=Masked(), shorten=False),
-        Auto(rescore=0),
+        Thorough(rescore=0),
         Pruned(Masked(), keep=48),
         AttentionWeights(),
         GradientNorm(),

@@ -25,6 +25,7 @@ from attribot_rag.methods import (
     Masked,
     Method,
     Pruned,
+    Thorough,
     make_method,
 )
 from attribot_rag.methods.base import num_kept
@@ -196,13 +197,13 @@ def test_keep_is_a_count_or_a_fraction(keep: float, count: int, kept: int) -> No
 
 
 @pytest.mark.parametrize("keep", [0, -1, 1.5, True, False, 0.0, -0.5, float("nan")])
-@pytest.mark.parametrize("make", [Hierarchical, Auto, lambda keep: Pruned(Masked(), keep)])
+@pytest.mark.parametrize("make", [Hierarchical, Thorough, lambda keep: Pruned(Masked(), keep)])
 def test_a_keep_that_keeps_nothing_is_refused(make: Any, keep: float) -> None:
     with pytest.raises(InvalidInput, match=f"keep={keep!r}"):
         make(keep=keep).run(scorer())
 
 
-@pytest.mark.parametrize("make", [Hierarchical, lambda levels: Auto(level=levels[0])])
+@pytest.mark.parametrize("make", [Hierarchical, lambda levels: Thorough(level=levels[0])])
 def test_an_unknown_level_lists_the_levels(make: Any) -> None:
     with pytest.raises(InvalidInput, match=r"'chapter'.*document, paragraph, passage, metadata"):
         make(levels=("chapter",)).run(scorer(implementation="cropped"))
@@ -214,7 +215,7 @@ def test_a_hierarchy_without_levels_is_refused() -> None:
 
 
 def test_an_unknown_method_lists_the_methods() -> None:
-    names = "auto, leave_one_out, hierarchical, masked, patching, masked_hierarchical"
+    names = "auto, thorough, leave_one_out, hierarchical, masked, patching, masked_hierarchical"
     with pytest.raises(InvalidInput, match=f"'loo'.*{names}"):
         make_method("loo")
 

@@ -1,6 +1,7 @@
 """Hiding a part of the prompt: packed = cropped = reference = what can be made by hand."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -308,7 +309,7 @@ def test_a_scorer_refuses_to_mask_and_says_what_to_use(name: str) -> None:
 
 
 def test_masking_feeds_what_is_recomputed_and_no_more(without_positions: Scorer) -> None:
-    scorer = without_positions
+    scorer = replace(without_positions)  # that has scored nothing yet
     num_question = len(scorer.generation.prompt_ids) - scorer.context.end
     num_rest = len("It rained all day. Ships came. The hall burned down.")
     num_fed = {"response": 1, "question": num_question}

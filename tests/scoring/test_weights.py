@@ -9,7 +9,7 @@ import torch
 from support.scorers import built, many_documents, scorer
 
 from attribot_rag.context import Ablation
-from attribot_rag.methods import Auto
+from attribot_rag.methods import Thorough
 from attribot_rag.scoring.base import Reduction
 from attribot_rag.scoring.packed import Packed
 from attribot_rag.scoring.row import Row
@@ -82,7 +82,7 @@ def test_weights_that_do_not_fit_into_memory_are_left_out() -> None:
 
     one._engine._implementation = one.models.make(Scarce, one.generation)
     assert one.attention() is None
-    assert Auto().run(one).num_approximate > 0
+    assert Thorough().run(one).num_approximate > 0
 
 
 def test_the_time_it_takes_to_read_the_prompt_counts_once() -> None:

@@ -1,28 +1,28 @@
 """Every verdict, from scores made by hand; a real scorer answers what they leave open."""
 
 import copy
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import pytest
 from support.scorers import ATOL, TREATY, chat, other_chat, scorer
+from support.scripted import Scripted, Worth
 
 from attribot_rag import Attributor, Budget, LeaveOneOut, VerdictOptions
 from attribot_rag.attribution import ResponseText, Verdict
-from attribot_rag.context import Ablation
 from attribot_rag.context.context import find_turns
 from attribot_rag.methods import Scores
-from attribot_rag.scoring import LogLikelihoods, Reencoded, Scorer
+from attribot_rag.scoring import Scorer
 from attribot_rag.verdicts import Judgement, judge
-from attribot_rag.verdicts.evidence import Evidence
 from attribot_rag.verdicts.origins import Origins
 from attribot_rag.verdicts.sentences import sentences_of
 
 RESPONSE = "The ships came with salt."
-NOISE = 0.1
 OPTIONS = VerdictOptions()
+WORDS = re.compile(r"[A-Za-z]{4,}")
+Ids = frozenset[int]
 
 
 def judged(
@@ -30,41 +30,62 @@ def judged(
     *,
     reliance: float | None,
     response: str = RESPONSE,
-    screened: Mapping[int, float] | None = None,
-    unscored: Sequence[int] = (),
     options: VerdictOptions = OPTIONS,
     one: Scorer | None = None,
+    real: bool = False,
 ) -> Judgement:
-    """Judged by these totals for the response's first sentence; other sources are worth little."""
+    """Judged where each source adds so many nats to a letter of its own in the first words.
+
+    The rest of the reliance is not explained by any source; it stands in the last token.
+    """
     one = one or scorer(response=response, language_model=other_chat())
-    width = len(one.generation.response_ids)
-    num_sources = len(one.context.sources)
+    last = one.response.text.find(".") % len(one.generation.response_ids)
+    letters = [i for word in WORDS.finditer(one.response.text) for i in range(*word.span())]
+    rest = (reliance or 0.0) - sum(totals.values())
 
-    def rows(given: Mapping[int, float]) -> tuple[tuple[float, ...] | None, ...]:
-        # No two are alike, so that their spread is no zero.
-        noise = {i: NOISE * (-1) ** i * (1 + i / num_sources) for i in range(num_sources)}
-        return tuple(
-            None if i in unscored else one_token({**noise, **given}[i], width, i)
-            for i in range(num_sources)
-        )
+    def worth(kept: Ids) -> dict[int, float]:
+        rows = {letters[source]: totals[source] for source in kept if source in totals}
+        return {**rows, last: rest * (len(kept) > OPTIONS.max_set)}
 
+    return judged_by(worth, one, [*totals], options, measured=reliance is not None, real=real)
+
+
+def judged_by(
+    worth: Worth,
+    one: Scorer,
+    order: Sequence[int],
+    options: VerdictOptions = OPTIONS,
+    *,
+    measured: bool = True,
+    real: bool = False,
+) -> Judgement:
+    """Judged by what these sources are worth, of which those of the order are looked at first.
+
+    Unless `measured`, the method did not score the whole context; with a `real` scorer, rows are
+    what the model says, within its budget.
+    """
+    scripted = Scripted(one, worth)
+    full = worth(Ids(one.context.present))
+    width, count = len(one.generation.response_ids), len(one.context.sources)
+    ranked = [*order, *(source for source in range(count) if source not in order)]
+    estimates = tuple((float(-ranked.index(source)),) * width for source in range(count))
+    bare = worth(Ids())
     scores = Scores(
-        (-1.0,) * width,
-        rows(totals),
-        (True,) * num_sources,
-        context_reliance=None if reliance is None else one_token(reliance, width),
-        screened=None if screened is None else rows(screened),
+        tuple(full.get(token, 0.0) - 1.0 for token in range(width)),
+        estimates,
+        (False,) * count,
+        context_reliance=tuple(full.get(t, 0.0) - bare.get(t, 0.0) for t in range(width))
+        if measured
+        else None,
+        estimated=(True,) * count,
+        screened=estimates,
     )
-    return judge(one, scores, shown(one), options)
+    judge_by: Any = scripted if measured and not real else one
+    return judge(judge_by, scores, shown(one), options)
 
 
 def shown(one: Scorer) -> ResponseText:
     return ResponseText(*one.response.aligned(None))
-
-
-def one_token(total: float, width: int, place: int = 0) -> tuple[float, ...]:
-    """A row of which one token has all of it, another one for each source."""
-    return tuple(total if token == place else 0.0 for token in range(width))
 
 
 def verdict(totals: Mapping[int, float], **options: Any) -> Verdict:
@@ -86,22 +107,110 @@ def exhausted(one: Scorer) -> Scorer:
     return one
 
 
-def test_an_outlier_is_cited() -> None:
-    found = verdict({3: 9.0}, reliance=8.0)
-    assert found == Verdict(
-        start=0, end=len(RESPONSE), kind="grounded", source_ids=(3,), effect=9.0, reliance=8.0
+def one_of(*options: Mapping[int, float]) -> Worth:
+    """The source with index i gives what option i does; a token has the best that it is given."""
+
+    def worth(kept: Ids) -> dict[int, float]:
+        nats: dict[int, float] = {}
+        for source, option in enumerate(options):
+            for token, value in option.items() if source in kept else ():
+                nats[token] = max(nats.get(token, 0.0), value)
+        return nats
+
+    return worth
+
+
+def verdict_by(worth: Worth, order: Sequence[int], **options: Any) -> Verdict:
+    one = scorer(response=RESPONSE, language_model=other_chat())
+    (found,) = judged_by(worth, one, order, VerdictOptions(**options)).verdicts
+    return found
+
+
+SHIPS, SALT, STOP = 4, 20, 24
+"""Tokens of the response: the first letters of two of its words, and its full stop."""
+
+
+def test_a_source_that_suffices_is_cited() -> None:
+    found = verdict({3: 9.0}, reliance=10.0)
+    assert replace(found, kept=None) == Verdict(
+        start=0, end=len(RESPONSE), kind="grounded", source_ids=(3,), effect=9.0, reliance=10.0
     )
+    assert found.kept == pytest.approx(0.9)
 
 
-def test_outliers_are_cited_best_first() -> None:
-    found = verdict({3: 7.0, 5: 9.0}, reliance=20.0)
-    assert (found.kind, found.source_ids) == ("grounded", (5, 3))
+def test_sources_of_words_of_their_own_are_cited_each() -> None:
+    found = verdict({4: 7.0, 10: 9.0}, reliance=20.0)
+    assert (found.kind, found.source_ids, found.relation) == ("grounded", (4, 10), "each")
     assert found.effect == pytest.approx(16.0)
+    assert found.kept == pytest.approx(0.8)
 
 
-def test_an_outlier_need_not_carry_most_of_the_reliance() -> None:
-    found = verdict({3: 9.0, 4: 8.5, 5: 8.0}, reliance=40.0)
-    assert (found.kind, found.source_ids) == ("grounded", (3, 4, 5))
+def test_either_of_two_sources() -> None:
+    found = verdict_by(one_of({}, {SHIPS: 9.0}, {SHIPS: 9.0}), [1, 2])
+    assert (found.kind, found.source_ids, found.relation) == ("redundant", (1, 2), "either")
+    assert found.effect == pytest.approx(9.0)
+    assert found.kept == pytest.approx(1.0)
+
+
+def test_a_distractor_that_lacks_a_word_is_not_either() -> None:
+    """'The archive closes at five.' beside 'The library closes at eight.'"""
+    closes = {SHIPS: 10.0}
+    found = verdict_by(one_of(closes | {SALT: 4.0}, closes), [0, 1])
+    assert (found.kind, found.source_ids) == ("grounded", (0,))
+
+
+def test_only_together() -> None:
+    def worth(kept: Ids) -> dict[int, float]:
+        both = {3, 5} <= kept
+        return {SHIPS: 2.0 * len(kept & {3, 5}), STOP: 9.0 * (both or {6, 7} <= kept)}
+
+    found = verdict_by(worth, [3, 5])
+    assert (found.kind, found.source_ids, found.relation) == ("redundant", (3, 5), "together")
+    assert found.kept == pytest.approx(1.0)
+
+
+def test_a_neighbour_that_only_gives_the_subject_is_not_cited() -> None:
+    """It is needed for the sentence to read well, but the question names the subject, too."""
+
+    def worth(kept: Ids) -> dict[int, float]:
+        named = 3.0 * bool(kept - {1})
+        return {SHIPS: named, SALT: 9.0 * (1 in kept)}
+
+    found = verdict_by(worth, [1, 0])
+    assert (found.kind, found.source_ids) == ("grounded", (1,))
+    assert found.kept == pytest.approx(0.75)
+
+
+@pytest.mark.parametrize(("necessity", "kind"), [(4.5, "grounded"), (2.0, "unsupported")])
+def test_below_the_least_reliance_a_source_has_to_be_needed(necessity: float, kind: str) -> None:
+    def worth(kept: Ids) -> dict[int, float]:
+        others = 5.0 - necessity if kept - {3} else 0.0
+        return {SHIPS: 5.0 if 3 in kept else others}
+
+    assert verdict_by(worth, [3]).kind == kind
+
+
+def test_numbers_that_the_model_does_not_expect_are_invented() -> None:
+    """With the context or without; but the currency stands in two sources."""
+    one = scorer(response="It costs 84 talers.", language_model=other_chat())
+    number, currency = 9, 12
+
+    def kinds(known: float) -> str:
+        def worth(kept: Ids) -> dict[int, float]:
+            return {currency: 9.0 * bool({3, 4} & kept), 3: 1.0 * (3 in kept), number: known - 4.0}
+
+        return judged_by(worth, one, [3, 4]).verdicts[0].kind
+
+    assert kinds(0.0) == "unsupported"
+    assert kinds(5.5) == "redundant"
+
+
+def test_what_was_measured_stands_in_the_scores() -> None:
+    found = judged({3: 9.0}, reliance=10.0)
+    (measured,) = [i for i, estimated in enumerate(found.scores.estimated) if not estimated]
+    assert measured == 3
+    assert sum(found.scores.token_scores[3] or ()) == pytest.approx(9.0)
+    assert not found.scores.exact[3]
 
 
 @pytest.mark.parametrize("reliance", [5.9, 0.0, -5.0])
@@ -111,15 +220,10 @@ def test_unsupported(reliance: float) -> None:
     assert found.reliance == reliance
 
 
-def test_a_source_that_stands_out_supports_although_the_context_does_not() -> None:
-    found = verdict({3: 7.0}, reliance=-1.0)
-    assert (found.kind, found.source_ids) == ("grounded", (3,))
-
-
 def test_open_where_the_reliance_was_not_measured() -> None:
     one = exhausted(scorer(response=RESPONSE, language_model=other_chat(), budget=10**9))
     found = judged({3: 9.0}, reliance=None, one=one)
-    assert found.context_reliance is None
+    assert found.scores.context_reliance is None
     expected = Verdict(start=0, end=len(RESPONSE), kind="open", reason="budget")
     assert found.verdicts == (expected,)
 
@@ -129,7 +233,7 @@ def test_the_reliance_is_measured_if_the_method_did_not() -> None:
     found = judged({3: 9.0}, reliance=None, one=one)
     expected = one.score([one.context.whole]).changes[0]
     assert expected is not None
-    assert found.context_reliance == pytest.approx(expected, abs=ATOL)
+    assert found.scores.context_reliance == pytest.approx(expected, abs=ATOL)
     assert found.verdicts[0].reliance == pytest.approx(sum(expected), abs=ATOL)
 
 
@@ -188,16 +292,16 @@ def test_judging_takes_as_many_tokens_again_as_the_scores() -> None:
     one = scorer(response=RESPONSE, language_model=other_chat())
     one.session.meter.spend(5_000, 1.0)
     options = VerdictOptions(min_tokens=1)
-    found = judged({3: 9.0}, reliance=400.0, one=one, options=options)
+    found = judged({3: 9.0}, reliance=400.0, one=one, options=options, real=True)
     assert one.session.meter.tokens <= 10_000
     small = replace(options, token_share=0.01)
     again = scorer(response=RESPONSE, language_model=other_chat())
     again.usage.scored_tokens = 1
     again.session.meter.spend(5_000, 1.0)
-    left = judged({3: 3.9}, reliance=400.0, one=again, options=small)
+    left = judged({3: 3.9}, reliance=400.0, one=again, options=small, real=True)
     assert left.verdicts[0].reason == "limit"
     assert again.session.meter.exhausted and again.session.meter.tokens <= 5_050
-    assert found.verdicts[0].reason == "scattered"
+    assert found.verdicts[0].reason is None
 
 
 @pytest.mark.parametrize("budget", [None, Budget(tokens=10**9), Budget(seconds=10**6)])
@@ -224,7 +328,7 @@ def test_passes_grow_with_the_sentences_and_not_with_their_square() -> None:
         nothing = (0.0,) * width
         # Every sentence depends on the context, and no source explains it.
         scores = Scores(nothing, (nothing,) * 11, (True,) * 11, context_reliance=(0.01,) * width)
-        options = VerdictOptions(min_effect=0.1, min_reliance=0.1, min_tokens=10**9)
+        options = VerdictOptions(min_sought=0.1, min_effect=0.1, min_reliance=0.1, min_tokens=10**9)
         found = judge(one, scores, shown(one), options)
         assert len(found.verdicts) == count
         return one.usage.forward_passes
@@ -232,16 +336,6 @@ def test_passes_grow_with_the_sentences_and_not_with_their_square() -> None:
     few, many = passes_for(2), passes_for(16)
     assert few > 2
     assert many <= 8 * few
-
-
-def test_what_stands_out_stays_cited_where_no_group_explains_more() -> None:
-    found = verdict({3: 9.0}, reliance=40.0)
-    assert (found.kind, found.source_ids, found.effect) == ("grounded", (3,), 9.0)
-
-
-def test_what_stands_out_is_not_cited_where_it_hardly_matters() -> None:
-    found = verdict({3: 9.0}, reliance=500.0)
-    assert (found.kind, found.source_ids, found.effect) == ("open", (), None)
 
 
 def test_follows_from_an_earlier_sentence() -> None:
@@ -291,7 +385,7 @@ def test_an_earlier_sentence_must_matter_as_much_as_the_context() -> None:
     width = len(one.generation.response_ids)
 
     def second(reliance: float) -> str:
-        row = one_token(reliance, width, width - 1)
+        row = (*(0.0,) * (width - 1), reliance)
         scores = Scores(row, (None,) * 11, (True,) * 11, context_reliance=row)
         options = VerdictOptions(min_follows=1.0)
         return judge(one, scores, shown(one), options).verdicts[1].kind
@@ -303,7 +397,7 @@ def test_an_earlier_sentence_must_matter_as_much_as_the_context() -> None:
 def test_nothing_said_before_is_ruled_out_beyond_the_budget() -> None:
     response = "The ships came. They had salt."
     one = exhausted(scorer(response=response, language_model=other_chat(), budget=10**9))
-    first, second = judged({3: 1.0}, reliance=0.5, response=response, one=one).verdicts
+    first, second = judged({3: 1.0}, reliance=0.5, one=one, real=True).verdicts
     assert (first.kind, first.reason) == ("unsupported", None)
     assert (second.kind, second.reason) == ("open", "budget")
 
@@ -318,17 +412,12 @@ def test_from_the_conversation() -> None:
     one = scorer(response="Salt is dear.", language_model=other_chat(), prompt=prompt)
     places = find_turns(one.context.prompt.text, turns)
     one = replace(one, context=replace(one.context, conversation=places))
-    options = VerdictOptions(min_turn=1.0)
+    options = VerdictOptions(min_turn=1.0, min_effect=99.0)  # no source replaces it
     found = verdict({}, reliance=0.5, one=one, options=options)
     assert (found.kind, found.follows, found.source_ids) == ("conversation", None, ())
     assert found.effect is not None and found.effect > 1.0
     strict = replace(options, min_turn=50.0)
     assert verdict({}, reliance=0.5, one=one, options=strict).kind == "unsupported"
-
-
-def test_sources_that_were_not_scored_are_left_out() -> None:
-    found = verdict({3: 9.0}, reliance=8.0, unscored=(0, 1, 7))
-    assert (found.kind, found.source_ids) == ("grounded", (3,))
 
 
 def test_markers_are_audited_and_are_no_part_of_the_sentence() -> None:
@@ -338,7 +427,7 @@ def test_markers_are_audited_and_are_no_part_of_the_sentence() -> None:
         (1, 0, False),
         (9, None, None),
     ]
-    assert found.verdicts[0].effect == 9.0
+    assert found.verdicts[0].effect == pytest.approx(9.0)
 
 
 @pytest.mark.parametrize("fragment", ["They", "The letters are lo", "- Many letters,"])
@@ -359,55 +448,3 @@ def test_an_answer_that_was_stopped_after_a_sentence_has_no_fragment(response: s
     one = scorer(response=response, language_model=other_chat())
     one.generation = replace(one.generation, unfinished=True)
     assert judged({}, reliance=0.0, one=one).verdicts[0].reason is None
-
-
-def test_several_that_are_cited_stay_without_a_group() -> None:
-    """What is cited for words of its own is not replaced by a group."""
-    found = verdict({3: 7.0, 5: 9.0}, reliance=400.0)
-    assert (found.kind, found.source_ids) == ("open", ())
-    found = verdict({3: 7.0, 5: 9.0}, reliance=60.0)
-    assert (found.kind, found.source_ids, found.relation) == ("grounded", (5, 3), "each")
-
-
-class Scripted:
-    """Stands in for a scorer of four sources: only source 3 is worth anything."""
-
-    masked_refusal: str | None = None
-
-    def __init__(self, worth: float) -> None:
-        one = few()
-        self.context, self.session, self.models = one.context, one.session, one.models
-        self.generation, self.language_model = one.generation, one.language_model
-        self.response = shown(one)
-        self._worth = worth
-
-    def score(
-        self, ablations: Sequence[Ablation], *, recompute: Reencoded | None = None
-    ) -> LogLikelihoods:
-        width = len(self.response.token_spans)
-        rows = [one_token(-self._worth if 3 in one.source_ids else 0.0, width) for one in ablations]
-        return LogLikelihoods(np.zeros(width), np.array(rows), (True,) * len(ablations))
-
-
-@pytest.mark.parametrize(("worth", "kind"), [(5.0, "open"), (7.0, "grounded")])
-def test_a_single_source_that_the_search_for_groups_gives_must_be_above_the_noise(
-    worth: float, kind: str
-) -> None:
-    """Its score was approximate and low. Scores err by 2 nats, so that 5.9 are above the noise."""
-    scripted = Scripted(worth)
-    width = len(scripted.response.token_spans)
-
-    def rows(total: float) -> tuple[tuple[float, ...], ...]:
-        return tuple(one_token(total, width, place) for place in range(4))
-
-    scores = Scores(
-        (0.0,) * width,
-        rows(0.0),
-        (True, True, True, False),
-        context_reliance=one_token(8.0, width),
-        screened=rows(2.0),
-    )
-    found = judge(scripted, scores, scripted.response, OPTIONS)  # type: ignore[arg-type]
-    assert 5.0 < Evidence.of(scores, range(width), one_token(8.0, width)).floor(OPTIONS) < 7.0
-    (verdict,) = found.verdicts
-    assert (verdict.kind, verdict.source_ids) == (kind, (3,) if kind == "grounded" else ())

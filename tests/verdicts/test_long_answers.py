@@ -89,11 +89,11 @@ class LateClock:
         return time.perf_counter() + 3_600
 
 
-@pytest.mark.parametrize(("reliance", "search"), [(0.0, "_source"), (1.0, "find_group")])
+@pytest.mark.parametrize(("reliance", "search"), [(0.0, "_source"), (1.0, "_suffices")])
 def test_nothing_is_searched_when_time_is_over(
     reliance: float, search: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Neither earlier sentences nor groups; what the scores tell is told."""
+    """Neither earlier sentences nor sources; what the scores tell is told."""
     in_time, late = long_scorer(3), long_scorer(3)
     for one in (in_time, late):
         one.usage.scored_tokens = 1

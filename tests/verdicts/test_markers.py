@@ -1,7 +1,7 @@
 """Citations that the model wrote itself: which are read, and what their audit says."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -10,10 +10,9 @@ from support.attributions import handmade
 from support.patience import scaled
 
 from attribot_rag import Attribution, Document
-from attribot_rag.attribution import Marker, ResponseText, SourceGroup, Verdict
+from attribot_rag.attribution import Marker, ResponseText, Verdict
 from attribot_rag.context import Context, TokenizedText
-from attribot_rag.methods import Scores
-from attribot_rag.methods.base import GroupScore
+from attribot_rag.methods.sufficiency import Sufficiency
 from attribot_rag.verdicts.marker_audit import MarkerAudit, numbered_documents
 from attribot_rag.verdicts.markers import written_markers
 from attribot_rag.verdicts.sentences import sentences_of
@@ -35,6 +34,20 @@ def audited(
     return audits(attribution)
 
 
+class Measured(Sufficiency):
+    """Documents are worth what their sources are together, and nothing where one has no score."""
+
+    def __init__(self, attribution: Attribution) -> None:
+        self._rows = attribution.token_scores
+
+    def score_without(self, sets: Iterable[Collection[int]], *, exact: bool = False) -> None:
+        pass
+
+    def without(self, units: Collection[int]) -> tuple[float, ...] | None:
+        rows = [self._rows[unit] for unit in units]
+        return None if None in rows else tuple(map(sum, zip(*filter(None, rows), strict=True)))
+
+
 def audits(attribution: Attribution, cited: Sequence[int] = ()) -> list[Marker]:
     context = Context(
         documents=attribution.documents,
@@ -46,16 +59,7 @@ def audits(attribution: Attribution, cited: Sequence[int] = ()) -> list[Marker]:
     markers = written_markers(
         attribution.response, numbered_documents(context), attribution.documents
     )
-    scores = Scores(
-        attribution.token_log_likelihoods,
-        attribution.token_scores,
-        attribution.exact,
-        groups=tuple(
-            GroupScore(group.source_ids, group.token_scores, group.exact)
-            for group in attribution.groups
-        ),
-    )
-    audit = MarkerAudit(markers, context, scores, min_effect=1.0)
+    audit = MarkerAudit(markers, context, Measured(attribution), min_effect=1.0)
     response = ResponseText(attribution.response, attribution.token_spans)
     return [
         marker
@@ -192,20 +196,6 @@ def test_the_effect_is_that_of_the_sentence_without_its_markers() -> None:
 def test_documents_that_were_not_located_support_nothing() -> None:
     found = audited("It is red [3].", {"Red.": (5.0,)}, not_located=(2,))
     assert [(one.document, one.supported) for one in found] == [(2, False)]
-
-
-def test_groups_stand_in_for_sources_that_were_not_scored() -> None:
-    scores: dict[str, Sequence[float] | None] = {"Red.": (5.0,), "New.": None, "Blue.": None}
-    row = (4.0, 0.0, 0.0, 0.0)
-    groups = (SourceGroup((1,), row, True), SourceGroup((2,), (0.2, 0.0, 0.0, 0.0), True))
-    found = audited("It is red [2][3].", scores, groups=groups, exact=(True,) * 3)
-    assert [one.supported for one in found] == [True, False]
-
-
-def test_groups_do_not_speak_for_a_document_with_scores_of_its_own() -> None:
-    group = SourceGroup((0, 3), (9.0, 0.0, 0.0, 0.0), True)
-    (found,) = audited("It is red [3].", groups=(group,))
-    assert found.supported is False
 
 
 def test_without_scores_nothing_is_said() -> None:

@@ -13,7 +13,7 @@ def test_the_defaults_are_allowed() -> None:
     assert VerdictOptions() == VerdictOptions()
 
 
-@pytest.mark.parametrize("name", ["cited_share", "explained_share", "stands_share"])
+@pytest.mark.parametrize("name", ["kept_share", "kept_word", "needed_share"])
 @pytest.mark.parametrize("value", [0.0, 1.0, -0.1, 2, math.nan, math.inf])
 def test_shares_lie_between_0_and_1(name: str, value: float) -> None:
     given: dict[str, Any] = {name: value}
@@ -21,19 +21,21 @@ def test_shares_lie_between_0_and_1(name: str, value: float) -> None:
         VerdictOptions(**given)
 
 
-POSITIVE = ("min_effect", "min_own", "min_reliance", "min_turn", "min_follows")
-FACTORS = ("noise_factor", "token_share", "min_tokens")
+NATS = (
+    "min_effect",
+    "min_own",
+    "min_word",
+    "min_sought",
+    "min_reliance",
+    "min_turn",
+    "min_follows",
+)
+FACTORS = ("max_set", "noise_factor", "token_share", "min_tokens")
 
 
-@pytest.mark.parametrize("name", [*POSITIVE, *FACTORS])
+@pytest.mark.parametrize("name", [*NATS, *FACTORS])
 @pytest.mark.parametrize("value", [0.0, -1.0, math.nan])
 def test_effects_are_positive(name: str, value: float) -> None:
     given: dict[str, Any] = {name: value}
     with pytest.raises(InvalidInput, match=f"^{name}={value}; use more than 0"):
         VerdictOptions(**given)
-
-
-@pytest.mark.parametrize("value", [1, 0, -3])
-def test_a_group_has_room_for_two(value: int) -> None:
-    with pytest.raises(InvalidInput, match=f"^max_group={value}; use at least 2"):
-        VerdictOptions(max_group=value)

@@ -1,0 +1,344 @@
+"""The few sources that alone make the model say a part of its response."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import zip_longest
+from typing import TypeVar
+
+from attribot_rag.context import Ablation
+from attribot_rag.context.groups import group
+from attribot_rag.methods.base import Scores, TokenScores, best
+from attribot_rag.scoring import Reencoded, Scorer
+
+Request = tuple[Ablation, Reencoded | None]
+Result = TypeVar("Result")
+Steps = Generator[Sequence[Request], None, Result]
+
+_WORD = re.compile(r"\d+(?:[.,:]\d+)*|[^\W\d_]+")
+_LEAST_LETTERS = 4
+_NUM_DOCUMENTS = 3
+_NUM_OTHERS = 3
+_NUM_NEEDED = 2
+
+
+@dataclass(frozen=True, kw_only=True)
+class Thresholds:
+    """When sources suffice for a part of the response.
+
+    A part is looked into if its context reliance, or that of one of its content words, is at least
+    `min_sought` nats. Sources suffice if it keeps `kept_share` of its reliance with them alone, and
+    each of its content words keeps `kept_word` of its own, or loses no more than `min_word` nats.
+    A set has at most `max_set` sources; at most two where the reliance is below twice `min_effect`,
+    four below three times. A source that suffices is replaceable if the part, or a content word,
+    loses less than `needed_share` of its reliance without it; another replaces it if the part keeps
+    that share with it alone, and its words.
+    """
+
+    min_sought: float = 2.0
+    min_effect: float = 4.0
+    kept_share: float = 0.7
+    kept_word: float = 0.5
+    min_word: float = 2.0
+    needed_share: float = 0.5
+    max_set: int = 8
+
+
+@dataclass(frozen=True)
+class Part:
+    """Response tokens, and those of each content word among them, with its text."""
+
+    tokens: tuple[int, ...] = ()
+    words: tuple[tuple[int, ...], ...] = ()
+    texts: tuple[str, ...] = ()
+
+
+def parts_of(
+    parts: Sequence[Sequence[int]],
+    text: str,
+    tokens_in: Callable[[int, int], Iterable[int]],
+    asked: str = "",
+) -> list[Part]:
+    """The parts with these tokens of a response, with their words.
+
+    `tokens_in` gives the tokens of characters of the text. Content words are numbers, words of four
+    letters or more, and shorter words with a capital, except a part's first word. Words of the
+    `asked` text tell nothing new, so they are left out of a part that has others.
+    """
+    repeated = {word.casefold() for word in _WORD.findall(asked)}
+    holders = {token: index for index, tokens in enumerate(parts) for token in tokens}
+    words: list[list[tuple[tuple[int, ...], str]]] = [[] for _ in parts]
+    for match in _WORD.finditer(text):
+        word = match.group()
+        own = tuple(i for i in tokens_in(*match.span()) if i in holders)
+        if not own:
+            continue
+        index = holders[own[0]]
+        is_name = word != word.lower() and own[0] != parts[index][0]
+        if is_name or word[0].isdigit() or len(word) >= _LEAST_LETTERS:
+            words[index].append((own, word.casefold()))
+    told = [[word for word in of if word[1] not in repeated] or of for of in words]
+    return [
+        Part(tuple(tokens), tuple(own for own, _ in of), tuple(text for _, text in of))
+        for tokens, of in zip(parts, told, strict=True)
+    ]
+
+
+@dataclass(frozen=True)
+class Carriers:
+    """Units that carry a part of the response: `members` together, or each of `others` alone.
+
+    `members` is the smallest set that was found to suffice, best first. Without it, each of the
+    `others` suffices by itself. If no set was found, it is not `sufficient`, and the only member is
+    the unit without which the part loses most. Not `complete`: the budget ended the search.
+    """
+
+    members: tuple[int, ...] = ()
+    others: tuple[int, ...] = ()
+    sufficient: bool = True
+    complete: bool = True
+
+
+class Sufficiency:
+    """Searches for the units that suffice for parts of a response, and measures those it finds.
+
+    Rows are exact: the prompt with a few sources is short, however long the context is. What the
+    response loses without a source (its necessity) is masked where the architecture allows it.
+    `reliance` [response tokens] is the score of the whole context.
+    """
+
+    def __init__(self, scorer: Scorer, reliance: TokenScores, thresholds: Thresholds) -> None:
+        self._scorer = scorer
+        self.reliance = reliance
+        self._thresholds = thresholds
+        self._how: Reencoded | None = "question" if scorer.masked_refusal is None else None
+        self._changes: dict[Request, TokenScores] = {}
+        self._present = frozenset(scorer.context.present)
+        self._unit_words: dict[int, frozenset[str]] = {}
+
+    def carriers(
+        self, parts: Sequence[Part], rankings: Sequence[Sequence[int]] | None
+    ) -> list[Carriers]:
+        """The carriers of each part, whose ranking has the most promising units first.
+
+        Without rankings, units are ranked by how much each document, then each unit of the best
+        documents, keeps by itself.
+        """
+        of_parts = [None] * len(parts) if rankings is None else rankings
+        searches = [
+            self._carriers(part, ranking) for part, ranking in zip(parts, of_parts, strict=True)
+        ]
+        return self._in_rounds(searches)
+
+    def matters(self, part: Part) -> bool:
+        """Whether the context matters to the part."""
+        least = self._thresholds.min_sought
+        return any(_sum(self.reliance, own) >= least for own in (part.tokens, *part.words))
+
+    def without(self, units: Collection[int]) -> TokenScores | None:
+        """The loss of each response token without these units, None if it was not scored."""
+        exact, masked = self._without(units, None), self._without(units, self._how)
+        return self._changes.get(exact, self._changes.get(masked))
+
+    def score_without(self, sets: Iterable[Collection[int]], *, exact: bool = False) -> None:
+        """Score the response without each of these sets of units."""
+        self._score([self._without(units, None if exact else self._how) for units in sets])
+
+    def only(self, units: Collection[int]) -> TokenScores | None:
+        """The loss of each response token with only these units, None if it was not scored."""
+        return self._changes.get(self._only(units))
+
+    def score_only(self, sets: Iterable[Collection[int]]) -> None:
+        """Score the response with only each of these sets of units."""
+        self._score([self._only(units) for units in sets])
+
+    def lost(
+        self, part: Part, units: Collection[int], beside: Collection[int] = ()
+    ) -> dict[int, float]:
+        """What is lost by each word that the part does not keep with only these units, in nats.
+
+        Beside other units, a word that is more likely with only those than with the whole context
+        loses what they give it.
+        """
+        row, limits = self.only(units) or self.reliance, self._thresholds
+        other = self.only(beside) if beside else None
+        lost = {}
+        for index, word in enumerate(part.words):
+            least = 0.0 if other is None else min(0.0, _sum(other, word))
+            worth, loss = _sum(self.reliance, word) - least, _sum(row, word) - least
+            most = max(limits.min_word, (1 - limits.kept_word) * worth)
+            if worth >= limits.min_word and loss > most:
+                lost[index] = loss
+        return lost
+
+    def refine(self, scores: Scores) -> Scores:
+        """The scores with those of the units that were measured, instead of estimates."""
+        rows, exact = list(scores.token_scores), list(scores.exact)
+        estimated = list(scores.estimated or (False,) * len(rows))
+        for index in range(len(rows)):
+            row = self.without([index])
+            if row is not None and not exact[index]:
+                rows[index], estimated[index] = row, False
+                exact[index] = self._without([index], None) in self._changes
+        return replace(
+            scores, token_scores=tuple(rows), exact=tuple(exact), estimated=tuple(estimated)
+        )
+
+    def _carriers(self, part: Part, ranking: Sequence[int] | None) -> Steps[Carriers]:
+        if not self.matters(part):
+            return Carriers()
+        if ranking is None:
+            ranking = yield from self._ranking(part)
+        members = yield from self._enough(part, ranking)
+        if members is None:
+            return Carriers(complete=False)
+        if not members:
+            return (yield from self._most_needed(part, ranking[:_NUM_NEEDED]))
+        members = yield from self._smallest(part, members)
+        yield [self._without([unit], self._how) for unit in members]
+        others: tuple[int, ...] = ()
+        if len(members) == 1 and self._is_replaceable(part, members[0]):
+            others = yield from self._others(part, members[0], ranking)
+        return Carriers(tuple(members), others)
+
+    def _most_needed(self, part: Part, units: Sequence[int]) -> Steps[Carriers]:
+        yield [self._without([unit], self._how) for unit in units]
+        rows = {unit: row for unit in units if (row := self.without([unit])) is not None}
+        if not rows:
+            return Carriers(complete=False)
+        member = max(rows, key=lambda unit: _sum(rows[unit], part.tokens))
+        yield [self._only([member])]
+        return Carriers((member,), sufficient=False)
+
+    def _enough(self, part: Part, ranking: Sequence[int]) -> Steps[list[int] | None]:
+        """The first units, or twice as many each time, which suffice; None beyond the budget.
+
+        Units are added in turn from the ranking and from those that hold the words which the units
+        before do not keep.
+        """
+        worth = _sum(self.reliance, part.tokens) / self._thresholds.min_effect
+        most = min(self._thresholds.max_set, 2 ** int(max(1.0, min(worth, 9.0))), len(ranking))
+        units = list(ranking[:1])
+        while True:
+            yield [self._only(units)]
+            if self.only(units) is None:
+                return None
+            if self._suffices(part, units):
+                return units
+            if len(units) >= most:
+                return []
+            others = [unit for unit in ranking if unit not in units]
+            holding = self._holding(part, units, others)
+            pairs = zip_longest(holding, others)
+            added = dict.fromkeys(unit for pair in pairs for unit in pair if unit is not None)
+            units += [*added][: min(len(units), most - len(units))]
+
+    def _holding(self, part: Part, units: Sequence[int], others: Sequence[int]) -> list[int]:
+        """The others that hold words which only these units lose, those of most nats first."""
+        lost = self.lost(part, units)
+        held = {
+            unit: sum(nats for i, nats in lost.items() if part.texts[i] in self._words(unit))
+            for unit in others
+        }
+        return sorted((unit for unit in others if held[unit]), key=lambda unit: -held[unit])
+
+    def _words(self, unit: int) -> frozenset[str]:
+        if unit not in self._unit_words:
+            sources = self._scorer.context.sources
+            texts = (sources[i].text.casefold() for i in self._scorer.units[unit])
+            self._unit_words[unit] = frozenset(w for text in texts for w in _WORD.findall(text))
+        return self._unit_words[unit]
+
+    def _smallest(self, part: Part, units: list[int]) -> Steps[list[int]]:
+        """The units without those that are not needed, the least promising first."""
+        for unit in units[::-1] if len(units) > 1 else ():
+            fewer = [other for other in units if other != unit]
+            yield [self._only(fewer)]
+            if fewer and self._suffices(part, fewer):
+                units = fewer
+        return units
+
+    def _others(self, part: Part, unit: int, ranking: Sequence[int]) -> Steps[tuple[int, ...]]:
+        """The units that suffice in place of this unit, each alone."""
+        likely = [other for other in ranking if other != unit][:_NUM_OTHERS]
+        yield [self._only([other]) for other in likely]
+        kept = self._thresholds.needed_share
+        enough = (other for other in likely if self._suffices(part, [other], kept))
+        return tuple(other for other in enough if not self.lost(part, [other], beside=[unit]))
+
+    def _ranking(self, part: Part) -> Steps[list[int]]:
+        """The units of the best documents, by what the part loses with each of them alone."""
+        units = range(len(self._scorer.units))
+        documents = group(self._scorer.context, self._scorer.units, "document")
+        yield [self._only(held) for held in documents]
+        losses = [self._loss(part, held) for held in documents]
+        chosen = best([-loss for loss in losses], _NUM_DOCUMENTS)
+        held = [unit for index in chosen for unit in documents[index]]
+        yield [self._only([unit]) for unit in held]
+        held.sort(key=lambda unit: self._loss(part, [unit]))
+        return held + [unit for unit in units if unit not in held]
+
+    def _loss(self, part: Part, units: Collection[int]) -> float:
+        row = self.only(units)
+        return _sum(self.reliance if row is None else row, part.tokens)
+
+    def _suffices(
+        self, part: Part, units: Collection[int], kept_share: float | None = None
+    ) -> bool:
+        """Whether the part keeps enough with only these units, and each of its words does."""
+        row, limits = self.only(units), self._thresholds
+        if row is None:
+            return False
+        lost = 1 - (kept_share or limits.kept_share)
+        if _sum(row, part.tokens) > lost * _sum(self.reliance, part.tokens):
+            return False
+        return not self.lost(part, units)
+
+    def _is_replaceable(self, part: Part, unit: int) -> bool:
+        """Whether the part, or a word that relies on the context, hardly needs the unit."""
+        row, limits = self.without([unit]), self._thresholds
+        if row is None:
+            return False
+        relying = [word for word in part.words if _sum(self.reliance, word) >= limits.min_word]
+        return any(
+            _sum(row, own) < limits.needed_share * _sum(self.reliance, own)
+            for own in (part.tokens, *relying)
+        )
+
+    def _without(self, units: Collection[int], how: Reencoded | None) -> Request:
+        return Ablation(self._ids(units)), how
+
+    def _only(self, units: Collection[int]) -> Request:
+        return Ablation(self._present - self._ids(units)), None
+
+    def _ids(self, units: Collection[int]) -> frozenset[int]:
+        return frozenset(source for unit in units for source in self._scorer.units[unit])
+
+    def _score(self, requests: Iterable[Request]) -> None:
+        requests = dict.fromkeys(requests)
+        for how in dict.fromkeys((None, self._how)):
+            new = [one for one in requests if one[1] == how and one not in self._changes]
+            if new:
+                scored = self._scorer.score([ablation for ablation, _ in new], recompute=how)
+                pairs = zip(new, scored.changes, strict=True)
+                self._changes.update((one, row) for one, row in pairs if row is not None)
+
+    def _in_rounds(self, searches: Sequence[Steps[Result]]) -> list[Result]:
+        """The results of the searches; what all ask for next is scored at once."""
+        results: dict[int, Result] = {}
+        wanted: dict[int, Sequence[Request]] = dict.fromkeys(range(len(searches)), ())
+        while wanted:
+            self._score([request for requests in wanted.values() for request in requests])
+            for index in [*wanted]:
+                try:
+                    wanted[index] = next(searches[index])
+                except StopIteration as end:
+                    del wanted[index]
+                    results[index] = end.value
+        return [results[index] for index in range(len(searches))]
+
+
+def _sum(row: Sequence[float] | Mapping[int, float], tokens: Iterable[int]) -> float:
+    return sum(row[token] for token in tokens)

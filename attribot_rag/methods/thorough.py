@@ -1,0 +1,242 @@
+"""A ranking of all sources that may matter: masked ablation, then exact ablation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from attribot_rag.context import Ablation
+from attribot_rag.context.groups import Level, group
+from attribot_rag.errors import InvalidInput
+from attribot_rag.methods.auto import in_turn, ranking
+from attribot_rag.methods.base import WORTHWHILE, Method, Scores, TokenScores, best, num_kept
+from attribot_rag.methods.cost import Cost, Workload
+from attribot_rag.methods.hierarchical import (
+    Hierarchical,
+    answer_sentences,
+    best_of_each_sentence,
+    expanded,
+)
+from attribot_rag.methods.leave_one_out import LeaveOneOut, Masked, scores_of
+from attribot_rag.methods.patching import Patching, spread_over
+from attribot_rag.scoring import Scorer
+
+_SHARE = 0.05
+_AT_STAKE = 1.0
+_ROWS_PER_GATE = 4  # which take as long: forward, backward and what is seen between
+
+
+@dataclass(frozen=True)
+class Screening:
+    """Scores of the units that may matter, in the full context.
+
+    Patching with as many `gates` estimates the effects of all units. Masked ablation scores
+    `candidates` of them: in turn the best by their estimate for each answer sentence, and those
+    that the question and the answer attend to most. Where
+    attention is not observed, masked ablation scores groups, then the units in the `keep` best
+    groups; exact ablation does where the architecture does not allow masking. If there are few
+    units, all are scored.
+    """
+
+    candidates: int = 14
+    gates: int = 2
+    keep: int | float = 3
+    level: Level = "passage"
+
+    name = "screening"
+
+    @property
+    def _few(self) -> int:
+        """As many units as are scored in the time that finding and scoring candidates takes."""
+        return self.candidates + _ROWS_PER_GATE * self.gates
+
+    def run(self, scorer: Scorer) -> Scores:
+        masked = scorer.masked_refusal is None
+        method: Method = Masked() if masked else LeaveOneOut()
+        if masked and len(scorer.units) > self._few:
+            screened = self._by_attention(scorer)
+            if screened is not None:
+                return screened
+        if self.num_ablations(scorer) >= len(scorer.units):
+            return method.run(scorer)
+        hierarchical = Hierarchical(
+            keep=self.keep,
+            levels=(self.level,),
+            coarse=method,
+            fine=method,
+            shorten=False,
+            each_sentence=True,
+        )
+        return hierarchical.run(scorer)
+
+    def _by_attention(self, scorer: Scorer) -> Scores | None:
+        """Masked scores of the candidates; their estimates, if the budget allows no more."""
+        sentences = answer_sentences(scorer)
+        for gates in dict.fromkeys((self.gates, 1)):  # one where the budget allows no more
+            estimates = scorer.patched(sentences, gates, located=True)
+            if estimates is not None:
+                break
+        weights = scorer.attention() if estimates is None else estimates.attention
+        if weights is None:
+            return None
+        rankings = [ranking(weights)]
+        if estimates is not None:
+            by_sentence = [ranking(of_units) for of_units in estimates.effects.tolist()]
+            rankings = [in_turn(by_sentence), *rankings]
+        chosen = in_turn(rankings)[: self.candidates]
+        finer = scorer.narrowed([scorer.units[index] for index in chosen])
+        scores = Masked().run(finer)
+        if estimates is not None and scorer.session.meter.exhausted:
+            rows = spread_over(sentences, estimates.effects[:, chosen].tolist(), finer)
+            known = zip(scores.token_scores, rows, strict=True)
+            scores = replace(scores, token_scores=tuple(row or other for row, other in known))
+        scores = expanded(scores, chosen, scorer, finer)
+        return replace(scores, attention=tuple(weights))
+
+    def num_ablations(self, scorer: Scorer) -> int:
+        """The approximate number of ablations of a run."""
+        num_units = len(scorer.units)
+        if scorer.sees_attention:
+            return num_units if num_units <= self._few else self.candidates + 1
+        num_groups = len(group(scorer.context, scorer.units, self.level))
+        return num_groups + num_units * num_kept(self.keep, num_groups) // num_groups
+
+    def cost(self, workload: Workload) -> Cost:
+        """Patching, then masked ablation of the candidates."""
+        masked = Masked()
+        if workload.num_sources <= self._few:
+            return masked.cost(workload)
+        patching = Patching(self.gates).cost(workload)
+        read = replace(workload, is_cached=True)
+        candidates = read.narrowed(self.candidates / workload.num_sources)
+        return patching + masked.cost(candidates)
+
+
+@dataclass(frozen=True)
+class Thorough:
+    """The whole context, estimates of all sources, masked scores of the best, exact ones in doubt.
+
+    Patching with as many `gates` estimates what each unit does to each answer sentence, and
+    observes attention. Their best, in turn, are the `candidates`, which masked ablation scores.
+    Where the best candidate of a sentence has a score within `doubt`, two bounds in nats between
+    which a verdict may turn, it is scored exactly, in the full prompt: at most `rescore` units, the
+    best first. If masked and exact scores agree less than `min_agreement` (0 to 1), and a nat is
+    at stake, the best `rescore` candidates are scored exactly. If there are no more than `rescore`
+    units, all are scored exactly.
+
+    Where attention is not observed, the units of the `keep` best groups of a `level` (a number, or
+    a fraction of the groups) are the candidates; where the architecture does not allow masking, all
+    scores are exact.
+    """
+
+    candidates: int = 14
+    gates: int = 2
+    rescore: int = 6
+    doubt: tuple[float, float] = (3.0, 6.0)
+    min_agreement: float = 0.75
+    keep: int | float = 3
+    level: Level = "passage"
+
+    name = "thorough"
+
+    def __post_init__(self) -> None:
+        for name, least in (("candidates", 1), ("gates", 1), ("rescore", 0)):
+            value = getattr(self, name)
+            if not isinstance(value, int) or isinstance(value, bool) or value < least:
+                raise InvalidInput(f"{name}={value!r}; use a whole number of at least {least}")
+        if not 0 <= self.min_agreement <= 1:
+            raise InvalidInput(f"min_agreement={self.min_agreement!r}; use a value in [0, 1]")
+        if len(self.doubt) != 2 or self.doubt[0] > self.doubt[1]:
+            raise InvalidInput(f"doubt={self.doubt!r}; use two numbers of nats, the lower first")
+        num_kept(self.keep, 1)
+
+    def run(self, scorer: Scorer) -> Scores:
+        whole = scorer.score([scorer.context.whole])
+        few = len(scorer.units) <= self.rescore
+        screened = (LeaveOneOut() if few else self._screening).run(scorer)
+        chosen = self._chosen(scorer, screened)
+        scores = rescored(scorer, screened, chosen)
+        pairs = scored_twice(screened, scores)
+        agreement = agreement_of(pairs)
+        at_stake = any(sum(row) >= _AT_STAKE for _, row in pairs)
+        if at_stake and agreement is not None and agreement < self.min_agreement:
+            others = [one for one in self._worthwhile(screened) if one not in chosen]
+            scores = rescored(scorer, scores, others)
+            agreement = agreement_of(scored_twice(screened, scores))
+        return replace(
+            scores,
+            token_log_likelihoods=scores_of(whole).token_log_likelihoods,
+            context_reliance=whole.changes[0],
+            agreement=agreement,
+            screened=screened.token_scores,
+            notes=tuple(self._notes(screened, agreement if at_stake else None)),
+        )
+
+    def _chosen(self, scorer: Scorer, scores: Scores) -> list[int]:
+        """Indices of the units to score exactly, best first."""
+        if not scores.num_approximate:
+            return []
+        doubtful = best_of_each_sentence(scorer, scores.token_scores, *self.doubt)
+        doubtful.sort(key=lambda index: -(scores.totals[index] or 0.0))
+        return list(dict.fromkeys(doubtful))[: self.rescore]
+
+    def _worthwhile(self, scores: Scores) -> list[int]:
+        """The best units that are worth at least half a nat, and a twentieth of the best."""
+        ranked = best(scores.totals, self.rescore)
+        totals = [scores.totals[index] or 0.0 for index in ranked]
+        floor = max(WORTHWHILE, _SHARE * max(totals, default=0.0))
+        return [index for index, total in zip(ranked, totals, strict=True) if total >= floor]
+
+    def cost(self, workload: Workload) -> Cost:
+        """With candidates of the target itself, none of them in doubt."""
+        whole = replace(workload, context_tokens=0, num_sources=1, num_groups=1)
+        reliance = LeaveOneOut().cost(replace(whole, is_cached=True))
+        reliance += workload.cost(workload.unread_tokens)
+        few = workload.num_sources <= self.rescore
+        method = LeaveOneOut() if few else self._screening
+        return reliance + method.cost(workload.after(reliance))
+
+    @property
+    def _screening(self) -> Screening:
+        return Screening(self.candidates, self.gates, self.keep, self.level)
+
+    def _notes(self, scores: Scores, agreement: float | None) -> Iterator[str]:
+        yield from scores.notes
+        if agreement is not None and agreement < self.min_agreement:
+            yield (
+                f"Approximate and exact scores agree little here ({agreement:.2f} of 1): use "
+                "leave-one-out where every source matters."
+            )
+
+
+def rescored(scorer: Scorer, scores: Scores, chosen: Sequence[int]) -> Scores:
+    """The same with exact scores of the chosen units, as far as the budget allows."""
+    if not chosen:
+        return scores
+    exact = scorer.score([Ablation.of(*scorer.units[index]) for index in chosen])
+    rows, flags, num_dropped = list(scores.token_scores), list(scores.exact), scores.num_dropped
+    for index, row, in_step in zip(chosen, exact.changes, exact.in_step, strict=True):
+        if row is not None:
+            rows[index], flags[index] = row, in_step
+            num_dropped += not in_step
+    return replace(scores, token_scores=tuple(rows), exact=tuple(flags), num_dropped=num_dropped)
+
+
+def scored_twice(screened: Scores, scores: Scores) -> list[tuple[TokenScores, TokenScores]]:
+    """(approximate, exact) scores of the units that were rescored."""
+    pairs = zip(screened.token_scores, scores.token_scores, strict=True)
+    return [(before, row) for before, row in pairs if before and row and row is not before]
+
+
+def agreement_of(pairs: Sequence[tuple[TokenScores, TokenScores]]) -> float | None:
+    """The agreement of (approximate, exact) scores, from 0 (unrelated) to 1 (equal).
+
+    1 - sum |approximate - exact| / sum (|approximate| + |exact|), over the sources' totals; the
+    denominator is at least one nat. None without pairs.
+    """
+    if not pairs:
+        return None
+    totals = [(sum(approximate), sum(exact)) for approximate, exact in pairs]
+    difference = sum(abs(left - right) for left, right in totals)
+    magnitude = sum(abs(left) + abs(right) for left, right in totals)
+    return 1.0 - difference / max(magnitude, 1.0, difference)

@@ -1,0 +1,221 @@
+"""Rows of only a few sources, and the search for the few that suffice."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support.scorers import ATOL, TREATY, built, chat, many_documents, other_chat, scorer
+from support.scripted import Scripted, Worth
+
+from attribot_rag.context import Ablation
+from attribot_rag.methods.sufficiency import Carriers, Part, Sufficiency, Thresholds, parts_of
+
+RESPONSE = "The ships came with salt."
+FIRST, SECOND = 4, 20
+"""The first letters of 'ships' and 'salt': byte tokens."""
+PART = Part(tuple(range(25)), (tuple(range(4, 9)), tuple(range(20, 24))), ("ships", "salt"))
+Ids = frozenset[int]
+
+
+def only(one, kept) -> Ablation:  # type: ignore[no-untyped-def]
+    return Ablation(frozenset(one.context.present) - frozenset(kept))
+
+
+@pytest.mark.parametrize("implementation", ["packed", "cropped"])
+@pytest.mark.parametrize("kept", [[0], [4], [10], [0, 1], [2, 5, 9], [*range(11)]])
+def test_only_these_sources_equals_a_prompt_with_no_others(
+    implementation: str, kept: list[int]
+) -> None:
+    fast, reference = (
+        scorer(language_model=built("llama"), implementation=name)
+        for name in (implementation, "reference")
+    )
+    found, expected = (one.score([only(one, kept)]) for one in (fast, reference))
+    np.testing.assert_allclose(found.ablated, expected.ablated, atol=ATOL)
+    assert found.in_step == (True,)
+    if len(kept) == len(fast.context.sources):
+        np.testing.assert_allclose(found.ablated[0], found.full, atol=ATOL)
+
+
+def test_the_prompt_with_only_a_document_is_that_of_only_that_document() -> None:
+    """Separators stay, so that there are as many line breaks as between the documents before."""
+    one = scorer(TREATY)
+    held = [i for i in one.context.present if 1 in one.context.sources[i].documents]
+    ids = one.context.ablate(only(one, held), one.language_model).ids
+    text = one.language_model.decode(ids)
+    assert TREATY[1] in text
+    assert not any(sentence in text for sentence in (TREATY[0], TREATY[2], TREATY[3]))
+    blank = [message["content"] for message in chat(["", TREATY[1], "", ""])]
+    assert all(str(content).strip() in text for content in blank)
+
+
+def test_a_row_is_short_however_long_the_context_is() -> None:
+    few, many = scorer(many_documents(2)), scorer(many_documents(8))
+    tokens = []
+    for one in (few, many):
+        one.score([])
+        before = one.usage.scored_tokens
+        one.score([only(one, [1])])
+        tokens.append(one.usage.scored_tokens - before)
+    separators = 2 * 6
+    assert tokens[1] <= tokens[0] + separators
+
+
+def test_an_ablation_is_scored_once() -> None:
+    one = scorer()
+    ablations = [Ablation.of(1), Ablation.of(2), Ablation.of(1)]
+    first = one.score(ablations)
+    tokens = one.usage.scored_tokens
+    again = one.narrowed([(2,), (1,)]).score(ablations[::-1])
+    assert one.usage.scored_tokens == tokens
+    np.testing.assert_array_equal(again.ablated, first.ablated[::-1])
+    assert (again.in_step, [*again.full]) == (first.in_step, [*first.full])
+    masked = one.score([Ablation.of(1)], recompute="question")
+    assert one.usage.scored_tokens > tokens
+    assert not np.allclose(masked.ablated[0], first.ablated[0], atol=ATOL)
+
+
+def searched(
+    worth: Worth,
+    order: list[int] | None = None,
+    thresholds: Thresholds | None = None,
+    rows: int = 99,
+) -> tuple[Carriers, Scripted]:
+    one = Scripted(scorer(response=RESPONSE, language_model=other_chat()), worth)
+    one.most_rows = rows
+    whole = one.score([one.context.whole]).changes[0]
+    assert whole is not None
+    search = Sufficiency(one, whole, thresholds or Thresholds())  # type: ignore[arg-type]
+    (found,) = search.carriers([PART], None if order is None else [order])
+    return found, one
+
+
+def each(**worths: tuple[int, float]) -> Worth:
+    """Sources s0, s1, ... each worth nats to a token, of which the best counts."""
+
+    def worth(kept: Ids) -> dict[int, float]:
+        nats: dict[int, float] = {}
+        for name, (token, value) in worths.items():
+            if int(name[1:]) in kept:
+                nats[token] = max(nats.get(token, 0.0), value)
+        return nats
+
+    return worth
+
+
+ORDER = [*range(11)]
+
+
+def test_one_source_suffices() -> None:
+    found, one = searched(each(s3=(FIRST, 9.0)), [3, *ORDER])
+    assert (found.members, found.others, found.complete) == ((3,), (), True)
+    assert one.scored == [Ids(), Ids([3]), Ids(ORDER) - {3}]
+
+
+def test_what_hardly_matters_is_not_looked_into() -> None:
+    found, one = searched(each(s3=(FIRST, 1.9)), [3, *ORDER])
+    assert found.members == ()
+    assert one.scored == [Ids()]
+
+
+def test_two_sources_are_needed_and_others_are_dropped() -> None:
+    found, _ = searched(each(s3=(FIRST, 9.0), s5=(SECOND, 9.0)), [3, 4, 6, 5, *ORDER])
+    assert set(found.members) == {3, 5}
+    assert found.others == ()
+
+
+def test_either_of_two_sources_suffices() -> None:
+    found, _ = searched(each(s3=(FIRST, 9.0), s5=(FIRST, 9.0)), [3, 4, 5, *ORDER])
+    assert (found.members, found.others) == ((3,), (5,))
+
+
+def test_what_suffices_keeps_every_content_word() -> None:
+    """Most of the nats are not enough: 'the library closes at eight' lacks the word 'five'."""
+    found, _ = searched(each(s3=(FIRST, 20.0), s5=(SECOND, 4.0)), [3, 5, *ORDER])
+    assert set(found.members) == {3, 5}
+    loose = Thresholds(min_word=5.0)
+    found, _ = searched(each(s3=(FIRST, 20.0), s5=(SECOND, 4.0)), [3, 5, *ORDER], loose)
+    assert found.members == (3,)
+
+
+def test_no_small_set_suffices() -> None:
+    def worth(kept: Ids) -> dict[int, float]:
+        return {FIRST: 2.0 * len(kept)}
+
+    found, _ = searched(worth, ORDER, Thresholds(kept_share=0.8))
+    assert (len(found.members), found.sufficient, found.complete) == (1, False, True)
+    found, _ = searched(worth, ORDER, Thresholds(kept_share=0.4, min_word=99.0))
+    assert len(found.members) == 5
+
+
+def test_the_set_is_no_larger_than_the_reliance_allows() -> None:
+    def worth(kept: Ids) -> dict[int, float]:
+        return {FIRST: 5.0 * ({3, 5, 7} <= kept)}
+
+    found, one = searched(worth, [3, 5, 7, *ORDER])
+    assert not found.sufficient
+    assert one.scored[:3] == [Ids(), Ids([3]), Ids([3, 5])]
+
+
+def test_what_holds_the_words_that_are_lost_comes_next() -> None:
+    """The second document tells of the salt."""
+    worth = each(s3=(SECOND, 9.0), s8=(FIRST, 9.0))
+    found, one = searched(worth, [8, 0, 1, 2, 10, 9, 7, 6, 5, 4, 3])
+    assert "salt" in one.context.sources[3].text
+    assert found.members == (8, 3)
+    assert one.scored[1:3] == [Ids([8]), Ids([8, 3])]
+
+
+def test_without_a_ranking_documents_come_first() -> None:
+    found, one = searched(each(s3=(FIRST, 9.0)))
+    assert found.members == (3,)
+    documents = [Ids([0, 1, 2]), Ids([3, 4, 5]), Ids([6, 7, 8]), Ids([9, 10])]
+    assert one.scored[1:5] == documents
+    assert {Ids([3]), Ids([4]), Ids([5])} <= {*one.scored}
+
+
+@given(rows=st.integers(1, 12))
+@settings(deadline=None)
+def test_a_search_that_was_cut_short_says_so(rows: int) -> None:
+    worth = each(s3=(FIRST, 9.0), s5=(SECOND, 9.0))
+    full, one = searched(worth, [3, 4, 6, 5, *ORDER])
+    found, _ = searched(worth, [3, 4, 6, 5, *ORDER], rows=rows)
+    if not found.complete:
+        assert not found.members and rows < len(one.scored)
+    else:
+        assert set(found.members) >= set(full.members)
+
+
+def test_searches_share_their_rows() -> None:
+    one = Scripted(scorer(response=RESPONSE, language_model=other_chat()), each(s3=(FIRST, 9.0)))
+    whole = one.score([one.context.whole]).changes[0]
+    search = Sufficiency(one, whole or (), Thresholds())  # type: ignore[arg-type]
+    first, second = search.carriers([PART, PART], [[3, *ORDER]] * 2)
+    assert first == second
+    assert len(one.scored) == 3
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("It is 84 m.", ["84"]),
+        ("The cost: 1,635.50 talers", ["cost", "1,635.50", "talers"]),
+        ("塔很高。", []),
+        ("Él vive en París con Al", ["vive", "París", "Al"]),
+    ],
+)
+def test_content_words(text: str, words: list[str]) -> None:
+    def characters(start: int, end: int) -> range:
+        return range(start, end)
+
+    (part,) = parts_of([range(len(text))], text, characters)
+    assert ["".join(text[i] for i in word) for word in part.words] == words
+
+
+def test_words_belong_to_the_part_that_holds_their_tokens() -> None:
+    count: Callable[[int, int], range] = range
+    first, second = parts_of([range(10), range(12, 20)], "Three Two. Five words now", count)
+    assert [len(word) for word in first.words] == [5, 3]
+    assert [word[0] for word in second.words] == [12, 16]

@@ -1,0 +1,47 @@
+"""A scorer whose log-likelihoods follow from which sources are left in the prompt."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from attribot_rag.context import Ablation
+from attribot_rag.scoring import LogLikelihoods, Reencoded, Scorer
+
+Worth = Callable[[frozenset[int]], Mapping[int, float]]
+
+
+class Scripted:
+    """A real scorer, but for the ablations of its context: `worth` gives their log-likelihoods.
+
+    It maps the sources that are left to the nats by which some response tokens are more likely than
+    without any source. `scored` are the sources that were left, row by row.
+    """
+
+    def __init__(self, scorer: Scorer, worth: Worth) -> None:
+        self._scorer = scorer
+        self._worth = worth
+        self._present = frozenset(scorer.context.present)
+        self.scored: list[frozenset[int]] = []
+        self.most_rows: int | None = None
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._scorer, name)
+
+    def score(
+        self, ablations: Sequence[Ablation], *, recompute: Reencoded | None = None
+    ) -> LogLikelihoods:
+        full, rows = self._row(self._present), []
+        for ablation in ablations:
+            kept = frozenset() if ablation.characters else self._present - ablation.source_ids
+            late = self.most_rows is not None and len(self.scored) >= self.most_rows
+            rows.append(np.full(len(full), np.nan) if late else self._row(kept))
+            if not late:
+                self.scored.append(kept)
+        return LogLikelihoods(full, np.array(rows), (recompute is None,) * len(rows))
+
+    def _row(self, kept: frozenset[int]) -> Any:
+        row = np.full(len(self._scorer.generation.response_ids), -1.0)
+        for token, nats in self._worth(kept).items():
+            row[token] += nats
+        return row
