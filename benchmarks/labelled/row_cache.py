@@ -165,4 +165,4 @@ class _CachedPacked(Packed):
     def _key(self, row: Row) -> tuple[object, ...]:
         generation = self.generation
         read = row.full_ids(generation) if row.is_exact else (generation.prompt_ids, row.blocks)
-        return (self._name, False, read, generation.response_ids)
+        return (self._name, read, generation.response_ids)

@@ -1,0 +1,60 @@
+"""A question that is asked again: the answer stands in an earlier turn, and in a document."""
+
+from collections.abc import Sequence
+
+import pytest
+
+from attribot_rag import Attribution, Attributor, LanguageModel
+
+TRAMS = "Trams in Ostrand run every ten minutes until midnight."
+CASES = {
+    "a time": (
+        "When does the town museum of Ostrand close?",
+        "The town museum of Ostrand closes at nine in the evening.",
+        "The town museum of Ostrand closes at nine in the evening, except on Mondays.",
+    ),
+    "a number": (
+        "How many berths does the harbour of Velm have?",
+        "The harbour of Velm has 412 berths.",
+        "Velm lies on the eastern coast. The harbour of Velm has 412 berths for yachts.",
+    ),
+    "a name": (
+        "Who painted the ceiling of Karsk town hall?",
+        "The ceiling was painted by Odile Brannoc.",
+        "Karsk town hall stands on the square. Its ceiling was painted by Odile Brannoc.",
+    ),
+}
+
+
+def asked_again(
+    model: LanguageModel, question: str, answer: str, documents: Sequence[str]
+) -> Attribution:
+    context = "\n\n".join(documents)
+    messages = [
+        {"role": "user", "content": question},
+        {"role": "assistant", "content": answer},
+        {"role": "user", "content": f"Context:\n\n{context}\n\nQuestion: {question}"},
+    ]
+    return Attributor(model, progress=False).attribute(messages, answer, documents)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", CASES)
+def test_a_document_that_suffices_without_the_turns_is_cited_beside_them(
+    case: str, smollm2: LanguageModel
+) -> None:
+    question, answer, text = CASES[case]
+    attribution = asked_again(smollm2, question, answer, [TRAMS, text])
+    (verdict,) = attribution.verdicts
+    assert (verdict.kind, verdict.relation) == ("conversation", "either")
+    cited = {attribution.sources[i].occurrences[0].spans[0].document for i in verdict.source_ids}
+    assert cited == {1}
+    assert attribution.to_cited_text() == f"{answer} [1] (also in the conversation)"
+
+
+@pytest.mark.slow
+def test_a_document_that_says_otherwise_is_not_cited(smollm2: LanguageModel) -> None:
+    question, answer, text = CASES["a number"]
+    other = [TRAMS, text.replace("412", "63")]
+    (verdict,) = asked_again(smollm2, question, answer, other).verdicts
+    assert (verdict.kind, verdict.source_ids) == ("conversation", ())
