@@ -13,7 +13,7 @@ from attribot_rag.evaluation.example import Example
 from attribot_rag.evaluation.generation import TEMPLATES, answer_question, prepare
 from attribot_rag.evaluation.grid import method_description
 from attribot_rag.evaluation.measurement import Measurement
-from attribot_rag.evaluation.measures import TOPS
+from attribot_rag.evaluation.measures import KEPT_TOPS, TOPS
 from attribot_rag.evaluation.metrics import best
 from attribot_rag.evaluation.results import (
     AblationRecord,
@@ -213,11 +213,13 @@ class Experiment:
 
     def _missing(self, record: AnswerRecord) -> list[SourceSet]:
         known = self._results.ablated(record)
-        ablations = [*record.groups, *record.random_ablations]
+        every = frozenset(range(len(record.documents)))
+        ablations = [every, *record.groups, *record.random_ablations]
         for name in self._methods:
             if scored := self._known_scores(record, name):
                 ranked = best(scored.scores, max(TOPS), record.key)
                 ablations += (frozenset(ranked[:top]) for top in TOPS if len(ranked) >= top)
+                ablations += (every.difference(ranked[:top]) for top in KEPT_TOPS)
         return [removed for removed in dict.fromkeys(ablations) if removed not in known]
 
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 STYLES = {
     EXACT: ("#333333", "s", "-"),
     "auto": ("#0b5cad", "o", "-"),
+    "thorough": ("#5a4fcf", "P", "--"),
     "masked": ("#00704f", "^", "--"),
     "ContextCite, 32 ablations": ("#b34700", "D", "-."),
     "gradient norm": ("#8a2c7f", "v", ":"),

@@ -19,6 +19,7 @@ from attribot_rag.methods import (
     Patching,
     Proxy,
     Pruned,
+    Thorough,
 )
 from attribot_rag.methods.baselines import AttentionWeights, ContextCite, GradientNorm, Similarity
 
@@ -42,6 +43,7 @@ def methods(proxy: LanguageModel | None = None) -> dict[str, Method]:
         EXACT: LeaveOneOut(),
         NAIVE: LeaveOneOut(),
         "auto": Auto(),
+        "thorough": Thorough(),
         "masked": Masked(),
         "masked, response": Masked("response"),
         "masked, document": Masked("document"),
@@ -95,6 +97,7 @@ DEFAULT = (
     EXACT,
     NAIVE,
     "auto",
+    "thorough",
     "masked",
     "hierarchical, keep 3",
     "masked hierarchical, keep 3",

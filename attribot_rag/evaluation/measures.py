@@ -29,6 +29,9 @@ TOP = 5
 TOPS = (1, 3, 5)
 """The numbers of a method's best sources that are removed together."""
 
+KEPT_TOPS = (1, 3)
+"""The numbers of a method's best sources that are left alone in the prompt."""
+
 FACTOR = 2.0
 """Scores above so many times the noise (a root mean square) count as above the noise."""
 
@@ -66,6 +69,10 @@ class MeasuredCase:
         return frozenset(i for i, score in enumerate(self.exact) if (score or 0.0) > least)
 
     @property
+    def all_sources(self) -> SourceSet:
+        return frozenset(range(len(self.answered.documents)))
+
+    @property
     def random(self) -> dict[SourceSet, float]:
         """The random ablations."""
         drawn = self.answered.random_ablations
@@ -98,6 +105,19 @@ def _top_drop(top: int, case: MeasuredCase) -> float | None:
     """None for a method that scored fewer sources."""
     chosen = frozenset(best(case.scored.scores, top, case.answered.key))
     return case.ablations.get(chosen) if len(chosen) == top else None
+
+
+def _kept(top: int, case: MeasuredCase) -> float | None:
+    """The share of the answer's reliance that it keeps with only the best sources.
+
+    None where no reliance above the noise is known, and for a method that scored fewer sources.
+    """
+    chosen = frozenset(best(case.scored.scores, top, case.answered.key))
+    reliance = case.ablations.get(case.all_sources)
+    lost = case.ablations.get(case.all_sources - chosen)
+    if reliance is None or lost is None or reliance <= FACTOR * (case.noise or 0.0):
+        return None
+    return 1 - lost / reliance
 
 
 def _captured(top: int, case: MeasuredCase) -> float | None:
@@ -143,6 +163,7 @@ MEASURES: tuple[Measure, ...] = (
     ),
     Measure("LDS", lambda case: linear_datamodeling_score(case.scored.scores, case.random)),
     *(Measure(f"top-{top} drop, nats", partial(_top_drop, top), form=".2f") for top in TOPS),
+    *(Measure(f"kept by top {top}", partial(_kept, top)) for top in KEPT_TOPS),
 )
 
 ABOVE_NOISE: tuple[Measure, ...] = (

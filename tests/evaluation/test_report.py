@@ -81,6 +81,20 @@ def test_the_drop_of_more_sources_than_were_scored_is_not_told(tmp_path: Path) -
     assert drops["top-5 drop, nats"] is None
 
 
+def test_the_share_that_the_best_sources_keep_alone(tmp_path: Path) -> None:
+    results = ResultStore(tmp_path / "kept.jsonl")
+    results.add(AnswerRecord("set/0", "q", "d", 300, 250, 9, [0] * 6, [0], 2.0))
+    exact: list[float | None] = [6.0, 5.0, 4.0, 3.0, 2.0, 1.0]
+    for name in (EXACT, "some"):
+        results.add(ScoreRecord("set/0", "d", name, name, exact, 1, 1.0, 1, 1.0, 0.0))
+    removed = {(0, 1, 2, 3, 4, 5): 20.0, (1, 2, 3, 4, 5): 5.0, (4, 5): 8.0}
+    for sources, score in removed.items():
+        results.add(AblationRecord("set/0", "d", [*sources], score))
+    (case,) = cases(results, "some")
+    kept = {one.name: one.of(case) for one in MEASURES if "kept" in one.name}
+    assert kept == {"kept by top 1": 0.75, "kept by top 3": None}
+
+
 def test_a_mean_over_fewer_answers_says_so(results: ResultStore) -> None:
     for number in range(8):
         results.add(AblationRecord(f"set/{number}", "d", [number % 12], 9.0))
