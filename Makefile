@@ -45,7 +45,7 @@
 #
 # ATTRIBOT_RAG_PATIENCE   multiplies every limit of time in the tests, say by 4 on a busy machine
 # WORKERS      how many processes run the tests; each takes one core and about 2 GB
-# PYTHON       the interpreter of the virtual environment: 3.11 or newer
+# PYTHON       the interpreter of the virtual environment: 3.10 or newer; all tests ran with 3.11
 # TORCH_INDEX  one more index to take PyTorch from; PyTorch's own, for CPUs and GPUs, are named by its
 #              installation guide. If it is not set, on Linux without an NVIDIA driver it is that for
 #              CPUs, if this answers; TORCH_INDEX= (nothing) takes pip's default build
@@ -222,8 +222,9 @@ newest:
 	  tests/recording tests/scoring tests/test_conditioning.py
 	$(MAKE) --keep-going $(PACKAGES:%=rest-%)
 
+# Not --quiet, which has --strict see no warning, of a dead link say.
 docs: install
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 # Each package's folder may be uploaded as it is. What is installed in the end is tested without the
 # folders here: Python's -P keeps them out.

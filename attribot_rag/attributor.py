@@ -86,17 +86,17 @@ class Attributor:
 
     The model comes with its tokenizer, or both together as a LanguageModel.
 
-    `method` is 'auto', 'leave_one_out', 'hierarchical', 'masked', 'masked_hierarchical', one of the
-    baselines 'context_cite', 'attention_weights', 'gradient_norm' and 'similarity', whose scores
-    are no nats, or a method of `attribot_rag.methods`. A `proxy`, a smaller model with its
-    tokenizer, finds candidates for 'auto' where that pays and runs any other method; with `keep` (a
-    number of sources, or a fraction) it only decides which sources the target scores: proxy
-    pruning. `budget` bounds what one attribution may cost, not counting what is done once for a
-    model. `verdicts` are the thresholds by which each sentence of the answer is judged, or None to
-    leave that out. Cited documents have the numbers of the markers that the model wrote itself,
-    such as [2], if it did; with the `numbering` 'by_citation' always 1, 2, 3 as they are first
-    cited. A `recorder` of the model's may have other bounds than the default. An option that does
-    not exist raises UnknownOption, an InvalidInput.
+    `method` is 'auto', 'thorough', 'leave_one_out', 'hierarchical', 'masked', 'patching',
+    'masked_hierarchical', one of the baselines 'context_cite', 'attention_weights', 'gradient_norm'
+    and 'similarity', whose scores are no nats, or a method of `attribot_rag.methods`. A `proxy`, a
+    smaller model with its tokenizer, finds candidates for 'auto' where that pays and runs any other
+    method; with `keep` (a number of sources, or a fraction) it only decides which sources the
+    target scores: proxy pruning. `budget` bounds what one attribution may cost, not counting what
+    is done once for a model. `verdicts` are the thresholds by which each sentence of the answer is
+    judged, or None to leave that out. Cited documents have the numbers of the markers that the
+    model wrote itself, such as [2], if it did; with the `numbering` 'by_citation' always 1, 2, 3 as
+    they are first cited. A `recorder` of the model's may have other bounds than the default. An
+    option that does not exist raises UnknownOption, an InvalidInput.
 
     It may be used by several threads: attributions of one local model's answers take turns.
     """

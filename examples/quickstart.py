@@ -6,12 +6,14 @@ documents = [
     "The ferry Kittiwake carries up to 84 passengers. A single ticket costs 18 crowns.",
     "The lighthouse is 38 metres high. Its lamp was lit for the first time in 1844.",
 ]
+language_model = load_model()  # the embedded one; any loaded model with its tokenizer will do
+
 question = "Answer with one short sentence, using the passages above: how high is the lighthouse?"
 messages = [{"role": "user", "content": "\n\n".join([*documents, question])}]
 
-language_model = load_model()  # the embedded one; any loaded model with its tokenizer will do
 model, tokenizer = language_model.model, language_model.tokenizer
 inputs = tokenizer.apply_chat_template(messages, add_generation_prompt=True, return_tensors="pt")
+inputs = inputs.to(model.device)
 
 attributor = Attributor(model, tokenizer)
 with attributor.recorder:  # keeps the ids that the model really saw, and its KV cache

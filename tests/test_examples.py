@@ -67,10 +67,10 @@ def test_a_document_is_blamed_and_left_out(capsys: pytest.CaptureFixture[str]) -
 @pytest.mark.slow
 def test_quickstart_scores_what_generate_really_saw(capsys: pytest.CaptureFixture[str]) -> None:
     code = (ROOT / "examples" / "quickstart.py").read_text(encoding="utf-8")
-    assert code.endswith(f"\n{shown_block(1)}")
+    assert code.endswith(f"\n{shown_block(1)}\n{shown_block(2)}")
     names = runpy.run_path(str(ROOT / "examples" / "quickstart.py"))
     assert_same(capsys.readouterr().out.splitlines(), shown_output(1).splitlines())
-    exec(shown_block(2), names)
+    exec(shown_block(3), names)
     assert capsys.readouterr().out == shown_output(2)
     assert names["attribution"].provenance.retokenized is False
     assert names["attribution"].provenance.prefilled_tokens == 0

@@ -24,7 +24,7 @@ The ferry carries 84 people. \\[1 or 2\\] A ticket costs 18 crowns. \\[1\\] It i
 
 **Top 4 of 4 sources, in nats**
 
-| Score | | Source | Document |
+| Score | Share | Source | Document |
 |---:|:---|:---|:---|
 | 12.64 | ██████████ | The ferry carries 84 passengers. | \\[1 or 2\\] ferry\\.txt#2 or Lamp Night (festival\\.md#3) |
 | 8.50 | ██████▊ | A single ticket costs 18 crowns. | \\[1\\] ferry\\.txt#2 |

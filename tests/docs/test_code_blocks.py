@@ -16,7 +16,6 @@ from attribot_rag import Attributor
 ROOT = Path(__file__).parents[2]
 ELSEWHERE = {
     "README.md": "tests/test_examples.py, and that of each integration",
-    "docs/agents.md": "integrations/langchain-attribot/tests/integration_tests/test_examples.py",
     "docs/counterfactual.md": "tests/test_examples.py",
     "docs/deploy.md": "integrations/langchain-attribot/tests/integration_tests/test_examples.py",
     "docs/distributed.md": "tests/test_distributed.py, by `make ray-test`",

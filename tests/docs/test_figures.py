@@ -70,6 +70,19 @@ def test_how_often_wrong() -> None:
     assert numbers == [int(sentences), int(sentences) - int(right), int(wrong)]
 
 
+def test_how_many_hand_written_cases_are_right() -> None:
+    cases = text("docs/evaluation/error-rates.md").split("## Hand-written cases")[1]
+    held_out = re.findall(r"^\| ([^|]+) \| [^|]* \| (\d+) of (\d+) \|$", cases, re.M)
+    right, total = (sum(int(row[i]) for row in held_out) for i in (1, 2))
+    conclusions = next(row for row in held_out if row[0].startswith("a conclusion"))
+    assert conclusions[1] == "0"
+    assert f"Of {total} freer, hand-written cases {right} were right" in README
+    assert f"all {conclusions[2]} conclusions from two documents" in README
+    faq = " ".join(text("docs/faq.md").split())
+    assert f"Of {total} freer, hand-written cases {total - right} were wrong" in faq
+    assert f"all {conclusions[2]} conclusions from two documents" in faq
+
+
 def test_how_many_architectures() -> None:
     table = text("docs/evaluation/architectures.md").split("\n## ")[0]
     rows = [line for line in table.splitlines() if line.startswith("| ")][1:]

@@ -7,7 +7,7 @@ from functools import partial
 from html.parser import HTMLParser
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
@@ -42,6 +42,68 @@ class Loaded(HTMLParser):
         if tag == "link" and LOADING_RELATIONS & set(given.get("rel", "").split()):
             self.urls.append(given["href"])
         self.urls += CSS_URL.findall(given.get("style", ""))
+
+
+class Linked(HTMLParser):
+    """Where a page's links lead, in `links`, and what they can lead to, in `ids`.
+
+    `empty` counts heads of table columns without a text.
+    """
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.links: list[str] = []
+        self.ids: set[str] = set()
+        self.empty = 0
+        self._head: str | None = None
+        self.feed(html)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        given = {name: value or "" for name, value in attrs}
+        if "id" in given:
+            self.ids.add(given["id"])
+        if tag == "a" and "href" in given:
+            self.links.append(given["href"])
+        if tag == "th":
+            self._head = ""
+
+    def handle_data(self, data: str) -> None:
+        if self._head is not None:
+            self._head += data
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag == "th":
+            self.empty += not (self._head or "").strip()
+            self._head = None
+
+
+@pytest.fixture(scope="module")
+def linked() -> dict[Path, Linked]:
+    """The pages; that for what is not found stands anywhere, and has no relative links."""
+    assert (SITE / "index.html").is_file(), "there is no site yet: make docs"
+    pages = [path for path in SITE.rglob("*.html") if path.name != "404.html"]
+    return {path: Linked(path.read_text(encoding="utf-8")) for path in pages}
+
+
+def test_links_lead_to_a_place_that_is_there(linked: dict[Path, Linked]) -> None:
+    dead = []
+    for path, page in linked.items():
+        for link in page.links:
+            parts = urlsplit(link)
+            if parts.scheme or parts.netloc:
+                continue
+            target = (path.parent / unquote(parts.path)).resolve() if parts.path else path
+            if target.is_dir():
+                target /= "index.html"
+            place = unquote(parts.fragment)
+            there = linked[target].ids if target in linked else set()
+            if not target.is_file() or (place and place not in there):
+                dead.append((path.relative_to(SITE).as_posix(), link))
+    assert dead == []
+
+
+def test_every_column_of_a_table_has_a_head(linked: dict[Path, Linked]) -> None:
+    assert [path.relative_to(SITE).as_posix() for path, page in linked.items() if page.empty] == []
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage
+from langchain_core.messages import (
+    AIMessage,
+    AIMessageChunk,
+    BaseMessage,
+    message_chunk_to_message,
+)
 from langchain_core.messages.block_translators import register_translator
 from langchain_core.messages.content import (
     Citation,
@@ -23,8 +28,9 @@ _CHANGED_BY_TEMPLATES = ("ai",)  # reasoning is left out of earlier answers, too
 
 def prompt_texts_of(messages: Sequence[BaseMessage]) -> list[str]:
     """Texts that stand in the prompt as they are, whatever the chat template makes of the rest."""
-    verbatim = (one for one in messages if one.type not in _CHANGED_BY_TEMPLATES)
-    return [text for one in verbatim if (text := one.text.strip())]
+    whole = map(message_chunk_to_message, messages)
+    verbatim = (message for message in whole if message.type not in _CHANGED_BY_TEMPLATES)
+    return [text for message in verbatim if (text := message.text.strip())]
 
 
 def output_texts(outputs: Any) -> Iterator[str]:
@@ -42,10 +48,13 @@ def output_texts(outputs: Any) -> Iterator[str]:
 
 
 def template_messages(messages: Sequence[BaseMessage]) -> list[dict[str, str]]:
-    """The messages as chat templates take them."""
+    """The messages as chat templates take them; the sum of streamed chunks is a message."""
     return [
-        {"role": _ROLES.get(one.type, getattr(one, "role", one.type)), "content": one.text}
-        for one in messages
+        {
+            "role": _ROLES.get(message.type, getattr(message, "role", message.type)),
+            "content": message.text,
+        }
+        for message in map(message_chunk_to_message, messages)
     ]
 
 

@@ -7,12 +7,9 @@ from typing import Any
 
 import jsonschema
 import pytest
-from agents import SearchesFirst
 from chains import Given, rag
 from conftest import DOCUMENTS, QUESTION
 from langchain_core.documents import Document
-from langchain_core.messages import HumanMessage
-from langchain_core.tools import create_retriever_tool
 from langchain_huggingface import ChatHuggingFace
 from support.model_server import model_server
 from support.patience import scaled
@@ -29,7 +26,9 @@ EXAMPLES = ROOT / "examples"
 README = (PACKAGE / "README.md").read_text(encoding="utf-8")
 CASES = (ROOT / "docs" / "langchain-cases.md").read_text(encoding="utf-8")
 CHAIN, SEARCH, CHAT = (part.split("```")[0] for part in README.split("```python\n")[1:])
-SHOWN, AGENT, SERVED = (part.split("```")[0] for part in CASES.split("```python\n")[1:])
+SHOWN, CONVERSATION, AGENT, SERVED = (
+    part.split("```")[0] for part in CASES.split("```python\n")[1:]
+)
 
 
 def test_the_readme_s_chain_and_agent_attach_what_is_shown(
@@ -47,11 +46,14 @@ def test_the_readme_s_chain_and_agent_attach_what_is_shown(
                 assert shown == pytest.approx(value, abs=0.05)
     assert summary["sentences"][0]["verdict"] == "grounded"
     exec(CHAT, names)
-    (run_id, *_) = names["background"].results
-    names["background"].result(run_id, scaled(60))
-    names["background"].close()
     answer = names["message"].text
     assert "".join(capsys.readouterr().out.split()) == "".join(f"{answer}{answer}[1]".split())
+    exec(CONVERSATION, names)
+    first = names["answer"]("How high is the lighthouse?").attribution
+    again = names["answer"]("Can you say that again?").attribution
+    assert [verdict.kind for verdict in first.verdicts] == ["grounded"]
+    assert [verdict.kind for verdict in again.verdicts] == ["conversation"]
+    names["background"].close()
     exec(AGENT, names)
     answered = names["state"]["messages"][-1].response_metadata["attribution"]
     assert answered["run_id"] != summary["run_id"]
@@ -71,7 +73,7 @@ def test_the_readme_s_agent_on_a_server(
         exec(code.replace("path or Hugging Face id of its tokenizer", str(tmp_path)), names)
     assert names["summary"]["status"] == "complete"
     assert names["summary"]["documents"][0]["title"] == "lighthouse.md"
-    assert "The lighthouse is 38 metres high." in capsys.readouterr().out
+    assert "on tiny (server" in " ".join(capsys.readouterr().out.split())
 
 
 @pytest.mark.enable_socket
@@ -101,24 +103,6 @@ def test_the_root_readme_s_lines_attach_it_too(chat: ChatHuggingFace) -> None:
     searched: dict[str, Any] = {"store": Store(), "question": QUESTION}
     exec(SEARCH, searched)
     assert searched["documents"] == list(DOCUMENTS)
-
-
-def test_the_page_on_agents_shows_what_runs(
-    chat: ChatHuggingFace, capsys: pytest.CaptureFixture[str]
-) -> None:
-    page = (ROOT / "docs" / "agents.md").read_text(encoding="utf-8")
-    search = create_retriever_tool(
-        Given(documents=DOCUMENTS), "search", "Finds.", response_format="content_and_artifact"
-    )
-    names = {
-        "chat": chat,
-        "model": SearchesFirst(llm=chat),
-        "search": search,
-        "question": HumanMessage(QUESTION),
-    }
-    exec(page.split("```python\n")[1].split("```")[0], names)  # type: ignore[arg-type]
-    assert names["summary"]["status"] == "complete"  # type: ignore[index]
-    assert "lighthouse" in capsys.readouterr().out
 
 
 def test_summaries_follow_the_published_schema(chat: ChatHuggingFace) -> None:
