@@ -64,6 +64,8 @@ class Auto:
         if not any(map(search.matters, parts)):
             note = "The whole context hardly matters to any sentence: its sources were not scored."
             return replace(scores, notes=(note,))
+        if scorer.session.meter.deadline is not None:
+            search.score_likely(parts)
         scores = self._ranked(scorer, scores, sentences)
         search.carriers(parts, rankings(scores, parts))
         return search.refine(scores)

@@ -107,12 +107,16 @@ class Sufficiency:
     Rows are exact: the prompt with a few sources is short, however long the context is. What the
     response loses without a source (its necessity) is masked where the architecture allows it.
     `reliance` [response tokens] is the score of the whole context.
+
+    Where seconds are bounded, the unit that holds most of the part's words is tried first, which
+    needs no ranking.
     """
 
     def __init__(self, scorer: Scorer, reliance: TokenScores, thresholds: Thresholds) -> None:
         self._scorer = scorer
         self.reliance = reliance
         self._thresholds = thresholds
+        self._in_haste = scorer.session.meter.deadline is not None
         self._how: Reencoded | None = "question" if scorer.masked_refusal is None else None
         self._changes: dict[Request, TokenScores] = {}
         self._present = frozenset(scorer.context.present)
@@ -131,6 +135,10 @@ class Sufficiency:
             self._carriers(part, ranking) for part, ranking in zip(parts, of_parts, strict=True)
         ]
         return self._in_rounds(searches)
+
+    def score_likely(self, parts: Sequence[Part]) -> None:
+        """Score each part that matters with only the unit that holds most of its words."""
+        self.score_only(unit for part in parts if self.matters(part) for unit in self._likely(part))
 
     def matters(self, part: Part) -> bool:
         """Whether the context matters to the part."""
@@ -189,9 +197,13 @@ class Sufficiency:
     def _carriers(self, part: Part, ranking: Sequence[int] | None) -> Steps[Carriers]:
         if not self.matters(part):
             return Carriers()
+        members: list[int] | None = None
+        for likely in self._likely(part) if self._in_haste else ():
+            yield [self._only(likely)]
+            members = likely if self._suffices(part, likely) else None
         if ranking is None:
-            ranking = yield from self._ranking(part)
-        members = yield from self._enough(part, ranking)
+            ranking = members or (yield from self._ranking(part))
+        members = members or (yield from self._enough(part, ranking))
         if members is None:
             return Carriers(complete=False)
         if not members:
@@ -234,6 +246,11 @@ class Sufficiency:
             pairs = zip_longest(holding, others)
             added = dict.fromkeys(unit for pair in pairs for unit in pair if unit is not None)
             units += [*added][: min(len(units), most - len(units))]
+
+    def _likely(self, part: Part) -> list[list[int]]:
+        """The unit that holds most of what the part's words rely on, if there is one."""
+        holding = self._holding(part, (), range(len(self._scorer.units)))
+        return [[unit] for unit in holding[:1]]
 
     def _holding(self, part: Part, units: Sequence[int], others: Sequence[int]) -> list[int]:
         """The others that hold words which only these units lose, those of most nats first."""
