@@ -223,7 +223,7 @@ def test_words_that_no_cited_text_has_are_named(desktop: Page, tmp_path: Path) -
 
 
 def test_an_earlier_sentence_is_quoted_and_leads_on(page: Page) -> None:
-    for name in ("sentence 2", "See what made the model write sentence 2"):
+    for name in ("sentence 2", "Go to sentence 2"):
         sentence(page, "36 crowns").locator(".chip").click()
         expect(card(page).locator(".missing")).to_have_text("Not in the marked text: adults, 36")
         card(page).get_by_role("button", name=name, exact=True).click()
@@ -238,6 +238,7 @@ def test_a_click_on_a_number_shows_what_is_cited_and_stays(page: Page) -> None:
     expect(lit).to_have_text(LAMP)
     expect(lit).to_be_in_viewport(ratio=1)
     expect(chosen).to_have_attribute("aria-expanded", "true")
+    expect(chosen).to_be_focused()
     if not is_phone(page):
         sentence(page, "18 crowns").locator(".words").hover()
         expect(page.locator(".peek")).to_be_visible()
@@ -443,6 +444,11 @@ def test_words_are_selected_by_mouse_and_nothing_is_pinned(
     desktop.mouse.move(end["x"] + (150 if first == "84" else 90), end["y"] + 12, steps=5)
     desktop.mouse.up()
     expect(card(desktop).locator("h2").first).to_have_text(f"Behind “{words}”")
+    desktop.mouse.move(start["x"] + 1, start["y"] + 8)
+    desktop.mouse.down()  # where another selection begins, and takes its place
+    desktop.mouse.move(start["x"] + 60, start["y"] + 8, steps=5)
+    desktop.mouse.up()
+    expect(card(desktop).locator("h2").first).to_have_text(re.compile("“(The ferry|A ticket)”"))
     assert desktop.locator("[aria-expanded=true]").count() == 0
 
 

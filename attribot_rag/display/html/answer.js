@@ -164,10 +164,10 @@ class AttribotAnswer extends HTMLElement {
     const span = h("span", {
       class: `sentence ${sentence.state}`, role: "button", tabindex: "0", "aria-expanded": "false",
       // What a press focuses takes no selection that begins at its first letter.
-      pointerdown: () => (span.removeAttribute("tabindex"), setTimeout(() => span.setAttribute("tabindex", "0"))),
-      click: (event) => !this.selection() && this.pin(sentence, { number: event.target.closest(".pill")?.dataset.number, focus: true }),
+      pointerdown: () => (this.unglance(), span.removeAttribute("tabindex"), setTimeout(() => span.setAttribute("tabindex", "0"))),
+      click: (event) => !this.selection() && (span.classList.add("pressed"), this.pin(sentence, { number: event.target.closest(".pill")?.dataset.number, focus: true })),
       pointerenter: (event) => event.pointerType === "mouse" && (this.soon = setTimeout(() => this.glance(sentence), HOVER)),
-      pointerleave: () => this.unglance(), focus: () => !this.quiet && span.matches(":focus-visible") && this.glance(sentence), blur: () => this.unglance(),
+      pointerleave: () => this.unglance(), focus: () => !this.quiet && span.matches(":focus-visible") && this.glance(sentence), blur: () => (this.unglance(), span.classList.remove("pressed")),
     }, h("span", { class: "words" }, this.words(sentence)), pills.length > 0 && [GLUE, pills], chip && [long ? " " : GLUE, h("span", { class: `chip ${sentence.state}${long ? " long" : ""}` }, chip)]);
     this.spans[sentence.index] = span;
     return span;
@@ -308,6 +308,7 @@ class AttribotAnswer extends HTMLElement {
   // Without a glance at what is shown, or was closed.
   focusOn(span) {
     this.quiet = true;
+    span.setAttribute("tabindex", "0");
     span.focus({ preventScroll: true });
     this.quiet = false;
     this.unglance();
@@ -353,7 +354,7 @@ class AttribotAnswer extends HTMLElement {
       missing && h("p", { class: "missing" }, "Not in the marked text: ", h("span", { dir: "auto" }, visible(missing))),
       sentence.state === "check" && sentence.checks.map((check) => h("p", { class: "alert" }, this.receipts.comparison(check))),
       earlier && [h("h3", {}, `Sentence ${earlier.number}`), h("blockquote", { class: "text", dir: "auto" }, h("mark", {}, this.shared(earlier.words, sentence))),
-        h("div", { class: "actions" }, this.to(earlier, null, "See what made the model write "))],
+        h("div", { class: "actions" }, this.to(earlier, null, "Go to "))],
       this.receipts.cited(sentence.sources).map(([index, places]) => this.block(sentence, index, places)),
       sentence.documents.length > 0 && !sentence.sources.some((id) => this.receipts.places(id).length) && sentence.documents.map((index) => this.block(sentence, index, [])),
       ["document", "check"].includes(sentence.state) && this.strength(sentence, "this sentence"), meaning && h("p", {}, meaning), this.experts(sentence)];
@@ -506,7 +507,7 @@ class AttribotAnswer extends HTMLElement {
 
   // A small card beside a sentence that is pointed at or focused: what it cites, most effect first.
   glance(sentence) {
-    if (this.mode === "sheet" || this.pinned === sentence || !this.isConnected) return;
+    if (this.mode === "sheet" || this.pinned === sentence || this.narrowed || !this.isConnected) return;
     const { receipts } = this;
     const several = sentence.documents.length > 1;
     const number = (index) => receipts.documents.get(index)?.number;
@@ -538,7 +539,7 @@ class AttribotAnswer extends HTMLElement {
     const chosen = found.some(({ words }) => contentOf(words, true).length) ? found.filter(({ tokens }) => tokens.length) : [];
     if (!chosen.length) {
       if (!this.narrowed || this.panel.contains(this.caret)) return; // a press in the card
-      this.anchor = null; // the focus stays where it went
+      this.narrowed = this.anchor = null; // the selection and the focus stay where they went
       return void this.close();
     }
     const sums = new Map();
