@@ -27,6 +27,7 @@ from support.receipts import (
 
 from attribot_rag import Document
 from attribot_rag.attribution.summary import summarize, without_attribution
+from attribot_rag.display import answer_data
 from attribot_rag.display.html import render_summary
 
 PHONE, DESKTOP = 360, 1280
@@ -132,7 +133,7 @@ def test_every_state_has_its_shape_and_its_words(page: Page) -> None:
 
 
 def test_a_reader_is_told_what_to_check_and_why(page: Page) -> None:
-    expect(page.get_by_role("button", name="3 of 9 sentences from your documents")).to_be_visible()
+    expect(page.get_by_role("button", name="3 of 9 sentences from the documents")).to_be_visible()
     expect(page.locator(".count.check")).to_have_text("1 to check")
     listed = card(page).locator(".worklist button").all_inner_texts()
     assert [re.split(r"\s*\n\s*", text) for text in listed] == [
@@ -144,7 +145,7 @@ def test_a_reader_is_told_what_to_check_and_why(page: Page) -> None:
         [
             "The crossing is famous for its dolphins.",
             "model’s own",
-            "Nothing in your documents made the model say this.",
+            "No document made the model write this.",
         ],
         [
             "It may sail at night.",
@@ -152,26 +153,35 @@ def test_a_reader_is_told_what_to_check_and_why(page: Page) -> None:
             "The documents matter here, but no part of them stands out.",
         ],
     ]
-    documents = card(page).locator(".entry summary").all_text_contents()
+    documents = card(page).locator(".entry").all_text_contents()
     assert [" ".join(text.split()) for text in documents] == [
-        "1 ferry.txt behind 3 sentences",
+        "1 ferry.txt behind 3 sentences, 1 to check",
         "2 festival.md behind 2 sentences",
         "3 museum.md behind 1 sentence",
         "wildlife.txt not used",
     ]
+    expect(card(page)).to_contain_text("Choose a sentence")
+
+
+BECAUSE = "The model wrote this because of"
 
 
 @pytest.mark.parametrize(
     ("text", "verdict", "level", "quotes"),
     [
-        ("84 pass", "Either of 2 documents was enough", "Decisive", [PASSENGERS, PASSENGERS]),
-        ("18 crowns", "This comes from ferry.txt.", "Decisive", [TICKET]),
-        ("4 crowns", "The model read ferry.txt, but says something else.", "Strong", [BICYCLE]),
-        ("dolphins", "Nothing in your documents made the model say this.", "", []),
-        ("36 crowns", "This follows from sentence 2.", "", []),
-        ("Bell", "Only together did 2 documents make", "Weak", [BELL, LAMP]),
-        ("You asked", "This comes from what was said before.", "", []),
-        ("night", "no part of them stands out", "", []),
+        (
+            "84 pass",
+            f"{BECAUSE} 2 documents; one of them would have been enough.",
+            "decisive",
+            [PASSENGERS, PASSENGERS],
+        ),
+        ("18 crowns", f"{BECAUSE} ferry.txt.", "decisive", [TICKET]),
+        ("4 crowns", f"{BECAUSE} ferry.txt, but a value differs.", "strong", [BICYCLE]),
+        ("dolphins", "No document made the model write this.", "", []),
+        ("36 crowns", f"{BECAUSE} its sentence 2.", "", ["A ticket costs 18 crowns."]),
+        ("Bell", f"{BECAUSE} 2 documents together.", "weak", [BELL, LAMP]),
+        ("You asked", f"{BECAUSE} what was said before.", "", []),
+        ("night", "The documents matter here, but no part of them stands out.", "", []),
         ("Maren", "The answer ends here, so this was not judged.", "", []),
     ],
 )
@@ -180,11 +190,45 @@ def test_a_card_says_what_made_the_model_say_it(
 ) -> None:
     Shown(desktop, html(), tmp_path)
     sentence(desktop, text).locator(".words").click()
-    expect(card(desktop).locator("h2").first).to_contain_text(verdict)
+    expect(card(desktop).locator("h2").first).to_have_text(verdict)
     assert card(desktop).locator("mark").all_inner_texts() == quotes
-    assert card(desktop).locator(".level").all_inner_texts() == ([f"{level} cause"] * bool(level))
+    influence = card(desktop).locator(".level").all_inner_texts()
+    assert [told.split(" (")[0] for told in influence] == (
+        [f"Influence on this sentence: {level}"] * bool(level)
+    )
     shown = card(desktop).inner_text() + desktop.locator(".main").inner_text()
-    assert not re.search(r"nats|%|✓", shown)
+    assert not re.search(r"nats|%|✓|●", shown)
+
+
+def test_words_that_no_cited_text_has_are_named(desktop: Page, tmp_path: Path) -> None:
+    """They and the bold ones are all that say something; but for those of the question."""
+    made = handmade(
+        "At Kew they take credit card, says Ada, for 2.50 crowns.",
+        ["Kew’s price is 2 crowns.", "Ada has no card."],
+        {"Kew’s price is 2 crowns.": (9.0,)},
+    )
+    Shown(desktop, html(answer_data(made, question="Who says it?")), tmp_path)
+    desktop.locator(".answer .pill").click()
+    missing = card(desktop).locator(".missing")
+    expect(missing).to_have_text("Not in the marked text: take credit card, Ada, 2.50")
+    assert card(desktop).locator("mark b").all_inner_texts() == ["Kew’s", "crowns"]
+    data = receipts()
+    data["summary"]["sentences"][0]["sources"] = [1]
+    Shown(desktop, html(data), tmp_path)
+    sentence(desktop, "84 pass").locator(".pill").first.click()
+    expect(missing).to_have_text("Not in the marked text: ferry carries, 84 passengers")
+    for text in ("18 crowns", "4 crowns", "dolphins"):
+        sentence(desktop, text).locator(".words").click()
+        expect(missing).to_have_count(0)
+
+
+def test_an_earlier_sentence_is_quoted_and_leads_on(page: Page) -> None:
+    for name in ("sentence 2", "Go to sentence 2"):
+        sentence(page, "36 crowns").locator(".chip").click()
+        expect(card(page).locator(".missing")).to_have_text("Not in the marked text: adults, 36")
+        card(page).get_by_role("button", name=name, exact=True).click()
+        expect(sentence(page, "18 crowns")).to_have_attribute("aria-expanded", "true")
+        close(page)
 
 
 def test_a_click_on_a_number_shows_what_is_cited_and_stays(page: Page) -> None:
@@ -194,14 +238,17 @@ def test_a_click_on_a_number_shows_what_is_cited_and_stays(page: Page) -> None:
     expect(lit).to_have_text(LAMP)
     expect(lit).to_be_in_viewport(ratio=1)
     expect(chosen).to_have_attribute("aria-expanded", "true")
+    expect(chosen).to_be_focused()
     if not is_phone(page):
         sentence(page, "18 crowns").locator(".words").hover()
         expect(page.locator(".peek")).to_be_visible()
-    expect(card(page).locator("h2").first).to_contain_text("Only together")
+    expect(card(page).locator("h2").first).to_contain_text("2 documents together")
     expect(lit).to_be_in_viewport(ratio=1)
     expect(chosen).to_be_in_viewport()
     if is_phone(page):
         sheet = box(card(page))
+        contained = "one => getComputedStyle(one).overscrollBehaviorY"
+        assert card(page).evaluate(contained) == "contain"
         assert sheet["height"] <= 0.56 * 740 + 1 and sheet["y"] + sheet["height"] == 740
         top = box(chosen.locator(".words"))
         assert top["y"] >= 0 and top["y"] + top["height"] <= sheet["y"]
@@ -223,14 +270,27 @@ def test_the_number_that_differs_stands_beside_its_source(page: Page) -> None:
     expect(card(page).locator("small")).to_have_text("Tickets")
 
 
-def test_a_pointer_shows_a_small_card(desktop: Page, tmp_path: Path) -> None:
-    Shown(desktop, html(), tmp_path)
-    sentence(desktop, "84 pass").locator(".words").hover()
-    peek = desktop.locator(".peek")
-    expect(peek).to_contain_text("Either of 2 documents")
-    expect(peek.locator("mark")).to_have_text(PASSENGERS)
+def test_a_pointer_that_rests_shows_a_small_card(desktop: Page, tmp_path: Path) -> None:
+    data = receipts()
+    data["evidence"][5][0]["score"] = 1.1
+    desktop.clock.install(time=0)
+    Shown(desktop, html(data), tmp_path)
+    desktop.clock.pause_at(3_600_000)
+    words, peek = sentence(desktop, "Bell").locator(".words"), desktop.locator(".peek")
+    words.hover()
+    desktop.clock.run_for(200)
+    expect(peek).to_be_hidden()
+    desktop.clock.run_for(100)
+    expect(peek).to_contain_text("2 documents together")
+    assert peek.locator("mark").all_inner_texts() == [LAMP, BELL]  # most effect first
+    assert box(peek)["y"] >= box(words)["y"] + box(words)["height"]
+    assert box(peek)["x"] + box(peek)["width"] <= box(card(desktop))["x"]
     expect(card(desktop).locator("h2").first).to_have_text("Look at these")
     desktop.mouse.move(1, 700)
+    expect(peek).to_be_hidden()
+    sentence(desktop, "84 pass").locator(".words").hover()
+    desktop.mouse.move(1, 700)
+    desktop.clock.run_for(1000)
     expect(peek).to_be_hidden()
 
 
@@ -255,10 +315,37 @@ def test_counts_and_arrows_lead_through_the_sentences(page: Page) -> None:
     expect(card(page)).to_contain_text("Sentence 2 of 9")
     page.get_by_role("button", name="Next sentence").click()
     expect(sentence(page, "4 crowns")).to_have_attribute("aria-expanded", "true")
-    for _ in range(3):
-        page.get_by_role("button", name="Previous sentence").click()
+    previous = page.get_by_role("button", name="Previous sentence")
+    for _ in range(2):
+        previous.click()
+    expect(previous).to_have_attribute("aria-disabled", "true")
+    previous.dispatch_event("click")
+    expect(card(page)).to_contain_text("Sentence 1 of 9")
+    segment = page.locator(".strip i").nth(8)
+    assert segment.get_attribute("title") == "Sentence 9: stopped here"
+    segment.click()
     expect(sentence(page, "Maren")).to_have_attribute("aria-expanded", "true")
     expect(sentence(page, "Maren")).to_be_in_viewport()
+    expect(page.get_by_role("button", name="Next sentence")).to_have_attribute(
+        "aria-disabled", "true"
+    )
+
+
+def test_every_place_between_two_lines_belongs_to_a_sentence(page: Page) -> None:
+    gaps = page.evaluate(
+        """() => {
+            const root = document.querySelector("attribot-answer").shadowRoot;
+            const rects = [...root.querySelectorAll(".sentence .words")].flatMap(
+                (one) => [...one.getClientRects()]);
+            const x = Math.min(...rects.map(({ left }) => left)) + 4;
+            const [top, bottom] = [rects[0].top, Math.max(...rects.map((rect) => rect.bottom))];
+            const gaps = [];
+            for (let y = top; y < bottom; y++)
+                if (!root.elementFromPoint(x, y)?.closest(".sentence")) gaps.push(y);
+            return gaps;
+        }"""
+    )
+    assert gaps == []
 
 
 def test_a_sheet_is_swiped(page: Page) -> None:
@@ -279,7 +366,7 @@ def test_a_sheet_is_swiped(page: Page) -> None:
 
 def test_everything_can_be_done_by_keyboard(page: Page) -> None:
     told = page.locator("[role=status]")
-    expect(told).to_contain_text("3 of 9 sentences from your documents 1 to check")
+    expect(told).to_contain_text("3 of 9 sentences from the documents 1 to check")
     chosen = sentence(page, "18 crowns")
     for _ in range(20):
         page.keyboard.press("Tab")
@@ -287,10 +374,10 @@ def test_everything_can_be_done_by_keyboard(page: Page) -> None:
             break
     expect(chosen).to_be_focused()
     if not is_phone(page):
-        expect(page.locator(".peek")).to_contain_text("This comes from ferry.txt.")
+        expect(page.locator(".peek")).to_contain_text(f"{BECAUSE} ferry.txt.")
     page.keyboard.press("Enter")
     expect(chosen).to_have_attribute("aria-expanded", "true")
-    expect(told).to_have_text("Sentence 2. This comes from ferry.txt.")
+    expect(told).to_have_text(f"Sentence 2. {BECAUSE} ferry.txt.")
     page.keyboard.press("ArrowRight")
     expect(sentence(page, "4 crowns")).to_be_focused()
     expect(told).to_contain_text("The answer says “4”. The cited text says “3”.")
@@ -298,37 +385,79 @@ def test_everything_can_be_done_by_keyboard(page: Page) -> None:
     page.keyboard.press("Escape")
     expect(sentence(page, "4 crowns")).to_be_focused()
     expect(page.locator("[aria-expanded=true]")).to_have_count(0)
+    expect(page.locator(".peek")).to_be_hidden()
     page.keyboard.press("ArrowLeft")
     expect(chosen).to_be_focused()
+    page.keyboard.press("Enter")
+    following = page.get_by_role("button", name="Next sentence")
+    following.focus()
+    page.keyboard.press("Enter")
+    expect(card(page)).to_contain_text("Sentence 3 of 9")
+    expect(following).to_be_focused()
+    page.keyboard.press("Tab")
+    page.keyboard.press("Enter")  # Close
+    expect(sentence(page, "4 crowns")).to_be_focused()
+    expect(page.locator(".peek")).to_be_hidden()
     page.locator("summary", has_text="How to read this").focus()
     page.keyboard.press("Enter")
-    expect(page.locator(".legend")).to_contain_text("That is no proof that it is right.")
+    legend = page.locator(".legend").first
+    expect(legend).to_contain_text("For every kind of sentence: that is no proof that it is right.")
+    assert not re.search("Method|token", legend.inner_text())
+    expect(page.locator(".about")).to_contain_text("Method:")
 
 
 def test_selected_words_narrow_the_card(page: Page) -> None:
-    select(page, "18 crowns", "A ticket")
-    expect(card(page).locator("h2").first).to_have_text("Behind “A ticket”")
+    heading = card(page).locator("h2").first
+    select(page, "18 crowns", "A tick")
+    expect(heading).to_have_text("Behind “A ticket”")
     assert card(page).locator("mark").all_inner_texts() == [TICKET]
+    expect(card(page).locator(".level")).to_contain_text("Influence on these words: decisive")
+    card(page).locator("summary", has_text="For experts").click()
+    expect(card(page).locator("table")).to_be_visible()
     select(page, "18 crowns", "crowns")
-    expect(card(page).locator("h2").first).to_contain_text(
-        "Nothing in your documents stands behind"
-    )
-    page.evaluate("document.getSelection().removeAllRanges()")
+    expect(heading).to_have_text("No document has a measurable influence on “crowns” alone.")
+    page.keyboard.press("Escape")
+    chosen = """() => document.getSelection().getComposedRanges(
+        { shadowRoots: [document.querySelector("attribot-answer").shadowRoot] })
+        .some((range) => !range.collapsed)"""
     expect(page.locator(".frame.open")).to_have_count(0)
+    assert not page.evaluate(chosen)
+    select(page, "Bell and lamp", "and")  # says nothing on its own
+    assert page.evaluate(chosen)
+    expect(page.locator(".frame.open")).to_have_count(0)
+    select(page, "18 crowns", "A ticket")
+    close(page)
+    expect(page.locator(".frame.open")).to_have_count(0)
+    assert not page.evaluate(chosen)
 
 
-def test_words_are_selected_by_mouse_and_nothing_is_pinned(desktop: Page, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("first", "words"),
+    [("84", "The ferry carries up to 84 passengers. A ticket costs 18"), ("18", "A ticket costs")],
+)
+def test_words_are_selected_by_mouse_and_nothing_is_pinned(
+    desktop: Page, tmp_path: Path, first: str, words: str
+) -> None:
     Shown(desktop, html(), tmp_path)
-    first, second = (box(sentence(desktop, one).locator(".words")) for one in ("84", "18 crowns"))
-    desktop.mouse.move(first["x"] + 1, first["y"] + 8)
+    select(desktop, "Bell and lamp", "Bell")  # whose place the other selection takes
+    expect(card(desktop).locator("h2").first).to_contain_text("“Bell”")
+    start, end = (box(sentence(desktop, one).locator(".words")) for one in (first, "18 crowns"))
+    desktop.mouse.move(start["x"] + 1, start["y"] + 8)
     desktop.mouse.down()
-    desktop.mouse.move(second["x"] + 60, second["y"] + 12, steps=5)
+    desktop.mouse.move(end["x"] + (150 if first == "84" else 90), end["y"] + 12, steps=5)
     desktop.mouse.up()
-    expect(card(desktop).locator("h2").first).to_contain_text("Behind “The ferry")
+    expect(card(desktop).locator("h2").first).to_have_text(f"Behind “{words}”")
     assert desktop.locator("[aria-expanded=true]").count() == 0
 
 
-def test_experts_see_nats_on_one_scale_and_nothing_below_the_noise(page: Page) -> None:
+def test_experts_see_nats_on_one_scale_and_nothing_below_the_noise(
+    context: BrowserContext, tmp_path: Path
+) -> None:
+    page, data = context.new_page(), receipts()
+    data["evidence"][2][1]["exact"] = False
+    data["evidence"][2].append({"source": 99, "score": -1.7, "exact": True, "tokens": []})
+    data["quotes"]["99"] = [[0, 0, 7]]  # a heading
+    Shown(page, html(data), tmp_path)
     sentence(page, "4 crowns").locator(".pill").click()
     card(page).locator("summary", has_text="For experts").click()
     experts = card(page).locator(".experts")
@@ -336,6 +465,8 @@ def test_experts_see_nats_on_one_scale_and_nothing_below_the_noise(page: Page) -
     expect(experts).to_contain_text("All documents: 8.0 nats.")
     widths = [one.get_attribute("width") for one in experts.locator("rect").all()]
     assert widths == ["35.5", "7.5"]  # of 20 nats
+    scores = experts.locator("td:first-child").all_text_contents()
+    assert scores == ["7.1", "−1.5 (estimated)"]
     close(page)
     sentence(page, "dolphins").locator(".chip").click()
     card(page).locator("summary", has_text="For experts").click()
@@ -343,7 +474,7 @@ def test_experts_see_nats_on_one_scale_and_nothing_below_the_noise(page: Page) -
     expect(experts.locator("svg")).to_have_count(0)
 
 
-@pytest.mark.parametrize(("kept", "level"), [(0.95, "Decisive"), (0.6, "Strong"), (0.2, "Weak")])
+@pytest.mark.parametrize(("kept", "level"), [(0.95, "decisive"), (0.6, "strong"), (0.2, "weak")])
 def test_the_share_that_is_kept_bounds_the_level(
     desktop: Page, tmp_path: Path, kept: float, level: str
 ) -> None:
@@ -351,7 +482,11 @@ def test_the_share_that_is_kept_bounds_the_level(
     data["summary"]["sentences"][1]["kept"] = kept
     Shown(desktop, html(data), tmp_path)
     sentence(desktop, "18 crowns").locator(".pill").click()
-    expect(card(desktop).locator(".level")).to_have_text(f"{level} cause")
+    expect(card(desktop).locator(".level b")).to_have_text(level)
+    card(desktop).locator("summary", has_text="For experts").click()
+    expect(card(desktop).locator(".experts")).to_contain_text(
+        f"With only the cited text, {kept:.0%} of the effect".replace("%", " %")
+    )
 
 
 def test_another_answer_is_shown_as_a_difference(page: Page) -> None:
@@ -380,13 +515,35 @@ def test_another_answer_is_shown_as_a_difference(page: Page) -> None:
     expect(page.locator(".frame.open")).to_have_count(0)
 
 
-def test_a_document_is_opened_at_the_cited_place(desktop: Page, tmp_path: Path) -> None:
-    Shown(desktop, html(), tmp_path)
-    assert desktop.get_by_role("button", name="Answer without").count() == 0
-    sentence(desktop, "18 crowns").locator(".pill").click()
-    card(desktop).get_by_role("button", name="Open at this place").click()
-    expect(card(desktop).locator(".whole")).to_contain_text("Dogs travel free.")
-    expect(card(desktop).locator(".whole mark")).to_be_in_viewport(ratio=1)
+def test_a_document_is_opened_at_the_cited_place(
+    context: BrowserContext, desktop: Page, tmp_path: Path
+) -> None:
+    page, data = context.new_page(), receipts()
+    data["documents"]["0"] = data["documents"]["0"] + "\n\nNo fishing." * 99
+    Shown(page, html(data), tmp_path)
+    assert page.get_by_role("button", name="Answer without").count() == 0
+    sentence(page, "18 crowns").locator(".pill").click()
+    opener = card(page).get_by_role("button", name="Open at this place")
+    opener.click()
+    whole = card(page).get_by_role("region", name="ferry.txt")
+    expect(whole).to_be_focused()
+    expect(whole.locator("mark")).to_have_text(TICKET)
+    expect(whole.locator("mark")).to_be_in_viewport(ratio=1)
+    assert box(whole.locator("mark"))["y"] < box(card(page))["y"] + 120
+    assert card(page).locator(".quotes").count() == 0
+    before = card(page).evaluate("one => one.scrollTop")  # the only thing that scrolls
+    page.keyboard.press("PageDown")
+    page.wait_for_function(
+        """top => document.querySelector("attribot-answer").shadowRoot
+            .querySelector(".panel").scrollTop > top + 100""",
+        arg=before,
+    )
+    card(page).get_by_role("button", name="Back to the passages").click()
+    expect(opener).to_be_focused()
+    expect(card(page).locator("blockquote")).to_contain_text(TICKET)
+    opener.click()
+    page.keyboard.press("Escape")
+    expect(opener).to_be_focused()
     Shown(desktop, html(open_at="https://files.example/{sentence}/{number}/{index}"), tmp_path)
     sentence(desktop, "Bell").locator(".pill").first.click()
     link = card(desktop).get_by_role("link", name="Open at this place").first
@@ -397,13 +554,33 @@ def test_a_document_is_opened_at_the_cited_place(desktop: Page, tmp_path: Path) 
 
 
 @pytest.mark.parametrize("context", [f"{PHONE} light", f"{DESKTOP} dark"], indirect=True)
+def test_a_document_is_opened_from_the_list(context: BrowserContext, tmp_path: Path) -> None:
+    page, data = context.new_page(), receipts()
+    data["documents"]["1"] += "\n\n## Food\n\nThere is none."
+    Shown(page, html(data), tmp_path)
+    listed = card(page).locator("details", has_text="4 documents")
+    if is_phone(page):
+        listed.locator("summary").click()
+    listed.get_by_role("button", name="festival.md").click()
+    whole = card(page).get_by_role("region", name="festival.md")
+    assert whole.locator("mark").all_inner_texts() == [PASSENGERS, BELL]
+    assert whole.inner_text().endswith("\n\nFood\n\nThere is none.")
+    expect(card(page).locator(".metadata")).to_have_text("page_label: 4")
+    card(page).get_by_role("button", name="Back to the documents").click()
+    expect(listed.get_by_role("button", name="festival.md")).to_be_focused()
+    sentence(page, "18 crowns").locator(".pill").click()
+    close(page)
+    expect(listed.get_by_role("button", name="festival.md")).to_be_visible()
+
+
+@pytest.mark.parametrize("context", [f"{PHONE} light", f"{DESKTOP} dark"], indirect=True)
 def test_a_summary_alone_is_enough(context: BrowserContext, tmp_path: Path) -> None:
     page = context.new_page()
     summary = summarize(ATTRIBUTION)
     shown = Shown(page, html(summary), tmp_path)
     sentence(page, "18 crowns").locator(".pill").click()
     assert card(page).locator("mark").all_inner_texts() == [TICKET]
-    expect(card(page).locator(".level")).to_have_text("Decisive cause")
+    expect(card(page).locator(".level b")).to_have_text("decisive")
     assert not shown.events
 
 
@@ -454,6 +631,9 @@ def test_it_is_accessible(chromium: Browser, tmp_path: Path) -> None:
                 card(page).locator("summary", has_text="For experts").click()
                 assert_accessible(page)
                 close(page)
+            card(page).locator("button.entry", has_text="ferry.txt").dispatch_event("click")
+            assert_accessible(page)
+            page.keyboard.press("Escape")
             select(page, "18 crowns", "A ticket")
             expect(card(page).locator("h2").first).to_contain_text("Behind")
             assert_accessible(page)
@@ -502,6 +682,7 @@ def test_hostile_texts_are_shown_and_run_nothing(
                 data.summary.sentences[0].checks = [check];
                 answer.data = data;
                 answer.shadowRoot.querySelectorAll("details").forEach((one) => { one.open = true });
+                answer.shadowRoot.querySelector("button.entry")?.click();
                 const sentence = answer.shadowRoot.querySelector(".sentence");
                 sentence?.focus();
                 sentence?.click();
@@ -543,7 +724,7 @@ def test_characters_that_browsers_count_otherwise(desktop: Page, tmp_path: Path)
     made = handmade(ships, [f"\U0001f6a2 {ships}"], {ships: (3.0,)})
     Shown(desktop, made.to_html(), tmp_path)
     expect(desktop.locator(".answer")).to_contain_text("ships <U+202E> carry")
-    select(desktop, "ships", "\U0001f6a2\U0001f6a2")
+    select(desktop, "ships", "\U0001f6a2\U0001f6a2 sh")
     expect(card(desktop).locator("mark")).to_contain_text("ships <U+202E> carry 84 people.")
 
 

@@ -23,6 +23,7 @@ const h = (tag, attributes = {}, ...children) => {
   return filled(element, children);
 };
 
+const HOVER = 250; // milliseconds until a card springs up under the pointer
 const GLUE = "\u00a0"; // keeps numbers and chips on the line of the last word
 const pill = (number) => h("span", { class: `pill c${(number - 1) % COLOURS}`, role: "img", "aria-label": `source ${number}`, "data-number": number }, String(number));
 
@@ -60,6 +61,7 @@ class AttribotAnswer extends HTMLElement {
     this.shadowRoot.append(this.told);
     this.sizes = new ResizeObserver(() => this.place());
     this.selecting = () => this.narrow();
+    this.escaping = (event) => event.key === "Escape" && this.narrowed && !event.composedPath().includes(this) && this.close();
   }
 
   get data() {
@@ -76,6 +78,7 @@ class AttribotAnswer extends HTMLElement {
     AttribotAnswer.shown.add(this);
     this.sizes.observe(this);
     document.addEventListener("selectionchange", this.selecting);
+    document.addEventListener("keydown", this.escaping);
     this.render();
   }
 
@@ -83,6 +86,7 @@ class AttribotAnswer extends HTMLElement {
     AttribotAnswer.shown.delete(this);
     this.sizes.disconnect();
     document.removeEventListener("selectionchange", this.selecting);
+    document.removeEventListener("keydown", this.escaping);
   }
 
   attributeChangedCallback(name, before, after) {
@@ -92,9 +96,10 @@ class AttribotAnswer extends HTMLElement {
 
   render() {
     if (!this.content) return;
+    this.unglance();
     const receipts = (this.receipts = new Receipts(this.content, this.hasAttribute("stopped")));
-    this.pinned = this.anchor = null;
-    this.open = false;
+    this.pinned = this.anchor = this.start = this.back = null;
+    this.open = this.narrowed = false;
     this.spans = [];
     this.panel = h("aside", { class: "panel", "aria-label": "Where this comes from", touchstart: (event) => this.touched(event), touchend: (event) => this.swiped(event) });
     this.peek = h("div", { class: "peek", popover: "manual", "aria-hidden": "true" });
@@ -131,7 +136,8 @@ class AttribotAnswer extends HTMLElement {
       const text = `${words} ${STATES[state].counted}`;
       return sentences.length ? h("button", { type: "button", class: `count ${state}`, click: () => this.walk(sentences) }, text) : h("span", {}, text);
     });
-    return h("div", { class: "counts" }, h("span", { class: "strip", "aria-hidden": "true" }, judged.map((sentence) => h("i", { class: sentence.state }))), counts,
+    return h("div", { class: "counts" }, h("span", { class: "strip", "aria-hidden": "true" }, judged.map((sentence) =>
+      h("i", { class: sentence.state, title: `Sentence ${sentence.number}: ${this.receipts.chip(sentence) || STATES[sentence.state].counted}`, click: () => this.pin(sentence, { focus: true }) }))), counts,
       summary.status === "partial" && h("span", {}, "Not everything could be checked."));
   }
 
@@ -157,9 +163,11 @@ class AttribotAnswer extends HTMLElement {
     const long = chip?.length > 20;
     const span = h("span", {
       class: `sentence ${sentence.state}`, role: "button", tabindex: "0", "aria-expanded": "false",
-      click: (event) => !this.selection() && this.pin(sentence, { number: event.target.closest(".pill")?.dataset.number }),
-      pointerenter: (event) => event.pointerType === "mouse" && this.glance(sentence, event.clientY),
-      pointerleave: () => this.unglance(), focus: () => span.matches(":focus-visible") && this.glance(sentence), blur: () => this.unglance(),
+      // What a press focuses takes no selection that begins at its first letter.
+      pointerdown: () => (this.unglance(), span.removeAttribute("tabindex"), setTimeout(() => span.setAttribute("tabindex", "0"))),
+      click: (event) => !this.selection() && (span.classList.add("pressed"), this.pin(sentence, { number: event.target.closest(".pill")?.dataset.number, focus: true })),
+      pointerenter: (event) => event.pointerType === "mouse" && (this.soon = setTimeout(() => this.glance(sentence), HOVER)),
+      pointerleave: () => this.unglance(), focus: () => !this.quiet && span.matches(":focus-visible") && this.glance(sentence), blur: () => (this.unglance(), span.classList.remove("pressed")),
     }, h("span", { class: "words" }, this.words(sentence)), pills.length > 0 && [GLUE, pills], chip && [long ? " " : GLUE, h("span", { class: `chip ${sentence.state}${long ? " long" : ""}` }, chip)]);
     this.spans[sentence.index] = span;
     return span;
@@ -184,44 +192,69 @@ class AttribotAnswer extends HTMLElement {
     const about = [summary.method && `Method: ${visible(summary.method).replaceAll("_", "-")}.`, summary.model && `Model: ${visible(summary.model)}.`,
       summary.seconds != null && `${summary.seconds.toFixed(1)} s.`, summary.retokenized && "Made from text, so the tokens need not be the model’s own.",
       summary.agreement != null && `Approximate and exact scores agree to ${summary.agreement.toFixed(2)}.`].filter(Boolean).join(" ");
-    return h("details", { class: "legend" }, h("summary", {}, "How to read this"),
-      h("p", {}, "Choose a sentence to see what made the model say it, or select some of its words. Arrow keys go to the next sentence, Escape closes."),
-      h("dl", {}, states.map((state) => [h("dt", {}, STATES[state].counted), h("dd", {}, STATES[state].means)])),
-      (summary.notes || []).length > 0 && h("ul", {}, summary.notes.map((note) => h("li", {}, visible(note)))), h("p", {}, about));
+    return [
+      h("details", { class: "legend" }, h("summary", {}, "How to read this"),
+        h("p", {}, "Each sentence shows what made the model write it. For every kind of sentence: that is no proof that it is right."),
+        h("p", {}, "Choose a sentence to see its cause, or select some of its words. Arrow keys go to the next sentence, Escape closes."),
+        h("dl", {}, states.map((state) => [h("dt", {}, STATES[state].counted), h("dd", {}, STATES[state].means)]))),
+      h("details", { class: "legend about" }, h("summary", {}, "For experts"),
+        (summary.notes || []).length > 0 && h("ul", {}, summary.notes.map((note) => h("li", {}, visible(note)))), h("p", {}, about))];
   }
 
   // Nothing is chosen: what to look at, and the documents.
   overview() {
-    const { judged, documents, sentences } = this.receipts;
+    const { judged, documents } = this.receipts;
     const rank = (sentence) => Object.keys(STATES).indexOf(sentence.state);
     const attention = judged.filter((sentence) => STATES[sentence.state].mind).sort((a, b) => rank(a) - rank(b));
-    const wide = this.clientWidth >= COLUMN;
-    filled(this.panel, [
+    filled(this.panel, (this.start ??= [ // kept, so that what was opened in it stays open
       attention.length > 0 && h("h2", {}, "Look at these"),
-      wide && !attention.length && [h("h2", {}, "Choose a sentence"), h("p", {}, "It shows where the sentence comes from.")],
       h("ul", { class: "worklist" }, attention.map((sentence) => h("li", {}, h("button", { type: "button", class: sentence.state, click: () => this.pin(sentence, { focus: true }) },
-        h("span", { dir: "auto" }, brief(sentence.words)), h("span", { class: `chip ${sentence.state}` }, this.receipts.chip(sentence)), h("small", {}, sentence.state === "check" ? this.compared(sentence) : this.receipts.verdict(sentence)))))),
-      h("details", { open: wide }, h("summary", { class: "heading" }, plural(documents.size, "document")),
-        [...documents.values()].map((listed) => this.entry(listed, sentences.filter(({ documents: cited }) => cited.includes(listed.index)).length)),
-        this.receipts.summary.omitted?.documents > 0 && h("p", {}, `${plural(this.receipts.summary.omitted.documents, "more document")}.`))]);
+        h("span", { dir: "auto" }, brief(sentence.words)), h("span", { class: `chip ${sentence.state}` }, this.receipts.chip(sentence)), h("small", {}, sentence.state === "check" ? this.receipts.compared(sentence) : this.receipts.verdict(sentence)))))),
+      h("p", {}, h("b", {}, "Choose a sentence"), " to see what made the model write it."),
+      h("details", { open: this.clientWidth >= COLUMN }, h("summary", { class: "heading" }, plural(documents.size, "document")),
+        [...documents.values()].map((listed) => this.entry(listed)),
+        this.receipts.summary.omitted?.documents > 0 && h("p", {}, `${plural(this.receipts.summary.omitted.documents, "more document")}.`))]));
+    this.back = null;
   }
 
-  // A document in the list, with its text where it is known.
-  entry(listed, cited) {
-    const text = this.receipts.texts[listed.index];
-    const told = listed.located === false ? "not found in what the model read" : cited ? `behind ${plural(cited, "sentence")}` : "not used";
+  // A document in the list, which opens where its text is known.
+  entry(listed) {
+    const cited = this.receipts.sentences.filter((sentence) => sentence.documents.includes(listed.index));
+    const checked = cited.filter(({ state }) => state === "check").length;
+    const told = listed.located === false ? "not found in what the model read" : cited.length ? `behind ${plural(cited.length, "sentence")}${checked ? `, ${checked} to check` : ""}` : "not used";
     const title = [listed.number && pill(listed.number), " ", h("span", { dir: "auto" }, this.receipts.name(listed.index)), " ", h("small", {}, told)];
-    if (text == null) return h("p", { class: "entry" }, title);
-    const details = h("details", { class: "entry", toggle: () => details.open && details.children.length < 2 && details.append(
-      h("p", { class: "metadata" }, Object.entries(listed.metadata || {}).map(([key, value]) => `${brief(key)}: ${brief(String(value), 200)}`).join(" · ")),
-      h("p", { class: "text", dir: "auto" }, visible(text))) }, h("summary", {}, title));
-    return details;
+    if (this.receipts.texts[listed.index] == null) return h("p", { class: "entry" }, title);
+    const places = this.receipts.cited([...new Set(cited.flatMap(({ sources }) => sources))]).find(([index]) => index === listed.index)?.[1] || [];
+    return h("button", { type: "button", class: "entry", click: (event) => this.show(listed.index, places, event.currentTarget) }, title);
+  }
+
+  // A whole document in place of the panel's contents, which come back to `opener`; a sentence's from its first place.
+  show(index, places, opener, sentence) {
+    const { number, metadata } = this.receipts.documents.get(index) || {};
+    const [name, before, top] = [this.receipts.name(index), [...this.panel.childNodes], this.panel.scrollTop];
+    const known = Object.entries(metadata || {}).map(([key, value]) => [key, brief(String(value), 200)]).filter(([, value]) => value !== name);
+    const bar = h("div", { class: "controls" }, h("button", { type: "button", click: () => this.back() }, `← Back to the ${sentence ? "passages" : "documents"}`), sentence && this.closer());
+    const text = h("div", { class: `whole text c${((number || 1) - 1) % COLOURS}`, dir: "auto", tabindex: "0", role: "region", "aria-label": name }, this.marked(index, places, 0, Infinity, sentence));
+    filled(this.panel, [bar, h("h2", {}, number && pill(number), " ", h("span", { dir: "auto" }, name)),
+      known.length > 0 && h("p", { class: "metadata" }, known.map(([key, value]) => `${brief(key)}: ${value}`).join(" · ")), text]);
+    this.back = () => {
+      this.back = null;
+      this.panel.replaceChildren(...before);
+      this.panel.scrollTop = top;
+      opener.focus();
+    };
+    text.focus({ preventScroll: true });
+    this.panel.scrollTop = 0;
+    const first = (sentence && text.querySelector("mark")) || bar;
+    if (first !== bar) this.panel.scrollTop = first.getBoundingClientRect().top - bar.getBoundingClientRect().bottom;
+    first.scrollIntoView({ block: "nearest" });
   }
 
   // The selected range of the answer, null without one.
   selection() {
     const selection = document.getSelection();
     const [chosen] = selection.getComposedRanges?.({ shadowRoots: [this.shadowRoot] }) ?? [];
+    this.caret = chosen?.startContainer;
     if (!chosen || chosen.collapsed || !this.main.contains(chosen.startContainer)) return null;
     const range = document.createRange();
     range.setStart(chosen.startContainer, chosen.startOffset);
@@ -234,23 +267,25 @@ class AttribotAnswer extends HTMLElement {
     this.unglance();
     this.mark(sentence.index);
     this.pinned = sentence;
+    this.narrowed = false;
     this.anchor = this.spans[sentence.index];
-    this.fill([this.controls(sentence), h("h2", {}, this.receipts.verdict(sentence)), this.hasAttribute("no-answer") && h("p", { class: "said", dir: "auto" }, brief(sentence.words, 300)), this.card(sentence)]);
-    this.tell(`Sentence ${sentence.index + 1}. ${this.summary(sentence)}`);
+    this.fill([this.controls(sentence), h("h2", {}, this.heading(sentence)), this.hasAttribute("no-answer") && h("p", { class: "said", dir: "auto" }, brief(sentence.words, 300)), this.card(sentence)]);
+    this.tell(`Sentence ${sentence.number}. ${this.receipts.told(sentence)}`);
     const span = this.spans[sentence.index];
-    if (focus) span.focus({ preventScroll: true });
+    if (focus) this.focusOn(span);
     if (this.mode === "sheet") span.scrollIntoView({ block: "start" });
     const block = number && this.panel.querySelector(`.document[data-number="${number}"]`);
     const lit = (block || this.panel).querySelector("mark");
     if (block) block.classList.add("chosen");
     (lit || this.panel.querySelector("h2")).scrollIntoView({ block: "nearest" });
-    if (focus && this.mode !== "sheet") span.scrollIntoView({ block: "nearest" });
+    if (this.mode !== "sheet") span.scrollIntoView({ block: "nearest" });
   }
 
   fill(contents) {
     filled(this.panel, contents);
     this.panel.scrollTop = 0;
     this.open = true;
+    this.back = null;
     this.place();
   }
 
@@ -260,13 +295,23 @@ class AttribotAnswer extends HTMLElement {
 
   close() {
     if (!this.open) return;
-    const span = this.pinned && this.spans[this.pinned.index];
+    const span = this.shadowRoot.activeElement && this.anchor;
+    if (this.narrowed) document.getSelection().removeAllRanges();
     this.pinned = null;
-    this.open = false;
+    this.open = this.narrowed = false;
     this.mark(-1);
     this.overview();
     this.place();
-    if (span && this.shadowRoot.activeElement) span.focus({ preventScroll: true });
+    if (span) this.focusOn(span);
+  }
+
+  // Without a glance at what is shown, or was closed.
+  focusOn(span) {
+    this.quiet = true;
+    span.setAttribute("tabindex", "0");
+    span.focus({ preventScroll: true });
+    this.quiet = false;
+    this.unglance();
   }
 
   walk(sentences) {
@@ -274,46 +319,51 @@ class AttribotAnswer extends HTMLElement {
     this.pin(sentences[Math.max(at, 0)], { focus: true });
   }
 
-  step(by) {
+  // To the next sentence; the focus stays on the button that was used, if one was.
+  step(by, button) {
     const { judged } = this.receipts;
-    this.pin(judged[(judged.indexOf(this.pinned) + by + judged.length) % judged.length], { focus: true });
+    const next = judged[judged.indexOf(this.pinned) + by];
+    if (!next) return;
+    this.pin(next, { focus: !button });
+    if (button) this.panel.querySelector(`[aria-label="${button}"]`).focus({ preventScroll: true });
+  }
+
+  closer() {
+    return h("button", { type: "button", class: "closer", "aria-label": "Close", click: () => this.close() }, "✕");
   }
 
   controls(sentence) {
-    const { judged } = this.receipts;
-    const button = (label, sign, click) => h("button", { type: "button", "aria-label": label, click }, sign);
-    return h("div", { class: "controls" }, button("Previous sentence", "‹", () => this.step(-1)),
-      h("span", {}, `Sentence ${judged.indexOf(sentence) + 1} of ${judged.length}`), button("Next sentence", "›", () => this.step(1)), button("Close", "✕", () => this.close()));
+    const count = this.receipts.judged.length;
+    const to = (label, sign, by, end) => h("button", { type: "button", "aria-label": label, "aria-disabled": sentence.number === end && "true", click: () => this.step(by, label) }, sign);
+    return h("div", { class: "controls" }, to("Previous sentence", "‹", -1, 1), h("span", {}, `Sentence ${sentence.number} of ${count}`), to("Next sentence", "›", 1, count), this.closer());
   }
 
-  // What a screen reader is told of a sentence, and a glance shows.
-  summary(sentence) {
-    return sentence.state === "check" ? `${this.receipts.verdict(sentence)} ${this.compared(sentence)}` : this.receipts.verdict(sentence);
+  // The verdict, in which an earlier sentence is a button.
+  heading(sentence) {
+    const [verdict, earlier] = [this.receipts.verdict(sentence), this.receipts.earlier(sentence)];
+    return earlier ? verdict.split(/(sentence \d+)/).map((part, index) => (index === 1 ? this.to(earlier, "to") : part)) : verdict;
   }
 
-  compared(sentence) {
-    return sentence.checks.map((check) => this.receipts.comparison(check).map((part) => part.textContent ?? part).join("")).join(" ");
+  to(sentence, name, words = "") {
+    return h("button", { type: "button", class: name, click: () => this.pin(sentence, { focus: true }) }, `${words}sentence ${sentence.number}`);
   }
 
   card(sentence) {
-    const level = ["document", "check"].includes(sentence.state) ? this.receipts.level(sentence.effect ?? this.sum(sentence), sentence.kept) : -1;
-    const meaning = this.receipts.meaning(sentence);
+    const [meaning, missing, earlier] = [this.receipts.meaning(sentence), this.receipts.missing(sentence), this.receipts.earlier(sentence)];
     return [
+      missing && h("p", { class: "missing" }, "Not in the marked text: ", h("span", { dir: "auto" }, visible(missing))),
       sentence.state === "check" && sentence.checks.map((check) => h("p", { class: "alert" }, this.receipts.comparison(check))),
+      earlier && [h("h3", {}, `Sentence ${earlier.number}`), h("blockquote", { class: "text", dir: "auto" }, h("mark", {}, this.shared(earlier.words, sentence))),
+        h("div", { class: "actions" }, this.to(earlier, null, "Go to "))],
       this.receipts.cited(sentence.sources).map(([index, places]) => this.block(sentence, index, places)),
       sentence.documents.length > 0 && !sentence.sources.some((id) => this.receipts.places(id).length) && sentence.documents.map((index) => this.block(sentence, index, [])),
-      level >= 0 && this.strength(level, sentence), meaning && h("p", {}, meaning), this.experts(sentence)];
+      ["document", "check"].includes(sentence.state) && this.strength(sentence, "this sentence"), meaning && h("p", {}, meaning), this.experts(sentence)];
   }
 
-  sum(sentence) {
-    const scores = sentence.evidence.filter((row) => sentence.sources.includes(row.source)).map((row) => row.score);
-    return scores.length ? scores.reduce((a, b) => a + b, 0) : null;
-  }
-
-  strength(level, sentence) {
-    const { name, said } = LEVELS[level];
-    const without = sentence.relation === "either" ? "Without any of it" : "Without it";
-    return [h("p", { class: "level" }, h("span", { class: "dots", "aria-hidden": "true" }, [2, 1, 0].map((dot) => h("i", { class: dot >= level ? "on" : "" }))), `${name} cause`), h("p", {}, `${without}, ${said}.`)];
+  strength(sentence, on) {
+    const { name, said } = LEVELS[this.receipts.level(sentence)] || {};
+    const it = sentence.relation === "either" ? "any of it" : sentence.sources.length > 1 ? "them" : "it";
+    return name && h("p", { class: "level" }, `Influence on ${on}: `, h("b", {}, name), ` (without ${it}, ${said})`);
   }
 
   // A document of a card: its name, what is cited with its neighbours, and what can be done.
@@ -323,22 +373,17 @@ class AttribotAnswer extends HTMLElement {
     const where = this.where(index, places);
     const others = receipts.judged.filter((other) => other !== sentence && other.state !== "cut" && places.some(({ id }) => other.sources.includes(id)));
     const href = this.address(sentence, listed, index);
-    const text = receipts.texts[index];
     const quotes = h("div", { class: "quotes" }, this.quoted(places, index, sentence));
-    const whole = () => {
-      quotes.replaceChildren(h("blockquote", { class: "whole text", dir: "auto", tabindex: "0" }, this.marked(index, places, 0, Infinity, sentence)));
-      quotes.querySelector("mark")?.scrollIntoView({ block: "nearest" });
-    };
     const outline = (on) => () => this.spans.forEach((span, each) => span?.classList.toggle("caused", on && places.some(({ id }) => receipts.sentences[each].sources.includes(id))));
     quotes.addEventListener("pointerenter", outline(true));
     quotes.addEventListener("pointerleave", outline(false));
     return h("section", { class: `document c${((listed.number || 1) - 1) % COLOURS}`, "data-number": listed.number ?? "" },
       h("h3", {}, listed.number && pill(listed.number), " ", h("span", { dir: "auto" }, receipts.name(index)), where && [" ", h("small", { dir: "auto" }, where)]),
       quotes,
-      others.length > 0 && h("p", { class: "also" }, "Also behind ", others.slice(0, 8).map((other) => h("button", { type: "button", click: () => this.pin(other, { focus: true }) }, `sentence ${other.index + 1}`))),
+      others.length > 0 && h("p", { class: "also" }, "Also behind ", others.slice(0, 8).map((other) => this.to(other, "to"))),
       h("div", { class: "actions" },
         href && h("a", { href, target: "_blank", rel: "noopener noreferrer nofollow" }, this.hasAttribute("open-at") ? "Open at this place" : "Open the document"),
-        !this.hasAttribute("open-at") && text != null && places.length > 0 && h("button", { type: "button", click: whole }, "Open at this place"),
+        !this.hasAttribute("open-at") && receipts.texts[index] != null && places.length > 0 && h("button", { type: "button", click: (event) => this.show(index, places, event.currentTarget, sentence) }, "Open at this place"),
         this.hasAttribute("answers-without") && h("button", { type: "button", click: (event) => this.leaveOut(event.currentTarget, listed, index) }, `Answer without ${receipts.name(index)}`)));
   }
 
@@ -381,22 +426,33 @@ class AttribotAnswer extends HTMLElement {
     let end = Math.max(0, from);
     for (const place of [...places].sort((a, b) => a.start - b.start)) {
       if (place.end <= end) continue;
-      parts.push(visible(between(end, place.start)), h("mark", {}, this.shared(between(Math.max(end, place.start), place.end), sentence)));
+      parts.push(between(end, place.start), h("mark", {}, this.headed(between(Math.max(end, place.start), place.end), index, sentence)));
       end = place.end;
     }
-    parts.push(visible(between(end, to)));
-    if (to === Infinity) return parts;
+    parts.push(between(end, to));
+    const shown = () => parts.map((part) => (typeof part === "string" ? this.headed(part, index) : part));
+    if (to === Infinity) return shown();
     const before = parts[0].split(/\n\s*\n/).at(-1);
     const after = parts.at(-1).split(/\n\s*\n/)[0];
     parts[0] = before === parts[0] && from > 0 ? `… ${before.replace(/^\S*\s+/, "")}` : before.trimStart();
     parts[parts.length - 1] = after === parts.at(-1) && to < points.length ? `${after.replace(/\s+\S*$/, "")} …` : after.trimEnd();
-    return parts;
+    return shown();
+  }
+
+  // A quote in which the headings of a Markdown file are headings.
+  headed(text, index, sentence) {
+    const parts = this.receipts.isMarkdown(index) ? text.split(HEADING) : [text];
+    return parts.map((part, at) => (at % 2 ? h("b", {}, visible(part)) : this.shared(part, sentence)));
   }
 
   // A quote in which words of the sentence are bold.
   shared(text, sentence) {
-    const words = new Set(sentence.words.toLowerCase().match(/[\p{L}\p{N}]+/gu)?.filter((word) => word.length > 3 || /\p{N}/u.test(word)));
-    const bold = (part) => part.split(/([\p{L}\p{N}]+)/u).map((word) => (words.has(word.toLowerCase()) ? h("b", {}, visible(word)) : visible(word)));
+    if (!sentence) return visible(text);
+    const content = new Set(contentOf(sentence.words).map(({ key }) => key));
+    const bold = (part) => {
+      const kept = wordsOf(part).filter(({ key }) => content.has(key));
+      return [...kept.flatMap(({ start, end, text: word }, at) => [visible(part.slice(kept[at - 1]?.end ?? 0, start)), h("b", {}, visible(word))]), visible(part.slice(kept.at(-1)?.end ?? 0))];
+    };
     const differing = sentence.checks.map((check) => check.source_value).find((value) => value && text.includes(value));
     if (!differing) return bold(text);
     const at = text.indexOf(differing);
@@ -406,28 +462,27 @@ class AttribotAnswer extends HTMLElement {
   experts(sentence, evidence = sentence.evidence) {
     const { receipts } = this;
     const unit = receipts.inNats ? "nats" : visible(receipts.summary.unit || "");
-    const above = evidence.filter((row) => !receipts.inNats || Math.abs(row.score) >= NOISE);
+    const text = ({ source }) => receipts.places(source).slice(0, 1).map((place) => receipts.text(place)).join("");
+    const above = evidence.filter((row) => !receipts.inNats || row.score >= NOISE || (row.score <= -NOISE && !/^#{1,6} .*$/.test(text(row))));
     const exact = above.filter((row) => sentence.sources?.includes(row.source)).every((row) => row.exact);
     const best = evidence.length ? Math.max(...evidence.map((row) => row.score)) : null;
     const lines = [
-      sentence.effect != null && receipts.inNats && `Cited sources: ${nats(sentence.effect, exact)}${above.length ? (exact ? ", exact" : ", approximate") : ""}. Without them the sentence is ${times(sentence.effect)}.`,
-      sentence.kept != null && `With the cited sources alone, ${Math.round(100 * sentence.kept)} % of what all documents are worth to it is kept.`,
+      sentence.effect != null && receipts.inNats && `Cited sources: ${nats(sentence.effect, exact)}${above.length && exact ? ", exact" : ""}. Without them the sentence is ${times(sentence.effect)}.`,
+      sentence.kept != null && `With only the cited text, ${Math.round(100 * sentence.kept)} % of the effect of all documents remains.`,
       sentence.reliance != null && receipts.inNats && `All documents: ${nats(sentence.reliance)}.`,
       best != null && !above.length && `Strongest source: ${nats(best)}, within the noise (below ${NOISE}).`,
       evidence.length === 0 && receipts.evidence.length > 0 && `No source is above the noise (${NOISE} nat).`];
     return h("details", { class: "experts" }, h("summary", {}, "For experts"), lines.filter(Boolean).map((line) => h("p", {}, line)),
-      above.length > 0 && h("table", {}, h("caption", {}, receipts.inNats ? `Scores in nats; a whole bar is ${FULL}` : `Scores in ${unit}`), above.map((row) => this.bar(row))));
+      above.length > 0 && h("table", {}, h("caption", {}, receipts.inNats ? `Scores in nats; a whole bar is ${FULL}` : `Scores in ${unit}`), above.map((row) => this.bar(row, text(row)))));
   }
 
-  bar({ source, score, exact }) {
-    const [place] = this.receipts.places(source);
-    const text = place?.text ?? Array.from(this.receipts.texts[place?.document] || "").slice(place?.start, place?.end).join("");
+  bar({ score, exact }, text) {
     const svg = document.createElementNS("http://www.w3.org/2000/svg", "svg");
     const rect = svg.appendChild(document.createElementNS("http://www.w3.org/2000/svg", "rect"));
     Object.entries({ viewBox: "0 0 100 8", preserveAspectRatio: "none", "aria-hidden": "true" }).forEach(([name, value]) => svg.setAttribute(name, value));
     rect.setAttribute("width", Math.min(100, (100 * Math.abs(score)) / FULL).toFixed(1));
     rect.setAttribute("height", "8");
-    return h("tr", { class: score < 0 ? "negative" : "" }, h("td", {}, `${exact ? "" : "~"}${score.toFixed(1)}`), h("td", {}, this.receipts.inNats && svg), h("td", { dir: "auto" }, brief(text, 120)));
+    return h("tr", { class: score < 0 ? "negative" : "" }, h("td", {}, signed(score), !exact && h("small", {}, " (estimated)")), h("td", {}, this.receipts.inNats && svg), h("td", { dir: "auto" }, brief(text, 120)));
   }
 
   // The other answer, which the page gives, beside this one.
@@ -450,25 +505,29 @@ class AttribotAnswer extends HTMLElement {
     result.scrollIntoView({ block: "nearest" });
   }
 
-  // A small card beside a sentence that is pointed at or focused.
-  glance(sentence, y) {
-    if (this.mode === "sheet" || this.pinned === sentence) return;
-    const [first] = this.receipts.cited(sentence.sources);
-    const rects = [...this.spans[sentence.index].getClientRects()];
-    const rect = rects.find(({ top, bottom }) => y >= top && y <= bottom) || rects[0];
-    const names = sentence.documents.slice(0, 3).map((index) => {
-      const number = this.receipts.documents.get(index)?.number;
-      return h("span", { class: "name" }, number && pill(number), " ", this.receipts.name(index));
-    });
-    filled(this.peek, [h("p", { class: sentence.state === "check" ? "alert" : "" }, this.summary(sentence)), first && this.quoted(first[1].slice(0, 1), first[0], sentence, 0), names]);
+  // A small card beside a sentence that is pointed at or focused: what it cites, most effect first.
+  glance(sentence) {
+    if (this.mode === "sheet" || this.pinned === sentence || this.narrowed || !this.isConnected) return;
+    const { receipts } = this;
+    const several = sentence.documents.length > 1;
+    const number = (index) => receipts.documents.get(index)?.number;
+    const quoted = (text, index) => h("blockquote", { class: "text", dir: "auto" }, several && number(index) && [pill(number(index)), " "], h("mark", {}, this.shared(brief(text, 200), sentence)));
+    const earlier = receipts.earlier(sentence);
+    const places = receipts.ranked(sentence).flatMap((id) => receipts.places(id).slice(0, 1)).slice(0, 3);
+    const rect = this.spans[sentence.index].getBoundingClientRect();
+    filled(this.peek, [
+      h("p", { class: sentence.state === "check" ? "alert" : "" }, this.receipts.told(sentence)), earlier && quoted(earlier.words), places.map((place) => quoted(receipts.text(place), place.document)),
+      sentence.documents.slice(0, 3).map((index) => h("span", { class: "name" }, number(index) && pill(number(index)), " ", receipts.name(index)))]);
     this.peek.showPopover?.();
     const { width, height } = this.peek.getBoundingClientRect();
     const below = rect.bottom + 6 + height < innerHeight;
-    this.peek.style.setProperty("left", `${Math.max(8, Math.min(rect.left, innerWidth - width - 8))}px`);
+    const right = this.mode === "column" ? this.main.getBoundingClientRect().right : innerWidth - 8; // not over the panel
+    this.peek.style.setProperty("left", `${Math.max(8, Math.min(rect.left, right - width))}px`);
     this.peek.style.setProperty("top", `${below ? rect.bottom + 6 : Math.max(8, rect.top - height - 6)}px`);
   }
 
   unglance() {
+    clearTimeout(this.soon);
     if (this.peek?.matches(":popover-open")) this.peek.hidePopover();
   }
 
@@ -476,11 +535,12 @@ class AttribotAnswer extends HTMLElement {
   narrow() {
     if (!this.receipts?.evidence.length || !this.receipts.inNats) return;
     const range = this.selection();
-    const chosen = range ? this.receipts.judged.map((sentence) => ({ sentence, tokens: this.selected(sentence, range) })).filter(({ tokens }) => tokens.length) : [];
+    const found = range ? this.receipts.judged.map((sentence) => ({ sentence, ...this.selected(sentence, range) })) : [];
+    const chosen = found.some(({ words }) => contentOf(words, true).length) ? found.filter(({ tokens }) => tokens.length) : [];
     if (!chosen.length) {
-      if (this.narrowed) this.close();
-      this.narrowed = false;
-      return;
+      if (!this.narrowed || this.panel.contains(this.caret)) return; // a press in the card
+      this.narrowed = this.anchor = null; // the selection and the focus stay where they went
+      return void this.close();
     }
     const sums = new Map();
     for (const { sentence, tokens } of chosen)
@@ -489,30 +549,36 @@ class AttribotAnswer extends HTMLElement {
         sums.set(row.source, { ...total, score: total.score + tokens.reduce((sum, token) => sum + row.tokens[token], 0) });
       }
     const evidence = [...sums.values()].filter((row) => row.score >= NOISE).sort((a, b) => b.score - a.score);
-    const words = brief(range.toString(), 60);
+    const words = brief(chosen.map((one) => one.words).join(" "), 60);
     const narrowed = { ...chosen[0].sentence, sources: evidence.map((row) => row.source), documents: [], effect: null, kept: null, reliance: null };
     this.pinned = null;
     this.anchor = this.spans[chosen.at(-1).sentence.index];
     this.narrowed = true;
     this.mark(-1);
     this.fill([
-      h("h2", {}, evidence.length ? `Behind “${words}”` : `Nothing in your documents stands behind “${words}” alone.`),
+      h("div", { class: "controls" }, this.closer()), h("h2", {}, evidence.length ? `Behind “${words}”` : `No document has a measurable influence on “${words}” alone.`),
       this.receipts.cited(narrowed.sources).map(([index, places]) => this.block(narrowed, index, places)),
-      evidence.length > 0 && this.strength(this.receipts.level(evidence[0].score), narrowed), this.experts(narrowed, evidence)]);
+      evidence.length > 0 && this.strength({ effect: evidence[0].score, sources: [evidence[0].source] }, "these words"), this.experts(narrowed, evidence)]);
   }
 
+  // The whole words of a sentence that a range touches, and their tokens.
   selected(sentence, range) {
-    const words = this.spans[sentence.index]?.querySelector(".words");
-    if (!words || !range.intersectsNode(words)) return [];
+    const shown = this.spans[sentence.index]?.querySelector(".words");
+    if (!shown || !range.intersectsNode(shown)) return { words: "", tokens: [] };
     const offset = (container, place, otherwise) => {
-      if (!words.contains(container)) return otherwise;
+      if (!shown.contains(container)) return otherwise;
       const before = document.createRange();
-      before.setStart(words, 0);
+      before.setStart(shown, 0);
       before.setEnd(container, place);
-      return Array.from(before.toString()).length;
+      return before.toString().length;
     };
-    const [from, to] = [offset(range.startContainer, range.startOffset, 0), offset(range.endContainer, range.endOffset, Infinity)];
-    return (this.receipts.tokens[sentence.index] || []).flatMap(([start, end], token) => (start < to && end > from ? [token] : []));
+    const text = shown.textContent;
+    const [from, to] = [offset(range.startContainer, range.startOffset, 0), offset(range.endContainer, range.endOffset, text.length)];
+    const touched = wordsOf(text).filter(({ start, end }) => start < to && end > from);
+    if (!touched.length) return { words: "", tokens: [] };
+    const [first, last] = [Math.min(from, touched[0].start), Math.max(to, touched.at(-1).end)];
+    const points = (place) => Array.from(text.slice(0, place)).length;
+    return { words: text.slice(first, last).trim(), tokens: this.receipts.tokensIn(sentence, points(first), points(last)) };
   }
 
   // A column beside the answer; on a phone a sheet over the page; else it follows the sentence.
@@ -537,7 +603,7 @@ class AttribotAnswer extends HTMLElement {
 
   pressed(event) {
     const index = this.spans.indexOf(event.target.closest?.(".sentence"));
-    if (event.key === "Escape") return void (this.unglance(), this.close());
+    if (event.key === "Escape") return void (this.unglance(), this.back ? this.back() : this.close());
     if (index < 0) return;
     const sentence = this.receipts.sentences[index];
     const by = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[event.key];
@@ -554,7 +620,7 @@ class AttribotAnswer extends HTMLElement {
 
   swiped({ changedTouches: [touch] }) {
     const [x, y] = [touch.clientX - this.from[0], touch.clientY - this.from[1]];
-    if (this.pinned && Math.abs(x) > 60 && Math.abs(x) > 2 * Math.abs(y)) this.step(x < 0 ? 1 : -1);
+    if (this.pinned && !this.back && Math.abs(x) > 60 && Math.abs(x) > 2 * Math.abs(y)) this.step(x < 0 ? 1 : -1);
   }
 }
 

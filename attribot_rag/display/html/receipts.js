@@ -5,18 +5,23 @@ const FULL = 20; // the length of a whole bar
 // A level needs as many nats, and, where it was measured, as large a share of what all documents
 // are worth to the sentence, kept with the cited ones alone.
 const LEVELS = [
-  { name: "Decisive", nats: 8, kept: 0.8, said: "the model would almost certainly not have said this" },
-  { name: "Strong", nats: 4, kept: 0.5, said: "the model would probably not have said this" },
-  { name: "Weak", nats: 0, kept: 0, said: "the model might have said this all the same" },
+  { name: "decisive", nats: 8, kept: 0.8, said: "the model would almost certainly not have said this" },
+  { name: "strong", nats: 4, kept: 0.5, said: "the model would probably not have said this" },
+  { name: "weak", nats: 0, kept: 0, said: "the model might have said this all the same" },
 ];
 const [SOME_RELIANCE, MUCH_RELIANCE] = [2, 6];
 const [COLUMN, PHONE] = [720, 760]; // pixels: an element with a column, a window with a sheet
 const AROUND = 140; // characters on each side of a quote
 const COLOURS = 6;
+const HEADING = /^#{1,6} +(.*)$/m;
+const MOST_WORDS = 8; // of a sentence that are named as missing in what it cites
+// Words of four letters or more that say nothing on their own.
+const FUNCTION_WORDS = new Set(("about also been does from have into such than that their them then there these they this those " +
+  "very were what when where which while will with would your").split(" "));
 
 // How sentences are shown: the header's words, the legend's, and whether they want attention.
 const STATES = {
-  document: { counted: "from your documents", means: "What made the model say this stands in the documents with these numbers. That is no proof that it is right." },
+  document: { counted: "from the documents", means: "What made the model say this stands in the documents with these numbers." },
   check: { counted: "to check", means: "A value differs from the cited text, or is missing there.", mind: true },
   own: { counted: "the model’s own", means: "Nothing in the documents made the model say this. It may still be true.", mind: true },
   open: { counted: "undecided", means: "The documents may matter, but which of them is not known.", mind: true },
@@ -42,12 +47,23 @@ const visible = (text) =>
       (character) => `<U+${character.codePointAt(0).toString(16).toUpperCase().padStart(4, "0")}>`);
 const brief = (text, length = 80) => {
   const line = visible(text).trim().replace(/\s+/g, " ");
-  return line.length > length ? `${line.slice(0, length - 1).trimEnd()}…` : line;
+  return line.length > length ? `${line.slice(0, length).replace(/(?<=\S)(\s+\S*|.)$/su, "")}…` : line; // between words
 };
 const plural = (count, noun) => `${count} ${noun}${count === 1 ? "" : "s"}`;
-const nats = (score, exact = true) => `${exact ? "" : "~"}${score.toFixed(1)} nats`;
+const signed = (score) => score.toFixed(1).replace("-", "−");
+const nats = (score, exact = true) => `${signed(score)} nats${exact ? "" : " (estimated)"}`;
 
 const times = (score) => (score < 14 ? `about ${Number(Math.exp(score).toPrecision(2)).toLocaleString("en")} times less likely` : "more than a million times less likely");
+
+// The words of a text with their places; `key` is what is compared.
+const segmenter = new Intl.Segmenter(undefined, { granularity: "word" });
+const wordsOf = (text) =>
+  [...segmenter.segment(text)].filter(({ isWordLike }) => isWordLike).map(({ segment, index }) => ({
+    text: segment, start: index, end: index + segment.length, key: segment.toLowerCase().replace(/['’]s$/, "") }));
+// Those that say something: numbers, names, and words of four letters (two where there are no spaces).
+const contentOf = (text, within) =>
+  wordsOf(text).filter(({ text: word, key }, index) => !FUNCTION_WORDS.has(key) && (/\p{N}/u.test(word) || key.length > 3 ||
+    (key.length > 1 && (((index || within) && /^\p{Lu}/u.test(word)) || /[\p{Script=Han}\p{Script=Hangul}]/u.test(word)))));
 
 // What an answer's data says, with what is missing in a summary alone left empty.
 class Receipts {
@@ -69,6 +85,7 @@ class Receipts {
     const last = this.sentences.at(-1);
     if (stopped && last && last.state !== "plain" && !/[.!?。！？।؟]["'”’)\]]*\s*$/u.test(last.text)) last.state = "cut";
     this.judged = this.sentences.filter((sentence) => sentence.state !== "plain");
+    this.judged.forEach((sentence, index) => (sentence.number = index + 1)); // as readers count
   }
 
   sentence(sentence, index) {
@@ -133,39 +150,80 @@ class Receipts {
     return [...groups].sort(([a], [b]) => number(a) - number(b));
   }
 
-  level(effect, kept) {
-    if (effect == null || !this.inNats || effect < NOISE) return -1;
+  level({ effect: measured, kept, sources, evidence }) {
+    const effect = measured ?? evidence.filter((row) => sources.includes(row.source)).reduce((sum, row) => sum + row.score, 0);
+    if (!this.inNats || effect < NOISE) return -1;
     return LEVELS.findIndex((level) => effect >= level.nats && (kept ?? 1) >= level.kept);
   }
 
-  // The verdict on a sentence, in one sentence.
+  // The text of a place, cited or not.
+  text({ document, start, end, text }) {
+    return text ?? Array.from(this.texts[document] || "").slice(start, end).join("");
+  }
+
+  isMarkdown(index) {
+    const { title, id, url, metadata } = this.documents.get(index) || {};
+    return [title, id, url, metadata?.source].some((name) => /\.(md|markdown)$/i.test(name || ""));
+  }
+
+  tokensIn(sentence, from, to) {
+    return (this.tokens[sentence.index] || []).flatMap(([start, end], token) => (start < to && end > from ? [token] : []));
+  }
+
+  // The sources of a sentence, most effect first.
+  ranked({ sources, evidence }) {
+    const score = (id) => evidence.find((row) => row.source === id)?.score ?? this.sources.get(id)?.score ?? 0;
+    return [...sources].sort((a, b) => score(b) - score(a));
+  }
+
+  // What of a sentence stands in nothing that its card marks, null if that text is not known.
+  missing(sentence) {
+    const quotes = sentence.sources.map((id) => this.places(id).map((place) => this.text(place)).join(" "));
+    if (this.earlier(sentence)) quotes.push(this.earlier(sentence).words);
+    if (!quotes.length || quotes.some((quote) => !quote || quote.endsWith("…"))) return null;
+    const known = new Set(wordsOf([this.question, ...quotes].join("\n")).map(({ key }) => key));
+    const told = sentence.checks.map(({ value }) => value || "").join(" ");
+    const words = contentOf(sentence.words).filter(({ key, text }) => !known.has(key) && !told.includes(text));
+    const phrases = words.slice(0, MOST_WORDS).map(({ text, start }, index) =>
+      (index ? (sentence.words.slice(words[index - 1].end, start).trim() ? ", " : " ") : "") + text);
+    return phrases.join("") + (words.length > MOST_WORDS ? " …" : "");
+  }
+
+  // The earlier sentence that one rests on.
+  earlier({ follows }) {
+    const found = follows == null ? null : this.sentences[follows];
+    return found?.number ? found : null;
+  }
+
+  // The verdict on a sentence, in one sentence: a cause, not whether it is right.
   verdict(sentence) {
     const count = sentence.documents.length;
-    const name = count ? this.name(sentence.documents[0]) : "";
-    const several = `${count} documents`;
+    const causes = count > 1 ? `${count} documents` : this.name(sentence.documents[0]);
+    const because = "The model wrote this because of";
     if (sentence.state === "cut") return "The answer ends here, so this was not judged.";
     if (sentence.state === "own") {
-      if ((sentence.reliance || 0) >= MUCH_RELIANCE) return "Your documents do not account for all of this.";
-      return (sentence.reliance || 0) >= SOME_RELIANCE ? "Your documents hardly made the model say this." : "Nothing in your documents made the model say this.";
+      if ((sentence.reliance || 0) >= MUCH_RELIANCE) return "The documents do not account for all of this.";
+      return (sentence.reliance || 0) >= SOME_RELIANCE ? "The documents hardly made the model write this." : "No document made the model write this.";
     }
-    if (sentence.state === "open") return REASONS[sentence.reason] || "No part of your documents stands out.";
-    if (sentence.state === "conversation") return "This comes from what was said before.";
+    if (sentence.state === "open") return REASONS[sentence.reason] || "No part of the documents stands out.";
+    if (sentence.state === "conversation") return `${because} what was said before.`;
     if (sentence.state === "plain") return "This was not judged.";
-    const differs = sentence.state === "check";
-    if (sentence.verdict === "follows") return `This follows from ${sentence.follows == null ? "the answer" : `sentence ${sentence.follows + 1}`}${differs ? ", but a value differs." : "."}`;
-    if (differs) return count ? `The model read ${count === 1 ? name : several}, but says something else.` : "A value in this stands nowhere in your documents.";
-    if (sentence.relation === "either") return count > 1 ? `Either of ${several} was enough to make the model say this.` : `Several places in ${name} say this; one was enough.`;
-    if (sentence.relation === "together") return count > 1 ? `Only together did ${several} make the model say this.` : `Several sentences of ${name} together made the model say this.`;
-    return `This comes from ${count > 1 ? several : name}.`;
+    const end = sentence.state === "check" ? ", but a value differs." : ".";
+    if (sentence.verdict === "follows") return `${because} its ${this.earlier(sentence) ? `sentence ${this.earlier(sentence).number}` : "own answer before this"}${end}`;
+    if (!count) return "No document made the model write this. A value in it is to be checked.";
+    if (sentence.relation === "either") return `${because} ${causes}; one of ${count > 1 ? "them" : "several places"} would have been enough${end}`;
+    if (sentence.relation === "together") return `${because} ${count > 1 ? causes : `several places in ${causes}`} together${end}`;
+    return `${because} ${causes}${end}`;
   }
 
   // What follows from the verdict, if that is not the strength.
   meaning(sentence) {
     if (sentence.state === "own" && (sentence.reliance || 0) >= MUCH_RELIANCE)
       return "They matter here, but part of it, such as a number, is the model’s own. Nothing here shows that part.";
-    if (sentence.state === "own") return "The model would have said this without them. It may still be true, but nothing here shows it.";
-    if (sentence.state === "conversation") return "It does not come from your documents directly.";
-    if (sentence.verdict === "follows") return "It does not come from your documents directly. Look at the earlier sentence.";
+    if (sentence.state === "own") return "The model would have written this without them. It may still be true, but nothing here shows it.";
+    const compared = "had at least as much influence on this as all the documents together.";
+    if (sentence.state === "conversation") return `That ${compared}`;
+    if (sentence.verdict === "follows") return `That${this.earlier(sentence) ? " sentence" : ""} ${compared}`;
     return "";
   }
 
@@ -176,6 +234,15 @@ class Receipts {
       : ["The answer says ", h("b", {}, value), ". The cited text says ", h("b", {}, `“${brief(check.source_value)}”`), "."];
   }
 
+  compared(sentence) {
+    return sentence.checks.map((check) => this.comparison(check).map((part) => part.textContent ?? part).join("")).join(" ");
+  }
+
+  // What a screen reader is told of a sentence, and a glance shows.
+  told(sentence) {
+    return sentence.state === "check" ? `${this.verdict(sentence)} ${this.compared(sentence)}` : this.verdict(sentence);
+  }
+
   chip(sentence) {
     if (sentence.state === "check") {
       const [check] = sentence.checks;
@@ -183,7 +250,7 @@ class Receipts {
       const value = brief(check.value || check.kind, 30);
       return `check: ${value}${check.source_value == null ? "" : ` ≠ ${brief(check.source_value, 30)}`}`;
     }
-    if (sentence.state === "follows") return sentence.follows == null ? "from the answer" : `from sentence ${sentence.follows + 1}`;
+    if (sentence.state === "follows") return this.earlier(sentence) ? `from sentence ${this.earlier(sentence).number}` : "from the answer";
     return { own: "model’s own", open: "undecided", conversation: "from the conversation", cut: "stopped here" }[sentence.state];
   }
 }
