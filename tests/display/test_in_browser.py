@@ -728,6 +728,15 @@ def test_characters_that_browsers_count_otherwise(desktop: Page, tmp_path: Path)
     expect(card(desktop).locator("mark")).to_contain_text("ships <U+202E> carry 84 people.")
 
 
+def test_a_source_with_tags_is_quoted_without_them(desktop: Page, tmp_path: Path) -> None:
+    source = "<b>Blue</b> is the <i>door</i>."
+    made = handmade("The door is blue.", [f"<p>{source}</p>"], {source: (9.0,)})
+    Shown(desktop, made.to_html(), tmp_path)
+    desktop.locator(".answer .pill").click()
+    expect(card(desktop).locator("mark")).to_have_text("Blue is the door.")
+    assert card(desktop).locator(".missing").count() == 0
+
+
 def test_text_from_right_to_left(desktop: Page, tmp_path: Path) -> None:
     arabic = "ترتفع المنارة ثمانية وثلاثين مترا."
     Shown(desktop, handmade(arabic, [arabic], {arabic: (3.0,)}).to_html(), tmp_path)

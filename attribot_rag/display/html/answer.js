@@ -426,7 +426,8 @@ class AttribotAnswer extends HTMLElement {
     let end = Math.max(0, from);
     for (const place of [...places].sort((a, b) => a.start - b.start)) {
       if (place.end <= end) continue;
-      parts.push(between(end, place.start), h("mark", {}, this.headed(between(Math.max(end, place.start), place.end), index, sentence)));
+      const quote = (to !== Infinity && place.start >= end && place.plain) || between(Math.max(end, place.start), place.end);
+      parts.push(between(end, place.start), h("mark", {}, this.headed(quote, index, sentence)));
       end = place.end;
     }
     parts.push(between(end, to));

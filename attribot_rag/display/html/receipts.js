@@ -129,7 +129,7 @@ class Receipts {
 
   // The places of a source: in a document's text, or its own text as far as the summary has it.
   places(id) {
-    if (this.quotes[id]) return this.quotes[id].map(([document, start, end]) => ({ document, start, end }));
+    if (this.quotes[id]) return this.quotes[id].map(([document, start, end, plain]) => ({ document, start, end, plain }));
     const source = this.sources.get(id);
     return (source?.documents || []).map((document) => {
       const points = this.texts[document] == null ? "" : this.texts[document];
@@ -157,8 +157,8 @@ class Receipts {
   }
 
   // The text of a place, cited or not.
-  text({ document, start, end, text }) {
-    return text ?? Array.from(this.texts[document] || "").slice(start, end).join("");
+  text({ document, start, end, plain, text }) {
+    return plain ?? text ?? Array.from(this.texts[document] || "").slice(start, end).join("");
   }
 
   isMarkdown(index) {
