@@ -7,6 +7,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
+from itertools import chain
 
 from attribot_rag.checks.number_words import number_words
 from attribot_rag.checks.stems import UNSPACED
@@ -141,8 +142,16 @@ def _numerals(text: str, names: Vocabulary, is_dotted: bool) -> Iterator[Quantit
         yield replace(told, unscaled=unscaled)
 
 
+def _are_thousands(groups: Sequence[str]) -> bool:
+    """Whether these groups of digits are those of one number, such as 1,800,000."""
+    return len(groups[0]) <= 3 and all(len(group) == 3 for group in groups[1:])
+
+
 def readings(numeral: str) -> frozenset[Decimal]:
-    """The values that a numeral can have: 7,200 is 7200, or 7.2 where the comma is decimal."""
+    """The values that a numeral can have: 7,200 is 7200, or 7.2 where the comma is decimal.
+
+    Numbers between the commas of a row (1800,18.0) have the values of all.
+    """
     plain = _SPACES.sub("", numeral)
     if sum(map(str.isdecimal, plain)) > _LONGEST or "/" in plain:
         return frozenset()
@@ -154,11 +163,14 @@ def readings(numeral: str) -> frozenset[Decimal]:
     plain = plain.replace("٫", ".").replace("٬", ",")
     marks = [character for character in plain if character in ".,"]
     groups = re.split(r"[.,]", plain)
-    grouped = all(len(group) == 3 for group in groups[1:]) and len(groups[0]) <= 3
+    grouped = _are_thousands(groups)
     whole = Decimal("".join(groups))
     if not marks:
         return frozenset({whole})
     decimal = Decimal(f"{''.join(groups[:-1])}.{groups[-1]}")
+    is_number = _are_thousands(groups[:-1]) if len(set(marks)) == 2 else grouped or len(marks) == 1
+    if not is_number and "," in marks:
+        return frozenset(chain.from_iterable(map(readings, plain.split(","))))
     if len(set(marks)) == 2:
         return frozenset({decimal}) if marks.count(marks[-1]) == 1 else frozenset()
     if len(marks) > 1:

@@ -122,6 +122,9 @@ class TestEachLanguage:
         ("The firm is not only old but rich.", "The firm is old and rich."),
         ("No, the hall is open in winter.", "The hall is open in winter."),
         ("They no longer pay the fee.", "They stopped paying the fee."),
+        ("The tank holds 1800 litres.", "T2,Porter,1800,18.0"),
+        ("It was filled at 18.0 degrees.", "2,1800,18.0,94"),
+        ("It was cleaned 12 times.", "12,7,340"),
     ],
 )
 def test_what_is_said_in_another_way(sentence: str, source: str) -> None:
