@@ -62,7 +62,8 @@ class Auto:
             scorer.context.asked,
         )
         if not any(map(search.matters, parts)):
-            note = "The whole context hardly matters to any sentence: its sources were not scored."
+            located = "What was located of the context" if scorer.context.unseen else "The context"
+            note = f"{located} hardly matters to any sentence: its sources were not scored."
             return replace(scores, notes=(note,))
         if scorer.session.meter.deadline is not None:
             search.score_likely(parts)
