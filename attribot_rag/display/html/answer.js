@@ -273,12 +273,13 @@ class AttribotAnswer extends HTMLElement {
     this.tell(`Sentence ${sentence.number}. ${this.receipts.told(sentence)}`);
     const span = this.spans[sentence.index];
     if (focus) this.focusOn(span);
-    if (this.mode === "sheet") span.scrollIntoView({ block: "start" });
+    span.scrollIntoView({ block: this.mode === "sheet" ? "start" : "nearest" });
     const block = number && this.panel.querySelector(`.document[data-number="${number}"]`);
-    const lit = (block || this.panel).querySelector("mark");
     if (block) block.classList.add("chosen");
+    const marks = [...(block || this.panel).querySelectorAll("mark")];
+    const [best] = this.receipts.ranked(sentence).flatMap((id) => marks.filter((mark) => mark.dataset.source === String(id)));
+    const lit = best || marks[0];
     (lit || this.panel.querySelector("h2")).scrollIntoView({ block: "nearest" });
-    if (this.mode !== "sheet") span.scrollIntoView({ block: "nearest" });
   }
 
   fill(contents) {
@@ -427,7 +428,7 @@ class AttribotAnswer extends HTMLElement {
     for (const place of [...places].sort((a, b) => a.start - b.start)) {
       if (place.end <= end) continue;
       const quote = (to !== Infinity && place.start >= end && place.plain) || between(Math.max(end, place.start), place.end);
-      parts.push(between(end, place.start), h("mark", {}, this.headed(quote, index, sentence)));
+      parts.push(between(end, place.start), h("mark", { "data-source": place.id }, this.headed(quote, index, sentence)));
       end = place.end;
     }
     parts.push(between(end, to));
