@@ -50,7 +50,7 @@ CITATIONS = Peer(
     ("llama-index-core", "llama-index-llms-huggingface"),
 )
 PEERS = (
-    Peer("attribot-rag, `auto`", "ours", "attribot-rag", _OURS, arguments=("auto",)),
+    Peer("attribot-rag, `thorough`", "ours", "attribot-rag", _OURS, arguments=("thorough",)),
     Peer(
         "attribot-rag, `masked`",
         "ours",
