@@ -242,10 +242,13 @@ class Sufficiency:
             if len(units) >= most:
                 return []
             others = [unit for unit in ranking if unit not in units]
-            holding = self._holding(part, units, others)
-            pairs = zip_longest(holding, others)
-            added = dict.fromkeys(unit for pair in pairs for unit in pair if unit is not None)
-            units += [*added][: min(len(units), most - len(units))]
+            added = self._promising(part, units, others)
+            units += added[: min(len(units), most - len(units))]
+
+    def _promising(self, part: Part, units: Sequence[int], others: Sequence[int]) -> list[int]:
+        """The others, in turn the first that hold words which the units lose, and the first."""
+        pairs = zip_longest(self._holding(part, units, others), others)
+        return list(dict.fromkeys(unit for pair in pairs for unit in pair if unit is not None))
 
     def _likely(self, part: Part) -> list[list[int]]:
         """The unit that holds most of what the part's words rely on, if there is one."""
@@ -279,7 +282,8 @@ class Sufficiency:
 
     def _others(self, part: Part, unit: int, ranking: Sequence[int]) -> Steps[tuple[int, ...]]:
         """The units that suffice in place of this unit, each alone."""
-        likely = [other for other in ranking if other != unit][:_NUM_OTHERS]
+        others = [other for other in ranking if other != unit]
+        likely = self._promising(part, (), others)[:_NUM_OTHERS]
         yield [self._only([other]) for other in likely]
         kept = self._thresholds.needed_share
         enough = (other for other in likely if self._suffices(part, [other], kept))

@@ -16,7 +16,7 @@ from attribot_rag import Attributor, LanguageModel
 # really answers from one of them.
 FLOORS: Mapping[str, float] = {
     "one_source": 0.6,
-    "paraphrased_twice": 0.6,
+    "paraphrased_twice": 0.8,
     "two_facts": 0.5,
     "memory": 0.8,
     "made_up_marker": 0.8,
