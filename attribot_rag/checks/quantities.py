@@ -113,7 +113,9 @@ def _numerals(text: str, names: Vocabulary, is_dotted: bool) -> Iterator[Quantit
         attached = (before.isalpha() and before.isascii()) or before in ("_", "#", "№", "/", ".")
         attached |= before in ("-", "‐") and text[max(0, start - 2) : start - 1].isalpha()
         if not values or attached:
-            yield Quantity(start, end, values, key=True)
+            # Numbers between the commas of a row: 1800,18.0.
+            row = frozenset(chain.from_iterable(map(readings, match[0].split(","))))
+            yield Quantity(start, end, values or row, key=True)
             continue
         ordinal = _ORDINAL.match(text, end)
         if ordinal is None and is_dotted and len(match[0]) < _SHORT:
@@ -148,10 +150,7 @@ def _are_thousands(groups: Sequence[str]) -> bool:
 
 
 def readings(numeral: str) -> frozenset[Decimal]:
-    """The values that a numeral can have: 7,200 is 7200, or 7.2 where the comma is decimal.
-
-    Numbers between the commas of a row (1800,18.0) have the values of all.
-    """
+    """The values that a numeral can have: 7,200 is 7200, or 7.2 where the comma is decimal."""
     plain = _SPACES.sub("", numeral)
     if sum(map(str.isdecimal, plain)) > _LONGEST or "/" in plain:
         return frozenset()
@@ -169,12 +168,12 @@ def readings(numeral: str) -> frozenset[Decimal]:
         return frozenset({whole})
     decimal = Decimal(f"{''.join(groups[:-1])}.{groups[-1]}")
     is_number = _are_thousands(groups[:-1]) if len(set(marks)) == 2 else grouped or len(marks) == 1
-    if not is_number and "," in marks:
-        return frozenset(chain.from_iterable(map(readings, plain.split(","))))
+    if not is_number:
+        return frozenset()
     if len(set(marks)) == 2:
         return frozenset({decimal}) if marks.count(marks[-1]) == 1 else frozenset()
     if len(marks) > 1:
-        return frozenset({whole}) if grouped else frozenset()
+        return frozenset({whole})
     return frozenset({whole, decimal}) if grouped and groups[0] != "0" else frozenset({decimal})
 
 
