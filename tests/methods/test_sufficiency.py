@@ -9,8 +9,10 @@ from hypothesis import strategies as st
 from support.scorers import ATOL, TREATY, built, chat, many_documents, other_chat, scorer
 from support.scripted import Scripted, Worth
 
+from attribot_rag import Budget
 from attribot_rag.context import Ablation
 from attribot_rag.methods.sufficiency import Carriers, Part, Sufficiency, Thresholds, parts_of
+from attribot_rag.scoring.session import Meter
 
 RESPONSE = "The ships came with salt."
 FIRST, SECOND = 4, 20
@@ -219,3 +221,22 @@ def test_words_belong_to_the_part_that_holds_their_tokens() -> None:
     first, second = parts_of([range(10), range(12, 20)], "Three Two. Five words now", count)
     assert [len(word) for word in first.words] == [5, 3]
     assert [word[0] for word in second.words] == [12, 16]
+
+
+@pytest.mark.parametrize("seconds", [None, 600.0])
+def test_where_seconds_are_bounded_the_source_that_holds_the_words_is_tried_first(
+    seconds: float | None,
+) -> None:
+    """Its row needs no ranking; without a bound, the first of the ranking is tried first."""
+    inner = scorer(response=RESPONSE, language_model=other_chat())
+    inner.session.meter = Meter(Budget(seconds=seconds))
+    holder = next(i for i, one in enumerate(inner.context.sources) if "salt" in one.text)
+    one = Scripted(inner, each(**{f"s{holder}": (SECOND, 9.0)}))
+    whole = one.score([one.context.whole]).changes[0]
+    assert whole is not None
+    search = Sufficiency(one, whole, Thresholds())  # type: ignore[arg-type]
+    ranked = [index for index in range(len(inner.units)) if index != holder]
+    (found,) = search.carriers([PART], [[*ranked, holder]])
+    first = one.scored[1]
+    assert first == ({holder} if seconds else {ranked[0]})
+    assert found.members == (holder,)
