@@ -292,7 +292,7 @@ $(TRACKERS)/installed: $(VENV)/installed
 
 vllm-test: install $(VLLM)/installed
 	folder=$$($(BIN)/python -c \
-	  "from attribot_rag.models.smollm2 import smollm2_folder; print(smollm2_folder())"); \
+	  "from attribot_rag.model.smollm2 import smollm2_folder; print(smollm2_folder())"); \
 	HF_HUB_OFFLINE=1 VLLM_CPU_KVCACHE_SPACE=2 VLLM_NO_USAGE_STATS=1 \
 	  VLLM_EXECUTE_MODEL_TIMEOUT_SECONDS=3600 \
 	  $(VLLM)/bin/python -m vllm.entrypoints.openai.api_server --model $$folder \

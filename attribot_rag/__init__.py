@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from attribot_rag.attributor import Attributor, AttributorOptions
     from attribot_rag.context import ContextOptions, Document
     from attribot_rag.errors import AttributionError
-    from attribot_rag.language_model import LanguageModel
     from attribot_rag.methods import (
         Auto,
         Hierarchical,
@@ -28,9 +27,10 @@ if TYPE_CHECKING:
         Pruned,
         Thorough,
     )
-    from attribot_rag.models import load_model
+    from attribot_rag.model import load_model
+    from attribot_rag.model.language_model import LanguageModel
+    from attribot_rag.model.served import ServedModel, ServerOptions
     from attribot_rag.scoring import Budget, ScoringOptions
-    from attribot_rag.served import ServedModel, ServerOptions
     from attribot_rag.verdicts import VerdictOptions
 
 __all__ = [
@@ -68,18 +68,18 @@ _MODULES = {
     "ContextOptions": "context",
     "Document": "context",
     "Hierarchical": "methods",
-    "LanguageModel": "language_model",
+    "LanguageModel": "model.language_model",
     "LeaveOneOut": "methods",
     "Masked": "methods",
     "Method": "methods",
     "Proxy": "methods",
     "Pruned": "methods",
     "ScoringOptions": "scoring",
-    "ServedModel": "served",
-    "ServerOptions": "served",
+    "ServedModel": "model.served",
+    "ServerOptions": "model.served",
     "Thorough": "methods",
     "VerdictOptions": "verdicts",
-    "load_model": "models",
+    "load_model": "model",
 }
 
 

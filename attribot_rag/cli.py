@@ -21,16 +21,16 @@ from attribot_rag._version import __version__
 from attribot_rag.attribution import Attribution, Counterfactual, cite
 from attribot_rag.attributor import Attributor
 from attribot_rag.batch import command as batches
-from attribot_rag.corpus import read_chunks, retrieve
+from attribot_rag.corpus.chunks import read_chunks, retrieve
 from attribot_rag.display import print_counterfactual, print_table
 from attribot_rag.display.escaping import on_one_line, visible
 from attribot_rag.errors import AttributionError, InvalidInput
 from attribot_rag.evaluation import command
-from attribot_rag.language_model import LanguageModel
 from attribot_rag.methods import BASELINES, METHODS
-from attribot_rag.models import DEFAULT_MODEL, load_model
+from attribot_rag.model import DEFAULT_MODEL, load_model
+from attribot_rag.model.language_model import LanguageModel
+from attribot_rag.model.served import ServedModel
 from attribot_rag.scoring import Budget
-from attribot_rag.served import ServedModel
 from attribot_rag.serving import command as serving
 
 FAILED = 2

@@ -18,11 +18,11 @@ from support.architectures import ARCHITECTURES, VOCABULARY_SIZE, Architecture  
 from support.families import FAMILIES  # noqa: E402
 from support.implementations import RESPONSE_LENGTH, plain_log_likelihoods  # noqa: E402
 
-from attribot_rag.generation import Generation  # noqa: E402
+from attribot_rag.model.generation import Generation  # noqa: E402
 from attribot_rag.scoring.base import Implementation  # noqa: E402
-from attribot_rag.scoring.reference import Reference  # noqa: E402
+from attribot_rag.scoring.implementations.reference import Reference  # noqa: E402
+from attribot_rag.scoring.implementations.selection import IMPLEMENTATIONS, ScoringModels  # noqa: E402
 from attribot_rag.scoring.row import Row  # noqa: E402
-from attribot_rag.scoring.selection import IMPLEMENTATIONS, ScoringModels  # noqa: E402
 
 NUM_SOURCE_TOKENS = 20
 NUM_PROMPT_TOKENS = 10 * NUM_SOURCE_TOKENS + 20

@@ -24,7 +24,7 @@ from scipy.stats import spearmanr
 
 from attribot_rag import Attribution, Attributor, load_model
 from attribot_rag.batch.records import Record, parsed, read
-from attribot_rag.models import DEFAULT_MODEL
+from attribot_rag.model import DEFAULT_MODEL
 
 REFERENCE = "float32"
 

@@ -29,7 +29,7 @@ from peft import LoraConfig, inject_adapter_in_model
 from peft.functional import set_adapter
 
 from attribot_rag.evaluation.setting import hardware
-from attribot_rag.language_model import LanguageModel
+from attribot_rag.model.language_model import LanguageModel
 from attribot_rag.runtime import AttributionService, ObservedAnswer
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))

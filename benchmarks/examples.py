@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from attribot_rag import ContextOptions, Document, LanguageModel
+from attribot_rag.attributor.prompting import rag_prompt
 from attribot_rag.context import Context, TokenizedText, locate_context
-from attribot_rag.prompting import rag_prompt
 from attribot_rag.recording import Generation, generate_answer
 
 MAX_NEW_TOKENS = 64

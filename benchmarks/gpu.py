@@ -35,9 +35,9 @@ from transformers import (
 
 from attribot_rag import ContextOptions, LanguageModel
 from attribot_rag.context import Context, TokenizedText, locate_context
-from attribot_rag.generation import Generation
 from attribot_rag.methods import Auto, LeaveOneOut, Masked, Method, Patching
 from attribot_rag.methods.sufficiency import Thresholds
+from attribot_rag.model.generation import Generation
 from attribot_rag.recording import generate_answer
 from attribot_rag.scoring import Scorer, ScoringModels, ScoringOptions
 from benchmarks.speed import ARCHITECTURES, PeakMemory, hardware, synchronize

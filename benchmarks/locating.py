@@ -21,11 +21,11 @@ from functools import partial
 from pathlib import Path
 
 from attribot_rag.context import ContextOptions, TokenizedText, locate_context
-from attribot_rag.context.retrieval import locate_documents
-from attribot_rag.context.splitter import sentences, split_spans
-from attribot_rag.context.work import Work
+from attribot_rag.context.locating.retrieval import locate_documents
+from attribot_rag.context.locating.work import Work
+from attribot_rag.context.splitting.splitter import sentences, split_spans
 from attribot_rag.errors import DocumentsNotLocated
-from attribot_rag.models import load_model
+from attribot_rag.model import load_model
 
 _SYLLABLES = [
     *("ta", "re", "mi", "lo", "ku", "sen", "da", "vor", "ni", "pel"),

@@ -40,12 +40,12 @@ from attribot_rag import ContextOptions, LanguageModel, load_model
 from attribot_rag.context import Ablation, TokenizedText, locate_context
 from attribot_rag.recording import Generation, generate_answer
 from attribot_rag.scoring.base import Implementation, Reading
-from attribot_rag.scoring.cropped import Cropped
-from attribot_rag.scoring.memory import Batching
-from attribot_rag.scoring.packed import Packed
-from attribot_rag.scoring.reference import Reference
+from attribot_rag.scoring.implementations.cropped import Cropped
+from attribot_rag.scoring.implementations.memory import Batching
+from attribot_rag.scoring.implementations.packed import Packed
+from attribot_rag.scoring.implementations.reference import Reference
+from attribot_rag.scoring.implementations.selection import ScoringModels
 from attribot_rag.scoring.row import Row
-from attribot_rag.scoring.selection import ScoringModels
 
 ARCHITECTURES: dict[str, Callable[[], PreTrainedConfig]] = {
     "llama_1b": lambda: LlamaConfig(

@@ -37,7 +37,7 @@ def main() -> None:
     stages.ends("import the rest")
 
     from attribot_rag import Attributor, load_model
-    from attribot_rag.corpus import read_chunks, retrieve
+    from attribot_rag.corpus.chunks import read_chunks, retrieve
 
     documents = retrieve(QUESTION, read_chunks([CORPUS]), 4)
     stages.ends("retrieval")

@@ -19,7 +19,7 @@ from support.browser import executable  # noqa: E402
 from support.chat_apps import PATIENCE, gradio_chat  # noqa: E402
 from support.service_process import TOKEN, service  # noqa: E402
 
-from attribot_rag.models import DEFAULT_MODEL  # noqa: E402
+from attribot_rag.model import DEFAULT_MODEL  # noqa: E402
 
 QUESTION = "How high is the lighthouse?"
 IMAGES = ROOT / "docs" / "images"

@@ -44,8 +44,8 @@ from transformers import LogitsProcessor, LogitsProcessorList
 
 from attribot_rag import AttributionError, load_model
 from attribot_rag.attribution import cite as citations
+from attribot_rag.corpus.pdf import read_pdf
 from attribot_rag.display import answer_data, element_script, escape_markdown, render_document
-from attribot_rag.pdf import read_pdf
 
 FOLDER = Path(os.environ.get("CHAT_FOLDER") or Path(__file__).parent / "corpus").resolve()
 STORE = Path(os.environ.get("CHAT_STORE") or Path.home() / ".cache/attribot-rag/chainlit-chat")

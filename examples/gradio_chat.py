@@ -34,8 +34,8 @@ from transformers import LogitsProcessor, LogitsProcessorList, pipeline
 
 from attribot_rag import AttributionError, load_model
 from attribot_rag.attribution import cite as citations
+from attribot_rag.corpus.pdf import read_pdf
 from attribot_rag.display import element_script, render_answer, render_document
-from attribot_rag.pdf import read_pdf
 from langchain_attribot import AttributionCallbackHandler
 
 FOLDER = Path(os.environ.get("CHAT_FOLDER") or Path(__file__).parent / "corpus").resolve()

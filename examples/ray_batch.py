@@ -3,9 +3,9 @@ from pathlib import Path
 import ray
 
 from attribot_rag import Attributor, load_model
+from attribot_rag.batch.distributed import attribute_dataset
 from attribot_rag.batch.statistics import Statistics
 from attribot_rag.batch.tables import results_in
-from attribot_rag.distributed import attribute_dataset
 
 OUTPUT = Path("batch/ray").resolve()
 

@@ -11,8 +11,8 @@ from support.marks import mark
 from support.patience import PATIENCE
 from support.tiny_models import byte_level
 
-from attribot_rag.language_model import LanguageModel
-from attribot_rag.models import load_model
+from attribot_rag.model import load_model
+from attribot_rag.model.language_model import LanguageModel
 
 QUICK_ROOMS = ("context", "attribution", "recording", "verdicts")
 

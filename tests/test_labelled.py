@@ -10,7 +10,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from attribot_rag.context.splitter import sentences
+from attribot_rag.context.splitting.splitter import sentences
 from benchmarks.labelled.cases import SPLITS, ExpectedVerdict, LabelledCase, LabelledSource
 from benchmarks.labelled.changed_documents import plain
 from benchmarks.labelled.facts import LANGUAGES, tables

@@ -8,7 +8,7 @@ from itertools import pairwise
 
 from attribot_rag.attribution.markdown import markdown
 from attribot_rag.context.intervals import Interval, overlapping
-from attribot_rag.context.json_text import json_in, json_values
+from attribot_rag.context.splitting.json_text import json_in, json_values
 
 _SPACE = re.compile(r"\s*")
 

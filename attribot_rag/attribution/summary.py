@@ -16,7 +16,7 @@ from attribot_rag.attribution.offsets import Offsets
 from attribot_rag.attribution.result import Attribution, RankedSource
 from attribot_rag.attribution.serialization import SCHEMA_VERSION
 from attribot_rag.attribution.verdict import Check
-from attribot_rag.context.html_text import without_tags
+from attribot_rag.context.splitting.html_text import without_tags
 
 MAX_SUMMARY_BYTES = 16_384
 _DECIMALS = 4

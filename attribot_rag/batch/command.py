@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from attribot_rag.attributor import Attributor
-from attribot_rag.language_model import LanguageModel
+from attribot_rag.model.language_model import LanguageModel
 from attribot_rag.scoring import Budget
 
 

@@ -10,7 +10,7 @@ from attribot_rag.attribution.summary import summarize
 from attribot_rag.attributor import Attributor
 from attribot_rag.batch.records import Record, parsed
 from attribot_rag.errors import AttributionError, ServerFailed
-from attribot_rag.served.client import Rejected
+from attribot_rag.model.served.client import Rejected
 
 
 class Outcome(NamedTuple):

@@ -11,10 +11,10 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 from pydantic_core import from_json
 
+from attribot_rag.attributor.prompting import rag_prompt
 from attribot_rag.context import Document
 from attribot_rag.errors import InvalidInput
-from attribot_rag.language_model import Prompt
-from attribot_rag.prompting import rag_prompt
+from attribot_rag.model.language_model import Prompt
 
 Text = Annotated[str, Field(min_length=1, pattern=r"\S")]
 TokenIds = Annotated[list[Annotated[int, Field(ge=0)]], Field(min_length=1)]

@@ -19,7 +19,7 @@ import torch
 from attribot_rag.attributor import Attributor
 from attribot_rag.batch.outcome import Outcome
 from attribot_rag.errors import InvalidInput, WorkerLost
-from attribot_rag.served import ServedModel
+from attribot_rag.model.served import ServedModel
 
 MakeAttributor = Callable[[], Attributor]
 Values = Iterator[tuple[int, object]]

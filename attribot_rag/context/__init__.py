@@ -3,7 +3,7 @@
 from attribot_rag.context.ablation import AblatedPrompt, Ablation
 from attribot_rag.context.context import Context, ContextOptions, PromptInput, locate_context
 from attribot_rag.context.document import Document, DocumentSpan, Occurrence, Source
-from attribot_rag.context.retrieval import texts_in_prompt
+from attribot_rag.context.locating.retrieval import texts_in_prompt
 from attribot_rag.context.tokens import TokenizedText
 
 __all__ = [

@@ -9,7 +9,7 @@ from operator import itemgetter
 
 from attribot_rag.context.intervals import Interval, subtract
 from attribot_rag.context.tokens import TokenizedText
-from attribot_rag.language_model import LanguageModel
+from attribot_rag.model.language_model import LanguageModel
 
 _WINDOWS = (8, 32, 128)
 _FEW_TOKENS = 4

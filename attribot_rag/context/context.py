@@ -11,15 +11,15 @@ from attribot_rag.context.ablation import AblatedPrompt, Ablation, ablate
 from attribot_rag.context.document import Document, Source
 from attribot_rag.context.intervals import Interval, merge, subtract
 from attribot_rag.context.labels import document_numbers
-from attribot_rag.context.language import language_of
-from attribot_rag.context.location import Location
-from attribot_rag.context.retrieval import locate_documents
+from attribot_rag.context.locating.location import Location
+from attribot_rag.context.locating.retrieval import locate_documents
+from attribot_rag.context.locating.work import Work
 from attribot_rag.context.sources import divide
-from attribot_rag.context.splitter import Splitter, make_splitter, split_spans
+from attribot_rag.context.splitting.language import language_of
+from attribot_rag.context.splitting.splitter import Splitter, make_splitter, split_spans
 from attribot_rag.context.tokens import TokenizedText
-from attribot_rag.context.work import Work
 from attribot_rag.errors import DocumentsNotLocated, InvalidInput
-from attribot_rag.language_model import LanguageModel, Prompt
+from attribot_rag.model.language_model import LanguageModel, Prompt
 
 # Documents of the same retrieval are separated by titles and separators, not by a conversation.
 _MAX_GAP = 300

@@ -8,7 +8,7 @@ from collections.abc import Callable, Hashable, Sequence
 from itertools import accumulate
 
 from attribot_rag.context.context import Context
-from attribot_rag.context.splitter import paragraphs
+from attribot_rag.context.splitting.splitter import paragraphs
 from attribot_rag.errors import InvalidInput
 
 Unit = tuple[int, ...]

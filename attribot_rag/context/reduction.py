@@ -13,7 +13,7 @@ from attribot_rag.context.context import Context
 from attribot_rag.context.document import Occurrence
 from attribot_rag.context.intervals import Interval, subtract
 from attribot_rag.context.tokens import TokenizedText
-from attribot_rag.language_model import LanguageModel
+from attribot_rag.model.language_model import LanguageModel
 
 
 def reduced(context: Context, removed: Ablation, language_model: LanguageModel) -> Context:

@@ -9,8 +9,8 @@ from operator import attrgetter
 from attribot_rag.context.document import DocumentSpan, Occurrence, Source
 from attribot_rag.context.duplicates import group_duplicates
 from attribot_rag.context.intervals import Interval, overlapping, subtract
-from attribot_rag.context.location import Location
-from attribot_rag.context.text_index import TextIndex
+from attribot_rag.context.locating.location import Location
+from attribot_rag.context.locating.text_index import TextIndex
 from attribot_rag.context.words import stands_alone, words
 
 # A text of fewer words has no copies: it may be repeated by chance.

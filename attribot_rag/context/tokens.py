@@ -12,7 +12,7 @@ from operator import itemgetter
 from rapidfuzz.distance import Indel
 
 from attribot_rag.context.intervals import Interval, merge
-from attribot_rag.language_model import LanguageModel
+from attribot_rag.model.language_model import LanguageModel
 
 # Enough tokens for a character of four bytes, in each alignment of its bytes.
 _TAILS = range(8, 12)

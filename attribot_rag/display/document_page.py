@@ -12,12 +12,12 @@ from markupsafe import Markup
 from attribot_rag.attribution import Attribution, cite
 from attribot_rag.context import Document
 from attribot_rag.context.intervals import Interval
+from attribot_rag.corpus.pdf import PdfText, read_pdf
 from attribot_rag.display.escaping import on_one_line
 from attribot_rag.display.html.templates import environment
 from attribot_rag.display.pdf_pages import draw_pages
 from attribot_rag.display.places import cited_spans, places_in
 from attribot_rag.errors import InvalidInput
-from attribot_rag.pdf import PdfText, read_pdf
 
 AROUND = 2
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from attribot_rag.context.intervals import Interval
-from attribot_rag.pdf import PdfText, opened
+from attribot_rag.corpus.pdf import PdfText, opened
 
 if TYPE_CHECKING:
     from pypdfium2 import PdfBitmap, PdfPage

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from attribot_rag.attribution import Attribution, cite
 from attribot_rag.context import Document
 from attribot_rag.context.intervals import Interval
-from attribot_rag.context.location import Location
-from attribot_rag.context.locator import Locator
+from attribot_rag.context.locating.location import Location
+from attribot_rag.context.locating.locator import Locator
 from attribot_rag.context.words import stands_alone
 
 _STARTS = ("start", "start_index")

@@ -23,11 +23,11 @@ from attribot_rag.evaluation.results import (
     SourceSet,
 )
 from attribot_rag.evaluation.setting import check_clock, setting
-from attribot_rag.language_model import LanguageModel
 from attribot_rag.methods import Auto, Method
 from attribot_rag.methods.baselines import Similarity
+from attribot_rag.model.language_model import LanguageModel
 from attribot_rag.scoring import Progress, Scorer, ScoringModels
-from attribot_rag.scoring.memory import naming_out_of_memory
+from attribot_rag.scoring.implementations.memory import naming_out_of_memory
 
 _DECIMALS = 4
 

@@ -8,13 +8,13 @@ from functools import cached_property
 from pathlib import Path
 from typing import TypeVar
 
+from attribot_rag.attributor.prompting import TEMPLATE
 from attribot_rag.context import ContextOptions, PromptInput, TokenizedText, locate_context
 from attribot_rag.evaluation.example import Example
 from attribot_rag.evaluation.results import AnswerRecord, Setting
 from attribot_rag.evaluation.setting import CLOCKS
-from attribot_rag.generation import Generation
-from attribot_rag.language_model import LanguageModel, Prompt
-from attribot_rag.prompting import TEMPLATE
+from attribot_rag.model.generation import Generation
+from attribot_rag.model.language_model import LanguageModel, Prompt
 from attribot_rag.recording import generate_answer
 from attribot_rag.scoring import Scorer, ScoringModels, ScoringOptions
 

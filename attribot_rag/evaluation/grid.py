@@ -9,7 +9,6 @@ from pathlib import Path
 
 from attribot_rag.errors import InvalidInput
 from attribot_rag.evaluation.setting import model_digest
-from attribot_rag.language_model import LanguageModel
 from attribot_rag.methods import (
     Auto,
     Hierarchical,
@@ -22,6 +21,7 @@ from attribot_rag.methods import (
     Thorough,
 )
 from attribot_rag.methods.baselines import AttentionWeights, ContextCite, GradientNorm, Similarity
+from attribot_rag.model.language_model import LanguageModel
 
 EXACT = "leave-one-out"
 NAIVE = "leave-one-out, no cache"

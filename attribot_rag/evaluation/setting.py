@@ -15,7 +15,7 @@ import torch
 
 from attribot_rag.errors import InvalidInput
 from attribot_rag.evaluation.results import Setting
-from attribot_rag.language_model import LanguageModel
+from attribot_rag.model.language_model import LanguageModel
 
 CLOCKS = {"wall": time.perf_counter, "cpu": time.process_time}
 """'wall' is the time that a user waits. 'cpu' is the processor time summed over threads, which

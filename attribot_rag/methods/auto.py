@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, replace
 from itertools import chain
 
 from attribot_rag.errors import InvalidInput
-from attribot_rag.language_model import LanguageModel
 from attribot_rag.methods.base import Method, Scores, TokenScores, whole_response
 from attribot_rag.methods.cost import Cost, Workload
 from attribot_rag.methods.hierarchical import answer_sentences
@@ -15,6 +14,7 @@ from attribot_rag.methods.leave_one_out import LeaveOneOut, Masked, scores_of
 from attribot_rag.methods.patching import Patching, spread_over
 from attribot_rag.methods.proxy import Proxy
 from attribot_rag.methods.sufficiency import Part, Sufficiency, Thresholds, parts_of
+from attribot_rag.model.language_model import LanguageModel
 from attribot_rag.scoring import Scorer
 
 

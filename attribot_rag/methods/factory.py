@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from attribot_rag.errors import InvalidInput
-from attribot_rag.language_model import LanguageModel
 from attribot_rag.methods.auto import Auto
 from attribot_rag.methods.base import Method
 from attribot_rag.methods.baselines import (
@@ -21,6 +20,7 @@ from attribot_rag.methods.patching import Patching
 from attribot_rag.methods.proxy import Proxy
 from attribot_rag.methods.pruning import Pruned
 from attribot_rag.methods.thorough import Thorough
+from attribot_rag.model.language_model import LanguageModel
 
 METHODS: dict[str, Callable[[], Method]] = {
     "auto": Auto,

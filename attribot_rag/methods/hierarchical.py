@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from attribot_rag.context.groups import Level, group
-from attribot_rag.context.splitter import make_splitter, split_spans
+from attribot_rag.context.splitting.splitter import make_splitter, split_spans
 from attribot_rag.errors import InvalidInput
 from attribot_rag.methods.base import (
     WORTHWHILE,

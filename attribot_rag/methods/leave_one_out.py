@@ -9,7 +9,7 @@ from attribot_rag.context import Ablation
 from attribot_rag.methods.base import Scores
 from attribot_rag.methods.cost import Cost, Workload
 from attribot_rag.scoring import LogLikelihoods, Reencoded, Scorer
-from attribot_rag.scoring.masking import check_recompute
+from attribot_rag.scoring.row import check_recompute
 
 
 @dataclass(frozen=True)

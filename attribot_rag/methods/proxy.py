@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import cast
 
-from attribot_rag.chat_messages import Message, message_text
 from attribot_rag.context import (
     Ablation,
     DocumentSpan,
@@ -20,11 +19,12 @@ from attribot_rag.context.context import Context
 from attribot_rag.context.reduction import reduced
 from attribot_rag.context.tokens import token_anchors
 from attribot_rag.errors import ContextTooLong, InvalidInput
-from attribot_rag.generation import Generation
-from attribot_rag.language_model import LanguageModel, Prompt, is_chat
 from attribot_rag.methods.base import GroupScore, Method, Scores, TokenScores
 from attribot_rag.methods.cost import Cost, Workload
 from attribot_rag.methods.leave_one_out import LeaveOneOut
+from attribot_rag.model.chat_messages import Message, message_text
+from attribot_rag.model.generation import Generation
+from attribot_rag.model.language_model import LanguageModel, Prompt, is_chat
 from attribot_rag.scoring import Scorer, ScoringModels, scoring_models
 
 

@@ -7,10 +7,10 @@ from typing import Any, cast
 
 import torch
 
-from attribot_rag.generation import Generation
-from attribot_rag.language_model import LanguageModel
+from attribot_rag.model.generation import Generation
+from attribot_rag.model.language_model import LanguageModel
+from attribot_rag.model.served import ServedModel
 from attribot_rag.recording.recorder import GenerationRecorder
-from attribot_rag.served import ServedModel
 
 
 def generate_answer(

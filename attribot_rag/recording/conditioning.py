@@ -8,9 +8,9 @@ from typing import Any
 import torch
 from transformers import GenerationConfig, GenerationMixin, PreTrainedModel
 
-from attribot_rag.generation import Conditioning, TokenInput
-from attribot_rag.language_model import placeholder_ids
-from attribot_rag.model_cache import CACHE_NAMES, holds_cache
+from attribot_rag.model.cache import CACHE_NAMES, holds_cache
+from attribot_rag.model.generation import Conditioning, TokenInput
+from attribot_rag.model.language_model import placeholder_ids
 
 _NEUTRAL = frozenset(
     {

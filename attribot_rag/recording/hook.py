@@ -16,8 +16,8 @@ import torch
 from transformers import GenerationMixin, PreTrainedModel
 from transformers.utils.generic import ModelOutput
 
-from attribot_rag.forking import BeginsAnewInChild
-from attribot_rag.generation import Generation
+from attribot_rag.model.forking import BeginsAnewInChild
+from attribot_rag.model.generation import Generation
 from attribot_rag.recording.reading import generation_setting, read_generations, read_prompts
 
 logger = logging.getLogger(__name__)

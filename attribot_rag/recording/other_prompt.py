@@ -8,9 +8,9 @@ from typing import cast
 
 from rapidfuzz.distance import Prefix
 
-from attribot_rag.chat_messages import Message, message_text
-from attribot_rag.generation import Generation
-from attribot_rag.language_model import LanguageModel, Prompt, is_chat
+from attribot_rag.model.chat_messages import Message, message_text
+from attribot_rag.model.generation import Generation
+from attribot_rag.model.language_model import LanguageModel, Prompt, is_chat
 from attribot_rag.recording.recorder import GenerationRecorder
 
 _EXCERPT = 60  # characters

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cached_property
 
-from attribot_rag.language_model import LanguageModel
+from attribot_rag.model.language_model import LanguageModel
 
 
 class RecordedPrompt:

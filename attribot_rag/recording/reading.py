@@ -10,12 +10,12 @@ from transformers import Cache, DynamicCache, PreTrainedModel
 from transformers.cache_utils import DynamicLayer
 from transformers.generation.utils import GenerateDecoderOnlyOutput
 
-from attribot_rag.generation import Generation, LayerCache, PromptCache
-from attribot_rag.model_cache import CACHE_NAMES, holds_cache
-from attribot_rag.model_state import model_version
+from attribot_rag.model.cache import CACHE_NAMES, holds_cache
+from attribot_rag.model.generation import Generation, LayerCache, PromptCache
+from attribot_rag.model.state import model_version
 from attribot_rag.recording.conditioning import read_conditioning
 from attribot_rag.recording.settings import read_settings
-from attribot_rag.telemetry import current_span
+from attribot_rag.recording.telemetry import current_span
 
 _DEFAULT_MAX_NEW_TOKENS = 20  # of transformers, where nothing is set
 

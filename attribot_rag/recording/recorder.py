@@ -12,8 +12,8 @@ from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
 from attribot_rag.errors import InvalidInput
-from attribot_rag.generation import Generation
-from attribot_rag.language_model import LanguageModel
+from attribot_rag.model.generation import Generation
+from attribot_rag.model.language_model import LanguageModel
 from attribot_rag.recording.hook import GenerateHook, RunningCall
 from attribot_rag.recording.prompts import RecordedPrompt
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from transformers import GenerationConfig
 
-from attribot_rag.generation import GenerationSettings
+from attribot_rag.model.generation import GenerationSettings
 
 _OUTPUT = frozenset({"return_dict_in_generate", "num_return_sequences"})
 _VALUES = frozenset(

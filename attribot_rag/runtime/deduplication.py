@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from attribot_rag.context.duplicates import group_duplicates
-from attribot_rag.context.splitter import sentences, split_spans
+from attribot_rag.context.splitting.splitter import sentences, split_spans
 from attribot_rag.errors import InvalidInput
 
 

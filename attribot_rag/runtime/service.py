@@ -25,14 +25,14 @@ from attribot_rag.errors import (
     NotRecorded,
     UnknownOption,
 )
-from attribot_rag.language_model import LanguageModel, Prompt
 from attribot_rag.methods import make_method
-from attribot_rag.model_queue import ModelQueue
+from attribot_rag.model.language_model import LanguageModel, Prompt
+from attribot_rag.model.queue import ModelQueue
+from attribot_rag.model.served import ServedModel
 from attribot_rag.recording import GenerationRecorder, Match
+from attribot_rag.recording.telemetry import current_span
 from attribot_rag.runtime.run_store import AttributedRun, RunOutcome, RunStore
 from attribot_rag.runtime.tracing import trace_run
-from attribot_rag.served import ServedModel
-from attribot_rag.telemetry import current_span
 
 if TYPE_CHECKING:
     from opentelemetry.trace import Span

@@ -12,7 +12,7 @@ import torch
 from torch.nn.functional import cross_entropy
 from transformers import PreTrainedModel
 
-from attribot_rag.generation import Generation
+from attribot_rag.model.generation import Generation
 from attribot_rag.scoring.patch import Effects, Patch
 from attribot_rag.scoring.row import Row
 from attribot_rag.scoring.visibility import Visibility, visibilities

@@ -9,12 +9,12 @@ import torch
 
 from attribot_rag.context import Ablation
 from attribot_rag.errors import ScoringFailed
-from attribot_rag.generation import Generation
-from attribot_rag.language_model import LanguageModel
+from attribot_rag.model.generation import Generation
+from attribot_rag.model.language_model import LanguageModel
+from attribot_rag.scoring.implementations.reference import Reference
+from attribot_rag.scoring.implementations.selection import ScoringModels
 from attribot_rag.scoring.log_likelihoods import Matrix
-from attribot_rag.scoring.reference import Reference
 from attribot_rag.scoring.row import Row
-from attribot_rag.scoring.selection import ScoringModels
 
 
 def check_finite(

@@ -9,15 +9,14 @@ from typing import TypeVar
 
 import torch
 
-from attribot_rag.generation import Generation
-from attribot_rag.language_model import LanguageModel
+from attribot_rag.model.generation import Generation
+from attribot_rag.model.language_model import LanguageModel
 from attribot_rag.scoring.base import Implementation, OutOfTime, Reading, Reduction
-from attribot_rag.scoring.cropped import CachedImplementation
-from attribot_rag.scoring.footprint import Footprint
-from attribot_rag.scoring.memory import Batching, unless_out_of_memory
+from attribot_rag.scoring.implementations.cropped import CachedImplementation
+from attribot_rag.scoring.implementations.memory import Batching, Footprint, unless_out_of_memory
+from attribot_rag.scoring.implementations.selection import ScoringModels
 from attribot_rag.scoring.patch import Effects, Patch
 from attribot_rag.scoring.row import Row
-from attribot_rag.scoring.selection import ScoringModels
 from attribot_rag.scoring.session import Session, Usage
 
 Found = TypeVar("Found")

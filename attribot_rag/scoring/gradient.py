@@ -7,7 +7,7 @@ from torch.func import functional_call
 from transformers import PreTrainedModel
 
 from attribot_rag.errors import UnsupportedModel
-from attribot_rag.generation import Generation
+from attribot_rag.model.generation import Generation
 
 
 def embedding_gradients(twin: PreTrainedModel, generation: Generation) -> torch.Tensor:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from attribot_rag.errors import InvalidInput
-from attribot_rag.scoring.selection import IMPLEMENTATIONS
+from attribot_rag.scoring.implementations.selection import IMPLEMENTATIONS
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from attribot_rag.errors import InvalidInput
-from attribot_rag.language_model import LanguageModel
+from attribot_rag.model.language_model import LanguageModel
 
 _FIRST_TOKENS = 256
 

@@ -21,7 +21,7 @@ from attribot_rag.attribution import Attribution
 from attribot_rag.attribution.schema import attribution_schema
 from attribot_rag.attributor import Attributor, AttributorOptions
 from attribot_rag.context import Document
-from attribot_rag.corpus import retrieve
+from attribot_rag.corpus.chunks import retrieve
 from attribot_rag.display import answer_data
 from attribot_rag.errors import (
     AttributionError,
@@ -30,8 +30,8 @@ from attribot_rag.errors import (
     ScoringOutOfMemory,
     ServiceStopping,
 )
-from attribot_rag.language_model import LanguageModel
-from attribot_rag.model_queue import ModelQueue
+from attribot_rag.model.language_model import LanguageModel
+from attribot_rag.model.queue import ModelQueue
 from attribot_rag.scoring import Budget
 from attribot_rag.serving.access import AccessControl
 from attribot_rag.serving.body import BodyLimits

@@ -10,9 +10,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from attribot_rag.context import Document
-from attribot_rag.corpus import read_chunks
+from attribot_rag.corpus.chunks import read_chunks
 from attribot_rag.errors import InvalidInput
-from attribot_rag.models import load_model
+from attribot_rag.model import load_model
 
 TOKEN = "ATTRIBOT_RAG_TOKEN"
 LOOPBACK = ("127.0.0.1", "::1", "localhost")

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from attribot_rag.context import Document
-from attribot_rag.language_model import Prompt
+from attribot_rag.model.language_model import Prompt
 
 MAX_DOCUMENTS = 1_000
 

@@ -9,8 +9,8 @@ from itertools import chain
 from attribot_rag.attribution import ResponseText
 from attribot_rag.context import TokenizedText
 from attribot_rag.context.intervals import Interval, merge
-from attribot_rag.generation import Generation
-from attribot_rag.language_model import LanguageModel
+from attribot_rag.model.generation import Generation
+from attribot_rag.model.language_model import LanguageModel
 
 Tags = tuple[str, str]
 

@@ -25,8 +25,8 @@ from dataclasses import dataclass, replace
 
 from attribot_rag.context import Ablation, TokenizedText, locate_context
 from attribot_rag.context.intervals import Interval
-from attribot_rag.generation import Generation
 from attribot_rag.methods.hierarchical import answer_sentences
+from attribot_rag.model.generation import Generation
 from attribot_rag.scoring import Scorer
 from benchmarks.labelled.cases import BETWEEN, ExpectedVerdict, LabelledCase, LabelledSource
 from benchmarks.labelled.row_cache import CachingAttributor

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from attribot_rag.chat_messages import Message
+from attribot_rag.model.chat_messages import Message
 from benchmarks.labelled.cases import ExpectedVerdict, LabelledCase, LabelledSource
 from benchmarks.labelled.facts import Fact, Stock
 

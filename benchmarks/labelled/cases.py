@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 from attribot_rag.attribution.verdict import Kind, Relation
-from attribot_rag.chat_messages import Message
+from attribot_rag.attributor.prompting import rag_prompt
 from attribot_rag.context import Document
-from attribot_rag.prompting import rag_prompt
+from attribot_rag.model.chat_messages import Message
 
 Split = Literal["calibration", "held_out"]
 BETWEEN = "\n\n"

@@ -12,11 +12,11 @@ import torch
 from transformers import PreTrainedModel
 
 from attribot_rag import Attributor, Method
-from attribot_rag.generation import Generation
-from attribot_rag.language_model import LanguageModel
+from attribot_rag.model.generation import Generation
+from attribot_rag.model.language_model import LanguageModel
 from attribot_rag.scoring import ScoringModels
 from attribot_rag.scoring.base import Implementation, Reading, Reduction
-from attribot_rag.scoring.packed import Packed
+from attribot_rag.scoring.implementations.packed import Packed
 from attribot_rag.scoring.patch import Effects, Patch
 from attribot_rag.scoring.row import Row
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from attribot_rag.evaluation.data_sets import load, sample
 from attribot_rag.evaluation.example import Example
 from attribot_rag.evaluation.generation import GeneratedAnswer, Question, answer_question
-from attribot_rag.generation import Generation
+from attribot_rag.model.generation import Generation
 from benchmarks.labelled.cases import SPLITS, Split
 
 TEMPLATE = "attribot"

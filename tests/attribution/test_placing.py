@@ -13,7 +13,7 @@ from support.attributions import attribution
 from attribot_rag.attribution import Check, Verdict
 from attribot_rag.attribution.markdown import markdown
 from attribot_rag.attribution.placing import place_of
-from attribot_rag.context.splitter import sentences, split_spans
+from attribot_rag.context.splitting.splitter import sentences, split_spans
 
 WORDS = st.sampled_from(
     ["The ferry is old.", "It *costs* 18 crowns.", "See `a. b` there.", "塔很高。", "Is it `x`?"]

@@ -7,8 +7,8 @@ from support.scorers import scorer
 from attribot_rag import Attributor, Document, LanguageModel
 from attribot_rag.attribution import Verdict
 from attribot_rag.attribution.summary import summarize
+from attribot_rag.attributor.prompting import rag_prompt
 from attribot_rag.checks import with_checks
-from attribot_rag.prompting import rag_prompt
 
 DOCUMENTS = ("The bakery opens at six. A loaf costs 7 crowns there.", "The ferry has 84 seats.")
 ANSWER = "A loaf costs 7.50 crowns there. So two loaves cost 7.50 crowns. The ferry has 90 seats."

@@ -8,7 +8,7 @@ from support.tiny_models import CORPUS, TOKENIZERS, byte_level, metaspace
 
 from attribot_rag.context import TokenizedText
 from attribot_rag.context.ablation import ablate
-from attribot_rag.language_model import LanguageModel
+from attribot_rag.model.language_model import LanguageModel
 
 each_tokenizer = pytest.mark.parametrize("build", TOKENIZERS)
 LONG = CORPUS.split("Die Stadt")[0]

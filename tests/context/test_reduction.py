@@ -9,7 +9,7 @@ from support.tiny_models import TOKENIZERS, byte_level
 
 from attribot_rag.context import Ablation, Context, ContextOptions, TokenizedText, locate_context
 from attribot_rag.context.reduction import reduced
-from attribot_rag.language_model import LanguageModel
+from attribot_rag.model.language_model import LanguageModel
 
 DOCUMENTS = (
     "The treaty was signed in the town hall. The river was closed for two winters. Löwe 🦁 条約。",

@@ -11,7 +11,7 @@ from support.tiny_models import CORPUS, TOKENIZERS, byt5, byte_level, metaspace
 from attribot_rag.attribution import ResponseText
 from attribot_rag.context import TokenizedText
 from attribot_rag.context.tokens import decoded_in_windows, token_anchors
-from attribot_rag.language_model import LanguageModel
+from attribot_rag.model.language_model import LanguageModel
 
 each_tokenizer = pytest.mark.parametrize("build", TOKENIZERS)
 

@@ -14,10 +14,10 @@ from support.hostile import HTML
 from support.pdf_files import pdf
 
 from attribot_rag import Attribution, Document
+from attribot_rag.corpus.pdf import read_pdf
 from attribot_rag.display import render_document
 from attribot_rag.display.pdf_pages import DrawnPage, draw_pages
 from attribot_rag.errors import InvalidInput
-from attribot_rag.pdf import read_pdf
 
 PAGES = [
     "The bell is green. The crane was\npainted pur-\nple by Otto Brandt. It broke.",

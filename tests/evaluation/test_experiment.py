@@ -20,10 +20,10 @@ from attribot_rag.evaluation.experiment import Experiment, ExperimentOptions, Ex
 from attribot_rag.evaluation.grid import EXACT, NAIVE
 from attribot_rag.evaluation.measures import cases, group_correlation
 from attribot_rag.evaluation.results import AblationRecord, ResultStore
-from attribot_rag.language_model import LanguageModel
 from attribot_rag.methods import Auto, LeaveOneOut, Masked, Method
 from attribot_rag.methods.base import Scores, whole_response
 from attribot_rag.methods.baselines import ContextCite
+from attribot_rag.model.language_model import LanguageModel
 from attribot_rag.scoring import Scorer
 
 OPTIONS = ExperimentOptions(max_new_tokens=6, num_random=6)

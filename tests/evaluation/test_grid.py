@@ -8,8 +8,8 @@ import torch
 from support.tiny_models import byte_level
 
 from attribot_rag.evaluation.grid import method_description, methods
-from attribot_rag.language_model import LanguageModel
 from attribot_rag.methods import Hierarchical, Masked, make_method
+from attribot_rag.model.language_model import LanguageModel
 
 
 @pytest.mark.parametrize(

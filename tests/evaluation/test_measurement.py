@@ -12,9 +12,9 @@ from attribot_rag.errors import InvalidInput
 from attribot_rag.evaluation.generation import GeneratedAnswer, answer_question, prepare
 from attribot_rag.evaluation.measurement import CachedScorer, Measurement
 from attribot_rag.evaluation.setting import check_clock, setting
-from attribot_rag.language_model import LanguageModel
 from attribot_rag.methods import LeaveOneOut, Masked
 from attribot_rag.methods.baselines import ContextCite
+from attribot_rag.model.language_model import LanguageModel
 from attribot_rag.scoring import Scorer, ScoringModels
 
 

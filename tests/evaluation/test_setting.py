@@ -13,7 +13,7 @@ from attribot_rag.errors import InvalidInput
 from attribot_rag.evaluation.experiment import Experiment, ExperimentOptions
 from attribot_rag.evaluation.results import ResultStore
 from attribot_rag.evaluation.setting import model_digest, setting
-from attribot_rag.language_model import LanguageModel
+from attribot_rag.model.language_model import LanguageModel
 
 
 def fine_tuned() -> LanguageModel:

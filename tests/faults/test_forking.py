@@ -12,7 +12,7 @@ from support.scripted_generation import DOCUMENTS, QUESTION, generate, rendered
 from support.tiny_models import byte_level, endless
 
 from attribot_rag import Attributor
-from attribot_rag.model_queue import ModelQueue
+from attribot_rag.model.queue import ModelQueue
 
 pytestmark = [
     pytest.mark.skipif(not hasattr(os, "fork"), reason="no processes are forked on this system"),

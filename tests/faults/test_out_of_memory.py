@@ -13,7 +13,7 @@ from support.tiny_models import byte_level
 
 from attribot_rag import Attribution
 from attribot_rag.errors import ScoringOutOfMemory
-from attribot_rag.language_model import LanguageModel
+from attribot_rag.model.language_model import LanguageModel
 from attribot_rag.runtime import AttributedRun, AttributionService, ObservedAnswer
 
 POINTS = 12

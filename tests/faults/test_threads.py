@@ -6,7 +6,7 @@ import threading
 import pytest
 from support.patience import scaled
 
-from attribot_rag.model_queue import ModelQueue
+from attribot_rag.model.queue import ModelQueue
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")

@@ -9,7 +9,6 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from support.scorers import ATOL, many_documents, other_chat, scorer, sibling
 
-from attribot_rag.generation import Generation
 from attribot_rag.methods import (
     Auto,
     Hierarchical,
@@ -25,8 +24,9 @@ from attribot_rag.methods import (
 from attribot_rag.methods.base import best
 from attribot_rag.methods.factory import METHODS
 from attribot_rag.methods.hierarchical import answer_sentences
+from attribot_rag.model.generation import Generation
 from attribot_rag.scoring import Progress, Scorer
-from attribot_rag.scoring.cropped import CachedImplementation
+from attribot_rag.scoring.implementations.cropped import CachedImplementation
 
 MANY = many_documents()
 RESPONSE = "The hall was built in 1621. Many ships came."

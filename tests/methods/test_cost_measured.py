@@ -7,12 +7,12 @@ import pytest
 import torch
 from support.scorers import plain, scorer, sibling
 
-from attribot_rag.generation import Generation
 from attribot_rag.methods import Hierarchical, LeaveOneOut, Masked, Method, Proxy, Pruned, Thorough
 from attribot_rag.methods.baselines import AttentionWeights, ContextCite, GradientNorm
 from attribot_rag.methods.cost import Workload
+from attribot_rag.model.generation import Generation
 from attribot_rag.scoring import Scorer
-from attribot_rag.scoring.prefill import prefill
+from attribot_rag.scoring.implementations.prefill import prefill
 
 NUM_DOCUMENTS, NUM_SENTENCES = 24, 4
 DOCUMENTS = tuple(

@@ -27,10 +27,8 @@ from support.scorers import (
 from support.tiny_models import build, byt5, byte_level, metaspace
 
 from attribot_rag import Attributor
-from attribot_rag.chat_messages import render
 from attribot_rag.context import Document, TokenizedText
 from attribot_rag.errors import ContextTooLong, InvalidInput
-from attribot_rag.language_model import LanguageModel, Prompt
 from attribot_rag.methods import (
     Auto,
     Hierarchical,
@@ -42,6 +40,8 @@ from attribot_rag.methods import (
     make_method,
 )
 from attribot_rag.methods.proxy import proxied
+from attribot_rag.model.chat_messages import render
+from attribot_rag.model.language_model import LanguageModel, Prompt
 from attribot_rag.scoring import Scorer
 
 PROXIES = (sibling, metaspace, byt5, other_chat)

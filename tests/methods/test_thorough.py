@@ -21,13 +21,13 @@ from support.scorers import (
 from support.tiny_models import byte_level
 
 from attribot_rag import Attributor, LanguageModel
+from attribot_rag.attributor.prompting import rag_prompt
 from attribot_rag.context import Ablation, Document
 from attribot_rag.errors import InvalidInput, UnsupportedModel
 from attribot_rag.methods import Hierarchical, LeaveOneOut, Masked, Method, Scores, Thorough
 from attribot_rag.methods.base import best
 from attribot_rag.methods.hierarchical import answer_sentences
 from attribot_rag.methods.thorough import agreement_of
-from attribot_rag.prompting import rag_prompt
 from attribot_rag.scoring import Scorer
 
 MANY = many_documents()

@@ -16,9 +16,9 @@ from transformers import (
 )
 from transformers.cache_utils import DynamicLayer
 
-from attribot_rag.generation import Generation
-from attribot_rag.language_model import LanguageModel
-from attribot_rag.model_cache import cache_inputs, returned_cache
+from attribot_rag.model.cache import cache_inputs, returned_cache
+from attribot_rag.model.generation import Generation
+from attribot_rag.model.language_model import LanguageModel
 from attribot_rag.recording import GenerationRecorder
 
 DECODERS = [one.name for one in ARCHITECTURES if one.name != "t5"]

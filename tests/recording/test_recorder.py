@@ -16,8 +16,8 @@ from support.tiny_models import byt5, byte_level, metaspace
 from transformers import StoppingCriteria, StoppingCriteriaList, TextIteratorStreamer
 
 from attribot_rag.errors import InvalidInput
-from attribot_rag.generation import Generation
-from attribot_rag.language_model import LanguageModel
+from attribot_rag.model.generation import Generation
+from attribot_rag.model.language_model import LanguageModel
 from attribot_rag.recording import GenerationRecorder
 from attribot_rag.recording.recorder import shown_part
 

@@ -20,8 +20,8 @@ from support.tiny_models import byte_level
 
 from attribot_rag import Attribution, Attributor
 from attribot_rag.errors import AttributionCancelled, NotRecorded
-from attribot_rag.language_model import LanguageModel
-from attribot_rag.model_queue import ModelQueue
+from attribot_rag.model.language_model import LanguageModel
+from attribot_rag.model.queue import ModelQueue
 from attribot_rag.runtime import AttributedRun, AttributionService, ObservedAnswer
 
 SECONDS = scaled(60)

@@ -13,7 +13,7 @@ from support.tiny_models import byte_level
 from transformers import StoppingCriteria, StoppingCriteriaList
 
 from attribot_rag.errors import InvalidInput
-from attribot_rag.language_model import LanguageModel
+from attribot_rag.model.language_model import LanguageModel
 from attribot_rag.runtime import (
     AttributionService,
     ObservedAnswer,

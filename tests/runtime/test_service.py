@@ -34,8 +34,8 @@ from attribot_rag.errors import (
     UnknownOption,
     UnsupportedModel,
 )
-from attribot_rag.language_model import LanguageModel
-from attribot_rag.model_queue import ModelQueue
+from attribot_rag.model.language_model import LanguageModel
+from attribot_rag.model.queue import ModelQueue
 from attribot_rag.runtime import (
     MAX_SUMMARY_BYTES,
     AttributedRun,

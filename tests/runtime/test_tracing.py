@@ -22,7 +22,7 @@ from opentelemetry.semconv._incubating.attributes import gen_ai_attributes
 from support.scripted_generation import ANSWER, DOCUMENTS, QUESTION, rendered, say
 from support.tiny_models import byte_level
 
-from attribot_rag.language_model import LanguageModel
+from attribot_rag.model.language_model import LanguageModel
 from attribot_rag.runtime import (
     AttributedRun,
     AttributionService,

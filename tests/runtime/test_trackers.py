@@ -18,7 +18,7 @@ from support.pages import code_after
 from support.scripted_generation import ANSWER, DOCUMENTS, QUESTION, rendered, say
 from support.tiny_models import byte_level
 
-from attribot_rag.language_model import LanguageModel
+from attribot_rag.model.language_model import LanguageModel
 from attribot_rag.runtime import AttributedRun, AttributionService, ObservedAnswer, feedback_of
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # what the clients warn of is theirs

@@ -13,10 +13,10 @@ from transformers.masking_utils import (
     sliding_window_causal_mask_function,
 )
 
-from attribot_rag.generation import LayerCache
-from attribot_rag.scoring.attention import PackedLayout, packed_attention, packed_layout
+from attribot_rag.model.generation import LayerCache
+from attribot_rag.scoring.attention.attention import PackedLayout, packed_attention, packed_layout
+from attribot_rag.scoring.attention.kernels import Kernel, Keys, merge
 from attribot_rag.scoring.base import Unsupported
-from attribot_rag.scoring.kernels import Kernel, Keys, merge
 from attribot_rag.scoring.row import Row, TokenBlock
 from attribot_rag.scoring.visibility import Visibility
 

@@ -13,14 +13,14 @@ from support.implementations import (
     score,
 )
 
-from attribot_rag.generation import Generation
+from attribot_rag.model.generation import Generation
 from attribot_rag.scoring.base import Implementation, Reading
-from attribot_rag.scoring.cropped import Cropped
-from attribot_rag.scoring.packed import Packed
-from attribot_rag.scoring.prefill import rope_changes
-from attribot_rag.scoring.reference import Reference
+from attribot_rag.scoring.implementations.cropped import Cropped
+from attribot_rag.scoring.implementations.packed import Packed
+from attribot_rag.scoring.implementations.prefill import rope_changes
+from attribot_rag.scoring.implementations.reference import Reference
+from attribot_rag.scoring.implementations.selection import ScoringModels
 from attribot_rag.scoring.row import Row
-from attribot_rag.scoring.selection import ScoringModels
 
 CUTS = ((0, 1), (0, 7), (1, 6), (5, 30), (17, 6), (30, 20), (45, 3), (52, 6), (54, 6))
 

@@ -6,9 +6,9 @@ from support.architectures import Architecture
 from support.families import FAMILIES, NOT_MASKED
 from support.implementations import NATS, generation_for, plain_log_likelihoods, score
 
-from attribot_rag.scoring.reference import Reference
+from attribot_rag.scoring.implementations.reference import Reference
+from attribot_rag.scoring.implementations.selection import ScoringModels
 from attribot_rag.scoring.row import Row
-from attribot_rag.scoring.selection import ScoringModels
 
 FASTEST_FIRST = ["packed", "cropped", "reference"]
 

@@ -8,13 +8,13 @@ from support.vision_models import IMAGE, ids_of, inputs_for, llava, llava_of_pro
 from support.vision_models import gemma3 as gemma3_vl
 from transformers import PreTrainedModel
 
-from attribot_rag.generation import Conditioning, Generation, TokenInput
+from attribot_rag.model.generation import Conditioning, Generation, TokenInput
 from attribot_rag.scoring.base import Implementation
-from attribot_rag.scoring.cropped import Cropped
-from attribot_rag.scoring.packed import Packed
-from attribot_rag.scoring.reference import Reference
+from attribot_rag.scoring.implementations.cropped import Cropped
+from attribot_rag.scoring.implementations.packed import Packed
+from attribot_rag.scoring.implementations.reference import Reference
+from attribot_rag.scoring.implementations.selection import ScoringModels
 from attribot_rag.scoring.row import Row
-from attribot_rag.scoring.selection import ScoringModels
 
 NATS = 1e-3
 TEXT = "The ferry takes 84 people. "

@@ -22,14 +22,14 @@ from transformers.cache_utils import DynamicLayer
 
 from attribot_rag.context import Ablation, ContextOptions, TokenizedText, locate_context
 from attribot_rag.errors import InvalidInput, UnsupportedModel
-from attribot_rag.generation import Generation
-from attribot_rag.language_model import LanguageModel
-from attribot_rag.model_cache import cache_inputs
+from attribot_rag.model.cache import cache_inputs
+from attribot_rag.model.generation import Generation
+from attribot_rag.model.language_model import LanguageModel
 from attribot_rag.scoring import Reencoded, Scorer, ScoringModels
 from attribot_rag.scoring.base import Implementation
-from attribot_rag.scoring.cropped import Cropped
-from attribot_rag.scoring.packed import Packed
-from attribot_rag.scoring.reference import Reference
+from attribot_rag.scoring.implementations.cropped import Cropped
+from attribot_rag.scoring.implementations.packed import Packed
+from attribot_rag.scoring.implementations.reference import Reference
 from attribot_rag.scoring.row import Row
 
 TAIL = range(48, 60)

@@ -7,11 +7,11 @@ import pytest
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from attribot_rag.generation import Generation
-from attribot_rag.scoring.memory import Batching, is_out_of_memory
-from attribot_rag.scoring.packed import Packed
+from attribot_rag.model.generation import Generation
+from attribot_rag.scoring.implementations.memory import Batching, is_out_of_memory
+from attribot_rag.scoring.implementations.packed import Packed
+from attribot_rag.scoring.implementations.selection import ScoringModels
 from attribot_rag.scoring.row import Row
-from attribot_rag.scoring.selection import ScoringModels
 
 PROMPT, RESPONSE, SOURCES, WIDTH = 2000, 24, 50, 38
 

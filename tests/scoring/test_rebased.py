@@ -5,7 +5,7 @@ import pytest
 from support.tiny_models import byte_level
 
 from attribot_rag.context import Ablation, ContextOptions, TokenizedText, locate_context
-from attribot_rag.generation import Generation
+from attribot_rag.model.generation import Generation
 from attribot_rag.scoring import Scorer, ScoringModels, ScoringOptions
 
 LANGUAGE_MODEL = byte_level()

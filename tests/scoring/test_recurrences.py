@@ -8,15 +8,15 @@ from support.architectures import ARCHITECTURES, VOCABULARY_SIZE
 from support.families import FAMILIES, RECURRENT_GEMMA_GOES_ON, build_family
 from transformers import DynamicCache
 
-from attribot_rag.generation import Generation
-from attribot_rag.model_cache import cache_inputs
+from attribot_rag.model.cache import cache_inputs
+from attribot_rag.model.generation import Generation
 from attribot_rag.scoring.base import Reading
-from attribot_rag.scoring.checkpoints import Checkpoints
-from attribot_rag.scoring.cropped import Cropped
-from attribot_rag.scoring.reference import Reference
+from attribot_rag.scoring.implementations.checkpoints import Checkpoints
+from attribot_rag.scoring.implementations.cropped import Cropped
+from attribot_rag.scoring.implementations.reference import Reference
+from attribot_rag.scoring.implementations.selection import ScoringModels
+from attribot_rag.scoring.implementations.twin import make_twin
 from attribot_rag.scoring.row import Row
-from attribot_rag.scoring.selection import ScoringModels
-from attribot_rag.scoring.twin import make_twin
 
 BY_NAME = {architecture.name: architecture for architecture in (*ARCHITECTURES, *FAMILIES)}
 IDS = torch.randint(3, VOCABULARY_SIZE, (200,), generator=torch.Generator().manual_seed(0)).tolist()

@@ -10,9 +10,9 @@ from support.tiny_models import architecture, byte_tokenizer
 from transformers import GPT2LMHeadModel, PreTrainedModel
 
 from attribot_rag.context import Ablation, ContextOptions, TokenizedText, locate_context
-from attribot_rag.generation import Generation
-from attribot_rag.language_model import LanguageModel
 from attribot_rag.methods import LeaveOneOut, Masked
+from attribot_rag.model.generation import Generation
+from attribot_rag.model.language_model import LanguageModel
 from attribot_rag.scoring import Scorer, ScoringModels, ScoringOptions
 
 DOCUMENTS = (

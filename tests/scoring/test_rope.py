@@ -6,11 +6,11 @@ import pytest
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM, Phi3Config, Phi3ForCausalLM, PreTrainedModel
 
-from attribot_rag.generation import Generation
-from attribot_rag.scoring.cropped import Cropped
-from attribot_rag.scoring.reference import Reference
+from attribot_rag.model.generation import Generation
+from attribot_rag.scoring.implementations.cropped import Cropped
+from attribot_rag.scoring.implementations.reference import Reference
+from attribot_rag.scoring.implementations.selection import ScoringModels
 from attribot_rag.scoring.row import Row
-from attribot_rag.scoring.selection import ScoringModels
 
 LIMIT = 40
 SHORT: dict[str, Any] = {

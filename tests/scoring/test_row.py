@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attribot_rag.generation import Generation
+from attribot_rag.model.generation import Generation
 from attribot_rag.scoring.row import Row, TokenBlock, runs
 
 RESPONSE = (90, 91, 92)

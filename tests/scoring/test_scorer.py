@@ -17,10 +17,10 @@ from attribot_rag.errors import (
     ScoringFailed,
     ScoringOutOfMemory,
 )
-from attribot_rag.generation import Generation
 from attribot_rag.methods import LeaveOneOut
+from attribot_rag.model.generation import Generation
 from attribot_rag.scoring import LogLikelihoods, Progress, Scorer, ScoringModels, ScoringOptions
-from attribot_rag.scoring.packed import Packed
+from attribot_rag.scoring.implementations.packed import Packed
 from attribot_rag.scoring.row import Row
 
 LANGUAGE_MODEL = byte_level()

@@ -30,16 +30,16 @@ from transformers.models.llama.modeling_llama import LlamaAttention
 from attribot_rag import Attributor, LanguageModel
 from attribot_rag.attribution import Provenance
 from attribot_rag.errors import UnsupportedModel
-from attribot_rag.generation import Generation
-from attribot_rag.model_state import model_version
+from attribot_rag.model.generation import Generation
+from attribot_rag.model.state import model_version
 from attribot_rag.recording import GenerationRecorder
 from attribot_rag.scoring import ScoringOptions
-from attribot_rag.scoring.cropped import Cropped
-from attribot_rag.scoring.packed import Packed
-from attribot_rag.scoring.reference import Reference
+from attribot_rag.scoring.implementations.cropped import Cropped
+from attribot_rag.scoring.implementations.packed import Packed
+from attribot_rag.scoring.implementations.reference import Reference
+from attribot_rag.scoring.implementations.selection import ScoringModels
+from attribot_rag.scoring.implementations.twin import make_twin
 from attribot_rag.scoring.row import Row
-from attribot_rag.scoring.selection import ScoringModels
-from attribot_rag.scoring.twin import make_twin
 
 BY_NAME = {architecture.name: architecture for architecture in ARCHITECTURES}
 GENERATION = Generation(tuple(range(3, 33)), (40, 41, 42))

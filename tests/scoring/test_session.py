@@ -17,8 +17,8 @@ from attribot_rag.context import (
     locate_context,
 )
 from attribot_rag.errors import InvalidInput, ScoringOutOfMemory
-from attribot_rag.generation import Generation
 from attribot_rag.methods import LeaveOneOut
+from attribot_rag.model.generation import Generation
 from attribot_rag.scoring import (
     Budget,
     LogLikelihoods,
@@ -28,8 +28,8 @@ from attribot_rag.scoring import (
     ScoringOptions,
     Session,
 )
-from attribot_rag.scoring.footprint import Footprint
-from attribot_rag.scoring.packed import Packed
+from attribot_rag.scoring.implementations.memory import Footprint
+from attribot_rag.scoring.implementations.packed import Packed
 
 LANGUAGE_MODEL = byte_level()
 MODELS = ScoringModels(LANGUAGE_MODEL.model)
@@ -174,7 +174,7 @@ class SlowClock:
 def test_the_prompt_is_not_read_on_when_time_is_over(
     implementation: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("attribot_rag.scoring.prefill._CPU_TOKENS", 20)
+    monkeypatch.setattr("attribot_rag.scoring.implementations.prefill._CPU_TOKENS", 20)
     pieces: list[float] = []
     whole = scorer(implementation=implementation)
     assert len(whole.generation.prompt_ids) > 60

@@ -11,7 +11,7 @@ from support.scorers import built, many_documents, scorer
 from attribot_rag.context import Ablation
 from attribot_rag.methods import Thorough
 from attribot_rag.scoring.base import Reduction
-from attribot_rag.scoring.packed import Packed
+from attribot_rag.scoring.implementations.packed import Packed
 from attribot_rag.scoring.row import Row
 
 NAMES = (

@@ -16,7 +16,7 @@ from support.schemas import SCHEMA
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from attribot_rag import Attribution, Document, LanguageModel, LeaveOneOut
-from attribot_rag.corpus import read_chunks
+from attribot_rag.corpus.chunks import read_chunks
 from attribot_rag.errors import InvalidInput
 from attribot_rag.serving.app import Limits, create_app
 from attribot_rag.serving.command import without_folders

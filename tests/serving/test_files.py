@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from attribot_rag.corpus import read_chunks
+from attribot_rag.corpus.chunks import read_chunks
 from attribot_rag.serving.command import without_folders
 
 

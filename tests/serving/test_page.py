@@ -10,7 +10,7 @@ from support.browser import keep, look_up, new_context
 from support.patience import scaled
 from support.service_process import CORPUS, TOKEN, service
 
-from attribot_rag.models import DEFAULT_MODEL
+from attribot_rag.model import DEFAULT_MODEL
 
 PATIENCE = scaled(120_000)  # milliseconds
 

@@ -7,7 +7,7 @@ from typing import Any
 from attribot_rag import Attribution, Document
 from attribot_rag.attribution import Provenance
 from attribot_rag.context import DocumentSpan, Occurrence, Source
-from attribot_rag.context.splitter import sentences, split_spans
+from attribot_rag.context.splitting.splitter import sentences, split_spans
 
 PROVENANCE = Provenance(
     method="leave_one_out",

@@ -6,10 +6,10 @@ from functools import cache
 import torch
 from transformers import PreTrainedModel
 
-from attribot_rag.generation import Generation
+from attribot_rag.model.generation import Generation
 from attribot_rag.scoring.base import Implementation
+from attribot_rag.scoring.implementations.selection import ScoringModels
 from attribot_rag.scoring.row import Row
-from attribot_rag.scoring.selection import ScoringModels
 from support.architectures import VOCABULARY_SIZE, Architecture
 
 NATS = 1e-3

@@ -18,8 +18,8 @@ import numpy as np
 import torch
 from transformers import DynamicCache
 
-from attribot_rag.language_model import LanguageModel
-from attribot_rag.model_cache import cache_inputs
+from attribot_rag.model.cache import cache_inputs
+from attribot_rag.model.language_model import LanguageModel
 
 NAME = "tiny"
 BLOCK = 16  # tokens that vLLM's prefix cache keeps together

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from attribot_rag.chat_messages import Message
 from attribot_rag.context import (
     Ablation,
     ContextOptions,
@@ -16,9 +15,10 @@ from attribot_rag.context import (
     TokenizedText,
     locate_context,
 )
-from attribot_rag.generation import Generation
-from attribot_rag.language_model import LanguageModel, Prompt
 from attribot_rag.methods import Method, Scores
+from attribot_rag.model.chat_messages import Message
+from attribot_rag.model.generation import Generation
+from attribot_rag.model.language_model import LanguageModel, Prompt
 from attribot_rag.scoring import (
     Budget,
     Meter,

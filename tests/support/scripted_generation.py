@@ -6,7 +6,7 @@ from typing import Any, cast
 import torch
 from transformers import LogitsProcessor, LogitsProcessorList
 
-from attribot_rag.language_model import LanguageModel
+from attribot_rag.model.language_model import LanguageModel
 
 DOCUMENTS = (
     "The treaty was signed in the old town hall. The harbour had been closed for two winters.",

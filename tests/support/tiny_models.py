@@ -25,8 +25,8 @@ from transformers import (
     T5ForConditionalGeneration,
 )
 
-from attribot_rag.language_model import LanguageModel
-from attribot_rag.models import smollm2
+from attribot_rag.model import smollm2
+from attribot_rag.model.language_model import LanguageModel
 from support.architectures import ARCHITECTURES, VOCABULARY_SIZE, Architecture
 
 CORPUS = """\

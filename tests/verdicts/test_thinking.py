@@ -10,8 +10,8 @@ from attribot_rag.attribution import ResponseText, Verdict
 from attribot_rag.context import TokenizedText
 from attribot_rag.display.report import remark_on
 from attribot_rag.errors import InvalidInput
-from attribot_rag.generation import Generation
-from attribot_rag.language_model import LanguageModel
+from attribot_rag.model.generation import Generation
+from attribot_rag.model.language_model import LanguageModel
 from attribot_rag.verdicts.sentences import sentences_of
 from attribot_rag.verdicts.thinking import Tags, thinking_in, thinking_of
 

@@ -29,7 +29,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from tokenizers.processors import TemplateProcessing
 
 from attribot_rag import Attributor, LanguageModel
-from attribot_rag.models.smollm2 import smollm2_folder
+from attribot_rag.model.smollm2 import smollm2_folder
 from langchain_attribot import (
     AttributionCallbackHandler,
     AttributionMiddleware,

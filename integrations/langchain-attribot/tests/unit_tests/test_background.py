@@ -19,7 +19,7 @@ from support.tiny_models import endless
 from attribot_rag import LanguageModel, LeaveOneOut
 from attribot_rag.attribution.schema import summary_schema
 from attribot_rag.errors import InvalidInput, NotRecorded, QueueFull
-from attribot_rag.model_queue import ModelQueue
+from attribot_rag.model.queue import ModelQueue
 from langchain_attribot import AttributedRun, AttributionCallbackHandler
 
 EXACT = {"method": "leave_one_out", "verdicts": None}

@@ -1,0 +1,5 @@
+"""The facade: what a prompt, an answer and its documents become an `Attribution` by."""
+
+from attribot_rag.attributor.attributor import Attributor, AttributorOptions, Documents
+
+__all__ = ["Attributor", "AttributorOptions", "Documents"]

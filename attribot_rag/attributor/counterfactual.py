@@ -1,0 +1,125 @@
+"""What the model answers to the prompt of an attribution without some of its documents."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import torch
+
+from attribot_rag.attribution import Attribution
+from attribot_rag.context import Ablation, Context, TokenizedText
+from attribot_rag.context.intervals import Interval, merge
+from attribot_rag.errors import InvalidInput, UnsupportedModel
+from attribot_rag.model.generation import Generation, GenerationSettings
+from attribot_rag.model.language_model import LanguageModel
+from attribot_rag.recording import generate_with
+from attribot_rag.recording.reading import generation_setting
+
+_LINE_BREAKS = re.compile(r"\s*\n|\s*\Z")
+_MAX_NEW_TOKENS = 128
+_GREEDY = GenerationSettings({"do_sample": False, "max_new_tokens": _MAX_NEW_TOKENS})
+
+
+@dataclass(frozen=True, eq=False)
+class Rerun:
+    """A recorded generation, and its prompt without some documents.
+
+    The documents themselves are removed: a text that others of them have, too, stays there. What
+    stood on lines of its own leaves no empty lines behind.
+    """
+
+    language_model: LanguageModel
+    generation: Generation
+    context: Context
+    removed: Ablation
+
+    @classmethod
+    def of(
+        cls,
+        attribution: Attribution,
+        documents: Collection[int],
+        generation: Generation,
+        language_model: LanguageModel,
+    ) -> Rerun:
+        """Raises InvalidInput for documents that do not exist or do not stand in the prompt,
+        UnsupportedModel for an answer that was conditioned on more than the prompt's ids."""
+        if generation.conditioning:
+            raise UnsupportedModel(
+                "no other answer can be generated: this one was also conditioned on "
+                f"{', '.join(generation.conditioning.names)}"
+            )
+        _check_documents(attribution, documents)
+        places = [place for source in attribution.sources for place in source.occurrences]
+        context = Context(
+            documents=attribution.documents,
+            prompt=TokenizedText.of(generation.prompt_ids, language_model),
+            sources=attribution.sources,
+            regions=tuple(merge((place.start, place.end) for place in places if place.spans)),
+            not_located=attribution.not_located,
+        )
+        removed = Ablation(characters=tuple(_places(context, frozenset(documents))))
+        return cls(language_model, generation, context, removed)
+
+    def answer(self, settings: Mapping[str, Any]) -> Generation | None:
+        """The model's answer without the documents, with these settings in place of recorded ones.
+
+        None if it has no tokens.
+        """
+        prompt_ids = self.context.ablate(self.removed, self.language_model).ids
+        begun = self.generation.decoder_ids
+        if len(begun) > 1:  # with more than its start token
+            started = torch.tensor([begun], device=self.language_model.device)
+            settings = {"decoder_input_ids": started, **settings}
+        recorded = self.generation.settings or _GREEDY
+        return generate_with(self.language_model, prompt_ids, {**recorded.values, **settings})
+
+    def notes(self, second: Generation | None, *, model_changed: bool) -> Iterator[str]:
+        """Why the second answer may differ from the first for another reason than the documents."""
+        recorded = self.generation.settings
+        used = second.settings if second is not None else recorded
+        if self.generation.retokenized or recorded is None:
+            yield "The first answer was not recorded; it may have been generated in another way."
+        if used and generation_setting(self.language_model.model, dict(used.values), "do_sample"):
+            yield "Answers are drawn at random, so they may differ without any cause."
+        if recorded and recorded.left_out:
+            yield f"Not repeated for the second answer: {', '.join(recorded.left_out)}."
+        if model_changed:
+            yield "The model was changed after it gave the first answer."
+        if second is not None and second.cut_at is not None:
+            yield f"The second answer was cut at {second.cut_at} tokens (max_new_tokens)."
+
+
+def _check_documents(attribution: Attribution, documents: Collection[int]) -> None:
+    num_documents = len(attribution.documents)
+    if not documents:
+        raise InvalidInput("no document to leave out; pass the index of at least one")
+    for index in documents:
+        if index not in range(num_documents):
+            raise InvalidInput(
+                f"document {index!r} is not one of the {num_documents} documents; pass its index, "
+                "from 0"
+            )
+        if index in attribution.not_located:
+            raise InvalidInput(
+                f"document {index} was not found in the prompt, so there is nothing to leave out"
+            )
+
+
+def _places(context: Context, documents: frozenset[int]) -> Iterator[Interval]:
+    """The characters of the prompt that are these documents', with the line breaks after them."""
+    text = context.prompt.text
+    held = sorted(
+        (place.start, place.end)
+        for source in context.sources
+        for place in source.occurrences
+        if documents.intersection(span.document for span in place.spans)
+    )
+    gaps = [(end, start) for (_, end), (start, _) in pairwise(held) if not text[end:start].strip()]
+    for start, end in merge([*held, *gaps]):
+        breaks = _LINE_BREAKS.match(text, end)
+        begins_line = not start or text[start - 1] == "\n"
+        yield start, breaks.end() if breaks and begins_line else end

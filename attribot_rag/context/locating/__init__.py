@@ -1,0 +1,1 @@
+"""Documents found in the prompt that the model saw, whatever form they have there."""

@@ -1,0 +1,197 @@
+"""The parts that the prompt holds of documents which an application cut or thinned out."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
+from heapq import heapify, heappop, heappush
+from itertools import islice
+
+from attribot_rag.context.intervals import Interval, add, merge, overlapping, subtract
+from attribot_rag.context.locating.location import Location, located
+from attribot_rag.context.locating.normalised import Normalised
+from attribot_rag.context.locating.runs import CommonRuns, Run, at_words, is_border
+from attribot_rag.context.locating.work import Work
+from attribot_rag.context.splitting.splitter import sentences, split_spans
+from attribot_rag.context.words import has_words, num_unspaced
+
+_MIN_LENGTH, _MIN_WORDS, _MIN_UNSPACED = 40, 5, 12
+_MIN_SENTENCE_WORDS, _MIN_SENTENCE_UNSPACED = 4, 8
+# A run that begins inside a sentence may be a common phrase, unless it is long.
+_MIN_LENGTH_WITHIN, _MIN_UNSPACED_WITHIN = 100, 30
+_MAX_GAP = 200
+_MAX_RUNS, _MAX_COPIES = 200, 50
+_GRAMS, _UNSPACED_GRAMS = (16, 8), (6, 6)
+
+
+def find_parts(
+    prompt: Normalised,
+    documents: Iterable[str],
+    covered: Sequence[Interval],
+    work: Work | None = None,
+) -> dict[str, list[Location]]:
+    """Parts of documents that the prompt does not hold as a whole, by the documents' texts.
+
+    Each document has at most one stretch of the prompt: common runs in the document's order, near
+    each other. A run counts if it is a whole sentence or too long to be common by chance, and if
+    enough of it is not `covered` by other documents or earlier turns. Documents with longer parts
+    take precedence; equally long parts have equal rank. Case, mark-up, punctuation and white space
+    make no difference. Time is about linear in the lengths of the texts.
+    """
+    work = work or Work()
+    common = CommonRuns(prompt.text)
+    taken = merge(covered)
+    searched: dict[str, _Parts] = {}
+    best: dict[str, tuple[int, Sequence[Run]]] = {}
+    for text in work.in_time(documents):
+        searched[text] = _Parts(Normalised.of(text), prompt, common)
+        best[text] = searched[text].stretch(taken)
+    # What is taken only grows, so sizes only shrink: they are asked for again from the longest on.
+    ranked = [(-size, text) for text, (size, _) in best.items() if size]
+    heapify(ranked)
+    asked = dict.fromkeys(searched, 0)
+    parts: dict[str, list[Location]] = {}
+    while ranked:
+        longest, chosen = ranked[0][0], []
+        while ranked and ranked[0][0] == longest:
+            _, text = heappop(ranked)
+            if asked[text] == len(parts) or searched[text].are_free(best[text][1], taken):
+                chosen.append(text)
+                continue
+            best[text], asked[text] = searched[text].stretch(taken), len(parts)
+            if best[text][0]:
+                heappush(ranked, (-best[text][0], text))
+        for text in chosen:
+            document = searched[text].document
+            parts[text] = [located(document, prompt, run) for run in best[text][1]]
+        for part in (part for text in chosen for part in parts[text]):
+            add(taken, (part.start, part.end))
+    return parts
+
+
+class _Parts:
+    """The runs that one document has in common with the prompt."""
+
+    def __init__(self, document: Normalised, prompt: Normalised, common: CommonRuns) -> None:
+        self.document = document
+        self._prompt = prompt
+        self._common = common
+
+    def are_free(self, runs: Sequence[Run], taken: Sequence[Interval]) -> bool:
+        return not any(overlapping(taken, self._place(run)) for run in runs)
+
+    def stretch(self, taken: Sequence[Interval]) -> tuple[int, tuple[Run, ...]]:
+        """The runs in the document's order with the most characters that are not taken."""
+        own = {run: size for run in self._runs if (size := self._own(run, taken))}
+        strong = [run for run in own if self._is_strong(run)]
+        runs = [
+            run
+            for run in own
+            if run in strong or any(self._fit(run, x) or self._fit(x, run) for x in strong)
+        ]
+        best: list[tuple[int, tuple[Run, ...]]] = []
+        for index, run in enumerate(runs):
+            before = (best[i] for i in range(index) if self._fit(runs[i], run))
+            size, chain = max(before, key=lambda item: item[0], default=(0, ()))
+            best.append((size + own[run], (*chain, run)))
+        return max(best, key=lambda item: item[0], default=(0, ()))
+
+    @cached_property
+    def _runs(self) -> list[Run]:
+        """The long runs and whole sentences in the prompt's order, without runs inside others."""
+        candidates = {*self._long(), *self._whole_sentences}
+        longest = sorted(candidates, key=lambda run: (-run.length, run))[:_MAX_RUNS]
+        ends: dict[int, list[Run]] = {}
+        for run in longest:
+            held = ends.setdefault(run.start - run.first, [])
+            if not any(x.first <= run.first < x.first + x.length for x in held):
+                held.append(run)
+        return sorted((run for held in ends.values() for run in held), key=lambda run: run.start)
+
+    def _long(self) -> Iterator[Run]:
+        unspaced = 2 * num_unspaced(self.document.source) > len(self.document.text)
+        for run in self._common.of(self.document.text, *(_UNSPACED_GRAMS if unspaced else _GRAMS)):
+            if not _is_long(self._shown(run)):
+                continue
+            kept = at_words(self.document, self._prompt, run)
+            if _is_long(self._shown(kept)) and not self._is_question(kept):
+                yield kept
+
+    @cached_property
+    def _whole_sentences(self) -> set[Run]:
+        whole = set()
+        spans = [
+            (first, last)
+            for first, last in self._sentences
+            if _is_sentence(self.document.source[slice(*self.document.interval(first, last))])
+        ]
+        found = self._prompt.find_each([self.document.text[slice(*span)] for span in spans])
+        for (first, last), starts in zip(spans, found, strict=True):
+            for start in islice(starts, _MAX_COPIES):
+                run = Run(first, start, last - first)
+                borders = (is_border(self._prompt, place) for place in (start, start + run.length))
+                if all(borders) and not self._is_question(run):
+                    whole.add(run)
+        return whole
+
+    @cached_property
+    def _sentences(self) -> list[Interval]:
+        """The document's sentences in its normalised text."""
+        origins = self.document.origins
+        spans = split_spans(self.document.source, sentences)
+        places = ((bisect_left(origins, start), bisect_left(origins, end)) for start, end in spans)
+        return [(first, last) for first, last in places if first < last]
+
+    def _own(self, run: Run, taken: Sequence[Interval]) -> int:
+        """How many characters of a run are not taken; 0 if none of its free pieces is long."""
+        place = self._place(run)
+        free = subtract(place, overlapping(taken, place))
+        if free == [place] or any(_is_long(self._prompt.source[a:b]) for a, b in free):
+            return sum(b - a for a, b in free)
+        return 0
+
+    def _is_strong(self, run: Run) -> bool:
+        """Whether it begins a sentence, holds a sentence, or is too long to be common by chance."""
+        text = self._shown(run)
+        if len(text) >= _MIN_LENGTH_WITHIN or num_unspaced(text) >= _MIN_UNSPACED_WITHIN:
+            return True
+        end = run.first + run.length
+        return run in self._whole_sentences or any(
+            run.first <= first < end and (first == run.first or last <= end)
+            for first, last in self._sentences
+        )
+
+    def _fit(self, run: Run, other: Run) -> bool:
+        """Whether `other` follows `run` in both texts, not too far away in the prompt."""
+        end, start = run.first + run.length, run.start + run.length
+        if other.first < end or other.start < start:
+            return False
+        gap = self._place(other)[0] - self._place(run)[1]
+        left_out = self.document.origins[other.first] - self.document.origins[end - 1] - 1
+        return gap <= max(_MAX_GAP, left_out)
+
+    def _is_question(self, run: Run) -> bool:
+        """Whether this is a question in the prompt, rather than a statement."""
+        start, end = self._place(run)
+        text = self._prompt.source[start:end]
+        return self._prompt.source[end : end + 1] in ("?", "？") and not any(
+            mark in text for mark in ".!。！"
+        )
+
+    def _shown(self, run: Run) -> str:
+        return self._prompt.source[slice(*self._place(run))] if run.length else ""
+
+    def _place(self, run: Run) -> Interval:
+        return self._prompt.interval(run.start, run.start + run.length)
+
+
+def _is_long(text: str) -> bool:
+    if num_unspaced(text) >= _MIN_UNSPACED:
+        return True
+    return len(text) >= _MIN_LENGTH and has_words(text, _MIN_WORDS)
+
+
+def _is_sentence(text: str) -> bool:
+    unspaced = num_unspaced(text)
+    return unspaced >= _MIN_SENTENCE_UNSPACED or has_words(text, unspaced + _MIN_SENTENCE_WORDS)

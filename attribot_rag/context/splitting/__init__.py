@@ -1,0 +1,1 @@
+"""Texts cut into sources: sentences, list items, rows, members of JSON."""

@@ -1,0 +1,159 @@
+"""A corpus of files: chunks of their texts, retrieved by BM25. Needs the extra `cli`."""
+
+from __future__ import annotations
+
+import logging
+import unicodedata
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cache
+from itertools import groupby, pairwise
+from pathlib import Path
+
+from attribot_rag.context import Document
+from attribot_rag.context.words import num_unspaced
+from attribot_rag.corpus.pdf import PdfText, read_pdf
+from attribot_rag.errors import InvalidInput, NoText
+
+SUFFIXES = (".md", ".txt", ".pdf")
+_NAMED = ".md, .txt or .pdf"
+CHUNK_CHARACTERS = (400, 700)
+INSTALL = "pip install 'attribot-rag[cli]'"
+
+logger = logging.getLogger(__name__)
+
+
+def read_chunks(paths: Sequence[Path]) -> list[Document]:
+    """The chunks, without overlap, of files and of all .md, .txt and .pdf files in folders.
+
+    A chunk's id is the file's name and the chunk's number ('ferry.txt#3'); its metadata are the
+    `title`, the `file` and the `start` in characters, and the `page_label` in a PDF file. A
+    folder's files without readable text (a scanned PDF, another encoding than UTF-8) are left out
+    with a logged warning. Raises InvalidInput with the path that cannot be read, or has no text.
+    """
+    try:
+        files = {file.resolve(): (file, text) for path in paths for file, text in _texts(path)}
+    except OSError as error:
+        raise InvalidInput(f"{error.filename} cannot be read: {error.strerror}") from error
+    texts = dict(files.values())
+    names = [file.name for file in texts]
+    return [
+        chunk
+        for file, text in texts.items()
+        for chunk in _chunks(
+            file, text, file.name if names.count(file.name) == 1 else file.as_posix()
+        )
+    ]
+
+
+def read_text(file: Path) -> str:
+    """The file's text; raises NoText if it is empty or cannot be read as UTF-8."""
+    try:
+        text = file.read_text(encoding="utf-8-sig")
+    except OSError as error:
+        raise NoText(f"{file} cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise NoText(f"{file} is not UTF-8 text (byte {error.start}); save it as UTF-8") from error
+    if not text.strip():
+        raise NoText(f"{file} is empty")
+    return text
+
+
+def retrieve(question: str, chunks: Sequence[Document], count: int) -> list[Document]:
+    """The `count` best chunks for the question by BM25, best first.
+
+    Chunks without a word of the question are left out, unless there are no more than `count` chunks
+    at all. Raises InvalidInput if no chunk is left.
+    """
+    try:
+        import bm25s
+        from bm25s.stopwords import STOPWORDS_EN
+    except ImportError as error:
+        raise InvalidInput(f"retrieval needs the package bm25s: {INSTALL}") from error
+    index = bm25s.BM25()
+    index.index([_terms(chunk.text) for chunk in chunks], show_progress=False)
+    terms = [term for term in _terms(question) if term not in STOPWORDS_EN]
+    scores = index.get_scores(terms).tolist() if terms else [0.0] * len(chunks)
+    ranked = sorted(range(len(chunks)), key=lambda number: (-scores[number], number))[:count]
+    if len(chunks) > count:
+        ranked = [number for number in ranked if scores[number] > 0]
+    if not ranked:
+        raise InvalidInput(
+            f"none of the {len(chunks)} chunks has a word of the question {question!r}; ask with "
+            "words that stand in the files"
+        )
+    return [chunks[number] for number in ranked]
+
+
+def _terms(text: str) -> list[str]:
+    """Words of two letters or more; in scripts without spaces all pairs of letters.
+
+    An ideograph is a term by itself, too.
+    """
+    terms: list[str] = []
+    text = unicodedata.normalize("NFKC", text).casefold()
+    for kind, characters in groupby(text, _kind):
+        run = "".join(characters)
+        if kind == "word" and len(run) > 1:
+            terms.append(run)
+        elif kind == "unspaced":
+            terms += map("".join, pairwise(run))
+            terms += filter(_is_ideograph, run)
+    return terms
+
+
+@cache
+def _kind(character: str) -> str:
+    if num_unspaced(character):
+        return "unspaced"
+    is_letter = character.isalnum() or character == "_" or unicodedata.category(character)[0] == "M"
+    return "word" if is_letter else "other"
+
+
+def _is_ideograph(character: str) -> bool:
+    return unicodedata.name(character, "").startswith("CJK ")
+
+
+def _texts(path: Path) -> Iterator[tuple[Path, str | PdfText]]:
+    """The file itself with its text, or the files with text of a folder that are not hidden."""
+    if path.is_dir():
+        texts = list(_texts_within(path))
+        if not texts:
+            raise NoText(f"no {_NAMED} file with text is in the folder {path}")
+        yield from texts
+    elif not path.exists():
+        raise InvalidInput(f"there is no file {path}")
+    elif path.suffix.lower() not in SUFFIXES:
+        raise InvalidInput(
+            f"{path} is not a {_NAMED} file; convert it to text first, or leave it out"
+        )
+    else:
+        yield path, _text(path)
+
+
+def _texts_within(folder: Path) -> Iterator[tuple[Path, str | PdfText]]:
+    for file in sorted(folder.rglob("*")):
+        if any(part.startswith(".") for part in file.relative_to(folder).parts):
+            continue
+        if file.suffix.lower() in SUFFIXES and file.is_file() and file.stat().st_size:
+            try:
+                yield file, _text(file)
+            except NoText as error:
+                logger.warning("left out: %s", error)
+
+
+def _text(file: Path) -> str | PdfText:
+    return read_pdf(file) if file.suffix.lower() == ".pdf" else read_text(file)
+
+
+def _chunks(file: Path, text: str | PdfText, name: str) -> Iterable[Document]:
+    try:
+        from semantic_text_splitter import MarkdownSplitter, TextSplitter
+    except ImportError as error:
+        raise InvalidInput(f"chunks need the package semantic-text-splitter: {INSTALL}") from error
+    kind = MarkdownSplitter if file.suffix.lower() == ".md" else TextSplitter
+    chunks = kind(CHUNK_CHARACTERS).chunk_indices(text if isinstance(text, str) else text.text)
+    for number, (start, chunk) in enumerate(chunks, start=1):
+        metadata = {"title": file.name, "file": str(file), "start": start}
+        if isinstance(text, PdfText):
+            metadata["page_label"] = text.label(start, start + len(chunk))
+        yield Document(chunk, f"{name}#{number}", metadata)

@@ -1,0 +1,266 @@
+"""Attention over rows laid end to end, each with its own view of a shared cache."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import torch
+from transformers import AttentionInterface
+
+from attribot_rag.context.intervals import Interval
+from attribot_rag.model.generation import PromptCache
+from attribot_rag.scoring.attention.kernels import Kernel, Keys, attend_recomputed, merge
+from attribot_rag.scoring.base import Reduction, Unsupported
+from attribot_rag.scoring.row import Row
+from attribot_rag.scoring.visibility import VISIBILITY, Visibility
+
+PACKED_ATTENTION = VISIBILITY
+
+_HARMLESS = frozenset(
+    # The window is in the layer's mask, too, which is what counts here.
+    {
+        "position_ids",
+        "use_cache",
+        "return_dict",
+        "cache_position",
+        "position_embeddings",
+        "sliding_window",
+    }
+)
+_MASKED_QUERIES = 512  # at a time, where the mask is more than causal
+
+
+@dataclass(frozen=True, eq=False)
+class Attended:
+    """What some tokens of the sequence attended to in the cache, in one layer.
+
+    query [1, heads, tokens, head_dim], key and value those of the cache, output [1, heads, tokens,
+    value_dim], log_sum [1, heads, tokens] over all visible keys.
+    """
+
+    view: View
+    query: torch.Tensor
+    key: torch.Tensor
+    value: torch.Tensor
+    output: torch.Tensor
+    log_sum: torch.Tensor
+    kernel: Kernel
+
+
+class Observer(Protocol):
+    """Sees what the layers attend to.
+
+    Gradients flow through the attention if it is `differentiable`.
+    """
+
+    @property
+    def differentiable(self) -> bool: ...
+
+    def gate(self, view: View) -> torch.Tensor | None:
+        """What is added to the scores of the cache's keys [num_prompt_tokens]; None for nothing."""
+
+    def see(self, attended: Attended) -> None:
+        """Take note of a view of the next layer."""
+
+    def pass_on(self, output: torch.Tensor) -> torch.Tensor:
+        """What goes on from the layer, of its output [1, tokens, heads, value_dim]."""
+
+
+@dataclass(eq=False)
+class KeyWeights:
+    """Collects attention weights on each position of the cache: `values` [num_prompt_tokens].
+
+    Sums, over heads and layers, the 'largest' weight from any token of the rows, or the 'total'
+    over them.
+    """
+
+    values: torch.Tensor
+    reduction: Reduction
+    differentiable = False
+
+    def gate(self, view: View) -> None:
+        return None
+
+    def see(self, attended: Attended) -> None:
+        for keys in attended.view.cached:
+            weights = attended.kernel.weights(attended.query, attended.key, keys, attended.log_sum)
+            reduced = weights.amax(1) if self.reduction == "largest" else weights.sum(1)
+            self.values[slice(*keys.interval)] += reduced.sum(0).to(self.values.device)
+
+    def pass_on(self, output: torch.Tensor) -> torch.Tensor:
+        return output
+
+
+@dataclass(frozen=True, eq=False)
+class View:
+    """Tokens of the sequence and the keys that they see: of their own row, and of the cache."""
+
+    queries: Interval
+    own: tuple[Keys, ...]
+    cached: tuple[Keys, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class PackedLayout:
+    """Rows in one sequence, block by block.
+
+    TokenBlock i has the tokens `spans[i]`, whose row begins at the token `starts[i]`, and sees
+    `segments[i]` of the cache. `positions` [tokens] are those of all tokens. `layers_seen`
+    collects the layers that attended, so that a layer of another kind is noticed. An `observer`
+    sees what the rows attend to.
+    """
+
+    cache: PromptCache
+    positions: torch.Tensor
+    spans: tuple[Interval, ...]
+    starts: tuple[int, ...]
+    segments: tuple[tuple[Interval, ...], ...]
+    layers_seen: set[int] = field(default_factory=set)
+    observer: Observer | None = None
+    _views: dict[int, tuple[View, ...]] = field(default_factory=dict)
+
+    @classmethod
+    def of(
+        cls, rows: Sequence[Row], cache: PromptCache, observer: Observer | None = None
+    ) -> PackedLayout:
+        spans, starts, end = [], [], 0
+        for row in rows:
+            start = end
+            for block in row.blocks:
+                spans.append((end, end + len(block.token_ids)))
+                starts.append(start)
+                end += len(block.token_ids)
+        segments = tuple(block.segments for row in rows for block in row.blocks)
+        positions = torch.tensor([position for row in rows for position in row.positions])
+        return cls(cache, positions, tuple(spans), tuple(starts), segments, observer=observer)
+
+    def views(self, visibility: Visibility) -> tuple[View, ...]:
+        """What each token sees in the layers with this mask."""
+        known = self._views.get(id(visibility))
+        if known is None:
+            view = self._causal_views if visibility.is_causal else self._masked_views
+            known = self._views[id(visibility)] = tuple(view(visibility))
+        return known
+
+    def _causal_views(self, _: Visibility) -> Iterator[View]:
+        for span, row_start, segments in zip(self.spans, self.starts, self.segments, strict=True):
+            own: tuple[Keys, ...] = (Keys(span, causal=True),)
+            if row_start < span[0]:
+                own = (*own, Keys((row_start, span[0])))
+            yield View(span, own, tuple(map(Keys, segments)))
+
+    def _masked_views(self, visibility: Visibility) -> Iterator[View]:
+        for (start, end), row_start, segments in zip(
+            self.spans, self.starts, self.segments, strict=True
+        ):
+            for first in range(start, end, _MASKED_QUERIES):
+                last = min(first + _MASKED_QUERIES, end)
+                queries = self.positions[first:last]
+                visible = visibility.visible(queries, self.positions[row_start:last])
+                visible = visible.tril(first - row_start)
+                own = Keys.visible(visible, row_start)
+                assert own is not None, "every token sees itself"
+                cached = (
+                    Keys.visible(visibility.visible(queries, torch.arange(*segment)), segment[0])
+                    for segment in segments
+                )
+                yield View(
+                    (first, last), (own,), tuple(keys for keys in cached if keys is not None)
+                )
+
+
+_layout: ContextVar[PackedLayout] = ContextVar("attribot_packed_layout")
+
+
+@contextmanager
+def packed_layout(layout: PackedLayout) -> Iterator[None]:
+    """The layout that packed attention follows in this thread."""
+    token = _layout.set(layout)
+    try:
+        yield
+    finally:
+        _layout.reset(token)
+
+
+def packed_attention(
+    module: torch.nn.Module,
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    attention_mask: Visibility | None,
+    scaling: float | None = None,
+    dropout: float = 0.0,
+    softcap: float | None = None,
+    s_aux: torch.Tensor | None = None,
+    **keywords: Any,
+) -> tuple[torch.Tensor, None]:
+    """An attention function for transformers' AttentionInterface.
+
+    query [1, num_heads, tokens, head_dim]; key and value the same with num_key_value_heads, the
+    values perhaps of another width; returns [1, tokens, num_heads, value_dim]. Each row attends
+    to its own tokens and to its segments of the cache, as far as the layer's own mask lets it. The
+    cache is never copied; the parts are merged by their log-sum-exp, which attention sinks (`s_aux`
+    [num_heads]) enter last. Raises Unsupported for a keyword that would change attention.
+    """
+    for name, keyword in keywords.items():
+        harmless = name in _HARMLESS or (name == "is_causal" and keyword is True)
+        if not harmless and keyword is not None and keyword is not False:
+            raise Unsupported(f"its attention takes {name}={keyword!r}")
+    if not isinstance(attention_mask, Visibility) or dropout:
+        raise Unsupported("its attention uses a mask of its own, or dropout")
+    layout = _layout.get()
+    layer_index: int = module.layer_idx  # type: ignore[assignment]
+    layout.layers_seen.add(layer_index)
+    observer = layout.observer
+    kernel = Kernel(
+        query.shape[-1] ** -0.5 if scaling is None else scaling,
+        softcap,
+        differentiable=observer is not None and observer.differentiable,
+    )
+    cached = _cached(layout.cache, module, layer_index) if layout.cache else None
+    output = query.new_empty(1, query.shape[2], query.shape[1], value.shape[-1])
+    for view in layout.views(attention_mask):
+        queries = query[:, :, slice(*view.queries)]
+        parts = [kernel.attend(queries, key, value, keys) for keys in view.own]
+        if view.cached:
+            assert cached is not None
+            gate = None if observer is None else observer.gate(view)
+            attend = attend_recomputed if kernel.differentiable else Kernel.attend
+            parts += [attend(kernel, queries, *cached, keys, gate) for keys in view.cached]
+        part, log_sum = parts[0]
+        for other in parts[1:]:
+            part, log_sum = merge(part, log_sum, *other)
+        if s_aux is not None:
+            total = torch.logaddexp(log_sum, s_aux.to(log_sum)[None, :, None])
+            part, log_sum = part * (log_sum - total).exp()[..., None].to(part), total
+        output[:, slice(*view.queries)] = part.transpose(1, 2)
+        if observer is not None and cached is not None:
+            observer.see(Attended(view, queries, *cached, part, log_sum, kernel))
+    return output if observer is None else observer.pass_on(output), None
+
+
+def _cached(
+    cache: PromptCache, module: torch.nn.Module, layer_index: int
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """The cached keys and values that a layer attends to, as it attends to them.
+
+    Layers that keep none of their own attend to those of an earlier layer (Gemma 3n, Gemma 4);
+    compressed ones (multi-head latent attention) are expanded first.
+    """
+    if layer_index >= len(cache):
+        config: Any = module.config
+        kinds = config.layer_types
+        layer_index = max(i for i in range(len(cache)) if kinds[i] == kinds[layer_index])
+    keys, values = cache[layer_index]
+    expand: Any = getattr(module, "expand_kv", None)
+    if expand is not None:
+        with torch.no_grad():
+            keys, values = expand(keys, values)
+    return keys, values
+
+
+AttentionInterface.register(PACKED_ATTENTION, packed_attention)

@@ -1,0 +1,236 @@
+"""Batches of rows, limited by a token budget."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import psutil
+import torch
+from transformers import PreTrainedModel
+
+from attribot_rag.errors import ScoringOutOfMemory
+from attribot_rag.model.generation import Generation
+from attribot_rag.scoring.base import ATTENTION_LAYERS, Implementation
+from attribot_rag.scoring.implementations.cropped import CachedImplementation, Cropped
+from attribot_rag.scoring.implementations.prefill import piece_size
+from attribot_rag.scoring.row import Row
+
+_SCORE_BYTES = 8  # a log-likelihood of a unit at a token, and the difference to the full prompt's
+
+
+@dataclass(frozen=True)
+class Footprint:
+    """Bytes that scoring takes beyond the model, and beyond a cache that was recorded.
+
+    `cache` holds the keys and values of a prompt that has to be read, `row` the states and logits
+    of the longest row, or of the largest piece of the prompt, `scores` the log-likelihoods of all
+    units. `token` are the bytes of one token's states, `shape` the numbers of the prompt's tokens,
+    the response's tokens and the units.
+    """
+
+    shape: tuple[int, int, int]
+    cache: int
+    row: int
+    scores: int
+    token: int
+
+    @classmethod
+    def of(
+        cls,
+        model: PreTrainedModel,
+        kind: type[Implementation],
+        generation: Generation,
+        branches: Sequence[int],
+        num_units: int,
+    ) -> Footprint:
+        """Of an implementation whose rows go on from these positions of the prompt at the earliest.
+
+        States of recurrent layers, which do not grow with the prompt, are not counted.
+        """
+        prompt, response = len(generation.prompt_ids), len(generation.response_ids)
+        kept, token = cache_bytes(model), token_bytes(model)
+        shares = issubclass(kind, CachedImplementation)
+        is_read = shares and generation.cache is None
+        longest = prompt + response - (min(branches, default=0) if shares else 0)
+        row = longest * token + response * logit_bytes(model)
+        if issubclass(kind, Cropped):  # each pass extends a copy of the cache
+            row += (prompt + response) * kept
+        piece = min(prompt, piece_size(model.device)) * token if is_read else 0
+        return cls(
+            shape=(prompt, response, num_units),
+            cache=prompt * kept if is_read else 0,
+            row=max(row, piece),
+            scores=num_units * response * _SCORE_BYTES,
+            token=token,
+        )
+
+    def batch_tokens(self, limit: int) -> int:
+        """How many tokens a forward pass may have within so many bytes, at least 1."""
+        return max(1, (limit - self.cache - self.scores) // self.token)
+
+    @property
+    def least(self) -> int:
+        """What is needed even if each row is scored by itself."""
+        return self.cache + self.row + self.scores
+
+    def check(self, limit: int | None, device: torch.device) -> None:
+        """Raises ScoringOutOfMemory if `limit`, or else the device's free memory, is less."""
+        allowed = free_memory(device) if limit is None else limit
+        if allowed is None or self.least <= allowed:
+            return
+        prompt, response, units = self.shape
+        room = "free" if limit is None else "allowed by ScoringOptions(max_memory=...)"
+        raise ScoringOutOfMemory(
+            f"the attribution of {prompt:,} prompt tokens, {response:,} response tokens and "
+            f"{units:,} units would take about {_megabytes(self.least)}, and "
+            f"{_megabytes(allowed)} are {room}; use a shorter context, a smaller dtype or another "
+            "device, or set max_memory to allow more"
+        )
+
+
+def token_bytes(model: PreTrainedModel) -> int:
+    """Of a token's residual stream, attention and feed-forward states in one layer, the largest."""
+    config = model.config.get_text_config(decoder=True)
+    hidden = int(config.hidden_size)
+    inner = 4 * hidden
+    for layer in _layers(config):
+        sizes = getattr(layer, "intermediate_size", None) or 0  # Gemma 3n has a list of them
+        inner = max(inner, *(sizes if isinstance(sizes, list) else [sizes]))
+    return (12 * hidden + 4 * inner) * model.dtype.itemsize
+
+
+def logit_bytes(model: PreTrainedModel) -> int:
+    """Of the logits at one position, and of their softmax in float32."""
+    vocab_size = int(model.config.get_text_config(decoder=True).vocab_size)
+    return vocab_size * (model.dtype.itemsize + 4)
+
+
+def cache_bytes(model: PreTrainedModel) -> int:
+    """Of a token's keys and values in all layers that keep them."""
+    config = model.config.get_text_config(decoder=True)
+    layers = _layers(config)
+    kinds = getattr(config, "layer_types", None) or ["full_attention"] * len(layers)
+    kept = [layer for layer, kind in zip(layers, kinds, strict=True) if kind in ATTENTION_LAYERS]
+    return 2 * sum(map(_key_size, kept)) * model.dtype.itemsize
+
+
+def _layers(config: Any) -> Sequence[Any]:
+    """The shape of each layer; most models have one for all."""
+    return getattr(config, "per_layer_config", None) or [config] * int(config.num_hidden_layers)
+
+
+def _key_size(layer: Any) -> int:
+    """How many numbers a token's keys have in a layer."""
+    num_heads = getattr(layer, "num_attention_heads", None)
+    if not isinstance(num_heads, int):
+        return 0
+    head_dim = getattr(layer, "head_dim", None) or layer.hidden_size // num_heads
+    return int(head_dim * (getattr(layer, "num_key_value_heads", None) or num_heads))
+
+
+def free_memory(device: torch.device) -> int | None:
+    """Bytes that are free now; None for a device that does not tell."""
+    if device.type == "cpu":
+        return int(psutil.virtual_memory().available)
+    if device.type != "cuda":
+        return None
+    free, _ = torch.cuda.mem_get_info(device)
+    return free + torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+
+
+def _megabytes(count: int) -> str:
+    return f"{count / 1e6:,.0f} MB"
+
+
+_REMEDY = "use a shorter context, a smaller dtype, or another device"
+_CPU_TOKENS = 1536
+_MAX_CUDA_TOKENS = 1 << 16
+_MEMORY_SHARE = 0.5
+
+Found = TypeVar("Found")
+
+
+class Batching:
+    """Divides rows into batches by a token budget, which is halved when memory runs out.
+
+    A position whose logits are needed counts as several tokens, by its memory. Without a
+    `token_budget`, the free memory of a GPU decides; on a CPU, where larger batches are not faster,
+    the budget is fixed.
+    """
+
+    def __init__(
+        self, model: PreTrainedModel, implementation: Implementation, token_budget: int | None
+    ) -> None:
+        num_logits = len(implementation.generation.response_ids)
+        self._head_tokens = num_logits * logit_bytes(model) // token_bytes(model)
+        self._implementation = implementation
+        self.token_budget = token_budget or _default_budget(model.device, token_bytes(model))
+
+    def next_batch(self, rows: Sequence[Row], start: int = 0) -> list[Row]:
+        """As many of the rows from `start` on as the budget allows, at least a single row."""
+        batch: list[Row] = []
+        used = 0
+        for index in range(start, len(rows)):
+            row = rows[index]
+            used += self._num_tokens(row)
+            if used > self.token_budget and batch:
+                break
+            batch.append(row)
+        return batch
+
+    def halve(self, batch: Sequence[Row]) -> None:
+        """Make room after this batch did not fit; raises ScoringOutOfMemory for a single row."""
+        if len(batch) == 1:
+            raise ScoringOutOfMemory(
+                f"one ablation of {self._implementation.num_tokens(batch[0])} tokens does not fit "
+                f"into memory; {_REMEDY}"
+            )
+        self.token_budget = min(self.token_budget, sum(map(self._num_tokens, batch))) // 2
+        if self._implementation.device.type == "cuda":
+            torch.cuda.empty_cache()
+
+    def _num_tokens(self, row: Row) -> int:
+        return self._implementation.num_tokens(row) + self._head_tokens
+
+
+def _default_budget(device: torch.device, bytes_per_token: int) -> int:
+    if device.type != "cuda":
+        return _CPU_TOKENS
+    free, _ = torch.cuda.mem_get_info(device)
+    return max(1, min(int(free * _MEMORY_SHARE) // bytes_per_token, _MAX_CUDA_TOKENS))
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """CUDA has an error of its own; the CPU allocator raises a plain RuntimeError."""
+    if isinstance(error, torch.OutOfMemoryError | MemoryError):
+        return True
+    return isinstance(error, RuntimeError) and (
+        "not enough memory" in str(error) or "can't allocate memory" in str(error)
+    )
+
+
+@contextmanager
+def naming_out_of_memory(num_tokens: int) -> Iterator[None]:
+    """Raises the errors of any allocator as ScoringOutOfMemory."""
+    try:
+        yield
+    except (RuntimeError, MemoryError) as error:
+        if isinstance(error, ScoringOutOfMemory) or not is_out_of_memory(error):
+            raise
+        raise ScoringOutOfMemory(
+            f"the attribution of {num_tokens} tokens does not fit into memory; {_REMEDY}"
+        ) from error
+
+
+def unless_out_of_memory(compute: Callable[[], Found]) -> Found | None:
+    """The result computed without gradients, or None if it does not fit into memory."""
+    try:
+        with torch.no_grad():
+            return compute()
+    except (RuntimeError, MemoryError) as error:
+        if not is_out_of_memory(error):
+            raise
+        return None

@@ -1,0 +1,89 @@
+"""Scores many rows in a single forward pass that shares the prefix cache."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import accumulate
+from typing import ClassVar
+
+import torch
+from transformers import PreTrainedModel
+
+from attribot_rag.scoring.attention.attention import (
+    PACKED_ATTENTION,
+    KeyWeights,
+    Observer,
+    PackedLayout,
+    packed_layout,
+)
+from attribot_rag.scoring.attention.patching import GatedAttention
+from attribot_rag.scoring.base import ATTENTION_LAYERS, Reduction, Unsupported
+from attribot_rag.scoring.implementations.cropped import CachedImplementation
+from attribot_rag.scoring.patch import Effects, Patch
+from attribot_rag.scoring.row import Row
+
+
+class Packed(CachedImplementation):
+    """Rows end to end in a sequence: large matrices for the linear layers, no padding."""
+
+    name: ClassVar[str] = "packed"
+    attention: ClassVar[str | None] = PACKED_ATTENTION
+    sees_weights: ClassVar[bool] = True
+    packs_rows: ClassVar[bool] = True
+
+    @classmethod
+    def refusal(cls, model: PreTrainedModel, num_tokens: int) -> str | None:
+        config = model.config.get_text_config(decoder=True)
+        if not getattr(model, "_supports_attention_backend", False):
+            return "its attention cannot be replaced through transformers' AttentionInterface"
+        kinds = set(getattr(config, "layer_types", None) or ())
+        if kinds - ATTENTION_LAYERS:
+            return f"it has layers of the types {', '.join(sorted(kinds - ATTENTION_LAYERS))}"
+        limit = getattr(config, "floor_scale", None)  # Llama 4 tunes queries by their index
+        if getattr(config, "attn_temperature_tuning", False) and limit and num_tokens > limit:
+            return f"its queries depend on their place in the input beyond {limit} tokens"
+        return super().refusal(model, num_tokens)
+
+    def _on_cache(self, rows: Sequence[Row]) -> torch.Tensor:
+        return self._score(rows)
+
+    def _score(self, rows: Sequence[Row], observer: Observer | None = None) -> torch.Tensor:
+        ends = list(accumulate(row.num_tokens for row in rows))
+        scored = torch.arange(-len(self._targets), 0) + torch.tensor(ends)[:, None]
+        layout = PackedLayout.of(rows, self.prompt_cache, observer)
+        return self._target_log_probabilities(self._run(rows, layout, scored.flatten()))
+
+    def weights(self, row: Row, reduction: Reduction) -> torch.Tensor:
+        weights = KeyWeights(torch.zeros(len(self.generation.prompt_ids)), reduction)
+        layout = PackedLayout.of([row], self.prompt_cache, weights)
+        self._run([row], layout, torch.tensor([row.num_tokens - 1]))
+        return weights.values
+
+    def effects(self, row: Row, patch: Patch) -> Effects:
+        with torch.inference_mode(False), torch.enable_grad():
+            patch = replace(patch, members=patch.members.to(self.device))
+            rows = [row] * patch.num_rows
+            observer = GatedAttention.of(patch, row.num_tokens)
+            responses = self._score(rows, observer)
+            return observer.effects(responses, patch)
+
+    def _run(self, rows: Sequence[Row], layout: PackedLayout, scored: torch.Tensor) -> torch.Tensor:
+        """The logits at some tokens of the sequence."""
+        positions = [position for row in rows for position in row.positions]
+        ids = [token_id for row in rows for token_id in row.token_ids]
+        with packed_layout(layout):
+            logits = self._logits(
+                scored.to(self.device),
+                attention_mask=torch.ones(1, len(ids)).long().to(self.device),
+                use_cache=False,
+                **self._inputs(ids, positions),
+            )
+        num_layers = self.twin.config.get_text_config(decoder=True).num_hidden_layers
+        if len(layout.layers_seen) != num_layers:
+            raise Unsupported(
+                f"{len(layout.layers_seen)} of its {num_layers} layers attend through "
+                "transformers' AttentionInterface"
+            )
+        self.scored_tokens += len(ids)
+        return logits

@@ -1,0 +1,184 @@
+"""Short forward passes that show what a model does, where its configuration does not tell."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import torch
+from transformers import PreTrainedModel
+
+from attribot_rag.model.generation import Conditioning, Generation
+from attribot_rag.model.language_model import placeholder_ids
+from attribot_rag.scoring.base import Implementation
+from attribot_rag.scoring.implementations.memory import is_out_of_memory
+from attribot_rag.scoring.implementations.reference import Reference
+from attribot_rag.scoring.row import Row
+
+FAILURES = (RuntimeError, ValueError, TypeError, LookupError, AttributeError, AssertionError)
+"""What models raise for inputs that they do not take."""
+
+_SAME = 1e-5  # nats: a token that is not seen changes nothing, not even by rounding
+_PROMPT_TOKENS = 24
+_RESPONSE_TOKENS = 4
+
+
+def tolerance(dtype: torch.dtype) -> float:
+    """Nats per response token by which implementations may differ because of rounding."""
+    return 1e-3 if dtype in (torch.float32, torch.float64) else 0.25
+
+
+class Probes:
+    """Differences in nats over 24 prompt and 4 response tokens, which are the same for every run.
+
+    `make` gives the prepared implementation for a generation, `twin` the twin with an attention
+    function.
+    """
+
+    def __init__(
+        self,
+        model: PreTrainedModel,
+        make: Callable[[type[Implementation], Generation], Implementation],
+        twin: Callable[[str | None], PreTrainedModel],
+    ) -> None:
+        self._model = model
+        self._make = make
+        self._twin = twin
+        self._num_ids = int(model.config.get_text_config(decoder=True).vocab_size)
+        generator = torch.Generator().manual_seed(0)
+        count = _PROMPT_TOKENS + _RESPONSE_TOKENS
+        drawn = torch.randint(self._num_ids, (2 * count,), generator=generator).tolist()
+        others = placeholder_ids(model)
+        ids = tuple(token_id for token_id in drawn if token_id not in others)[:count]
+        self._generation = Generation(ids[:_PROMPT_TOKENS], ids[_PROMPT_TOKENS:])
+
+    def exact(self, kind: type[Implementation]) -> float:
+        """Between an implementation and the reference."""
+        return self._exact(kind, self._generation, 0)
+
+    def conditioned(
+        self, kind: type[Implementation], head: Sequence[int], conditioning: Conditioning
+    ) -> float:
+        """The same after a `head`: tokens that stand for images, of which the inputs are given."""
+        plain = self._generation
+        prompt = (*head, *plain.prompt_ids)
+        generation = replace(plain, prompt_ids=prompt, conditioning=conditioning)
+        return self._exact(kind, generation, len(head))
+
+    def _exact(self, kind: type[Implementation], generation: Generation, start: int) -> float:
+        prompt = generation.prompt_ids
+        rows = [
+            _full(generation),
+            Row.exact((*prompt[: start + 10], *prompt[start + 15 :]), start + 10, generation),
+            Row.exact((*prompt[:start], *prompt[start + 1 :]), start, generation),
+        ]
+        return _largest(
+            self._score(kind, generation, rows), self._score(Reference, generation, rows)
+        )
+
+    def masked(self, kind: type[Implementation]) -> float:
+        """Rows that hide nothing must equal the full prompt, other rows the reference.
+
+        Recomputed tokens with gaps between them reveal an architecture that uses their place in
+        the input instead of their position.
+        """
+        generation = self._generation
+        tail = range(18, len(generation.prompt_ids))
+        rows = [
+            Row.masked(generation, (), tail),
+            Row.masked(generation, (), (*range(9, 12), *tail)),
+            Row.masked(generation, range(5, 9), tail),
+            Row.masked(generation, range(5, 9), (*range(9, 12), *tail)),
+        ]
+        reference = Reference(self._twin(self._with_masks), generation)
+        with torch.no_grad():
+            full = reference.log_likelihoods([_full(generation)])
+            truth = torch.cat([full, full, reference.log_likelihoods(rows[2:])])
+        return _largest(self._score(kind, generation, rows), truth)
+
+    def stale(self) -> float:
+        """Between the plain twin and the model itself."""
+        rows = [_full(self._generation)]
+        with torch.no_grad():
+            truth = Reference(self._model, self._generation).log_likelihoods(rows)
+        return _largest(self._score(Reference, self._generation, rows), truth)
+
+    def ignores(self, conditioning: Conditioning) -> bool:
+        """Whether the model gives the same numbers without these inputs."""
+        given = replace(self._generation, conditioning=conditioning)
+        rows = [_full(self._generation)]
+        plain = self._score(Reference, self._generation, rows)
+        return torch.equal(plain, self._score(Reference, given, rows))
+
+    def unscorable(self) -> str | None:
+        """Why the model does not predict tokens from earlier tokens alone, or None if it does."""
+        *before, late, last = self._generation.response_ids
+        changed = (*before, (late + 1) % self._num_ids, last)
+        other = replace(self._generation, response_ids=changed)
+        try:
+            scores = [
+                self._score(Reference, one, [_full(one)])[:, : len(before)]
+                for one in (self._generation, other)
+            ]
+        except FAILURES as error:
+            if is_out_of_memory(error):
+                raise
+            return (
+                "a plain forward pass over token ids fails with "
+                f"{type(error).__name__}{f': {error}' if str(error) else ''}; load a causal "
+                "language model or an encoder-decoder, by AutoModelForCausalLM or its like"
+            )
+        exactly = self._model.dtype in (torch.float32, torch.float64)
+        if _largest(*scores) > (_SAME if exactly else tolerance(self._model.dtype)):
+            states = (getattr(module, "state", None) for module in self._model.modules())
+            if any(getattr(state, "threshold", 0) for state in states):
+                return (
+                    "its 8-bit layers round by the outliers of all tokens, later ones included; "
+                    "load it with llm_int8_threshold=0.0, in 4 bits, or in half precision"
+                )
+            if any(self._rounds_by_all_tokens(module) for module in self._model.modules()):
+                return (
+                    "its linear layers round a token by what all tokens hold, later ones included, "
+                    "as dynamic quantization of a whole tensor does; quantize its weights only, or "
+                    "its activations token by token"
+                )
+            return (
+                "its predictions depend on later tokens, so it is no causal language model; a "
+                "model that can be both needs config.is_decoder=True"
+            )
+        return None
+
+    def _rounds_by_all_tokens(self, module: torch.nn.Module) -> bool:
+        """Whether a linear layer gives a token other numbers beside a large one."""
+        num_features = getattr(module, "in_features", None)
+        if not isinstance(num_features, int) or not hasattr(module, "out_features"):
+            return False
+        model = self._model
+        small = torch.linspace(-1.0, 1.0, num_features, device=model.device, dtype=model.dtype)
+        try:
+            with torch.no_grad():
+                alone, beside = module(small[None]), module(torch.stack([small, 100 * small]))
+        except FAILURES:
+            return False
+        return not torch.allclose(alone, beside[:1], atol=1e-2, rtol=1e-2)
+
+    def _score(
+        self, kind: type[Implementation], generation: Generation, rows: Sequence[Row]
+    ) -> torch.Tensor:
+        implementation = self._make(kind, generation)
+        with torch.no_grad():
+            return implementation.log_likelihoods(rows)
+
+    @property
+    def _with_masks(self) -> str | None:
+        """An attention function that takes any mask; None if the model's own does."""
+        own = getattr(self._model.config, "_attn_implementation", None)
+        return None if own in ("eager", "sdpa", None) else "sdpa"
+
+
+def _full(generation: Generation) -> Row:
+    return Row.exact(generation.prompt_ids, len(generation.prompt_ids), generation)
+
+
+def _largest(scores: torch.Tensor, truth: torch.Tensor) -> float:
+    return float((scores - truth).abs().max())

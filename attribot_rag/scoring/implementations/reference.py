@@ -1,0 +1,102 @@
+"""Scores by encoding everything again: the truth for the other implementations."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import torch
+from transformers import GenerationConfig, LogitsProcessor, LogitsProcessorList
+
+from attribot_rag.model.language_model import decoder_start_ids
+from attribot_rag.scoring.base import Implementation
+from attribot_rag.scoring.implementations.prefill import length_dependent_rope, rope_changes
+from attribot_rag.scoring.row import Row
+
+
+class Reference(Implementation):
+    """A plain forward pass over each row without a cache; any causal or encoder-decoder model.
+
+    For an encoder-decoder the prompt is the encoder's input and the response the decoder's. What
+    else the model was given for its answer, images say, it is given for each row.
+    """
+
+    name: ClassVar[str] = "reference"
+
+    def num_tokens(self, row: Row) -> int:
+        return row.num_visible + row.num_tokens
+
+    def log_likelihoods(self, rows: Sequence[Row]) -> torch.Tensor:
+        score = self._decode if self.twin.config.is_encoder_decoder else self._continue
+        self.scored_tokens += sum(map(self.num_tokens, rows))
+        return torch.cat([score(row) for row in rows])
+
+    def _continue(self, row: Row) -> torch.Tensor:
+        ids = torch.tensor([row.full_ids(self.generation)], device=self.device)
+        last = ids.shape[1]
+        if length_dependent_rope(self.twin) is not None:
+            self._reset_rope()
+            if rope_changes(self.twin, last - len(self._targets) + 1, last):
+                return self._generated(ids)
+        scored = torch.arange(last - len(self._targets), last, device=self.device)
+        masking = {} if row.is_exact else self._masking(row)
+        given = self.generation.conditioning.inputs(ids[0].tolist(), self.device)
+        logits = self._logits(scored, input_ids=ids, use_cache=False, **masking, **given)
+        return self._target_log_probabilities(logits)
+
+    def _generated(self, ids: torch.Tensor) -> torch.Tensor:
+        """The row as `generate` computes it, a token at a time, with the response's tokens chosen.
+
+        The model itself says at which length it encodes again what it has kept.
+        """
+        num_prompt = ids.shape[1] - len(self._targets) + 1
+        forced = _Forced(self._targets)
+        config: Any = GenerationConfig
+        self.twin.generation_config = config(pad_token_id=0)
+        self.twin.generate(  # type: ignore[operator]
+            ids[:, :num_prompt],
+            max_new_tokens=len(self._targets),
+            logits_processor=LogitsProcessorList([forced]),
+            **self.generation.conditioning.inputs(ids[0, :num_prompt].tolist(), self.device),
+        )
+        return self._target_log_probabilities(torch.cat(forced.logits))
+
+    def _masking(self, row: Row) -> dict[str, Any]:
+        """The mask and the positions of the whole sequence."""
+        positions = torch.tensor([[*range(row.num_visible), *row.positions]])
+        return {
+            "attention_mask": self._mask(row, encoded=True),
+            "position_ids": positions.to(self.device),
+        }
+
+    def _reset_rope(self) -> None:
+        """Forget the frequencies that a longer row has set, by a short pass."""
+        self.twin(input_ids=torch.zeros(1, 1, dtype=torch.long, device=self.device))
+
+    def _decode(self, row: Row) -> torch.Tensor:
+        response = self.generation.response_ids
+        ids = row.full_ids(self.generation)
+        prompt_ids = ids[: len(ids) - len(response) + 1]
+        begun = self.generation.decoder_ids or decoder_start_ids(self.twin)
+        logits = self._logits(
+            torch.arange(len(response), device=self.device) + len(begun) - 1,
+            input_ids=torch.tensor([prompt_ids], device=self.device),
+            decoder_input_ids=torch.tensor([(*begun, *response[:-1])], device=self.device),
+            use_cache=False,
+            **self.generation.conditioning.inputs(prompt_ids, self.device),
+        )
+        return self._target_log_probabilities(logits)
+
+
+class _Forced(LogitsProcessor):
+    """Chooses the given tokens one after the other, and keeps the logits that they had."""
+
+    def __init__(self, targets: torch.Tensor) -> None:
+        self._targets = targets
+        self.logits: list[torch.Tensor] = []
+
+    def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
+        """The scores with which only the next token can be chosen."""
+        target = self._targets[len(self.logits)]
+        self.logits.append(scores)
+        return torch.full_like(scores, -torch.inf).index_fill_(1, target[None], 0)

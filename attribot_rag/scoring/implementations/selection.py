@@ -1,0 +1,330 @@
+"""Selection of the implementation for a model: the fastest that is right for it."""
+
+from __future__ import annotations
+
+import inspect
+import logging
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+
+import torch
+from transformers import PreTrainedModel
+
+from attribot_rag.errors import InvalidInput, UnsupportedModel
+from attribot_rag.model.forking import BeginsAnewInChild
+from attribot_rag.model.generation import Generation
+from attribot_rag.model.language_model import placeholder_ids
+from attribot_rag.model.state import model_version, reads_elsewhere
+from attribot_rag.scoring.base import Implementation, Reading, Unsupported
+from attribot_rag.scoring.implementations.cropped import Cropped
+from attribot_rag.scoring.implementations.memory import Batching, Footprint, is_out_of_memory
+from attribot_rag.scoring.implementations.packed import Packed
+from attribot_rag.scoring.implementations.prefill import rope_changes
+from attribot_rag.scoring.implementations.probes import FAILURES, Probes, tolerance
+from attribot_rag.scoring.implementations.reference import Reference
+from attribot_rag.scoring.implementations.twin import check_placed, make_twin
+
+IMPLEMENTATIONS: tuple[type[Implementation], ...] = (Packed, Cropped, Reference)
+"""From the fastest to the slowest."""
+
+logger = logging.getLogger(__name__)
+
+
+class ScoringModels(BeginsAnewInChild):
+    """The twins of a model, and the implementations that are right for it.
+
+    An implementation is right if the configuration does not rule it out and a small probe gives
+    the numbers of `Reference`; a probe that fails is logged once. Thread-safe; twins and probes
+    are renewed when the model is changed: moved, adapted, patched.
+    """
+
+    def __init__(self, model: PreTrainedModel) -> None:
+        self._model = model
+        self._probes = Probes(model, self.make, self._twin)
+        super().__init__()
+        self._version = 0
+        self._unscorable: str | None = None
+        self._ignored: dict[tuple[str, ...], bool] = {}
+        self._unshareable: dict[tuple[type[Implementation], tuple[str, ...]], str | None] = {}
+        self._twins: dict[str | None, PreTrainedModel] = {}
+        self._probed: dict[tuple[type[Implementation], bool], str | None] = {}
+        self._logged: set[type[Implementation]] = set()
+
+    def _begin(self) -> None:
+        self._lock = threading.RLock()
+        self._num_settled = 0
+
+    @contextmanager
+    def settled(self) -> Iterator[None]:
+        """Within it the model is taken for unchanged: looking takes 10 ms for 400 modules."""
+        self._look()
+        self._num_settled += 1  # attributions may take turns
+        try:
+            yield
+        finally:
+            self._num_settled -= 1
+
+    @property
+    def original(self) -> PreTrainedModel:
+        """The user's own model; in training mode, where it draws at random, the plain twin."""
+        return self.plain_twin if self._model.training else self._model
+
+    @property
+    def plain_twin(self) -> PreTrainedModel:
+        """The twin with the model's own attention."""
+        return self._twin(None)
+
+    @property
+    def noise(self) -> float | None:
+        """The largest difference in nats at a token between two calls; None where it is not
+        measured."""
+        return None
+
+    def footprint(
+        self,
+        kind: type[Implementation],
+        generation: Generation,
+        branches: Sequence[int],
+        num_units: int,
+    ) -> Footprint | None:
+        """How much memory scoring takes, see `Footprint.of`; None where it takes none here."""
+        return Footprint.of(self._model, kind, generation, branches, num_units)
+
+    def batching(self, implementation: Implementation, token_budget: int | None) -> Batching:
+        """What divides rows into batches."""
+        return Batching(self._model, implementation, token_budget)
+
+    def make(
+        self, kind: type[Implementation], generation: Generation, reading: Reading | None = None
+    ) -> Implementation:
+        """The prepared implementation for a generation; raises Unsupported if it is not right."""
+        implementation = kind(self._twin(kind.attention), generation, reading)
+        with torch.no_grad():
+            implementation.prepare(self._twin(None))
+        return implementation
+
+    def select(
+        self, requested: str, generation: Generation, reading: Reading | None = None
+    ) -> Implementation:
+        """The requested implementation, or for 'auto' the fastest that is right for the model.
+
+        Raises InvalidInput for an unknown name, UnsupportedModel if the requested
+        implementation is refused.
+        """
+        for kind in self._right(requested, generation):
+            try:
+                return self.make(kind, generation, reading)
+            except Unsupported as error:
+                self._refuse(kind, requested, str(error))
+        raise AssertionError("Reference refuses nothing")
+
+    def fallback(self, used: type[Implementation], generation: Generation) -> str | None:
+        """Why the fastest implementation is not right here, None if it is `used`."""
+        for kind in IMPLEMENTATIONS:
+            if issubclass(used, kind):
+                return None
+            reason = self.refusal(kind, generation)
+            if reason is not None:
+                return f"{kind.name}: {reason}"
+        return None
+
+    def make_ready(self, requested: str, generation: Generation) -> None:
+        """Make the twin and run the probes, unless they are ready; reads no prompt.
+
+        Raises UnsupportedModel for a model, or another input than ids, that cannot be scored.
+        """
+        check_placed(self._model)
+        self._check_inputs(generation)
+        self._check_twin()
+        self.masked_refusal(self.first(requested, generation), generation)
+
+    def changed_since(self, generation: Generation) -> bool:
+        """Whether the model was changed after it answered, as far as that is known."""
+        self._refresh()
+        return generation.model_version not in (None, self._version)
+
+    def is_conditioned(self, generation: Generation) -> bool:
+        """Whether something else than ids had an influence on the answer.
+
+        Tokenizers give zeros as types of tokens; whether the model heeds them is tried.
+        """
+        given = generation.conditioning
+        values = [value for one in given.per_token.values() for value in one.by_id.values()]
+        if not given or given.whole or given.unknown or any(values):
+            return bool(given)
+        with self._lock:
+            self._refresh()
+            if given.names not in self._ignored:
+                self._ignored[given.names] = self._probes.ignores(given)
+            return not self._ignored[given.names]
+
+    def _check_inputs(self, generation: Generation) -> None:
+        given = generation.conditioning
+        known = inspect.signature(self._model.forward).parameters
+        lost = [*given.unknown, *(name for name in given.names if name not in known)]
+        if lost:
+            raise UnsupportedModel(
+                f"the answer was also conditioned on {', '.join(dict.fromkeys(lost))}, which "
+                "cannot be given to a prompt without one of its sources; generate from token ids, "
+                "and prompts with images one by one"
+            )
+
+    def _check_twin(self) -> None:
+        """See that a twin does what the model does, where no state shows all of that."""
+        if self._model.training or not reads_elsewhere(self._model):
+            return
+        with self._lock:
+            if self._probes.stale() <= tolerance(self._model.dtype):
+                return
+            self._forget()
+            difference = self._probes.stale()
+        if difference > tolerance(self._model.dtype):
+            raise UnsupportedModel(
+                f"a copy of the model differs from it by {difference:.2g} nats, because of a hook "
+                "or a replaced method; remove that, or merge the adapter"
+            )
+
+    def first(self, requested: str, generation: Generation) -> type[Implementation]:
+        """The implementation that `select` tries first; reads no prompt."""
+        return next(self._right(requested, generation))
+
+    def _right(self, requested: str, generation: Generation) -> Iterator[type[Implementation]]:
+        """The requested implementations that are not refused, fastest first."""
+        names = [kind.name for kind in IMPLEMENTATIONS]
+        if requested not in ("auto", *names):
+            raise InvalidInput(
+                f"unknown implementation {requested!r}; choose one of auto, {', '.join(names)}"
+            )
+        self._check_scorable()
+        for kind in IMPLEMENTATIONS:
+            if requested not in ("auto", kind.name):
+                continue
+            reason = self.refusal(kind, generation)
+            if reason is None:
+                yield kind
+            else:
+                self._refuse(kind, requested, reason)
+
+    def _refuse(self, kind: type[Implementation], requested: str, reason: str) -> None:
+        if requested == kind.name:
+            raise UnsupportedModel(
+                f"{kind.name!r} is not right for this model: {reason}; use 'auto'"
+            )
+
+    def refusal(self, kind: type[Implementation], generation: Generation) -> str | None:
+        """Why this implementation is not right for a generation, or None if it is."""
+        num_tokens = len(generation.prompt_ids) + len(generation.response_ids)
+        reason = kind.refusal(self._model, num_tokens)
+        if reason is not None or kind is Reference:
+            return reason
+        return self._probe(kind, masked=False) or self._unshared(kind, generation)
+
+    def masked_refusal(self, kind: type[Implementation], generation: Generation) -> str | None:
+        """Why this implementation cannot hide a part of the prompt, or None if it can."""
+        num_prompt, num_response = len(generation.prompt_ids), len(generation.response_ids)
+        if rope_changes(self._model, num_prompt, num_prompt + num_response):
+            return "its rotary frequencies change with the length while it answers"
+        reason = kind.masked_refusal(self._model) or self._other_inputs(generation)
+        return reason or self._probe(kind, masked=True)
+
+    def _other_inputs(self, generation: Generation) -> str | None:
+        if not self.is_conditioned(generation):
+            return None
+        return f"the answer was also conditioned on {', '.join(generation.conditioning.names)}"
+
+    def _unshared(self, kind: type[Implementation], generation: Generation) -> str | None:
+        """Why what else the answer was conditioned on cannot be in a cache that rows share.
+
+        Tried on the images themselves, with a few tokens after them, once for each kind of inputs.
+        """
+        reason = self._other_inputs(generation)
+        if reason is None:
+            return None
+        given, ids = generation.conditioning, generation.prompt_ids
+        others = placeholder_ids(self._model)
+        images = [place for place, token_id in enumerate(ids) if token_id in others]
+        if given.whole and not (images and images[-1] < len(ids) - 2):
+            return reason
+        head = ids[max(0, images[0] - 1) : images[-1] + 2] if given.whole else ()
+        with self._lock:
+            key = kind, given.names
+            if key not in self._unshareable:
+                run = partial(self._probes.conditioned, kind, head, given)
+                failure = self._outcome(kind, run, masked=False)
+                self._unshareable[key] = None if failure is None else f"{reason}: {failure}"
+            return self._unshareable[key]
+
+    def _check_scorable(self) -> None:
+        with self._lock:
+            self._refresh()
+            if self._unscorable is None:
+                self._unscorable = self._probes.unscorable() or ""
+        if self._unscorable:
+            name = self._model.name_or_path or type(self._model).__name__
+            raise UnsupportedModel(f"the model {name!r} cannot be scored: {self._unscorable}")
+
+    def _probe(self, kind: type[Implementation], *, masked: bool) -> str | None:
+        with self._lock:
+            self._refresh()
+            if (kind, masked) not in self._probed:
+                self._probed[kind, masked] = self._run_probe(kind, masked=masked)
+            return self._probed[kind, masked]
+
+    def _run_probe(self, kind: type[Implementation], *, masked: bool) -> str | None:
+        run = self._probes.masked if masked else self._probes.exact
+        return self._outcome(kind, partial(run, kind), masked=masked)
+
+    def _outcome(
+        self, kind: type[Implementation], run: Callable[[], float], *, masked: bool
+    ) -> str | None:
+        """Why a probe rules the implementation out, or None."""
+        try:
+            difference = run()
+        except Unsupported as error:
+            return str(error)
+        except FAILURES as error:
+            if is_out_of_memory(error):
+                raise
+            if masked:
+                return f"it takes no mask of four dimensions ({type(error).__name__})"
+            self._log(kind, error)
+            return f"a probe of it failed ({type(error).__name__})"
+        if difference <= tolerance(self._model.dtype):
+            return None
+        reason = f"a probe of it differs from the reference by {difference:.2g} nats"
+        if not masked:
+            self._log(kind, reason)
+        return reason
+
+    def _log(self, kind: type[Implementation], reason: object) -> None:
+        if kind not in self._logged:
+            self._logged.add(kind)
+            name = self._model.name_or_path or type(self._model).__name__
+            logger.warning("%s is not used for the model %s: %s", kind.name, name, reason)
+
+    def _twin(self, attention: str | None) -> PreTrainedModel:
+        with self._lock:
+            self._refresh()
+            if attention not in self._twins:
+                self._twins[attention] = make_twin(self._model, attention)
+            return self._twins[attention]
+
+    def _refresh(self) -> None:
+        if not self._num_settled:
+            self._look()
+
+    def _look(self) -> None:
+        """Forget what was made for a model that was changed since."""
+        version = model_version(self._model)
+        if version != self._version:
+            self._version = version
+            self._forget()
+
+    def _forget(self) -> None:
+        self._twins.clear()
+        self._probed.clear()
+        self._ignored.clear()
+        self._unshareable.clear()
+        self._unscorable = None

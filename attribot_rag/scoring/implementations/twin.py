@@ -1,0 +1,118 @@
+"""A structural copy of a model that shares its weights, to score on without touching it."""
+
+from __future__ import annotations
+
+import copy
+from itertools import chain
+from typing import Any
+
+import torch
+from torch.distributed.tensor import DTensor
+from transformers import PreTrainedModel
+
+from attribot_rag.errors import UnsupportedModel
+from attribot_rag.scoring.implementations.recurrences import continue_from_states
+
+
+def make_twin(model: PreTrainedModel, attention: str | None = None) -> PreTrainedModel:
+    """Copy the modules and the configuration; every weight stays the same tensor.
+
+    The twin is in evaluation mode and may use another attention implementation while the model
+    generates in another thread: settings of either do not affect the other. Buffers that a
+    checkpoint does not hold are copied, because rotary embeddings write to their own while they
+    run. Weights that Accelerate keeps on the CPU or on disk stay there: the twin's layers load them
+    when they run, as the model's do. Raises UnsupportedModel if the first weights, which tell the
+    device, are offloaded too, or weights are nowhere, and for tensor-parallel models.
+    """
+    if any(isinstance(parameter, DTensor) for parameter in model.parameters()):
+        raise UnsupportedModel(
+            "the model is tensor-parallel: its weights are spread over processes that all would "
+            "have to score; load it with device_map='auto', or serve it and pass the server's URL"
+        )
+    check_placed(model)
+    offloaded = _offloaded_weights(model)
+    persistent = (
+        buffer
+        for module in model.modules()
+        for name, buffer in module.named_buffers(recurse=False)
+        if name not in module._non_persistent_buffers_set
+    )
+    _begin_quantized(model)
+    states = _quantization_states(model)
+    shared: dict[int, Any] = {
+        id(one): one for one in chain(model.parameters(), persistent, states, offloaded)
+    }
+    for weight in _weights_rescaled_in_place(model):
+        del shared[id(weight)]
+    shell = copy.copy(model)  # another thread may start or stop recording the model meanwhile
+    shell.__dict__.pop("generate", None)
+    twin: PreTrainedModel = copy.deepcopy(shell, shared)
+    for module in twin.modules():
+        module._compiled_call_impl = None  # compiled for the model's own modules
+    if attention is not None:
+        twin.config._attn_implementation = attention
+    twin.train(False)
+    continue_from_states(twin)
+    return twin
+
+
+def check_placed(model: PreTrainedModel) -> None:
+    """Raises UnsupportedModel if the first weights, which tell the device, are on none."""
+    if model.device.type == "meta" or (_has_meta_weights(model) and not _offloaded_weights(model)):
+        raise UnsupportedModel(
+            "the model's first weights are offloaded to the CPU or to disk, or were not loaded; "
+            "load it with a device_map that keeps the embedding on a device"
+        )
+
+
+def _has_meta_weights(model: PreTrainedModel) -> bool:
+    """Whether some weights are not in the model's own tensors."""
+    return any(parameter.is_meta for parameter in model.parameters())
+
+
+def _offloaded_weights(model: PreTrainedModel) -> list[Any]:
+    """What Accelerate's hooks load weights from, which all layers share."""
+    hooks = [vars(module).get("_hf_hook") for module in model.modules()]
+    held: list[Any] = []
+    while hooks:
+        hook = hooks.pop()
+        hooks += getattr(hook, "hooks", ())
+        held += (getattr(hook, name, None) for name in ("weights_map", "tied_params_map"))
+    return [one for one in held if one is not None]
+
+
+def _begin_quantized(model: PreTrainedModel) -> None:
+    """Let 8-bit layers of bitsandbytes take what their weights hold for their first forward pass.
+
+    The first copy to run would take it from all others, which compute something else without it.
+    """
+    module: Any
+    for module in model.modules():
+        if getattr(getattr(module, "weight", None), "CB", None) is not None:
+            module.init_8bit_state()
+
+
+def _quantization_states(model: PreTrainedModel) -> list[torch.Tensor]:
+    """Tensors that quantized layers keep in objects of their own, as bitsandbytes has it."""
+    values = [  # listed in one step: another thread may start or stop recording the model
+        value for module in model.modules() for value in list(vars(module).values())
+    ]
+    tensors: list[torch.Tensor] = []
+    while values:
+        value = values.pop()
+        if type(value).__name__ in ("MatmulLtState", "QuantState"):
+            held = vars(value).values()
+            tensors += (one for one in held if isinstance(one, torch.Tensor))
+            values += held
+    return tensors
+
+
+def _weights_rescaled_in_place(model: PreTrainedModel) -> list[torch.Tensor]:
+    """What RWKV divides in its first forward pass in evaluation mode, each copy for itself."""
+    return [
+        weight
+        for module in model.modules()
+        if getattr(module, "layers_are_rescaled", True) is False
+        for name, weight in module.named_parameters()
+        if name.endswith(("attention.output.weight", "feed_forward.value.weight"))
+    ]

@@ -1,0 +1,335 @@
+import unicodedata
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support.text_strategies import SPACES, texts, unspaced
+from support.tiny_models import CORPUS
+
+from attribot_rag.context.locating.location import Location
+from attribot_rag.context.locating.locator import Locator
+from attribot_rag.context.splitting.splitter import sentences, split_spans
+
+DOCUMENT = "The treaty was signed in 1648. The harbour had been closed\nfor two winters."
+
+
+def locate(document: str, prompt: str, threshold: float = 0.9) -> list[Location]:
+    return Locator(prompt, threshold=threshold).locate(document)
+
+
+def located_text(document: str, prompt: str) -> list[str]:
+    return [prompt[place.start : place.end] for place in locate(document, prompt)]
+
+
+def assert_maps(place: Location, document: str, prompt: str) -> None:
+    """Every character that is no space maps onto an equal one, offsets ascend and fit the ends."""
+    assert len(place.offsets) == len(document) + 1
+    assert list(place.offsets) == sorted(place.offsets)
+    assert place.offsets[0] == place.start and place.offsets[-1] == place.end
+    for index, character in enumerate(document):
+        if not character.isspace():
+            assert prompt[place.offsets[index]] == character
+            assert not document[place.document_offset(place.offsets[index]) : index].strip()
+
+
+@given(document=texts(min_fragments=1), before=texts(), after=texts())
+@settings(deadline=None, max_examples=300)
+def test_a_document_is_found_character_by_character(document: str, before: str, after: str) -> None:
+    prompt = f"{before}\n{document}\n{after}"
+    places = locate(document, prompt)
+    assert bool(places) == bool(document.strip())
+    for place in places:
+        assert prompt[place.start : place.end] == document.strip()
+        assert_maps(place, document, prompt)
+
+
+@given(
+    words=st.lists(texts(min_fragments=1).map(unspaced).filter(bool), min_size=2, max_size=12),
+    spaces=st.lists(st.tuples(*[st.sampled_from(SPACES)] * 2), min_size=13, max_size=13),
+    before=texts(),
+)
+@settings(deadline=None, max_examples=300)
+def test_white_space_may_differ(
+    words: list[str], spaces: list[tuple[str, str]], before: str
+) -> None:
+    document, prompt = (
+        "".join(space[side] + word for word, space in zip(words, spaces, strict=False))
+        for side in (0, 1)
+    )
+    prompt = before + prompt + spaces[-1][1]
+    places = locate(document, prompt)
+    assert places
+    for place in places:
+        assert unspaced(prompt[place.start : place.end]) == unspaced(document)
+        assert_maps(place, document, prompt)
+
+
+@pytest.mark.parametrize(
+    ("document", "seen"),
+    [
+        ("\n  The treaty was signed. \n", "The treaty was signed."),
+        ("The treaty\r\nwas signed.\r\n", "The treaty\nwas signed."),
+        ("The  treaty\n\n was\tsigned.", "The treaty was signed."),
+        ("The treaty\nwas signed.", "The treaty\n    was signed."),
+        ("The treaty\u00a0was signed.", "The treaty was signed."),
+    ],
+    ids=["stripped", "line ends", "collapsed", "indented", "no-break space"],
+)
+def test_what_templates_do_to_white_space(document: str, seen: str) -> None:
+    assert located_text(document, f"Context:\n{seen}\n\nQuestion: who?") == [seen]
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        DOCUMENT.replace("signed", "singed"),
+        DOCUMENT.replace("harbour", "harbor"),
+        DOCUMENT.replace("harbour", "<b>harbour</b>"),
+        DOCUMENT[:-3],
+        DOCUMENT[3:],
+    ],
+)
+def test_a_few_changed_characters_are_bridged(changed: str) -> None:
+    prompt = (
+        f"Answer from the context.\n\n[7] {changed}\n\n[8] Nothing else.\n\nQuestion: who signed?"
+    )
+    (place,) = locate(DOCUMENT, prompt)
+    assert prompt[place.start : place.end] == changed
+    assert len(place.offsets) == len(DOCUMENT) + 1
+    assert list(place.offsets) == sorted(place.offsets)
+    winters = DOCUMENT.index("two winters")
+    assert prompt[place.offsets[winters] :].startswith("two wint")
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        "The treaty was lost in the fire. Merchants had been leaving for many years.",
+        DOCUMENT.replace("1648", "1649"),
+        DOCUMENT.replace("1648", "16.48").upper(),
+        DOCUMENT[:-12],
+    ],
+)
+def test_another_text_is_not_the_document(other: str) -> None:
+    assert locate(DOCUMENT, f"Context:\n{other}\n\nQuestion: who signed?") == []
+
+
+def test_the_threshold_decides() -> None:
+    prompt = "Context: " + DOCUMENT.replace("signed", "sealed").replace("\nfor", " in")
+    assert locate(DOCUMENT, prompt, threshold=0.9)
+    assert locate(DOCUMENT, prompt, threshold=0.99) == []
+
+
+@pytest.mark.parametrize(
+    "seen", [DOCUMENT, DOCUMENT.replace(" ", "  "), DOCUMENT.replace("harbour", "harbor")]
+)
+def test_all_places_are_found(seen: str) -> None:
+    prompt = f"{seen}\n\nYes.\n\n{seen}\n{seen}"
+    places = locate(DOCUMENT, prompt)
+    assert [prompt[place.start : place.end] for place in places] == [seen] * 3
+    assert [place.start for place in places] == sorted({place.start for place in places})
+
+
+def test_a_document_longer_than_the_prompt_is_not_in_it() -> None:
+    assert locate(DOCUMENT, DOCUMENT[:-2]) == []
+    assert locate(DOCUMENT, "") == []
+
+
+@pytest.mark.parametrize("blank", ["", " ", "\n\t\r\n"])
+def test_blank_documents_are_nowhere(blank: str) -> None:
+    assert locate(blank, "a b \n\t\r\n") == []
+
+
+def test_a_short_document_is_no_part_of_a_word_if_it_stands_alone() -> None:
+    assert [place.start for place in locate("art", "party art, starting. art")] == [6, 21]
+    assert located_text("約は", "条約は町で") == ["約は"]
+
+
+def test_a_long_document_in_a_long_prompt() -> None:
+    filler = "".join(f"Ship {number} came up the river with salt.\n" for number in range(1000))
+    document = CORPUS[:800].replace("the", "teh", 3)
+    prompt = f"{filler}{CORPUS[:800]}\n{filler}"
+    (place,) = locate(document, prompt)
+    assert prompt[place.start : place.end] == CORPUS[:800]
+
+
+@given(
+    data=st.data(),
+    edits=st.lists(st.tuples(st.integers(0, 300), st.sampled_from("xyz")), max_size=10),
+)
+@settings(deadline=None, max_examples=100)
+def test_fuzzy_offsets_point_at_the_same_words(
+    data: st.DataObject, edits: list[tuple[int, str]]
+) -> None:
+    document = CORPUS[:300]
+    changed = list(document)
+    for index, letter in edits:
+        if not document[index : index + 1].isdigit():
+            changed[index : index + 1] = letter
+    prompt = "Context:\n\n" + "".join(changed) + "\n\nQuestion: who signed it?"
+    (place,) = locate(document, prompt)
+    same = [
+        index
+        for index in range(1, 299)
+        if document[index - 1 : index + 2] == "".join(changed[index - 1 : index + 2])
+    ]
+    index = data.draw(st.sampled_from(same))
+    assert abs(place.offsets[index] - (10 + index)) <= 1
+
+
+def sentence_texts(document: str, prompt: str) -> list[str]:
+    (place,) = locate(document, prompt)
+    spans = split_spans(document, sentences)
+    return [prompt[place.offsets[start] : place.offsets[end]].strip() for start, end in spans]
+
+
+def test_a_sentence_that_begins_with_another_case_keeps_its_first_letter() -> None:
+    document = "The fee is due. Members pay less."
+    prompt = "x The fee is due. members pay less. y"
+    assert sentence_texts(document, prompt) == ["The fee is due.", "members pay less."]
+    prompt = "x The fee is dew. members pay less. y"
+    assert sentence_texts(document, prompt) == ["The fee is dew.", "members pay less."]
+
+
+SENTENCES = [
+    "The treaty was signed in the old town hall.",
+    "Members of the council met there on every second Monday.",
+    "All envoys had come by ship.",
+    "Harbours and rivers were closed to them for the winter.",
+]
+
+
+@given(
+    changes=st.lists(
+        st.tuples(st.integers(0, 3), st.floats(0, 1, exclude_max=True), st.sampled_from("qxÉ")),
+        max_size=6,
+    ),
+    cases=st.lists(
+        st.sampled_from([str, str.lower, str.upper, str.swapcase]), min_size=4, max_size=4
+    ),
+)
+@settings(deadline=None, max_examples=200)
+def test_every_changed_sentence_is_found_to_the_letter(
+    changes: list[tuple[int, float, str]], cases: list[Callable[[str], str]]
+) -> None:
+    changed = list(SENTENCES)
+    for index, share, letter in changes:
+        text = changed[index]
+        at = int(share * (len(text) - 1))
+        changed[index] = text[:at] + letter + text[at + 1 :]
+    changed = [case(text) for case, text in zip(cases, changed, strict=True)]
+    prompt = f"Context: {' '.join(changed)}\n\nWho?"
+    (place,) = Locator(prompt, threshold=0.3).locate(" ".join(SENTENCES))
+    spans = split_spans(" ".join(SENTENCES), sentences)
+    assert [prompt[place.offsets[a] : place.offsets[b]].strip() for a, b in spans] == changed
+
+
+FORMATTED = (
+    "# The “Treaty”\n\n**Signed** in 1648 — _all_ of it, by *both* envoys…\n\n"
+    "- The `harbour` was closed\n"
+    '- It’s open [again](https://example.org/a_(b) "Port") since May.\n\n'
+    "> Straße nach İzmir: 1.5 km\n\n| Year | Ships |\n|------|-------|\n| 1649 | 12 |\n| 1650 | 7 |"
+)
+STRIPPED = (
+    "The “Treaty”\n\nSigned in 1648 — all of it, by both envoys…\n\nThe harbour was closed\n"
+    "It’s open again since May.\n\nStraße nach İzmir: 1.5 km\n\nYear Ships\n1649 12\n1650 7"
+)
+STRAIGHTENED = {
+    ord(one): other for one, other in zip("“”’—…", ['"', '"', "'", "-", "..."], strict=True)
+}
+
+
+@pytest.mark.parametrize(
+    "seen",
+    [
+        FORMATTED.lower(),
+        FORMATTED.upper(),
+        FORMATTED.casefold(),
+        STRIPPED,
+        STRIPPED.upper(),
+        "\n".join(STRIPPED.split()),
+        STRIPPED.translate(STRAIGHTENED),
+        unicodedata.normalize("NFKC", FORMATTED),
+        unicodedata.normalize("NFD", FORMATTED),
+        FORMATTED.replace("harbour", "har\u00adbour").replace("nach", "\u200bnach"),
+    ],
+    ids=[
+        *("lower", "upper", "casefold", "markdown stripped", "stripped and upper", "wrapped"),
+        *("straightened", "NFKC", "NFD", "soft hyphens"),
+    ],
+)
+def test_what_applications_do_to_the_form_of_a_text(seen: str) -> None:
+    prompt = f"Context:\n\n{seen}\n\nQuestion: who signed?"
+    (place,) = locate(FORMATTED, prompt)
+    assert place.offsets[0] == place.start and place.offsets[-1] == place.end
+    assert list(place.offsets) == sorted(place.offsets)
+    assert seen.strip("#|\n ") == prompt[place.start : place.end].strip("#|\n ")
+    for word in (
+        "Treaty",
+        "Signed",
+        "both",
+        "harbour",
+        "open",
+        "again",
+        "Stra",
+        "1.5",
+        "1649",
+        "7",
+    ):
+        shown = prompt[place.offsets[FORMATTED.index(word)] :].lstrip("*_`[")
+        shown = unicodedata.normalize("NFC", shown.replace("\u00ad", ""))
+        assert shown.casefold().startswith(word.casefold())
+
+
+@pytest.mark.parametrize("number", ["15", "1,5", "-1.5", "1 5", "15%", "€1.5"])
+def test_another_number_is_no_other_form(number: str) -> None:
+    document = "Straight on it is 1.5 km."
+    assert locate(document, f"STRAIGHT ON IT IS {number} KM.", threshold=1) == []
+    assert locate(document.replace("1.5", number), "STRAIGHT ON IT IS 1.5 KM.", threshold=1) == []
+
+
+@pytest.mark.parametrize("document", ["No.", "Yes!", "The fee", "A.B.C.", "..."])
+def test_few_words_are_found_only_as_they_are(document: str) -> None:
+    assert locate(document, "yes and no: the FEE, a b c", threshold=1) == []
+
+
+@given(document=texts(min_fragments=1), before=texts(), after=texts())
+@settings(deadline=None, max_examples=300)
+def test_offsets_of_other_forms_ascend_and_fit(document: str, before: str, after: str) -> None:
+    for seen in (document.upper(), document.lower(), unicodedata.normalize("NFKC", document)):
+        prompt = f"{before}\n{seen}\n{after}"
+        for place in locate(document, prompt, threshold=1):
+            assert len(place.offsets) == len(document) + 1
+            assert list(place.offsets) == sorted(place.offsets)
+            assert place.offsets[0] == place.start and place.offsets[-1] == place.end
+            assert prompt[place.start : place.end].strip()
+            middle = place.offsets[len(document) // 2]
+            assert 0 <= place.document_offset(middle) <= len(document)
+
+
+@pytest.mark.parametrize(
+    "document",
+    ["![](images/figure-one.png)", "[](https://example.org/some/long/path)", "***", "# "],
+)
+def test_documents_without_a_word_are_not_found_and_break_nothing(document: str) -> None:
+    assert (
+        Locator("A prompt about the ferry and its lighthouse.", threshold=0.9).locate(document)
+        == []
+    )
+
+
+@pytest.mark.parametrize(
+    ("document", "shown"),
+    [
+        ("The effect was seen with p > 0.05 in all of the groups.", "p < 0.05"),
+        ("The plot of land measures 10\u00b2 metres in all.", "102"),
+        ("Add some 1\u00bd cups of white flour to it.", "11.2"),
+        ("The compiler is written in C# for the most part.", "C"),
+    ],
+)
+def test_another_relation_or_power_is_another_text(document: str, shown: str) -> None:
+    said = {"p < 0.05": "p > 0.05", "102": "10\u00b2", "11.2": "1\u00bd", "C": "C#"}[shown]
+    prompt = f"Read this. {document.replace(said, shown)} Then answer."
+    found = Locator(prompt, threshold=0.99).locate(document)
+    assert found == []

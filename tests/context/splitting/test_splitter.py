@@ -1,0 +1,175 @@
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support.text_strategies import texts
+
+from attribot_rag.context.splitting.splitter import (
+    make_splitter,
+    paragraphs,
+    sentences,
+    split_spans,
+)
+from attribot_rag.errors import InvalidInput
+
+
+@pytest.mark.parametrize("unit", ["sentence", "paragraph", "document"])
+@given(text=texts() | st.text(st.characters(exclude_categories=["Cs"])))
+@settings(deadline=None, max_examples=300)
+def test_built_in_units_lose_no_character(unit: str, text: str) -> None:
+    spans = split_spans(text, make_splitter(unit, "en"))
+    assert "".join(text[start:end] for start, end in spans) == text
+    assert all(text[start:end].strip() for start, end in spans) or not text.strip()
+    assert len(spans) <= 1 or text.strip()
+
+
+@pytest.mark.parametrize("language", ["en", "de", "ja", "ar", "hi", "th", "zz"])
+@given(text=texts())
+@settings(deadline=None, max_examples=50)
+def test_sentences_lose_no_character_in_any_language(language: str, text: str) -> None:
+    assert "".join(sentences(text, language)) == text
+
+
+def test_sentences_know_abbreviations_and_keep_the_space_after_them() -> None:
+    assert sentences("Dr. Braun came. He left.") == ["Dr. Braun came. ", "He left."]
+
+
+def test_half_of_a_surrogate_pair_is_a_character_like_others() -> None:
+    assert sentences("One \ud83d. Two.") == ["One \ud83d. ", "Two."]
+
+
+@pytest.mark.parametrize("blank", ["\n\n", "\r\n\r\n", "\n \t\n", "\n\n\n\n"])
+def test_paragraphs_end_after_blank_lines(blank: str) -> None:
+    assert paragraphs(f"One\nline.{blank}Two.") == [f"One\nline.{blank}", "Two."]
+
+
+@given(pieces=st.lists(st.sampled_from(["", " ", "\n", "a", "b. ", " c"]), max_size=8))
+def test_blank_pieces_join_a_neighbour(pieces: list[str]) -> None:
+    text = "".join(pieces)
+    found = [text[start:end] for start, end in split_spans(text, lambda _: pieces)]
+    assert "".join(found) == text
+    if text.strip():
+        assert all(piece.strip() for piece in found)
+        assert len(found) == sum(bool(piece.strip()) for piece in pieces)
+
+
+def test_a_splitter_that_loses_text_is_named() -> None:
+    with pytest.raises(InvalidInput, match=r"'One\. Two\.'; a splitter must keep every character"):
+        split_spans("One. Two.", lambda text: text.split())
+
+
+def test_a_splitter_must_give_texts() -> None:
+    with pytest.raises(InvalidInput, match="a splitter must keep every character"):
+        split_spans("One. Two.", lambda text: [(0, len(text))])  # type: ignore[list-item]
+
+
+@pytest.mark.parametrize("unit", ["sentences", "", None, ["sentence"]])
+def test_unknown_units_are_answered_with_the_known(unit: str) -> None:
+    with pytest.raises(InvalidInput, match="choose one of sentence, paragraph, document"):
+        make_splitter(unit, "en")
+
+
+STRUCTURED = """# Fees
+
+Members pay
+less. Others pay
+more, since 1648
+or so.
+
+| Year | Fee |
+|------|-----|
+| 2020 | 5. Reduced. |
+| 2021 | 6 |
+
+To be paid:
+- in cash. At the desk.
+- by card,
+  at any time
+* by post
+• or not at all
+
+1. First do this.
+2. Then that.
+   And more.
+2) Or this
+
+**Note**
+Signed
+------
+It is so. 1. One thing. 2. Another thing."""
+
+
+def test_headings_items_and_rows_are_pieces_of_their_own() -> None:
+    spans = split_spans(STRUCTURED, make_splitter("sentence", "en"))
+    assert "".join(STRUCTURED[start:end] for start, end in spans) == STRUCTURED
+    assert [STRUCTURED[start:end].strip() for start, end in spans] == [
+        "# Fees",
+        *("Members pay\nless.", "Others pay\nmore, since 1648\nor so."),
+        "| Year | Fee |\n|------|-----|",
+        "| 2020 | 5. Reduced. |",
+        "| 2021 | 6 |",
+        "To be paid:",
+        *("- in cash.", "At the desk.", "- by card,\n  at any time", "* by post"),
+        "• or not at all",
+        *("1. First do this.", "2. Then that.", "And more.", "2) Or this"),
+        *("**Note**", "Signed\n------", "It is so.", "1. One thing.", "2. Another thing."),
+    ]
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        ["Name\tAge\tTown\n", "Bo\t3\tX. Y.\n", "Al\t\tZ"],
+        ["a,b,c\r\n", "1,2,3\r\n", "4,5,6\r\n"],
+        ["a;b;c\n", "1;2.5;3\n", "4;5;6\n"],
+        ["| a | b |\n", "| 1 | 2 |\n"],
+        ["a | b\n:--|--:\n", "1 | 2\n", "3 | 4"],
+    ],
+)
+def test_lines_with_the_same_number_of_cells_are_rows(rows: list[str]) -> None:
+    assert sentences("".join(rows)) == rows
+    assert sentences(f"So:\n{''.join(rows)}".rstrip() + "\nEnd.")[0] == "So:\n"
+
+
+@pytest.mark.parametrize(
+    "wrapped",
+    [
+        "The salt, the fish, and wood\nwere here, there, and everywhere\nas he, she, and I saw.",
+        "It was founded in\n1648. The treaty",
+        "The harbour, which had been\nclosed - for two winters -\nwas open.",
+        "Either a | b\nor b | a.",
+        "One\ntwo\nthree.",
+    ],
+)
+def test_wrapped_prose_is_not_cut_at_the_ends_of_lines(wrapped: str) -> None:
+    assert not any(piece.endswith("\n") for piece in sentences(wrapped)[:-1])
+
+
+@pytest.mark.parametrize("number", ["1.", "12)", "(3)", "a)", "-", "*", "#"])
+def test_a_number_is_no_piece_of_its_own(number: str) -> None:
+    assert sentences(f"{number} The fee is due.") == [f"{number} The fee is due."]
+    assert sentences(f"{number}\n\nThe fee is due.") == [f"{number}\n\nThe fee is due."]
+    assert sentences(f"It is so.\n{number} The fee.")[-1].endswith("The fee.")
+
+
+def test_a_rule_goes_with_what_stands_before_it() -> None:
+    assert sentences("It is.\n\n---\n\nIt was.\n***\n") == ["It is.\n\n---\n\n", "It was.\n***\n"]
+
+
+def test_what_closes_at_the_end_of_a_sentence_belongs_to_it() -> None:
+    assert sentences("**The fee is due.** Pay it.") == ["**The fee is due.** ", "Pay it."]
+    assert sentences("_Come in._ He left.") == ["_Come in._ ", "He left."]
+
+
+@pytest.mark.parametrize(
+    ("language", "pieces"),
+    [
+        ("en", ["条約は署名された。", "船は川を上った！", "本当？", "はい。"]),
+        ("en", ["条约已签署！", "费用是3.5元。", "真的吗？", "是的。"]),
+        ("en", ["He came at 5 p.m. ", "Dr. Braun left."]),
+        ("de", ["Das gilt z. B. am 3. Mai. ", "Dr. Braun ging."]),
+        ("en", ["M. Dupont est venu. ", "Il est parti."]),
+        ("es", ["Viven, p. ej., en EE. UU. ahora. ", "El Sr. Ruiz no."]),
+    ],
+)
+def test_sentences_of_other_languages(language: str, pieces: list[str]) -> None:
+    assert sentences("".join(pieces), language) == pieces

@@ -1,0 +1,207 @@
+from pathlib import Path
+
+import pytest
+from support.pdf_files import pdf
+
+from attribot_rag import Document
+from attribot_rag.corpus.chunks import CHUNK_CHARACTERS, read_chunks, retrieve
+from attribot_rag.errors import InvalidInput
+
+CORPUS = Path(__file__).parents[2] / "examples" / "corpus"
+
+
+def test_chunks_cover_every_file_in_order_and_do_not_overlap() -> None:
+    chunks = read_chunks([CORPUS])
+    files = sorted(CORPUS.iterdir())
+    assert list(dict.fromkeys(chunk.metadata["file"] for chunk in chunks)) == list(map(str, files))
+    for file in files:
+        text = file.read_text(encoding="utf-8")
+        own = [chunk for chunk in chunks if chunk.metadata["file"] == str(file)]
+        assert [chunk.id for chunk in own] == [f"{file.name}#{n + 1}" for n in range(len(own))]
+        end = 0
+        for chunk in own:
+            start = chunk.metadata["start"]
+            assert text[start : start + len(chunk.text)] == chunk.text
+            assert not text[end:start].strip()
+            end = start + len(chunk.text)
+            assert len(chunk.text) <= CHUNK_CHARACTERS[1]
+        assert not text[end:].strip()
+
+
+def test_markdown_is_cut_at_its_headings() -> None:
+    chunks = read_chunks([CORPUS / "festival.md"])
+    assert [chunk.text.split("\n")[0] for chunk in chunks] == [
+        "# Lamp Night",
+        "## The programme",
+        "## Food and drink",
+    ]
+
+
+def test_a_file_counts_once_and_equal_names_are_told_apart(tmp_path: Path) -> None:
+    for folder in ("a", "b"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "notes.txt").write_text(f"Notes of {folder}.")
+    chunks = read_chunks([tmp_path, tmp_path / "a" / "notes.txt"])
+    assert [chunk.text for chunk in chunks] == ["Notes of a.", "Notes of b."]
+    assert [chunk.id for chunk in chunks] == [
+        f"{tmp_path.as_posix()}/{folder}/notes.txt#1" for folder in ("a", "b")
+    ]
+
+
+def test_folders_are_searched_through_but_for_hidden_and_other_files(tmp_path: Path) -> None:
+    (tmp_path / "deep" / ".hidden").mkdir(parents=True)
+    (tmp_path / "deep" / "READ.MD").write_text("# Read me")
+    (tmp_path / "deep" / ".hidden" / "secret.md").write_text("# Secret")
+    (tmp_path / "table.csv").write_text("a,b")
+    (tmp_path / "empty.txt").write_text("")
+    assert [chunk.id for chunk in read_chunks([tmp_path])] == ["READ.MD#1"]
+
+
+def test_byte_order_mark_and_other_line_ends(tmp_path: Path) -> None:
+    file = tmp_path / "windows.txt"
+    file.write_bytes("\ufeffOne.\r\nTwö.\r\n".encode())
+    assert [chunk.text for chunk in read_chunks([file])] == ["One.\nTwö."]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("missing.txt", None, "there is no file"),
+        ("latin.txt", "na\xefve".encode("latin-1"), "is not UTF-8 text"),
+        ("empty.txt", b"", "is empty"),
+        ("blank.md", b" \n\n", "is empty"),
+        ("page.html", b"<p>", "is not a .md, .txt or .pdf file"),
+        ("paper.pdf", b"%PDF", "cannot be read: Failed to load document"),
+    ],
+)
+def test_errors_name_the_file(
+    tmp_path: Path, name: str, content: bytes | None, message: str
+) -> None:
+    file = tmp_path / name
+    if content is not None:
+        file.write_bytes(content)
+    with pytest.raises(InvalidInput, match=message) as raised:
+        read_chunks([file])
+    assert str(file) in str(raised.value)
+
+
+def test_a_folder_without_text_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "empty.txt").write_text("")
+    with pytest.raises(InvalidInput, match="file with text is in the folder") as raised:
+        read_chunks([tmp_path])
+    assert str(tmp_path) in str(raised.value)
+
+
+def test_a_folder_s_scanned_pdf_is_left_out_unless_it_is_named_itself(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    scanned = pdf(tmp_path / "scanned.pdf", [""])
+    with pytest.raises(InvalidInput, match="file with text is in the folder"):
+        read_chunks([tmp_path])
+    (tmp_path / "bell.txt").write_text("The bell is green.")
+    (tmp_path / "blank.md").write_text("\n")
+    caplog.clear()
+    assert [chunk.id for chunk in read_chunks([tmp_path])] == ["bell.txt#1"]
+    blank, told = caplog.messages
+    assert "blank.md is empty" in blank and "scanned.pdf has no text" in told
+    with pytest.raises(InvalidInput, match="has no text"):
+        read_chunks([tmp_path, scanned])
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("latin.txt", "na\xefve".encode("latin-1")),
+        ("wide.md", "Wide.".encode("utf-16")),
+        ("sjis.txt", "灯台".encode("shift-jis")),
+        ("broken.pdf", b"%PDF-1.7 and no more"),
+    ],
+)
+def test_an_unreadable_file_does_not_stop_its_folder(
+    tmp_path: Path, name: str, content: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / name).write_bytes(content)
+    (tmp_path / "bell.txt").write_text("The bell is green.")
+    assert [chunk.id for chunk in read_chunks([tmp_path])] == ["bell.txt#1"]
+    (told,) = caplog.messages
+    assert told.startswith(f"left out: {tmp_path / name} ")
+
+
+def test_what_the_system_refuses_is_an_error(tmp_path: Path) -> None:
+    file = tmp_path / f"{'long' * 100}.txt"
+    with pytest.raises(InvalidInput, match=r"long\.txt cannot be read: "):
+        read_chunks([file])
+
+
+def test_a_pdf_s_chunks_know_their_pages(tmp_path: Path) -> None:
+    lines = [f"The harbour crane lifted {number} crates of fish.\n" for number in range(1, 31)]
+    pages = ["".join(lines[:10]), "".join(lines[10:12]) + "The crane was", "purple in 1931."]
+    chunks = read_chunks([pdf(tmp_path / "harbour.pdf", pages).parent])
+    assert [chunk.metadata["page_label"] for chunk in chunks] == ["1", "2–3"]
+    assert "The crane was\npurple in 1931." in chunks[1].text
+    assert [chunk.id for chunk in chunks] == ["harbour.pdf#1", "harbour.pdf#2"]
+
+
+def test_the_best_chunks_come_first() -> None:
+    chunks = read_chunks([CORPUS])
+    found = retrieve("When was Lamp Night first held?", chunks, 3)
+    assert [chunk.id for chunk in found] == ["festival.md#1", "festival.md#3", "festival.md#2"]
+
+
+def test_chunks_without_a_word_of_the_question_are_left_out() -> None:
+    chunks = [Document(text) for text in ("Seals sleep.", "Puffins nest.", "Puffins fly away.")]
+    assert retrieve("Where do puffins live?", chunks, 2) == [chunks[1], chunks[2]]
+    assert retrieve("Where do seals live?", chunks, 2) == [chunks[0]]
+
+
+@pytest.mark.parametrize(
+    ("question", "answer", "others"),
+    [
+        (
+            "灯塔是哪一年点亮的？",
+            "灯塔于一八六八年首次点亮，塔高三十八米。",
+            ["渡轮每天九点从码头出发。", "博物馆星期日不开放。", "学校的果园在秋天出售苹果。"],
+        ),
+        (
+            "フェリーの料金はいくらですか",
+            "片道のフェリー料金は、大人１８０円です。",
+            [
+                "灯台の高さは三十八メートルです。",
+                "美術館は日曜日に休みます。",
+                "港は冬のあいだ閉鎖されました。",
+            ],
+        ),
+        (
+            "พิพิธภัณฑ์เปิดวันไหน",
+            "พิพิธภัณฑ์เปิดทุกวันยกเว้นวันอังคาร",
+            ["เรือข้ามฟากออกเวลาเก้าโมง", "ประภาคารสูงสามสิบแปดเมตร", "โรงเรียนขายแอปเปิล"],
+        ),
+        (
+            "घंटी किसने बनाई?",
+            "पुरानी घंटी एक लोहार ने बनाई थी।",
+            ["नाव नौ बजे जाती है।", "संग्रहालय मंगलवार को बंद है।", "सेब पतझड़ में बिकते हैं।"],
+        ),
+        (
+            "茶",
+            "お茶の時間は三時です。",
+            ["船は九時に出ます。", "港は冬に閉まります。", "塔は石造りです。"],
+        ),
+    ],
+)
+def test_retrieval_in_scripts_without_spaces_and_with_combining_vowels(
+    question: str, answer: str, others: list[str]
+) -> None:
+    chunks = [Document(text) for text in [*others, answer]]
+    assert retrieve(question, chunks, 2)[0].text == answer
+
+
+def test_few_chunks_are_all_retrieved() -> None:
+    chunks = [Document("Seals sleep."), Document("Puffins nest.")]
+    assert retrieve("What is it?", chunks, 4) == chunks
+
+
+@pytest.mark.parametrize("question", ["Zebras?", "Is it?", "?"])
+def test_a_question_without_a_known_word_is_an_error(question: str) -> None:
+    chunks = [Document(f"Puffins nest in {year}.") for year in range(1990, 2000)]
+    with pytest.raises(InvalidInput, match="none of the 10 chunks has a word of the question"):
+        retrieve(question, chunks, 4)

@@ -1,0 +1,267 @@
+"""Requests to a server: repeated, limited, cancelled, and with a key that nobody sees."""
+
+import copy
+import logging
+import signal
+import threading
+from collections.abc import Iterator
+
+import httpx
+import pytest
+from support.model_server import ModelServer, model_server
+from support.patience import wait_until
+from support.scorers import ANSWER, TREATY, chat
+from support.tiny_models import byt5, byte_level, metaspace
+
+from attribot_rag import Attributor, Budget, ServerOptions
+from attribot_rag.errors import (
+    ContextTooLong,
+    InvalidInput,
+    ServerFailed,
+    TokenizerMismatch,
+    UnsupportedServer,
+)
+from attribot_rag.model.served import ServedModel
+from attribot_rag.model.served.client import KEY, _asked_pause
+
+LOCAL = byte_level()
+
+
+@pytest.fixture
+def server() -> Iterator[ModelServer]:
+    with model_server(LOCAL) as running:
+        yield running
+
+
+def connect(server: ModelServer, **options: int) -> ServedModel:
+    return ServedModel.connect(
+        server.url,
+        LOCAL.tokenizer,
+        options=ServerOptions(**options),  # type: ignore[arg-type]
+    )
+
+
+def attributor(server: ModelServer, budget: Budget | None = None, **options: int) -> Attributor:
+    return Attributor(
+        connect(server, **options), method="leave_one_out", budget=budget, progress=False
+    )
+
+
+IDS = [list(LOCAL.encode(text)) for text in TREATY]
+
+
+@pytest.mark.parametrize("status", [429, 500, 503])
+def test_a_busy_server_is_asked_again(server: ModelServer, status: int) -> None:
+    served = connect(server)
+    expected = served.score(IDS, 5)
+    before = len(server.bodies)
+    server.failures.extend([(status, {})] * 2)
+    assert served.score(IDS, 5) == expected
+    assert len(server.bodies) == before + len(IDS) + 2
+
+
+def test_what_is_not_answered_in_time_is_asked_again(server: ModelServer) -> None:
+    served = connect(server, attempts=20, timeout=1)
+    expected = served.score(IDS[:1], 5)
+    server.open.clear()
+
+    def open_late() -> None:
+        wait_until(lambda: server.num_hung_up > 0)
+        server.open.set()
+
+    thread = threading.Thread(target=open_late)
+    thread.start()
+    assert served.score(IDS[:1], 5) == expected
+    thread.join()
+
+
+def test_a_server_that_stays_busy_is_given_up(server: ModelServer) -> None:
+    served = connect(server, attempts=2)
+    server.failures.extend([(503, {})] * 2)
+    with pytest.raises(ServerFailed, match=r"answered 503.*asked 2 times"):
+        served.score(IDS[:1], 5)
+
+
+def test_what_is_refused_is_not_asked_again(server: ModelServer) -> None:
+    served = connect(server)
+    before = len(server.bodies)
+    server.failures.append((400, {}))
+    with pytest.raises(ServerFailed, match="answered 400"):
+        served.score(IDS[:1], 5)
+    assert len(server.bodies) == before + 1
+
+
+def test_the_servers_own_pause_is_kept() -> None:
+    for given, expected in {"7": 7.0, "100000": 30.0, "soon": 0.0, "": 0.0}.items():
+        assert _asked_pause(httpx.Response(429, headers={"retry-after": given})) == expected
+
+
+def test_no_more_than_the_allowed_requests_are_under_way(server: ModelServer) -> None:
+    served = connect(server, concurrency=2)
+    server.most_at_once = 0
+    server.open.clear()
+    threads = [threading.Thread(target=served.score, args=(IDS, 5)) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    wait_until(lambda: server.under_way == 2)
+    server.open.set()
+    for thread in threads:
+        thread.join()
+    assert server.most_at_once == 2
+
+
+def test_a_budget_ends_the_wait_for_a_server(server: ModelServer) -> None:
+    one = attributor(server, Budget(seconds=0.3))
+    server.open.clear()
+    found = one.attribute(chat(TREATY), ANSWER, TREATY)
+    assert found.partial
+    assert set(found.token_scores) == {None}
+    wait_until(lambda: server.num_hung_up > 0 and not server.under_way)
+
+
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """Shells have their background jobs ignore Ctrl-C."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interruptible")
+def test_ctrl_c_cancels_what_is_under_way(server: ModelServer) -> None:
+    one = attributor(server)
+    server.open.clear()
+    main = threading.main_thread().ident
+    assert main is not None
+
+    def interrupt() -> None:
+        wait_until(lambda: server.under_way > 1)
+        signal.pthread_kill(main, signal.SIGINT)
+
+    thread = threading.Thread(target=interrupt)
+    thread.start()
+    with pytest.raises(KeyboardInterrupt):
+        one.attribute(chat(TREATY), ANSWER, TREATY)
+    thread.join()
+    wait_until(lambda: server.num_hung_up > 1 and not server.under_way)
+
+
+def test_one_failure_cancels_the_other_rows(server: ModelServer) -> None:
+    served = connect(server)
+    server.open.clear()
+    server.failures.append((400, {}))
+    with pytest.raises(ServerFailed, match="400"):
+        served.score(IDS, 5)
+    wait_until(lambda: not server.under_way)
+
+
+def test_answers_of_several_threads_are_not_mixed_up(server: ModelServer) -> None:
+    one = attributor(server)
+    answers = (ANSWER, "Visitors can see the seals.", "The river was closed.")
+    expected = [one.attribute(chat(TREATY), answer, TREATY).token_scores for answer in answers]
+    found: dict[str, object] = {}
+
+    def attribute(answer: str) -> None:
+        found[answer] = one.attribute(chat(TREATY), answer, TREATY).token_scores
+
+    threads = [threading.Thread(target=attribute, args=(answer,)) for answer in answers]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [found[answer] for answer in answers] == expected
+
+
+def test_the_key_goes_to_the_server_and_nowhere_else(
+    server: ModelServer, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    server.key = "sesame-1"
+    monkeypatch.setenv(KEY, "sesame-1")
+    one = attributor(server)
+    found = one.attribute(chat(TREATY), ANSWER, TREATY)
+    assert set(server.keys) == {"Bearer sesame-1"}
+    monkeypatch.setenv(KEY, "sesame-2")
+    with pytest.raises(ServerFailed, match=KEY) as error:
+        connect(server)
+    shown = [caplog.text, found.to_json(), repr(one.language_model), str(error.value)]
+    assert not any("sesame" in text for text in shown)
+
+
+def test_urls() -> None:
+    with model_server(LOCAL) as server:
+        served = ServedModel.connect(f"{server.url}/v1/", LOCAL.tokenizer)
+        assert served.client.url == server.url
+    with pytest.raises(ServerFailed, match="did not answer"):
+        ServedModel.connect(server.url, LOCAL.tokenizer)
+    with pytest.raises(InvalidInput, match="no user or password"):
+        ServedModel.connect("http://me:secret@localhost", LOCAL.tokenizer)
+    for url in ("localhost:8000", "ftp://localhost", ""):
+        with pytest.raises(InvalidInput, match="is not the URL of a server"):
+            ServedModel.connect(url, LOCAL.tokenizer)
+
+
+def test_a_server_without_log_probabilities_is_told_what_does() -> None:
+    with (
+        model_server(LOCAL, "other") as server,
+        pytest.raises(UnsupportedServer, match=r"vLLM .* and SGLang .* llama.cpp"),
+    ):
+        connect(server)
+
+
+def test_a_server_that_refuses_the_request_is_told_what_does(server: ModelServer) -> None:
+    server.failures.append((422, {}))
+    with pytest.raises(UnsupportedServer, match=r"answered 422.*vLLM .* and SGLang"):
+        connect(server)
+
+
+def test_the_servers_model_and_tokenizer_are_checked(
+    server: ModelServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    with pytest.raises(InvalidInput, match=r"model='other'; the server .* serves 'tiny'"):
+        ServedModel.connect(server.url, LOCAL.tokenizer, model="other")
+    for other in (metaspace(), byt5()):
+        with pytest.raises(TokenizerMismatch, match="different ids"):
+            ServedModel.connect(server.url, other.tokenizer)
+    with pytest.raises(InvalidInput, match="cannot be loaded"):
+        ServedModel.connect(server.url, "/no/such/folder")
+    assert "renders chat messages differently" not in caplog.text
+
+
+def test_another_chat_template_is_told_of(
+    server: ModelServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    other = copy.deepcopy(LOCAL.tokenizer)
+    other.chat_template = "{{ messages[0]['content'] }}"
+    ServedModel.connect(server.url, other)
+    assert "renders chat messages differently" in caplog.text
+
+
+def test_logits_are_not_taken_for_log_probabilities(server: ModelServer) -> None:
+    server.jitter = 100.0
+    with pytest.raises(UnsupportedServer, match="gives logits"):
+        connect(server)
+
+
+def test_an_answer_that_is_too_long_is_not_sent() -> None:
+    with model_server(LOCAL, max_length=140) as server:
+        one = attributor(server)
+        before = len(server.bodies)
+        with pytest.raises(ContextTooLong, match="138"):
+            one.attribute(chat(TREATY), ANSWER, TREATY)
+        assert len(server.bodies) == before
+
+
+def test_noise_is_measured_and_told(server: ModelServer) -> None:
+    server.jitter = 0.25
+    found = attributor(server).attribute(chat(TREATY), ANSWER, TREATY)
+    assert found.provenance.noise is not None
+    assert found.provenance.noise == pytest.approx(0.25 * round(found.provenance.noise / 0.25))
+    assert found.provenance.noise > 0.2
+    assert any("nats at a token from one call to the next" in note for note in found.notes)
+
+
+@pytest.mark.parametrize("option", [{"concurrency": 0}, {"timeout": -1}, {"attempts": 0}])
+def test_wrong_options(option: dict[str, int]) -> None:
+    with pytest.raises(InvalidInput, match=next(iter(option))):
+        ServerOptions(**option)  # type: ignore[arg-type]

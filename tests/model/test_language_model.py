@@ -1,0 +1,275 @@
+import os
+import threading
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from support.patience import scaled
+from support.processes import exit_code
+from support.scripted_generation import DOCUMENTS, messages, rendered
+from support.tiny_models import (
+    architecture,
+    byt5,
+    byt5_encoder_decoder,
+    byte_level,
+    byte_tokenizer,
+    metaspace,
+)
+from transformers import LlamaConfig, LlamaForCausalLM
+
+from attribot_rag import Attributor
+from attribot_rag.errors import InvalidInput, TokenizerMismatch
+from attribot_rag.model.language_model import LanguageModel, plain_ids
+
+BYTE_LEVEL = byte_level()
+METASPACE = metaspace()
+BYT5 = byt5()
+ALL = pytest.mark.parametrize("model", [BYTE_LEVEL, METASPACE, BYT5], ids=["bpe", "sp", "byt5"])
+SPECIAL = {id(BYTE_LEVEL): "<|im_end|>", id(METASPACE): "</s>", id(BYT5): "</s>"}
+
+
+def sized(vocabulary_size: int) -> LlamaForCausalLM:
+    return LlamaForCausalLM(
+        LlamaConfig(
+            vocab_size=vocabulary_size,
+            hidden_size=8,
+            intermediate_size=8,
+            num_hidden_layers=1,
+            num_attention_heads=1,
+        )
+    )
+
+
+class TestTokenizerOfAnotherModel:
+    def test_too_large(self) -> None:
+        with pytest.raises(TokenizerMismatch, match=r"has 259 tokens, the model .* embeds 258"):
+            LanguageModel(sized(258), byte_tokenizer())
+
+    def test_far_too_small(self) -> None:
+        with pytest.raises(TokenizerMismatch, match="load both from the same checkpoint"):
+            LanguageModel(sized(259 * 2 + 1), byte_tokenizer())
+
+    def test_padded_vocabularies_are_allowed(self) -> None:
+        assert LanguageModel(sized(259 * 2), byte_tokenizer()).vocabulary_size == 518
+
+
+@pytest.mark.parametrize(
+    ("model", "tokenizer", "message"),
+    [
+        (
+            "tiny",
+            byte_tokenizer(),
+            r"'tiny' is not a loaded model; pass load_model\('tiny'\)\.model",
+        ),
+        (None, byte_tokenizer(), r"None is not a loaded model; pass load_model\('gpt2'\)\.model"),
+        (byte_tokenizer(), BYTE_LEVEL.model, "the model comes first, then its tokenizer"),
+        (sized(259), "tiny", r"'tiny' is not a loaded tokenizer; .*\('tiny'\)\.tokenizer"),
+        (sized(259), sized(259), "a LlamaForCausalLM is not a loaded tokenizer"),
+    ],
+)
+def test_what_is_not_loaded(model: Any, tokenizer: Any, message: str) -> None:
+    with pytest.raises(InvalidInput, match=message):
+        LanguageModel(model, tokenizer)
+    with pytest.raises(InvalidInput, match=message):
+        Attributor(model, tokenizer)
+
+
+class TestModelAndTokenizerTogether:
+    @pytest.mark.parametrize("tokenizer", [None, BYTE_LEVEL.tokenizer])
+    def test_a_language_model_is_enough(self, tokenizer: Any) -> None:
+        assert Attributor(BYTE_LEVEL, tokenizer).language_model is BYTE_LEVEL
+        with pytest.raises(InvalidInput, match="a LanguageModel is not a loaded model"):
+            LanguageModel(BYTE_LEVEL, byte_tokenizer())  # type: ignore[arg-type]
+
+    def test_a_tokenizer_of_another_model(self) -> None:
+        with pytest.raises(InvalidInput, match="has its own tokenizer; leave the other one out"):
+            Attributor(BYTE_LEVEL, METASPACE.tokenizer)
+
+    def test_a_model_without_tokenizer(self) -> None:
+        with pytest.raises(InvalidInput, match="LlamaForCausalLM came without its tokenizer; pass"):
+            Attributor(sized(259))
+        with pytest.raises(InvalidInput, match="None is not a loaded tokenizer"):
+            LanguageModel(sized(259), None)  # type: ignore[arg-type]
+        with pytest.raises(InvalidInput, match="'tiny' is not a loaded model"):
+            Attributor("tiny")  # type: ignore[arg-type]
+
+
+@ALL
+class TestEncoding:
+    def test_texts_come_back(self, model: LanguageModel) -> None:
+        for text in (
+            *DOCUMENTS,
+            "Café naïve",
+            "🙂👩‍👩‍👧",
+            "e\u0301a\u0300",
+            "שלום עולם",
+            "条約は",
+            "a\r\nb",
+        ):
+            assert model.decode(model.encode(text)) == text
+
+    def test_a_special_token_s_string_is_text_unless_asked(self, model: LanguageModel) -> None:
+        special = SPECIAL[id(model)]
+        text = f"the town{special} hall"
+        special_id = model.tokenizer.convert_tokens_to_ids(special)
+        assert special_id not in model.encode(text)
+        assert special_id in model.encode(text, special=True)
+        assert model.decode(model.encode(text)) == text
+        assert model.decode(model.encode(text), skip_special_tokens=True) == text
+
+    def test_nothing_is_added(self, model: LanguageModel) -> None:
+        assert not set(model.encode("the town")) & set(model.tokenizer.all_special_ids)
+        assert model.encode("") == ()
+
+
+@pytest.mark.parametrize("model", [BYTE_LEVEL, METASPACE], ids=["bpe", "sp"])
+def test_the_caller_s_tokenizer_is_left_as_it_is(model: LanguageModel) -> None:
+    backend = getattr(model.tokenizer, "_tokenizer")  # noqa: B009
+
+    def settings() -> tuple[object, ...]:
+        return (backend.padding, backend.truncation, backend.encode_special_tokens)
+
+    model.tokenizer("the town", max_length=3, truncation=True)
+    before = settings()
+    assert before[1] is not None
+    assert len(model.encode("the treaty was signed in the town hall")) > 3
+    assert len(model.encode_prompt("the treaty was signed in the town hall")) > 3
+    assert settings() == before
+
+
+@given(st.text(max_size=40))
+def test_any_text_comes_back(text: str) -> None:
+    assert BYTE_LEVEL.decode(BYTE_LEVEL.encode(text)) == text
+
+
+class TestEncodingPrompts:
+    def test_messages_are_what_the_template_renders(self) -> None:
+        expected = BYTE_LEVEL.encode(rendered(BYTE_LEVEL), special=True)
+        assert BYTE_LEVEL.encode_prompt(messages()) == expected
+        assert BYTE_LEVEL.encode_prompt(tuple(messages())) == expected
+        assert BYTE_LEVEL.encode_prompt(rendered(BYTE_LEVEL)) == expected
+        assert BYTE_LEVEL.tokenizer.convert_tokens_to_ids("<|im_start|>") in expected
+
+    @pytest.mark.parametrize("text", ["the town", "<s>the town"])
+    def test_one_bos_is_added_unless_it_is_there(self, text: str) -> None:
+        ids = METASPACE.encode_prompt(text)
+        assert ids[0] == 1
+        assert ids.count(1) == 1
+
+    def test_an_encoder_s_prompt_ends_with_eos_and_a_decoder_s_does_not(self) -> None:
+        eos_id = BYT5.tokenizer.eos_token_id
+        encoder_decoder = byt5_encoder_decoder()
+        assert encoder_decoder.is_encoder_decoder
+        assert encoder_decoder.encode_prompt("the town") == (*BYT5.encode("the town"), eos_id)
+        assert BYT5.encode_prompt("the town") == BYT5.encode("the town")
+
+    @pytest.mark.parametrize(
+        "ids",
+        [
+            [5, 6, 7],
+            (5, 6, 7),
+            range(5, 8),
+            torch.tensor([5, 6, 7]),
+            np.array([5, 6, 7]),
+            list(np.array([5, 6, 7])),
+            list(torch.tensor([5, 6, 7])),
+        ],
+    )
+    def test_ids_in_any_shape_of_one_row(self, ids: Any) -> None:
+        found = BYTE_LEVEL.encode_prompt(ids)
+        assert found == (5, 6, 7)
+        assert all(type(one) is int for one in found)
+
+    @pytest.mark.parametrize(
+        "prompt",
+        [
+            torch.tensor([[5, 6]]),
+            [[5, 6]],
+            [5.0, 6.0],
+            torch.tensor([5.0]),
+            ["a", "b"],
+            {"role": "user", "content": "a"},
+            [5, "a"],
+            [None],
+        ],
+    )
+    def test_what_is_no_prompt(self, prompt: Any) -> None:
+        with pytest.raises(InvalidInput, match="not token ids; pass the integers of one prompt"):
+            BYTE_LEVEL.encode_prompt(prompt)
+
+    @pytest.mark.parametrize("prompt", ["", "  \n", [], (), torch.tensor([], dtype=torch.long)])
+    def test_an_empty_prompt(self, prompt: Any) -> None:
+        with pytest.raises(InvalidInput, match="the prompt is empty"):
+            BYTE_LEVEL.encode_prompt(prompt)
+
+    @pytest.mark.parametrize("token_id", [-1, 10**6])
+    def test_ids_outside_the_vocabulary(self, token_id: int) -> None:
+        with pytest.raises(TokenizerMismatch, match=f"token id {token_id} is outside the"):
+            BYTE_LEVEL.encode_prompt([5, token_id])
+
+    def test_messages_without_a_template(self) -> None:
+        with pytest.raises(
+            InvalidInput, match=r"cannot be rendered.*pass the prompt as text or ids"
+        ):
+            METASPACE.encode_prompt(messages())
+
+
+def test_plain_ids_of_an_empty_sequence() -> None:
+    assert plain_ids([]) == ()
+
+
+def test_ends_of_a_response() -> None:
+    model = LanguageModel(architecture("llama").build(), byte_tokenizer())
+    assert model.eos_ids == {2}
+    assert model.model.generation_config is not None
+    model.model.generation_config.eos_token_id = [7, 9]
+    assert model.eos_ids == {2, 7, 9}
+
+
+def test_positions() -> None:
+    assert BYTE_LEVEL.max_positions == 4096
+    assert LanguageModel(architecture("t5").build(), byte_tokenizer()).max_positions is None
+    assert LanguageModel(architecture("gpt2").build(), byte_tokenizer()).max_positions == 256
+
+
+def test_a_model_without_a_name_goes_by_its_class() -> None:
+    assert BYTE_LEVEL.name == "LlamaForCausalLM"
+
+
+def test_models_do_not_wait_for_each_other_to_encode() -> None:
+    with BYTE_LEVEL._private.locked():
+        assert METASPACE.decode(METASPACE.encode("the town")) == "the town"
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no processes are forked on this system")
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_forked_processes_encode_while_a_thread_of_their_parent_does() -> None:
+    model = LanguageModel(BYTE_LEVEL.model, BYTE_LEVEL.tokenizer)
+    text = "the town hall " * 200
+    expected = model.encode(text)
+    stopped = threading.Event()
+
+    def encode() -> None:
+        while not stopped.is_set():
+            model.decode(model.encode(text))
+
+    thread = threading.Thread(target=encode)
+    thread.start()
+    try:
+        children = []
+        for _ in range(12):
+            child = os.fork()
+            if not child:
+                status = 1
+                try:
+                    status = int(model.encode(text) != expected)
+                finally:
+                    os._exit(status)
+            children.append(child)
+        assert [exit_code(child, scaled(60)) for child in children] == [0] * len(children)
+    finally:
+        stopped.set()
+        thread.join()

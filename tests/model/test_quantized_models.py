@@ -1,0 +1,176 @@
+"""Quantized weights: the scores of the quantized model itself, on a twin that shares them.
+
+`make test-quantized` installs the packages beside the others.
+"""
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+import torch
+from support.implementations import NATS, plain_log_likelihoods
+from transformers import (
+    AutoModelForCausalLM,
+    BitsAndBytesConfig,
+    LlamaConfig,
+    LlamaForCausalLM,
+    PreTrainedModel,
+    QuantoConfig,
+    TorchAoConfig,
+)
+
+from attribot_rag.errors import UnsupportedModel
+from attribot_rag.model.generation import Generation
+from attribot_rag.scoring.implementations.reference import Reference
+from attribot_rag.scoring.implementations.selection import ScoringModels
+from attribot_rag.scoring.implementations.twin import make_twin
+from attribot_rag.scoring.row import Row
+
+pytestmark = pytest.mark.filterwarnings("ignore")  # what the packages warn of is theirs
+
+Load = Callable[[], PreTrainedModel]
+
+
+def torchao(name: str) -> TorchAoConfig:
+    return TorchAoConfig(getattr(pytest.importorskip("torchao.quantization"), name)())
+
+
+def quanto(weights: str) -> QuantoConfig:
+    pytest.importorskip("optimum.quanto")
+    return QuantoConfig(weights=weights)
+
+
+def bitsandbytes(**options: Any) -> BitsAndBytesConfig:
+    pytest.importorskip("bitsandbytes")
+    config: BitsAndBytesConfig = cast(Any, BitsAndBytesConfig)(**options)
+    return config
+
+
+# What scores each, or None where it depends on the processor: its kernels round activations, or
+# round one row otherwise than several.
+SCHEMES: dict[str, tuple[str | None, Callable[[], Any]]] = {
+    "torchao_int8": ("packed", lambda: torchao("Int8WeightOnlyConfig")),
+    "torchao_int8_activations": (
+        None,
+        lambda: torchao("Int8DynamicActivationInt8WeightConfig"),
+    ),
+    "quanto_int8": ("packed", lambda: quanto("int8")),
+    "quanto_int4": ("packed", lambda: quanto("int4")),
+    "bitsandbytes_int8": (
+        "packed",
+        lambda: bitsandbytes(load_in_8bit=True, llm_int8_threshold=0.0),
+    ),
+    "bitsandbytes_nf4": (
+        None,
+        lambda: bitsandbytes(
+            load_in_4bit=True,
+            bnb_4bit_quant_type="nf4",
+            bnb_4bit_use_double_quant=True,
+            bnb_4bit_compute_dtype=torch.float32,
+        ),
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    torch.manual_seed(0)
+    config = LlamaConfig(
+        vocab_size=300,
+        hidden_size=64,
+        intermediate_size=128,
+        num_hidden_layers=3,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        initializer_range=0.25,
+    )
+    saved = tmp_path_factory.mktemp("llama")
+    LlamaForCausalLM(config).save_pretrained(saved)
+    return saved
+
+
+def loaded(folder: Path, config: Any) -> PreTrainedModel:
+    model: PreTrainedModel = cast(Any, AutoModelForCausalLM).from_pretrained(
+        folder, quantization_config=config, dtype=torch.float32
+    )
+    return model
+
+
+@pytest.fixture(params=SCHEMES)
+def load(request: pytest.FixtureRequest, folder: Path) -> Load:
+    return partial(loaded, folder, SCHEMES[request.param][1]())
+
+
+@pytest.fixture
+def expected(request: pytest.FixtureRequest) -> str | None:
+    return SCHEMES[request.node.callspec.params["load"]][0]
+
+
+@pytest.fixture
+def generation() -> Generation:
+    generator = torch.Generator().manual_seed(0)
+    ids = torch.randint(3, 300, (66,), generator=generator).tolist()
+    return Generation(tuple(ids[:60]), tuple(ids[60:]))
+
+
+def test_scores_are_those_of_the_quantized_model(
+    load: Load, expected: str | None, generation: Generation
+) -> None:
+    models = ScoringModels(load())
+    implementation = models.select("auto", generation)
+    assert implementation.name == expected or expected is None
+    prompt = generation.prompt_ids
+    rows = [
+        Row.exact(prompt[:start] + prompt[start + 5 :], start, generation)
+        for start in (0, 8, 23, 49, 54)
+    ]
+    with torch.no_grad():
+        found = implementation.log_likelihoods(rows)
+    model = load()
+    truth = torch.stack([plain_log_likelihoods(model, generation, row) for row in rows])
+    assert (found - truth).abs().max() <= NATS
+    assert (truth - truth[0]).abs().max() > 10 * NATS
+    if models.masked_refusal(type(implementation), generation) is None:
+        masked = [
+            Row.masked(generation, range(5, 9), range(30, 60)),
+            Row.masked(generation, (*range(20), *range(40, 44)), range(50, 60)),
+        ]
+        reference = models.make(Reference, generation)
+        with torch.no_grad():
+            found, truth = (one.log_likelihoods(masked) for one in (implementation, reference))
+        assert (found - truth).abs().max() <= NATS
+
+
+def test_rounding_by_the_outliers_of_later_tokens_is_refused_with_a_way_out(
+    folder: Path, generation: Generation
+) -> None:
+    model = loaded(folder, bitsandbytes(load_in_8bit=True))
+    with pytest.raises(UnsupportedModel, match=r"llm_int8_threshold=0\.0"):
+        ScoringModels(model).select("auto", generation)
+
+
+def quantized(model: PreTrainedModel) -> Iterator[torch.Tensor]:
+    """The tensors of linear layers, those in objects of bitsandbytes included."""
+    for module in model.modules():
+        if hasattr(module, "in_features"):
+            yield from module.parameters(recurse=False)
+            for state in vars(module).values():
+                if type(state).__name__ in ("MatmulLtState", "QuantState"):
+                    yield from (one for one in vars(state).values() if torch.is_tensor(one))
+
+
+def test_a_twin_shares_the_weights_and_leaves_the_model_as_it_was(load: Load) -> None:
+    ids = torch.arange(3, 60)[None]
+    with torch.no_grad():
+        truth = load()(input_ids=ids).logits
+        model = load()
+        for _ in range(2):
+            twin = make_twin(model)
+            assert torch.equal(twin(input_ids=ids).logits, truth)
+            assert torch.equal(model(input_ids=ids).logits, truth)
+        twin = make_twin(model)
+    pairs = list(zip(quantized(model), quantized(twin), strict=True))
+    assert len(pairs) >= 21
+    assert all(one is other for one, other in pairs)

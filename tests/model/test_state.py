@@ -1,0 +1,114 @@
+"""A twin is made anew when anything changed that the model's forward pass goes by."""
+
+import functools
+import gc
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from support.implementations import NATS, RESPONSE_LENGTH, generation_for
+from support.tiny_models import architecture
+from transformers import PreTrainedModel
+
+from attribot_rag.model.generation import Generation
+from attribot_rag.model.state import ModelState, model_version
+from attribot_rag.scoring.implementations.selection import ScoringModels
+from attribot_rag.scoring.row import Row
+
+GENERATION = generation_for(architecture("llama"))
+
+
+def louder(module: torch.nn.Module, args: Any, output: Any) -> Any:
+    return output * 1.5
+
+
+def add_hook(model: Any) -> None:
+    model.model.layers[0].mlp.register_forward_hook(louder)
+
+
+def replace_attribute(model: Any) -> None:
+    model.model.layers[1].self_attn.scaling *= 2
+
+
+def replace_method(model: Any) -> None:
+    mlp = model.model.layers[1].mlp
+    own = mlp.forward
+    mlp.forward = lambda hidden: own(hidden) * 0.5
+
+
+def replace_weight(model: Any) -> None:
+    model.lm_head.weight = torch.nn.Parameter(model.lm_head.weight.flip(0))
+
+
+def replace_module(model: Any) -> None:
+    model.model.layers[2].mlp = torch.nn.Identity()
+
+
+CHANGES = [add_hook, replace_attribute, replace_method, replace_weight, replace_module]
+
+
+def plainly(model: PreTrainedModel, generation: Generation) -> torch.Tensor:
+    ids = torch.tensor([[*generation.prompt_ids, *generation.response_ids]])
+    with torch.no_grad():
+        logits = model(input_ids=ids).logits[0, -RESPONSE_LENGTH - 1 : -1]
+    targets = torch.tensor(generation.response_ids)[:, None]
+    return torch.as_tensor(logits.log_softmax(-1).gather(-1, targets)[:, 0])
+
+
+@pytest.mark.parametrize("implementation", ["packed", "cropped", "reference"])
+@pytest.mark.parametrize("change", CHANGES)
+def test_scores_are_those_of_the_model_as_it_is_now(
+    change: Callable[[Any], None], implementation: str
+) -> None:
+    model = architecture("llama").build()
+    models = ScoringModels(model)
+    row = Row.exact(GENERATION.prompt_ids, len(GENERATION.prompt_ids), GENERATION)
+
+    def scored() -> torch.Tensor:
+        with torch.inference_mode():
+            return models.select(implementation, GENERATION).log_likelihoods([row])[0]
+
+    before = scored()
+    change(model)
+    after = scored()
+    assert (after - before).abs().max() > 10 * NATS
+    assert (after - plainly(model, GENERATION)).abs().max() <= NATS
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_change_is_another_state(change: Callable[[Any], None]) -> None:
+    model = architecture("llama").build()
+    before = ModelState.of(model)
+    assert ModelState.of(model) == before
+    change(model)
+    assert ModelState.of(model) != before
+
+
+def test_generating_and_scoring_change_nothing() -> None:
+    model: Any = architecture("llama").build()
+    before = ModelState.of(model)
+    model.generate(torch.tensor([GENERATION.prompt_ids]), max_new_tokens=3, do_sample=False)
+    ScoringModels(model).select("auto", GENERATION)
+    assert ModelState.of(model) == before
+
+
+def test_what_is_known_of_a_model_does_not_keep_it() -> None:
+    model: Any = architecture("llama").build()
+    model.forward = functools.partial(type(model).forward, model)  # which holds the model
+    assert model_version(model) == model_version(model)
+    gone = weakref.ref(model)
+    del model
+    gc.collect()
+    assert gone() is None
+
+
+def test_another_hook_in_the_place_of_one_that_is_gone_is_noticed() -> None:
+    model: Any = architecture("llama").build()
+    versions = set()
+    for factor in range(5):
+        handle = model.model.register_forward_hook(functools.partial(print, factor))
+        versions.add(model_version(model))
+        handle.remove()
+    assert len(versions) == 5

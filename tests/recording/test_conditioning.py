@@ -1,0 +1,318 @@
+"""What conditions an answer besides token ids is given to every row, or refused by its name."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+import torch
+from support.tiny_models import build as build_tiny
+from support.tiny_models import byte_tokenizer
+from support.vision_models import (
+    Segment,
+    gemma3,
+    ids_of,
+    inputs_for,
+    llava,
+    qwen2_5_vl,
+    tokenizer,
+)
+from transformers import (
+    DynamicCache,
+    GenerationConfig,
+    LlamaForCausalLM,
+    LogitsProcessorList,
+    MinLengthLogitsProcessor,
+    PreTrainedModel,
+)
+
+from attribot_rag import Attributor, LanguageModel
+from attribot_rag.attribution import Attribution
+from attribot_rag.errors import UnsupportedModel
+from attribot_rag.model.cache import cache_inputs
+from attribot_rag.recording import GenerationRecorder
+from attribot_rag.scoring import ScoringOptions
+
+SENTENCES = ("The ferry takes 84 people. ", "The tower is 38 metres high. ")
+QUESTION = "How high is it?"
+NATS = 1e-3
+
+
+def log_likelihood(
+    model: PreTrainedModel,
+    prompt: Sequence[int],
+    response: Sequence[int],
+    inputs: Callable[[PreTrainedModel, Sequence[int]], dict[str, torch.Tensor]] = inputs_for,
+) -> float:
+    """By a plain forward pass over the whole sequence, none of our code in between."""
+    ids = [*prompt, *response]
+    with torch.no_grad():
+        logits = model(input_ids=torch.tensor([ids]), **inputs(model, ids)).logits[0]
+    log_probabilities = logits[-len(response) - 1 : -1].log_softmax(-1)
+    return float(log_probabilities.gather(-1, torch.tensor(response)[:, None]).sum())
+
+
+def answered(
+    model: PreTrainedModel, segments: Sequence[Segment], method: str = "thorough", **options: Any
+) -> tuple[Attribution, list[int]]:
+    ids = ids_of(segments)
+    attributor = Attributor(
+        model, tokenizer(), progress=False, verdicts=None, method=method, **options
+    )
+    with attributor.recorder:
+        output = generate(model, ids, **inputs_for(model, ids))
+    response = output[0, len(ids) :].tolist()
+    return attributor.attribute(ids, response, SENTENCES), response
+
+
+def generate(model: Any, ids: Sequence[int], **inputs: Any) -> torch.Tensor:
+    return torch.as_tensor(
+        model.generate(input_ids=torch.tensor([ids]), max_new_tokens=6, do_sample=False, **inputs)
+    )
+
+
+PLACES = {
+    "first": (None, *SENTENCES, QUESTION),
+    "between": (SENTENCES[0], None, SENTENCES[1], QUESTION),
+    "last": (*SENTENCES, QUESTION, None),
+}
+
+
+@pytest.mark.parametrize("method", ["leave_one_out", "thorough"])
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("build", [llava, qwen2_5_vl, gemma3])
+def test_scores_are_those_of_the_model_that_sees_the_image(
+    build: Any, place: str, method: str
+) -> None:
+    model = build()
+    segments = PLACES[place]
+    attribution, response = answered(model, segments, method=method)
+    full = log_likelihood(model, ids_of(segments), response)
+    scores = [attribution.score(source.id) for source in attribution.sources]
+    for source, score in zip(attribution.sources, scores, strict=True):
+        rest = [one and one.replace(source.text, "") for one in segments]
+        expected = full - log_likelihood(model, ids_of(rest), response)
+        assert score == pytest.approx(expected, abs=NATS)
+    assert max(abs(score or 0.0) for score in scores) > 10 * NATS
+    provenance = attribution.provenance
+    assert provenance.implementation == ("reference" if place == "last" else "packed")
+    assert ("pixel_values" in str(provenance.fallback)) == (place == "last")
+    reference = ScoringOptions(implementation="reference")
+    again, _ = answered(model, segments, method=method, scoring=reference)
+    share = {"first": 0.5, "between": 0.75, "last": 1.0}[place]
+    assert provenance.scored_tokens <= share * again.provenance.scored_tokens
+
+
+@pytest.mark.parametrize("build", [llava, qwen2_5_vl])
+def test_text_after_an_image_s_answer_is_scored_as_if_that_had_not_been(build: Any) -> None:
+    model = build()
+    ids = ids_of((*SENTENCES, QUESTION))
+    with torch.no_grad():
+        generate(model, ids_of(PLACES["first"]), **inputs_for(model, ids_of(PLACES["first"])))
+    attributor = Attributor(model, tokenizer(), progress=False, verdicts=None, method="thorough")
+    response = list(b"38 me")
+    attribution = attributor.attribute(ids, response, SENTENCES)
+    assert attribution.provenance.implementation == "packed"
+    for source in attribution.sources:
+        rest = ids_of([one.replace(source.text, "") for one in (*SENTENCES, QUESTION)])
+        with torch.no_grad():
+            full, without = (
+                model(input_ids=torch.tensor([[*prompt, *response]])).logits[0]
+                for prompt in (ids, rest)
+            )
+        targets = torch.tensor(response)[:, None]
+        expected, other = (
+            float(logits[-len(response) - 1 : -1].log_softmax(-1).gather(-1, targets).sum())
+            for logits in (full, without)
+        )
+        assert attribution.score(source.id) == pytest.approx(expected - other, abs=NATS)
+
+
+@pytest.mark.parametrize("method", ["gradient_norm", "masked"])
+def test_a_method_that_cannot_see_the_image_is_refused(method: str) -> None:
+    with pytest.raises(UnsupportedModel, match="pixel_values"):
+        answered(llava(), PLACES["first"], method=method)
+
+
+def test_images_that_were_dropped_for_their_memory_are_missed() -> None:
+    model = llava()
+    ids = ids_of(PLACES["first"])
+    recorder = GenerationRecorder(LanguageModel(model, tokenizer()), max_cache_bytes=1)
+    attributor = Attributor(model, tokenizer(), progress=False, recorder=recorder)
+    with recorder:
+        output = generate(model, ids, **inputs_for(model, ids))
+    with pytest.raises(UnsupportedModel, match="pixel_values"):
+        attributor.attribute(ids, output[0, len(ids) :].tolist(), SENTENCES)
+
+
+def test_what_cannot_be_given_to_another_prompt_is_refused_by_its_name() -> None:
+    model: Any = build_tiny("gpt2").model
+    ids = ids_of((*SENTENCES, QUESTION))
+    types = [int(index >= 10) for index in range(len(ids))]
+    embeddings = model.get_input_embeddings()(torch.tensor([ids])).detach()
+    for name, inputs in {
+        "token_type_ids": {"token_type_ids": torch.tensor([types])},
+        "position_ids": {"position_ids": torch.arange(3, 3 + len(ids))[None]},
+        "inputs_embeds": {"inputs_embeds": embeddings},
+    }.items():
+        attributor = Attributor(model, byte_tokenizer(), progress=False)
+        with attributor.recorder:
+            output = generate(model, ids, **inputs)
+        with pytest.raises(UnsupportedModel, match=name):
+            attributor.attribute(ids, output[0, len(ids) :].tolist(), SENTENCES)
+
+
+def test_an_answer_to_embeddings_alone_is_no_answer_to_a_text() -> None:
+    language_model = build_tiny("llama")
+    model: Any = language_model.model
+    ids = ids_of((*SENTENCES, QUESTION))
+    attributor = Attributor(model, byte_tokenizer(), progress=False)
+    with attributor.recorder:
+        embeddings = model.get_input_embeddings()(torch.tensor([ids])).detach() * 1.5
+        output = model.generate(inputs_embeds=embeddings, max_new_tokens=6, do_sample=False)
+    answer = language_model.decode(output[0].tolist(), skip_special_tokens=True)
+    with pytest.raises(UnsupportedModel, match="inputs_embeds"):
+        attributor.attribute("".join((*SENTENCES, QUESTION)), answer, SENTENCES)
+
+
+def test_zeros_as_types_of_tokens_are_given_where_the_model_heeds_them() -> None:
+    ids = ids_of((*SENTENCES, QUESTION))
+    zeros = torch.zeros(1, len(ids), dtype=torch.long)
+    model = build_tiny("gpt2").model  # it adds the embedding of id 0
+    attributor = Attributor(model, byte_tokenizer(), progress=False, verdicts=None)
+    with attributor.recorder:
+        output = generate(model, ids, token_type_ids=zeros)
+    response = output[0, len(ids) :].tolist()
+    attribution = attributor.attribute(ids, response, SENTENCES)
+    for source in attribution.sources:
+        rest = ids_of([one.replace(source.text, "") for one in (*SENTENCES, QUESTION)])
+        full, without = (
+            log_likelihood(
+                model,
+                prompt,
+                response,
+                lambda _, ids: {"token_type_ids": torch.zeros(1, len(ids)).long()},
+            )
+            for prompt in (ids, rest)
+        )
+        assert attribution.score(source.id) == pytest.approx(full - without, abs=NATS)
+
+
+def test_what_the_model_does_not_heed_is_nothing() -> None:
+    ids = ids_of((*SENTENCES, QUESTION))
+    zeros = torch.zeros(1, len(ids), dtype=torch.long)
+    model = build_tiny("gpt2").model
+    attributor = Attributor(model, byte_tokenizer(), progress=False, verdicts=None)
+    with attributor.recorder:
+        output = generate(model, ids, position_ids=torch.arange(len(ids))[None])
+    attribution = attributor.attribute(ids, output[0, len(ids) :].tolist(), SENTENCES)
+    assert attribution.provenance.implementation == "packed"
+    model = qwen2_5_vl()
+    attributor = Attributor(model, tokenizer(), progress=False, verdicts=None, method="thorough")
+    with attributor.recorder:
+        output = generate(model, ids, mm_token_type_ids=zeros)
+    attribution = attributor.attribute(ids, output[0, len(ids) :].tolist(), SENTENCES)
+    assert attribution.provenance.implementation == "packed"
+
+
+@pytest.mark.parametrize("given", ["call", "decoder_input_ids", "generation_config"])
+def test_the_decoder_begins_as_it_began(given: str) -> None:
+    model: Any = build_tiny("t5").model
+    ids = ids_of((*SENTENCES, QUESTION))
+    begun = {"call": (7,), "decoder_input_ids": (0, 9, 8), "generation_config": (5,)}[given]
+    options: dict[str, Any] = {"call": {"decoder_start_token_id": 7}}.get(given, {})
+    if given == "decoder_input_ids":
+        options = {"decoder_input_ids": torch.tensor([begun])}
+    if given == "generation_config":
+        model.generation_config.decoder_start_token_id = 5
+    attributor = Attributor(
+        model, byte_tokenizer(), progress=False, verdicts=None, method="leave_one_out"
+    )
+    with attributor.recorder:
+        output = generate(model, ids, **options)
+    assert tuple(output[0, : len(begun)].tolist()) == begun
+    response = output[0, len(begun) :].tolist()
+    attribution = attributor.attribute(ids, response, SENTENCES)
+
+    def plain(prompt: Sequence[int]) -> float:
+        decoded = torch.tensor([[*begun, *response[:-1]]])
+        with torch.no_grad():
+            logits = model(input_ids=torch.tensor([prompt]), decoder_input_ids=decoded).logits[0]
+        log_probabilities = logits[len(begun) - 1 :].log_softmax(-1)
+        return float(log_probabilities.gather(-1, torch.tensor(response)[:, None]).sum())
+
+    for source in attribution.sources:
+        rest = ids_of([one.replace(source.text, "") for one in (*SENTENCES, QUESTION)])
+        expected = plain(ids) - plain(rest)
+        assert attribution.score(source.id) == pytest.approx(expected, abs=NATS)
+
+
+class RenamedCache(LlamaForCausalLM):  # type: ignore[no-untyped-call]
+    """Also takes a cache by a name that no release of transformers has."""
+
+    def forward(self, *args: Any, memory: Any = None, **inputs: Any) -> Any:
+        inputs |= {} if memory is None else cache_inputs(build_tiny("llama").model, memory)
+        return super().forward(*args, **inputs)
+
+
+def test_a_cache_by_an_unknown_name_is_refused() -> None:
+    ids = ids_of((*SENTENCES, QUESTION))
+    config: Any = build_tiny("llama").model.config
+    model: Any = RenamedCache(config)
+    model.eval()
+    attributor = Attributor(model, byte_tokenizer(), progress=False)
+    with attributor.recorder:
+        output = generate(model, ids, memory=DynamicCache())
+    with pytest.raises(UnsupportedModel, match="memory"):
+        attributor.attribute(ids, output[0, len(ids) :].tolist(), SENTENCES)
+
+
+def test_a_cache_that_the_caller_filled_changes_no_score() -> None:
+    ids = ids_of((*SENTENCES, QUESTION))
+    model = build_tiny("llama").model
+    cache = DynamicCache()
+    with torch.no_grad():
+        model(input_ids=torch.tensor([ids[:30]]), use_cache=True, **cache_inputs(model, cache))
+    scores, prefilled = [], []
+    for inputs in ({}, cache_inputs(model, cache)):
+        attributor = Attributor(model, byte_tokenizer(), progress=False, verdicts=None)
+        with attributor.recorder:
+            output = generate(model, ids, **inputs)
+        attribution = attributor.attribute(ids, output[0, len(ids) :].tolist(), SENTENCES)
+        scores.append([attribution.score(source.id) for source in attribution.sources])
+        prefilled.append(attribution.provenance.prefilled_tokens)
+    assert scores[1] == pytest.approx(scores[0], abs=NATS)
+    assert prefilled == [0, len(ids) - 1]
+
+
+def _few_tokens(_: int, ids: torch.Tensor) -> list[int]:
+    return list(range(60, 90))
+
+
+def _biased() -> GenerationConfig:
+    untyped: Any = GenerationConfig
+    config: GenerationConfig = untyped(sequence_bias=[[[5], -3.0]])
+    return config
+
+
+@pytest.mark.parametrize(
+    ("constraint", "names"),
+    [
+        ({"bad_words_ids": [[5], [6, 7]]}, "bad_words_ids"),
+        ({"prefix_allowed_tokens_fn": _few_tokens}, "prefix_allowed_tokens_fn"),
+        ({"logits_processor": LogitsProcessorList([MinLengthLogitsProcessor(2, 1)])}, "logits_pr"),
+        ({"suppress_tokens": [9], "no_repeat_ngram_size": 2}, "suppress_tokens, no_repeat_ngram"),
+        ({"generation_config": _biased()}, "sequence_bias"),
+        ({}, None),
+        ({"no_repeat_ngram_size": 0, "repetition_penalty": 1.1, "bad_words_ids": None}, None),
+    ],
+)
+def test_an_answer_under_constraints_says_so(constraint: dict[str, Any], names: str | None) -> None:
+    model = build_tiny("llama").model
+    attributor = Attributor(model, byte_tokenizer(), progress=False, verdicts=None)
+    ids = byte_tokenizer()("".join(SENTENCES) + QUESTION).input_ids
+    with attributor.recorder:
+        output = generate(model, ids, **constraint)
+    found = attributor.attribute(ids, output[0, len(ids) :].tolist(), SENTENCES)
+    told = [note for note in found.notes if "forbid or force tokens" in note]
+    assert len(told) == (names is not None)
+    assert not told or f"({names}" in told[0]
