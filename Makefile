@@ -219,7 +219,7 @@ test-newest:
 
 newest:
 	$(PYTEST) -m "not quick and not embedded and not browser and not slow" \
-	  tests/recording tests/scoring tests/test_conditioning.py
+	  tests/recording tests/scoring
 	$(MAKE) --keep-going $(PACKAGES:%=rest-%)
 
 # Not --quiet, which has --strict see no warning, of a dead link say.
@@ -265,14 +265,14 @@ $(AUDIT)/installed: pyproject.toml constraints.txt
 # Without dependencies, which are there; what quantizes is seen by these tests only.
 # torchao has escape sequences that Python 3.11 warns of when it compiles them.
 test-quantized: $(QUANTIZED)/installed
-	PYTHONPATH=$(QUANTIZED) $(PYTEST) -n 0 -W "ignore:invalid escape" tests/test_quantized_models.py
+	PYTHONPATH=$(QUANTIZED) $(PYTEST) -n 0 -W "ignore:invalid escape" tests/model/test_quantized_models.py
 
 $(QUANTIZED)/installed: $(VENV)/installed
 	$(PIP) --no-deps --upgrade --target $(QUANTIZED) torchao optimum-quanto bitsandbytes
 	@touch $@
 
 ray-test: $(RAY)/installed
-	PYTHONPATH=$(abspath $(RAY)) RAY_USAGE_STATS_ENABLED=0 $(PYTEST) -n 0 tests/test_distributed.py
+	PYTHONPATH=$(abspath $(RAY)) RAY_USAGE_STATS_ENABLED=0 $(PYTEST) -n 0 tests/batch/test_distributed.py
 
 # Without dependencies, which are there, but for these.
 $(RAY)/installed: $(VENV)/installed

@@ -22,7 +22,7 @@ from pathlib import Path
 
 from attribot_rag.context import ContextOptions, TokenizedText, locate_context
 from attribot_rag.context.locating.retrieval import locate_documents
-from attribot_rag.context.locating.work import Work
+from attribot_rag.context.locating.text_index import Work
 from attribot_rag.context.splitting.splitter import sentences, split_spans
 from attribot_rag.errors import DocumentsNotLocated
 from attribot_rag.model import load_model

@@ -11,8 +11,12 @@ from attribot_rag.attribution.pieces import pieces
 from attribot_rag.attribution.result import Attribution
 from attribot_rag.attribution.verdict import Relation, Verdict
 from attribot_rag.context.intervals import Interval
-from attribot_rag.context.splitting.language import language_of
-from attribot_rag.context.splitting.splitter import Splitter, make_splitter, split_spans
+from attribot_rag.context.splitting.splitter import (
+    Splitter,
+    language_of,
+    make_splitter,
+    split_spans,
+)
 
 MIN_SCORE = 1.0
 MIN_SHARE = 0.5

@@ -22,7 +22,6 @@ from attribot_rag.attribution import (
 )
 from attribot_rag.attributor.assembly import assemble
 from attribot_rag.attributor.counterfactual import Rerun
-from attribot_rag.attributor.progress import progress_bar
 from attribot_rag.attributor.prompting import rag_prompt
 from attribot_rag.context import (
     ContextOptions,
@@ -47,6 +46,7 @@ from attribot_rag.model.served import ServedModel, ServerOptions
 from attribot_rag.recording import GenerationRecorder, generate_answer, with_recorded
 from attribot_rag.scoring import Budget, Meter, Scorer, ScoringOptions, Session, scoring_models
 from attribot_rag.scoring.implementations.memory import naming_out_of_memory
+from attribot_rag.scoring.session import progress_bar
 from attribot_rag.verdicts import Judgement, VerdictOptions, judge
 
 # Any: the documents of frameworks, as Document.of reads them.

@@ -8,7 +8,7 @@ from dataclasses import replace
 from attribot_rag.attribution.verdict import Check, Verdict
 from attribot_rag.checks.sentence_check import CitedText, check_sentence
 from attribot_rag.context import Context
-from attribot_rag.context.splitting.language import language_of
+from attribot_rag.context.splitting.splitter import language_of
 
 
 def with_checks(

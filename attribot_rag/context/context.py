@@ -13,10 +13,14 @@ from attribot_rag.context.intervals import Interval, merge, subtract
 from attribot_rag.context.labels import document_numbers
 from attribot_rag.context.locating.location import Location
 from attribot_rag.context.locating.retrieval import locate_documents
-from attribot_rag.context.locating.work import Work
+from attribot_rag.context.locating.text_index import Work
 from attribot_rag.context.sources import divide
-from attribot_rag.context.splitting.language import language_of
-from attribot_rag.context.splitting.splitter import Splitter, make_splitter, split_spans
+from attribot_rag.context.splitting.splitter import (
+    Splitter,
+    language_of,
+    make_splitter,
+    split_spans,
+)
 from attribot_rag.context.tokens import TokenizedText
 from attribot_rag.errors import DocumentsNotLocated, InvalidInput
 from attribot_rag.model.language_model import LanguageModel, Prompt

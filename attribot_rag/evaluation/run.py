@@ -10,7 +10,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain, zip_longest
 from pathlib import Path
 
-from attribot_rag.attributor.progress import progress_bar
 from attribot_rag.display.escaping import on_one_line
 from attribot_rag.errors import InvalidInput
 from attribot_rag.evaluation.comparison import comparison
@@ -31,6 +30,7 @@ from attribot_rag.evaluation.results import ResultStore
 from attribot_rag.evaluation.tables import write_parquet
 from attribot_rag.methods import Method
 from attribot_rag.model import load_model
+from attribot_rag.scoring.session import progress_bar
 
 RESULTS = "results.jsonl"
 

@@ -1,4 +1,4 @@
-"""What begins anew in a forked process, which has none of its parent's threads."""
+"""Locks and threads that are made again in a forked process, which has only its own thread."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from abc import ABC, abstractmethod
 from typing import ClassVar
 
 
-class BeginsAnewInChild(ABC):
+class ForkSafe(ABC):
     """An object with locks: in a forked process nobody would release those that a thread held.
 
     What belongs to the parent's threads is made in `_begin`, and made again in the child.
     """
 
-    _instances: ClassVar[weakref.WeakSet[BeginsAnewInChild]] = weakref.WeakSet()
+    _instances: ClassVar[weakref.WeakSet[ForkSafe]] = weakref.WeakSet()
 
     def __init__(self) -> None:
         self._begin()
-        BeginsAnewInChild._instances.add(self)
+        ForkSafe._instances.add(self)
 
     @abstractmethod
     def _begin(self) -> None:
@@ -26,7 +26,7 @@ class BeginsAnewInChild(ABC):
 
 
 def _begin_all() -> None:
-    for instance in list(BeginsAnewInChild._instances):
+    for instance in list(ForkSafe._instances):
         instance._begin()
 
 

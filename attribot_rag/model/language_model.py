@@ -14,8 +14,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from attribot_rag.errors import ContextTooLong, InvalidInput, TokenizerMismatch, UnsupportedModel
 from attribot_rag.model.chat_messages import Message, render
-from attribot_rag.model.private_tokenizer import PrivateTokenizer
-from attribot_rag.model.token_stream import stream
+from attribot_rag.model.tokenizer import PrivateTokenizer, stream
 
 _PLACEHOLDER = re.compile(r"(image|video|vision|audio|speech|bo[iav]|eo[iav])\w*_token_(id|index)$")
 

@@ -8,8 +8,7 @@ from typing import Any
 import torch
 from transformers import GenerationConfig, GenerationMixin, PreTrainedModel
 
-from attribot_rag.model.cache import CACHE_NAMES, holds_cache
-from attribot_rag.model.generation import Conditioning, TokenInput
+from attribot_rag.model.generation import CACHE_NAMES, Conditioning, TokenInput, holds_cache
 from attribot_rag.model.language_model import placeholder_ids
 
 _NEUTRAL = frozenset(

@@ -16,7 +16,7 @@ import torch
 from transformers import GenerationMixin, PreTrainedModel
 from transformers.utils.generic import ModelOutput
 
-from attribot_rag.model.forking import BeginsAnewInChild
+from attribot_rag.model.forking import ForkSafe
 from attribot_rag.model.generation import Generation
 from attribot_rag.recording.reading import generation_setting, read_generations, read_prompts
 
@@ -44,7 +44,7 @@ class RunningCall:
             return []
 
 
-class GenerateHook(BeginsAnewInChild):
+class GenerateHook(ForkSafe):
     """Stands in for `model.generate` and tells its listeners what was generated.
 
     One hook serves all recorders of a model; the last one to leave puts the model's own method

@@ -10,8 +10,13 @@ from transformers import Cache, DynamicCache, PreTrainedModel
 from transformers.cache_utils import DynamicLayer
 from transformers.generation.utils import GenerateDecoderOnlyOutput
 
-from attribot_rag.model.cache import CACHE_NAMES, holds_cache
-from attribot_rag.model.generation import Generation, LayerCache, PromptCache
+from attribot_rag.model.generation import (
+    CACHE_NAMES,
+    Generation,
+    LayerCache,
+    PromptCache,
+    holds_cache,
+)
 from attribot_rag.model.state import model_version
 from attribot_rag.recording.conditioning import read_conditioning
 from attribot_rag.recording.settings import read_settings

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+import torch
 
 Matrix = npt.NDArray[np.float64]
 
@@ -35,3 +37,71 @@ class LogLikelihoods:
             tuple((self.full - row).tolist()) if scored else None
             for row, scored in zip(self.ablated, self.scored, strict=True)
         ]
+
+
+@dataclass(frozen=True, eq=False)
+class Patch:
+    """Units whose attention is patched, for each part of a response.
+
+    `members` [num_prompt_tokens, num_units] holds 1 where a token is of a unit; `parts` are
+    response tokens. With `factors`, the attention weights of all units are scaled by each in a row
+    of its own, and the effect is the mean of the derivatives by a unit's own factor; without, it is
+    that of removing the unit from each head.
+
+    If it is `located`, only the whole response is differentiated: what a response token attends to
+    when it is predicted counts for its part, what the question's tokens attend to for each part.
+    """
+
+    members: torch.Tensor
+    parts: Sequence[Sequence[int]]
+    factors: tuple[float, ...] = ()
+    located: bool = False
+
+    def values(self, responses: torch.Tensor) -> list[torch.Tensor]:
+        """What is differentiated, of the log-likelihoods [num_rows, num_response_tokens]."""
+        if self.located:
+            return [responses.sum()]
+        return [responses[:, list(part)].sum() for part in self.parts]
+
+    def located_in(self, row_length: int, num_response_tokens: int) -> torch.Tensor:
+        """[num_parts, row_length]: 1 where what a token of the row attends to counts for a part."""
+        first = row_length - num_response_tokens  # it predicts the response's first token
+        counted = torch.zeros(len(self.parts), row_length)
+        counted[:, :first] = 1.0
+        for index, part in enumerate(self.parts):
+            counted[index, [first + token for token in part]] = 1.0
+        return counted
+
+    @property
+    def num_backward(self) -> int:
+        """The number of backward passes through each row."""
+        return 1 if self.located else len(self.parts)
+
+    @property
+    def num_rows(self) -> int:
+        return max(1, len(self.factors))
+
+
+@dataclass(frozen=True, eq=False)
+class Effects:
+    """How much less likely each part would be without each unit, to first order.
+
+    `by_part` [num_parts, num_units] in nats, float32 on the CPU. `weights` [num_prompt_tokens] are
+    the attention weights on the prompt's tokens in the last row: the largest from any token of the
+    row, summed over heads and layers.
+    """
+
+    by_part: torch.Tensor
+    weights: torch.Tensor
+
+
+@dataclass(frozen=True, eq=False)
+class Estimates:
+    """Estimated effects of a scorer's units: `effects` [num_parts, num_units] in nats.
+
+    `attention` [num_units] is the largest attention weight on each of a unit's tokens, summed over
+    them, heads and layers.
+    """
+
+    effects: torch.Tensor
+    attention: list[float]

@@ -18,14 +18,12 @@ from attribot_rag.errors import ScoringFailed, UnsupportedModel
 from attribot_rag.model.generation import Generation
 from attribot_rag.model.language_model import LanguageModel, decoder_start_ids
 from attribot_rag.scoring.base import Reduction
-from attribot_rag.scoring.checks import check_finite, difference_to_model
-from attribot_rag.scoring.engine import Engine
+from attribot_rag.scoring.engine import Engine, check_finite, difference_to_model
 from attribot_rag.scoring.gradient import embedding_gradients
 from attribot_rag.scoring.implementations.probes import tolerance
 from attribot_rag.scoring.implementations.selection import ScoringModels
-from attribot_rag.scoring.log_likelihoods import LogLikelihoods, Matrix
+from attribot_rag.scoring.log_likelihoods import Estimates, LogLikelihoods, Matrix, Patch
 from attribot_rag.scoring.options import ScoringOptions
-from attribot_rag.scoring.patch import Estimates, Patch
 from attribot_rag.scoring.row import LazyRows, Reencoded, Row, masked_row
 from attribot_rag.scoring.session import Session, Usage
 

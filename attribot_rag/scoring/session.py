@@ -1,10 +1,14 @@
-"""What all scorers of one attribution share: its budget, its progress and what it has cost."""
+"""One attribution's budget, usage and progress."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Any
+
+from tqdm.auto import tqdm
 
 from attribot_rag.errors import InvalidInput
 from attribot_rag.model.language_model import LanguageModel
@@ -171,3 +175,37 @@ class Session:
         usage = Usage(language_model.name, language_model.num_parameters)
         self.usages.append((language_model, usage))
         return usage
+
+
+_FORMAT = "{desc}: {percentage:3.0f}% |{bar}| {n_fmt} of {total_fmt} {unit} [{elapsed}<{remaining}]"
+
+
+class ProgressBar(Progress):
+    """A bar whose total grows with the expected work."""
+
+    def __init__(self, bar: tqdm[Any]) -> None:
+        self._bar = bar
+
+    def expect(self, count: int) -> None:
+        self._bar.total = (self._bar.total or 0) + count
+        self._bar.refresh()
+
+    def advance(self, count: int) -> None:
+        self._bar.update(count)
+
+
+@contextmanager
+def progress_bar(
+    *, shown: bool, doing: str = "attributing", unit: str = "source", every: float = 0.1
+) -> Iterator[Progress]:
+    """A bar for the block, nothing unless `shown`; drawn again `every` so many seconds."""
+    with tqdm(
+        total=0,
+        desc=doing,
+        unit=f"{unit}s",
+        bar_format=_FORMAT,
+        leave=False,
+        disable=not shown,
+        mininterval=every,
+    ) as bar:
+        yield ProgressBar(bar)

@@ -11,8 +11,12 @@ from itertools import chain, pairwise
 from attribot_rag.attribution import ResponseText
 from attribot_rag.attribution.pieces import pieces
 from attribot_rag.context.intervals import Interval, overlapping, subtract
-from attribot_rag.context.splitting.language import language_of
-from attribot_rag.context.splitting.splitter import Splitter, make_splitter, split_spans
+from attribot_rag.context.splitting.splitter import (
+    Splitter,
+    language_of,
+    make_splitter,
+    split_spans,
+)
 from attribot_rag.verdicts.markers import WrittenMarker
 
 _REPLIES = (

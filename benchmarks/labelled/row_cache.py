@@ -17,7 +17,7 @@ from attribot_rag.model.language_model import LanguageModel
 from attribot_rag.scoring import ScoringModels
 from attribot_rag.scoring.base import Implementation, Reading, Reduction
 from attribot_rag.scoring.implementations.packed import Packed
-from attribot_rag.scoring.patch import Effects, Patch
+from attribot_rag.scoring.log_likelihoods import Effects, Patch
 from attribot_rag.scoring.row import Row
 
 

@@ -20,10 +20,10 @@ from typing import Any
 import torch
 
 from attribot_rag import load_model
-from attribot_rag.attributor.progress import progress_bar
 from attribot_rag.evaluation.results import ResultStore
 from attribot_rag.evaluation.setting import hardware
 from attribot_rag.model.smollm2 import smollm2_folder
+from attribot_rag.scoring.session import progress_bar
 from benchmarks.peers.cases import Case, answered, questions, write
 from benchmarks.peers.citations import cited_row
 from benchmarks.peers.environment import ROOT, PeerFailed, attribute, python_for

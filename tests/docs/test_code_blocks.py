@@ -18,7 +18,7 @@ ELSEWHERE = {
     "README.md": "tests/test_examples.py, and that of each integration",
     "docs/counterfactual.md": "tests/test_examples.py",
     "docs/deploy.md": "integrations/langchain-attribot/tests/integration_tests/test_examples.py",
-    "docs/distributed.md": "tests/test_distributed.py, by `make ray-test`",
+    "docs/distributed.md": "tests/batch/test_distributed.py, by `make ray-test`",
     "docs/getting-started.md": "tests/test_examples.py",
     "docs/langchain-cases.md": "LangChain's integration tests",
     "docs/llama-index-cases.md": "LlamaIndex's integration tests",

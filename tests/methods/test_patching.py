@@ -15,13 +15,13 @@ from attribot_rag import Attributor, Budget, LanguageModel
 from attribot_rag.errors import InvalidInput, UnsupportedModel
 from attribot_rag.methods import Patching
 from attribot_rag.methods.hierarchical import answer_sentences
-from attribot_rag.model.cache import cache_inputs
+from attribot_rag.model.generation import cache_inputs
 from attribot_rag.scoring.attention.attention import PackedLayout
 from attribot_rag.scoring.attention.patching import GatedAttention
 from attribot_rag.scoring.implementations.packed import Packed
 from attribot_rag.scoring.implementations.prefill import as_dynamic_cache, prefill
 from attribot_rag.scoring.implementations.selection import ScoringModels
-from attribot_rag.scoring.patch import Patch
+from attribot_rag.scoring.log_likelihoods import Patch
 from attribot_rag.scoring.row import Row
 
 UNITS = (range(3, 12), range(12, 30), range(30, 45))

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 from support.patience import scaled
 
-from attribot_rag.model.turn import Turn
+from attribot_rag.model.queue import Turn
 
 
 def joined(*threads: threading.Thread) -> None:

@@ -28,7 +28,7 @@ from transformers import (
 from attribot_rag import Attributor, LanguageModel
 from attribot_rag.attribution import Attribution
 from attribot_rag.errors import UnsupportedModel
-from attribot_rag.model.cache import cache_inputs
+from attribot_rag.model.generation import cache_inputs
 from attribot_rag.recording import GenerationRecorder
 from attribot_rag.scoring import ScoringOptions
 

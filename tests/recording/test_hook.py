@@ -19,7 +19,7 @@ from transformers import DynamicCache, GenerationConfig, LogitsProcessorList, Pr
 from transformers.utils import logging as transformers_logging
 from transformers.utils.generic import ModelOutput
 
-from attribot_rag.model.cache import cache_inputs
+from attribot_rag.model.generation import cache_inputs
 from attribot_rag.model.language_model import LanguageModel
 from attribot_rag.recording import GenerationRecorder
 

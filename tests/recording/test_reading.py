@@ -16,8 +16,7 @@ from transformers import (
 )
 from transformers.cache_utils import DynamicLayer
 
-from attribot_rag.model.cache import cache_inputs, returned_cache
-from attribot_rag.model.generation import Generation
+from attribot_rag.model.generation import Generation, cache_inputs, returned_cache
 from attribot_rag.model.language_model import LanguageModel
 from attribot_rag.recording import GenerationRecorder
 

@@ -22,8 +22,7 @@ from transformers.cache_utils import DynamicLayer
 
 from attribot_rag.context import Ablation, ContextOptions, TokenizedText, locate_context
 from attribot_rag.errors import InvalidInput, UnsupportedModel
-from attribot_rag.model.cache import cache_inputs
-from attribot_rag.model.generation import Generation
+from attribot_rag.model.generation import Generation, cache_inputs
 from attribot_rag.model.language_model import LanguageModel
 from attribot_rag.scoring import Reencoded, Scorer, ScoringModels
 from attribot_rag.scoring.base import Implementation

@@ -8,8 +8,7 @@ from support.architectures import ARCHITECTURES, VOCABULARY_SIZE
 from support.families import FAMILIES, RECURRENT_GEMMA_GOES_ON, build_family
 from transformers import DynamicCache
 
-from attribot_rag.model.cache import cache_inputs
-from attribot_rag.model.generation import Generation
+from attribot_rag.model.generation import Generation, cache_inputs
 from attribot_rag.scoring.base import Reading
 from attribot_rag.scoring.implementations.checkpoints import Checkpoints
 from attribot_rag.scoring.implementations.cropped import Cropped

@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from transformers import DynamicCache
 
-from attribot_rag.model.cache import cache_inputs
+from attribot_rag.model.generation import cache_inputs
 from attribot_rag.model.language_model import LanguageModel
 
 NAME = "tiny"

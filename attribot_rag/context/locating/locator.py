@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 from attribot_rag.context.locating.location import Location, character_map, located
 from attribot_rag.context.locating.normalised import Normalised, folded
 from attribot_rag.context.locating.similar_passages import SimilarPassages
-from attribot_rag.context.locating.text_index import Integers, TextIndex
-from attribot_rag.context.locating.work import Work
+from attribot_rag.context.locating.text_index import Integers, TextIndex, Work
 from attribot_rag.context.words import has_words, stands_alone, within_word
 
 _PIECE = re.compile(r"\S+")

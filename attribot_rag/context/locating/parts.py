@@ -12,7 +12,7 @@ from attribot_rag.context.intervals import Interval, add, merge, overlapping, su
 from attribot_rag.context.locating.location import Location, located
 from attribot_rag.context.locating.normalised import Normalised
 from attribot_rag.context.locating.runs import CommonRuns, Run, at_words, is_border
-from attribot_rag.context.locating.work import Work
+from attribot_rag.context.locating.text_index import Work
 from attribot_rag.context.splitting.splitter import sentences, split_spans
 from attribot_rag.context.words import has_words, num_unspaced
 

@@ -11,8 +11,7 @@ from attribot_rag.context.locating.escapes import Unescaped
 from attribot_rag.context.locating.location import Location
 from attribot_rag.context.locating.locator import Locator, single_spaced
 from attribot_rag.context.locating.parts import find_parts
-from attribot_rag.context.locating.text_index import TextIndex
-from attribot_rag.context.locating.work import Work
+from attribot_rag.context.locating.text_index import TextIndex, Work
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,7 @@ from rapidfuzz.distance import LCSseq, Levenshtein
 
 from attribot_rag.context.intervals import Interval
 from attribot_rag.context.locating.alignment import distances_to_beginnings, pins
-from attribot_rag.context.locating.text_index import TextIndex
-from attribot_rag.context.locating.work import Work
+from attribot_rag.context.locating.text_index import TextIndex, Work
 from attribot_rag.context.words import within_word
 
 _MAX_SLACK = 200

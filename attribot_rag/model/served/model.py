@@ -20,7 +20,6 @@ from attribot_rag.errors import (
 )
 from attribot_rag.model.generation import Generation
 from attribot_rag.model.language_model import LanguageModel
-from attribot_rag.model.private_tokenizer import PrivateTokenizer
 from attribot_rag.model.served.client import Client, Refused, ServerOptions
 from attribot_rag.model.served.protocols import (
     Protocol,
@@ -29,6 +28,7 @@ from attribot_rag.model.served.protocols import (
     VllmCompletions,
     VllmGenerate,
 )
+from attribot_rag.model.tokenizer import PrivateTokenizer
 
 _KNOWN_TEXT = (
     "The ferry Kittiwake carries up to 1,084 passengers; a ticket is £18.50. "

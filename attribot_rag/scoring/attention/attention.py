@@ -14,9 +14,8 @@ from transformers import AttentionInterface
 from attribot_rag.context.intervals import Interval
 from attribot_rag.model.generation import PromptCache
 from attribot_rag.scoring.attention.kernels import Kernel, Keys, attend_recomputed, merge
-from attribot_rag.scoring.base import Reduction, Unsupported
+from attribot_rag.scoring.base import VISIBILITY, Reduction, Unsupported, Visibility
 from attribot_rag.scoring.row import Row
-from attribot_rag.scoring.visibility import VISIBILITY, Visibility
 
 PACKED_ATTENTION = VISIBILITY
 

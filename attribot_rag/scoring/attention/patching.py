@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import torch
 
 from attribot_rag.scoring.attention.attention import Attended, View
-from attribot_rag.scoring.patch import Effects, Patch
+from attribot_rag.scoring.log_likelihoods import Effects, Patch
 
 _LEAST = 1e-4  # of the weight; where a token attends to nothing else, the estimate stays finite
 

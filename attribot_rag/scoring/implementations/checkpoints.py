@@ -13,7 +13,7 @@ import torch
 from transformers import Cache, DynamicCache, PreTrainedModel
 from transformers.cache_utils import DynamicLayer, DynamicSlidingWindowLayer
 
-from attribot_rag.model.cache import cache_inputs, returned_cache
+from attribot_rag.model.generation import cache_inputs, returned_cache
 from attribot_rag.scoring.base import Reading, Unsupported
 
 _STRIDE = 64  # tokens, at least; a kernel's own chunk, shorter pieces take as long

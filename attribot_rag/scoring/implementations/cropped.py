@@ -11,8 +11,7 @@ from typing import Any, ClassVar
 import torch
 from transformers import PreTrainedModel
 
-from attribot_rag.model.cache import cache_inputs
-from attribot_rag.model.generation import PromptCache
+from attribot_rag.model.generation import PromptCache, cache_inputs
 from attribot_rag.model.language_model import placeholder_ids
 from attribot_rag.scoring.base import Implementation, Unsupported
 from attribot_rag.scoring.implementations.checkpoints import Checkpoints, keeps_states

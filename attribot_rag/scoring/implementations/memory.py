@@ -1,4 +1,4 @@
-"""Batches of rows, limited by a token budget."""
+"""The memory that an attribution takes, and batches of rows that fit into it."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ from attribot_rag.scoring.attention.attention import (
 from attribot_rag.scoring.attention.patching import GatedAttention
 from attribot_rag.scoring.base import ATTENTION_LAYERS, Reduction, Unsupported
 from attribot_rag.scoring.implementations.cropped import CachedImplementation
-from attribot_rag.scoring.patch import Effects, Patch
+from attribot_rag.scoring.log_likelihoods import Effects, Patch
 from attribot_rag.scoring.row import Row
 
 

@@ -9,8 +9,13 @@ import torch
 from transformers import DynamicCache, PreTrainedModel
 from transformers.cache_utils import DynamicLayer
 
-from attribot_rag.model.cache import cache_inputs
-from attribot_rag.model.generation import Conditioning, Generation, LayerCache, PromptCache
+from attribot_rag.model.generation import (
+    Conditioning,
+    Generation,
+    LayerCache,
+    PromptCache,
+    cache_inputs,
+)
 from attribot_rag.scoring.base import Unsupported
 
 _CPU_TOKENS = 512  # in one piece: larger pieces are no faster, and a deadline waits for one

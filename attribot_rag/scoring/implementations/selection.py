@@ -13,7 +13,7 @@ import torch
 from transformers import PreTrainedModel
 
 from attribot_rag.errors import InvalidInput, UnsupportedModel
-from attribot_rag.model.forking import BeginsAnewInChild
+from attribot_rag.model.forking import ForkSafe
 from attribot_rag.model.generation import Generation
 from attribot_rag.model.language_model import placeholder_ids
 from attribot_rag.model.state import model_version, reads_elsewhere
@@ -32,7 +32,7 @@ IMPLEMENTATIONS: tuple[type[Implementation], ...] = (Packed, Cropped, Reference)
 logger = logging.getLogger(__name__)
 
 
-class ScoringModels(BeginsAnewInChild):
+class ScoringModels(ForkSafe):
     """The twins of a model, and the implementations that are right for it.
 
     An implementation is right if the configuration does not rule it out and a small probe gives

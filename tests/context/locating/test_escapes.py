@@ -23,7 +23,7 @@ ROOT = Path(__file__).parents[3]
 FILES = [
     ROOT / "README.md",
     ROOT / "LICENSE",
-    ROOT / "tests/context/test_splitter.py",
+    ROOT / "tests/context/splitting/test_splitter.py",
     *sorted((ROOT / "tests/data/documents").iterdir()),
 ]
 

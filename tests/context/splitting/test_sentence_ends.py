@@ -7,8 +7,7 @@ from support.attributions import handmade
 
 from attribot_rag.attribution.citations import cite
 from attribot_rag.context import ContextOptions, TokenizedText, locate_context
-from attribot_rag.context.splitting.language import language_of
-from attribot_rag.context.splitting.splitter import sentences
+from attribot_rag.context.splitting.splitter import language_of, sentences
 
 
 @pytest.mark.parametrize(

@@ -1,13 +1,19 @@
-"""The text of token ids, token by token."""
+"""The texts of token ids, token by token, by a tokenizer that threads share."""
 
 from __future__ import annotations
 
 import codecs
-from collections.abc import Collection, Sequence
+import copy
+import threading
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
 from functools import cache
 
 from tokenizers import Tokenizer
 from tokenizers.decoders import ByteLevel, DecodeStream
+from transformers import PreTrainedTokenizerBase
+
+from attribot_rag.model.forking import ForkSafe
 
 # Tokens whose text is incomplete before streaming gives up: a character has at most four bytes.
 _MAX_INCOMPLETE = 16
@@ -87,3 +93,27 @@ def _byte_alphabet() -> dict[str, int]:
 
 
 _BYTES = _byte_alphabet()
+
+
+class PrivateTokenizer(ForkSafe):
+    """A copy of the caller's tokenizer, which one thread uses at a time.
+
+    Encoding changes the settings of a fast tokenizer, and the caller may be encoding in another
+    thread. The copy is made on first use, and again in a forked child, where it may be half-used.
+    """
+
+    def __init__(self, tokenizer: PreTrainedTokenizerBase) -> None:
+        self._tokenizer = tokenizer
+        super().__init__()
+
+    def _begin(self) -> None:
+        self._lock = threading.Lock()
+        self._copy: PreTrainedTokenizerBase | None = None
+
+    @contextmanager
+    def locked(self) -> Iterator[PreTrainedTokenizerBase]:
+        """The copy, for this thread alone."""
+        with self._lock:
+            if self._copy is None:
+                self._copy = copy.deepcopy(self._tokenizer)
+            yield self._copy
