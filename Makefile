@@ -164,7 +164,7 @@ check: install
 core: install
 	$(PYTEST) -m "not quick and not long"
 
-test-long: install chromium
+test-long: install chromium docs
 	$(PYTEST) -m long
 
 integrations: $(PACKAGES:%=rest-%)
