@@ -52,8 +52,7 @@ class AttribotAnswer extends HTMLElement {
     this.unglance();
     const receipts = (this.receipts = new Receipts(this.content, this.hasAttribute("stopped")));
     [this.prose, this.documents, this.card] = [Prose, Documents, Card].map((part) => new part(this));
-    this.pinned = this.anchor = this.start = this.back = null;
-    this.open = this.narrowed = false;
+    this.pinned = this.anchor = this.start = this.back = this.open = this.narrowed = null;
     this.panel = h("aside", { class: "panel", "aria-label": "Where this comes from", touchstart: ({ touches }) => (this.from = touches[0]), touchend: (event) => this.swiped(event) });
     this.peek = h("div", { class: "peek", popover: "manual", "aria-hidden": "true" });
     this.main = h("div", { class: "main" },
@@ -125,8 +124,7 @@ class AttribotAnswer extends HTMLElement {
     if (!this.open) return;
     const span = this.shadowRoot.activeElement && this.anchor;
     if (this.narrowed) document.getSelection().removeAllRanges();
-    this.pinned = null;
-    this.open = this.narrowed = false;
+    this.pinned = this.open = this.narrowed = null;
     this.overview();
     this.place();
     if (span) this.focusOn(span);
@@ -178,8 +176,7 @@ class AttribotAnswer extends HTMLElement {
 
   // The selected range of the answer, null without one.
   selection() {
-    const selection = document.getSelection();
-    const [chosen] = selection.getComposedRanges?.({ shadowRoots: [this.shadowRoot] }) ?? [];
+    const [chosen] = document.getSelection().getComposedRanges?.({ shadowRoots: [this.shadowRoot] }) ?? [];
     this.caret = chosen?.startContainer;
     if (!chosen || chosen.collapsed || !this.main.contains(chosen.startContainer)) return null;
     const range = document.createRange();

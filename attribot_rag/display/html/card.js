@@ -62,7 +62,9 @@ class Card extends Part {
     const cites = (other) => places.some(({ id }) => other.sources.includes(id));
     const others = receipts.judged.filter((other) => other !== sentence && other.state !== "cut" && cites(other));
     const outline = (on) => () => answer.prose.spans.forEach((span, each) => span.classList.toggle("caused", on && cites(receipts.sentences[each])));
-    const href = this.address({ sentence: sentence.index, number, index }, url);
+    const values = { sentence: sentence.index, number, index };
+    const address = answer.getAttribute("open-at")?.replace(/\{(sentence|number|index)\}/g, (_, name) => values[name]) || url || "";
+    const href = /^(https?:\/\/|\/(?!\/)|#)/.test(address) && address;
     return h("section", { class: `document ${colour(number)}`, "data-number": number ?? "" },
       h("h3", {}, number && pill(number), " ", h("span", { dir: "auto" }, receipts.name(index)), where && [" ", h("small", { dir: "auto" }, where)]),
       h("div", { class: "quotes", pointerenter: outline(true), pointerleave: outline(false) }, answer.documents.quoted(index, places, sentence)),
@@ -72,11 +74,6 @@ class Card extends Part {
         !answer.hasAttribute("open-at") && receipts.texts[index] != null && places.length > 0 &&
           button({ click: (event) => answer.show(answer.documents.whole(index, places, sentence), event.currentTarget) }, "Open at this place"),
         answer.hasAttribute("answers-without") && button({ click: (event) => this.leaveOut(event.currentTarget, number, index) }, `Answer without ${receipts.name(index)}`)));
-  }
-
-  address(values, elsewhere) {
-    const url = this.answer.getAttribute("open-at")?.replace(/\{(sentence|number|index)\}/g, (_, name) => values[name]) || elsewhere || "";
-    return /^(https?:\/\/|\/(?!\/)|#)/.test(url) ? url : "";
   }
 
   // The other answer, which the page gives, beside this one.
@@ -102,7 +99,6 @@ class Card extends Part {
 
   experts(sentence, evidence) {
     const { receipts } = this;
-    const unit = receipts.inNats ? "nats" : visible(receipts.summary.unit || "");
     const text = ({ source }) => receipts.places(source).slice(0, 1).map((place) => receipts.text(place)).join("");
     const above = evidence.filter((row) => !receipts.inNats || row.score >= NOISE || (row.score <= -NOISE && !/^#{1,6} .*$/.test(text(row))));
     const exact = above.filter((row) => sentence.sources?.includes(row.source)).every((row) => row.exact);
@@ -114,7 +110,7 @@ class Card extends Part {
       best != null && !above.length && `Strongest source: ${nats(best)}, within the noise (below ${NOISE}).`,
       evidence.length === 0 && receipts.evidence.length > 0 && `No source is above the noise (${NOISE} nat).`];
     return h("details", { class: "experts" }, h("summary", {}, "For experts"), lines.filter(Boolean).map((line) => h("p", {}, line)),
-      above.length > 0 && h("table", {}, h("caption", {}, receipts.inNats ? `Scores in nats; a whole bar is ${FULL}` : `Scores in ${unit}`), above.map((row) => this.bar(row, text(row)))));
+      above.length > 0 && h("table", {}, h("caption", {}, receipts.inNats ? `Scores in nats; a whole bar is ${FULL}` : `Scores in ${visible(receipts.summary.unit || "")}`), above.map((row) => this.bar(row, text(row)))));
   }
 
   bar({ score, exact }, text) {

@@ -3,8 +3,7 @@ class Documents extends Part {
   // What is in the panel while no sentence is chosen: what to look at, and the documents.
   overview() {
     const { judged, documents, summary } = this.receipts;
-    const rank = (sentence) => Object.keys(STATES).indexOf(sentence.state);
-    const attention = judged.filter((sentence) => STATES[sentence.state].mind).sort((a, b) => rank(a) - rank(b));
+    const attention = Object.keys(STATES).filter((state) => STATES[state].mind).flatMap((state) => judged.filter((sentence) => sentence.state === state));
     return [
       attention.length > 0 && h("h2", {}, "Look at these"),
       h("ul", { class: "worklist" }, attention.map((sentence) => h("li", {}, button({ class: sentence.state, click: () => this.answer.pin(sentence, { focus: true }) },

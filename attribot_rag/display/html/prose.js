@@ -109,7 +109,8 @@ class Prose extends Part {
     const touched = wordsOf(text).filter(({ start, end }) => start < to && end > from);
     if (!touched.length) return nothing;
     const [first, last] = [Math.min(from, touched[0].start), Math.max(to, touched.at(-1).end)];
-    const points = (place) => Array.from(text.slice(0, place)).length;
-    return { sentence, words: text.slice(first, last).trim(), tokens: this.receipts.tokensIn(sentence, points(first), points(last)) };
+    const [begin, stop] = [first, last].map((place) => Array.from(text.slice(0, place)).length);
+    const tokens = (this.receipts.tokens[sentence.index] || []).flatMap(([start, end], token) => (start < stop && end > begin ? [token] : []));
+    return { sentence, words: text.slice(first, last).trim(), tokens };
   }
 }

@@ -23,7 +23,6 @@ const STATES = {
   follows: { counted: "from earlier sentences", means: "The model drew it from an earlier sentence of its answer, not from a document.", mind: true },
   conversation: { counted: "from the conversation", means: "It rests on what was said before." },
   cut: { counted: "unfinished", means: "The answer ends in the middle of this sentence." },
-  plain: {},
 };
 const REASONS = {
   scattered: "The documents matter here, but no part of them stands out.",
@@ -89,10 +88,8 @@ class Receipts {
       const name = title || id || `document ${index + 1}`;
       return [index, brief(/^(\/|[A-Za-z]:\\)/.test(name) ? name.split(/[\\/]/).pop() || name : name)];
     });
-    const counts = new Map();
-    const count = (name) => counts.set(name, (counts.get(name) || 0) + 1).get(name);
-    const numbered = files.map(([index, name]) => [index, name, count(name)]);
-    return new Map(numbered.map(([index, name, number]) => [index, counts.get(name) > 1 ? `${name}, passage ${number}` : name]));
+    const passages = (name) => files.filter((file) => file[1] === name).map(([index]) => index);
+    return new Map(files.map(([index, name]) => [index, passages(name)[1] == null ? name : `${name}, passage ${passages(name).indexOf(index) + 1}`]));
   }
 
   name(index) {
@@ -146,10 +143,6 @@ class Receipts {
     return [title, id, url, metadata?.source].some((name) => /\.(md|markdown)$/i.test(name || ""));
   }
 
-  tokensIn(sentence, from, to) {
-    return (this.tokens[sentence.index] || []).flatMap(([start, end], token) => (start < to && end > from ? [token] : []));
-  }
-
   // The sources of a sentence, most effect first.
   ranked({ sources, evidence }) {
     const score = (id) => evidence.find((row) => row.source === id)?.score ?? this.sources.get(id)?.score ?? 0;
@@ -160,10 +153,8 @@ class Receipts {
   behind(parts) {
     const sums = new Map();
     for (const { sentence, tokens } of parts)
-      for (const row of sentence.evidence) {
-        const total = sums.get(row.source) || { ...row, score: 0 };
-        sums.set(row.source, { ...total, score: total.score + tokens.reduce((sum, token) => sum + row.tokens[token], 0) });
-      }
+      for (const row of sentence.evidence)
+        sums.set(row.source, { ...row, score: tokens.reduce((sum, token) => sum + row.tokens[token], sums.get(row.source)?.score ?? 0) });
     return [...sums.values()].filter((row) => row.score >= NOISE).sort((a, b) => b.score - a.score);
   }
 
