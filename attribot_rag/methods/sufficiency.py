@@ -34,7 +34,8 @@ class Thresholds:
     A set has at most `max_set` sources; at most two where the reliance is below twice `min_effect`,
     four below three times. A source that suffices is replaceable if the part, or a content word,
     loses less than `needed_share` of its reliance without it; another replaces it if the part keeps
-    that share with it alone, and its words.
+    that share with it alone, and its words. Below `min_reliance` no set is sought unless a content
+    word loses half of `min_word_effect` without one of the most promising sources.
     """
 
     min_sought: float = 2.0
@@ -43,7 +44,9 @@ class Thresholds:
     kept_word: float = 0.5
     min_word: float = 2.0
     needed_share: float = 0.5
-    max_set: int = 8
+    min_reliance: float = 6.0
+    min_word_effect: float = 2.5
+    max_set: int = 6
 
 
 @dataclass(frozen=True)
@@ -201,6 +204,12 @@ class Sufficiency:
         for likely in self._likely(part) if self._in_haste else ():
             yield [self._only(likely)]
             members = likely if self._suffices(part, likely) else None
+        if (
+            ranking is not None
+            and self._how
+            and not (yield from self._may_be_needed(part, ranking))
+        ):
+            return Carriers()
         if ranking is None:
             ranking = members or (yield from self._ranking(part))
         members = members or (yield from self._enough(part, ranking))
@@ -214,6 +223,20 @@ class Sufficiency:
         if len(members) == 1 and self._is_replaceable(part, members[0]):
             others = yield from self._others(part, members[0], ranking)
         return Carriers(tuple(members), others)
+
+    def _may_be_needed(self, part: Part, ranking: Sequence[int]) -> Steps[bool]:
+        """Whether the part relies on the context, or may need one of the first units."""
+        limits = self._thresholds
+        if _sum(self.reliance, part.tokens) >= limits.min_reliance:
+            return True
+        units = ranking[:_NUM_NEEDED]
+        yield [self._without([unit], self._how) for unit in units]
+        rows = [self.without([unit]) for unit in units]
+        return any(
+            row is None or _sum(row, word) >= limits.min_word_effect / 2
+            for row in rows
+            for word in part.words or (part.tokens,)
+        )
 
     def _most_needed(self, part: Part, units: Sequence[int]) -> Steps[Carriers]:
         yield [self._without([unit], self._how) for unit in units]

@@ -150,13 +150,15 @@ class Session:
 
     `between_batches` runs before each forward pass, so that others can go first, and returns the
     seconds of that which the budget does not count. `self_check` is the largest difference to the
-    reference in nats, None without a check.
+    reference in nats, None without a check. `is_judged`: verdicts follow, which search by
+    themselves for the sources that suffice.
     """
 
     meter: Meter = field(default_factory=Meter)
     progress: Progress = field(default_factory=Progress)
     between_batches: Callable[[], float] = lambda: 0.0
     self_check: float | None = None
+    is_judged: bool = False
     usages: list[tuple[LanguageModel, Usage]] = field(default_factory=list)
 
     def clock(self) -> float:

@@ -33,11 +33,9 @@ class VerdictOptions(Thresholds):
     """
 
     min_own: float = 5.5
-    min_word_effect: float = 2.5
     cited_share: float = 0.2
     min_figure: float = 2.0
     noise_factor: float = 2.0
-    min_reliance: float = 6.0
     min_turn: float = 4.0
     min_follows: float = 8.0
     token_share: float = 1.0

@@ -2,39 +2,32 @@
 
 import json
 from dataclasses import replace
-from typing import Any
 
 import pytest
 from support.attributions import handmade
+from support.compositions import (
+    ABOUT_FERRY,
+    ABOUT_TOWER,
+    BOTH,
+    CARRIES,
+    EARLIER,
+    FERRY,
+    HIGH,
+    TOWER,
+    WHITE,
+    composed,
+    end_to_end,
+    run,
+)
 from support.schemas import SUMMARIES
 
-from attribot_rag import Attribution, Document
+from attribot_rag import Document
 from attribot_rag.attribution import Composition, Marker, Verdict
 from attribot_rag.attribution.summary import MAX_SUMMARY_BYTES
-from attribot_rag.runtime import AttributedRun, RunOutcome
-
-HIGH, WHITE = "The tower is 38 metres high.", "It is white."
-CARRIES = "The ferry carries 84 passengers."
-TOWER = Document(f"Guide. {HIGH} {WHITE}", "tower", {"title": "Tower"})
-FERRY = Document(f"Guide. {CARRIES}", "ferry")
-ABOUT_TOWER = handmade(
-    f" {HIGH} {WHITE}", [TOWER, FERRY], {HIGH: (9.0, 0.0), WHITE: (0.0, 8.0), CARRIES: (0.0, 0.0)}
-)
-ABOUT_FERRY = handmade(CARRIES, [FERRY, TOWER], {CARRIES: (9.0,), HIGH: (0.0,)})
-BOTH = "The tower is high, the ferry is large. Both are white."
-
-
-def composed(*scores: tuple[float, ...], **fields: Any) -> Attribution:
-    """Of two sentences, with scores for the three sentences of the earlier answers."""
-    earlier = [Document(f"{HIGH} {WHITE}", "a"), Document(CARRIES, "b")]
-    return handmade(BOTH, earlier, dict(zip((HIGH, WHITE, CARRIES), scores, strict=True)), **fields)
 
 
 def texts(composition: Composition) -> list[list[str]]:
     return [[one.source.text for one in sentence.origins] for sentence in composition.sentences]
-
-
-EARLIER = {"a": ABOUT_TOWER, "b": ABOUT_FERRY}
 
 
 def test_a_citation_leads_to_the_sentence_that_the_cited_part_came_from() -> None:
@@ -85,11 +78,6 @@ def test_earlier_answers_may_be_made_of_earlier_ones() -> None:
     assert texts(Composition(last, {**EARLIER, "c": middle})) == [[HIGH, CARRIES]]
 
 
-def run(run_id: str, attribution: Attribution, **fields: Any) -> AttributedRun:
-    text = attribution.response
-    return AttributedRun(run_id, run_id, (), text, RunOutcome(attribution), query="Why?", **fields)
-
-
 @pytest.mark.parametrize("num_earlier", [2, 40])
 def test_a_summary_tells_all_of_it(num_earlier: int) -> None:
     earlier = [run("a", ABOUT_TOWER), run("b", ABOUT_FERRY)]
@@ -115,12 +103,7 @@ def test_a_summary_tells_all_of_it(num_earlier: int) -> None:
 
 
 def test_answers_end_to_end_share_their_numbers() -> None:
-    first, second = run("a", ABOUT_FERRY), run("b", ABOUT_TOWER)
-    text = f"Response 1: {CARRIES}\nResponse 2: {HIGH} {WHITE}"
-    places = ((12, 12 + len(CARRIES)), (len(CARRIES) + 25, len(text)))
-    whole = AttributedRun(
-        "whole", "whole", (), text, RunOutcome(), earlier=(first, second), places=places
-    )
+    whole = end_to_end()
     SUMMARIES.validate(whole.summary)
     assert whole.summary["status"] == "complete"
     assert whole.to_cited_text() == (

@@ -11,6 +11,17 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, BrowserContext, Locator, Page, expect
 from support.attributions import ISLAND, handmade
 from support.browser import Shown, keep, look_up, new_context
+from support.compositions import (
+    ABOUT_FERRY,
+    ABOUT_TOWER,
+    BOTH,
+    CARRIES,
+    HIGH,
+    WHITE,
+    composed,
+    end_to_end,
+    run,
+)
 from support.hostile import ADDRESSES, HOSTILE, HTML
 from support.receipts import (
     ANSWER,
@@ -26,6 +37,7 @@ from support.receipts import (
 )
 
 from attribot_rag import Document
+from attribot_rag.attribution import Verdict
 from attribot_rag.attribution.summary import summarize, without_attribution
 from attribot_rag.display import answer_data
 from attribot_rag.display.html import render_summary
@@ -39,6 +51,9 @@ CHIPS = [
     "undecided",
     "stopped here",
 ]
+STYLE = "one => getComputedStyle(one)"
+BECAUSE = "The model wrote this because of"
+COMPARED = "The answer says “4”. The cited text says “3”."
 
 
 @pytest.fixture(params=[f"{w} {s}" for w in (PHONE, DESKTOP) for s in ("light", "dark")])
@@ -121,14 +136,15 @@ def test_every_state_has_its_shape_and_its_words(page: Page) -> None:
     assert sentence(page, "84").locator(".joint").count() == 0
     assert sentence(page, "Bell").locator(".joint").all_text_contents() == [" + "]
     assert page.locator(".answer .value").all_inner_texts() == ["4"]
-    decoration = "one => getComputedStyle(one).textDecorationStyle"
+    decoration = f"{STYLE}.textDecorationStyle"
     assert sentence(page, "dolphins").locator(".words").evaluate(decoration) == "dashed"
     assert sentence(page, "night").locator(".words").evaluate(decoration) == "dotted"
-    double = "one => getComputedStyle(one).borderBottomStyle"
-    assert page.locator(".answer .value").evaluate(double) == "double"
+    assert page.locator(".answer .value").evaluate(f"{STYLE}.borderBottomStyle") == "double"
     assert page.locator(".strip i").count() == len(SENTENCES)
     for pill in page.locator(".answer .pill").all():
         assert box(pill)["width"] >= 22 and box(pill)["height"] >= 22
+    colours = [pill.evaluate(f"{STYLE}.color") for pill in page.locator(".answer .pill").all()]
+    assert len(set(colours)) == 3 and colours[0] == colours[2]  # one for each document
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 
@@ -140,7 +156,7 @@ def test_a_reader_is_told_what_to_check_and_why(page: Page) -> None:
         [
             "A bicycle costs 4 crowns.",
             "check: 4 ≠ 3",
-            "The answer says “4”. The cited text says “3”.",
+            f"{BECAUSE} ferry.txt, but a value differs. {COMPARED}",
         ],
         [
             "The crossing is famous for its dolphins.",
@@ -152,18 +168,20 @@ def test_a_reader_is_told_what_to_check_and_why(page: Page) -> None:
             "undecided",
             "The documents matter here, but no part of them stands out.",
         ],
+        [
+            "So two adults pay 36 crowns.",
+            "from sentence 2",
+            f"{BECAUSE} its sentence 2. Not in it: adults, 36.",
+        ],
     ]
     documents = card(page).locator(".entry").all_text_contents()
     assert [" ".join(text.split()) for text in documents] == [
         "1 ferry.txt behind 3 sentences, 1 to check",
         "2 festival.md behind 2 sentences",
         "3 museum.md behind 1 sentence",
-        "wildlife.txt not used",
+        "wildlife.txt behind no sentence",
     ]
     expect(card(page)).to_contain_text("Choose a sentence")
-
-
-BECAUSE = "The model wrote this because of"
 
 
 @pytest.mark.parametrize(
@@ -212,23 +230,25 @@ def test_words_that_no_cited_text_has_are_named(desktop: Page, tmp_path: Path) -
     missing = card(desktop).locator(".missing")
     expect(missing).to_have_text("Not in the marked text: take credit card, Ada, 2.50")
     assert card(desktop).locator("mark b").all_inner_texts() == ["Kew’s", "crowns"]
+    Shown(desktop, made.to_html(question="Can I pay by credit card at Kew?"), tmp_path)
+    desktop.locator(".answer .pill").click()
+    expect(missing).to_have_text("Not in the marked text: take, says Ada, 2.50")
     data = receipts()
     data["summary"]["sentences"][0]["sources"] = [1]
     Shown(desktop, html(data), tmp_path)
     sentence(desktop, "84 pass").locator(".pill").first.click()
-    expect(missing).to_have_text("Not in the marked text: ferry carries, 84 passengers")
+    beside = "Not in the marked text, but beside it: ferry carries, 84 passengers"
+    expect(missing).to_have_text(beside)
     for text in ("18 crowns", "4 crowns", "dolphins"):
         sentence(desktop, text).locator(".words").click()
         expect(missing).to_have_count(0)
 
 
 def test_an_earlier_sentence_is_quoted_and_leads_on(page: Page) -> None:
-    for name in ("sentence 2", "Go to sentence 2"):
-        sentence(page, "36 crowns").locator(".chip").click()
-        expect(card(page).locator(".missing")).to_have_text("Not in the marked text: adults, 36")
-        card(page).get_by_role("button", name=name, exact=True).click()
-        expect(sentence(page, "18 crowns")).to_have_attribute("aria-expanded", "true")
-        close(page)
+    sentence(page, "36 crowns").locator(".chip").click()
+    expect(card(page).locator(".missing")).to_have_text("Not in the marked text: adults, 36")
+    card(page).get_by_role("button", name="Go to sentence 2", exact=True).click()
+    expect(sentence(page, "18 crowns")).to_have_attribute("aria-expanded", "true")
 
 
 def test_a_click_on_a_number_shows_what_is_cited_and_stays(page: Page) -> None:
@@ -247,8 +267,7 @@ def test_a_click_on_a_number_shows_what_is_cited_and_stays(page: Page) -> None:
     expect(chosen).to_be_in_viewport()
     if is_phone(page):
         sheet = box(card(page))
-        contained = "one => getComputedStyle(one).overscrollBehaviorY"
-        assert card(page).evaluate(contained) == "contain"
+        assert card(page).evaluate(f"{STYLE}.overscrollBehaviorY") == "contain"
         assert sheet["height"] <= 0.56 * 740 + 1 and sheet["y"] + sheet["height"] == 740
         top = box(chosen.locator(".words"))
         assert top["y"] >= 0 and top["y"] + top["height"] <= sheet["y"]
@@ -259,11 +278,24 @@ def test_a_click_on_a_number_shows_what_is_cited_and_stays(page: Page) -> None:
     expect(chosen).to_have_attribute("aria-expanded", "false")
 
 
+def test_what_matters_most_comes_first_below_its_verdict(page: Page) -> None:
+    page.evaluate(
+        """() => {
+            const answer = document.querySelector("attribot-answer");
+            answer.data.evidence[5].find((row) => row.source === 4).score = 9;
+            answer.data = answer.data;
+        }"""
+    )
+    sentence(page, "Bell").locator(".words").click()
+    assert card(page).locator("mark").all_inner_texts() == [LAMP, BELL]
+    assert card(page).locator("h3 small").all_inner_texts() == ["page 4"]
+    expect(card(page).locator("h2").first).to_be_in_viewport(ratio=1)
+    expect(card(page).locator("mark").first).to_be_in_viewport(ratio=1)
+
+
 def test_the_number_that_differs_stands_beside_its_source(page: Page) -> None:
     sentence(page, "4 crowns").locator(".chip").click()
-    expect(card(page).locator(".alert")).to_have_text(
-        "The answer says “4”. The cited text says “3”."
-    )
+    expect(card(page).locator(".alert")).to_have_text(COMPARED)
     expect(card(page).locator("mark .value")).to_have_text("3")
     assert card(page).locator("mark b").all_inner_texts() == ["bicycle", "costs", "crowns"]
     expect(card(page).locator("blockquote")).to_contain_text(f"for children. {BICYCLE} Dogs")
@@ -380,7 +412,7 @@ def test_everything_can_be_done_by_keyboard(page: Page) -> None:
     expect(told).to_have_text(f"Sentence 2. {BECAUSE} ferry.txt.")
     page.keyboard.press("ArrowRight")
     expect(sentence(page, "4 crowns")).to_be_focused()
-    expect(told).to_contain_text("The answer says “4”. The cited text says “3”.")
+    expect(told).to_contain_text(COMPARED)
     assert page.locator("[role=status], [aria-live]").count() == 1
     page.keyboard.press("Escape")
     expect(sentence(page, "4 crowns")).to_be_focused()
@@ -457,21 +489,26 @@ def test_experts_see_nats_on_one_scale_and_nothing_below_the_noise(
     data["evidence"][2][1]["exact"] = False
     data["evidence"][2].append({"source": 99, "score": -1.7, "exact": True, "tokens": []})
     data["quotes"]["99"] = [[0, 0, 7]]  # a heading
+    data["summary"]["notes"] = ["Two sources were not scored."]
     Shown(page, html(data), tmp_path)
     sentence(page, "4 crowns").locator(".pill").click()
     card(page).locator("summary", has_text="For experts").click()
     experts = card(page).locator(".experts")
+    meters = experts.locator("meter")
+    about = page.locator(".about")
+    about.locator("summary").click()
+    expect(about.get_by_text("Two sources were not scored.")).to_be_visible()
     expect(experts).to_contain_text("Cited sources: 7.1 nats, exact.")
     expect(experts).to_contain_text("All documents: 8.0 nats.")
-    widths = [one.get_attribute("width") for one in experts.locator("rect").all()]
-    assert widths == ["35.5", "7.5"]  # of 20 nats
+    bars = [(one.get_attribute("value"), one.get_attribute("max")) for one in meters.all()]
+    assert bars == [("7.1", "20"), ("1.5", "20")]
     scores = experts.locator("td:first-child").all_text_contents()
     assert scores == ["7.1", "−1.5 (estimated)"]
     close(page)
     sentence(page, "dolphins").locator(".chip").click()
     card(page).locator("summary", has_text="For experts").click()
     expect(experts).to_contain_text("Strongest source: 0.5 nats, within the noise (below 1).")
-    expect(experts.locator("svg")).to_have_count(0)
+    expect(meters).to_have_count(0)
 
 
 @pytest.mark.parametrize(("kept", "level"), [(0.95, "decisive"), (0.6, "strong"), (0.2, "weak")])
@@ -584,6 +621,40 @@ def test_a_summary_alone_is_enough(context: BrowserContext, tmp_path: Path) -> N
     assert not shown.events
 
 
+def test_an_answer_made_of_earlier_answers_cites_their_documents(
+    desktop: Page, tmp_path: Path
+) -> None:
+    verdicts = (
+        Verdict(start=0, end=39, kind="grounded", source_ids=(0, 2), effect=9.0, kept=1.0),
+        Verdict(start=39, end=len(BOTH), kind="unsupported"),
+    )
+    last = composed((9.0, 0.0), (0.0, 0.0), (8.0, 0.0), verdicts=verdicts)
+    earlier = (run("a", ABOUT_TOWER), run("b", ABOUT_FERRY))
+    shown = Shown(desktop, html(run("whole", last, earlier=earlier).summary), tmp_path)
+    expect(desktop.locator(".counts")).to_contain_text("Made from earlier answers")
+    chosen = sentence(desktop, "The tower is high")
+    assert chosen.locator(".pill").all_text_contents() == ["1", "2"]
+    expect(sentence(desktop, "Both").locator(".chip")).to_have_text("model’s own")
+    chosen.locator(".pill").last.click()
+    assert card(desktop).locator("mark").all_inner_texts() == [HIGH, CARRIES]
+    expect(card(desktop).locator(".document.chosen h3")).to_have_text("2 ferry")
+    # The effect was measured on the earlier answers, not on the documents.
+    expect(card(desktop).locator(".level")).to_have_count(0)
+    expect(card(desktop).locator(".experts")).not_to_contain_text("9.0")
+    assert not shown.events
+
+
+def test_answers_end_to_end_have_their_own_sources(desktop: Page, tmp_path: Path) -> None:
+    shown = Shown(desktop, html(end_to_end().summary), tmp_path)
+    around = desktop.locator(".answer").first.evaluate("one => one.textContent")
+    assert around == "Response 1: \nResponse 2: "
+    assert desktop.locator(".sentence .words").all_inner_texts() == [CARRIES, HIGH, WHITE]
+    look_up(desktop.locator("attribot-answer attribot-answer").first, CARRIES)
+    sentence(desktop, WHITE).locator(".pill").click()
+    expect(card(desktop).last.locator("mark")).to_have_text(WHITE)
+    assert not shown.events
+
+
 def test_what_there_is_before_and_without_an_attribution(desktop: Page, tmp_path: Path) -> None:
     shown = Shown(
         desktop, html({"summary": without_attribution("pending"), "answer": "It is"}), tmp_path
@@ -651,17 +722,16 @@ def test_a_theme_is_forced(chromium: Browser, tmp_path: Path, theme: str, system
     context = new_context(chromium, color_scheme="light" if dark else "dark", bypass_csp=True)
     page = context.new_page()
     Shown(page, html(theme=theme), tmp_path)
-    colour = "one => getComputedStyle(one).{}"
-    paper, ink = (
-        page.locator("attribot-answer").evaluate(colour.format(name))
-        for name in ("backgroundColor", "color")
-    )
+    element = page.locator("attribot-answer")
+    paper, ink = (element.evaluate(f"{STYLE}.{name}") for name in ("backgroundColor", "color"))
     assert (paper, ink) == (
         ("rgb(21, 23, 28)", "rgb(240, 241, 244)")
         if dark
         else ("rgb(255, 255, 255)", "rgb(27, 29, 34)")
     )
     assert_accessible(page)
+    element.evaluate("one => one.style.setProperty('--attribot-paper', 'rgb(1, 2, 3)')")
+    assert element.evaluate(f"{STYLE}.backgroundColor") == "rgb(1, 2, 3)"
     context.close()
 
 
@@ -742,8 +812,7 @@ def test_text_from_right_to_left(desktop: Page, tmp_path: Path) -> None:
     Shown(desktop, handmade(arabic, [arabic], {arabic: (3.0,)}).to_html(), tmp_path)
     desktop.locator(".answer .pill").click()
     for where in (".answer", "blockquote"):
-        direction = desktop.locator(where).first.evaluate("el => getComputedStyle(el).direction")
-        assert direction == "rtl"
+        assert desktop.locator(where).first.evaluate(f"{STYLE}.direction") == "rtl"
 
 
 def test_forty_sentences_and_two_hundred_sources(desktop: Page, tmp_path: Path) -> None:

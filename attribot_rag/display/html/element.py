@@ -17,6 +17,7 @@ from attribot_rag.display.html.templates import environment
 from attribot_rag.display.markdown import render_cited
 from attribot_rag.display.report import report_on
 
+_PARTS = ("words", "receipts", "prose", "documents", "card", "answer")
 _NOISE = 1.0  # nats, as in receipts.js
 _MOST_ROWS = 8
 _MOST_PLACES = 20
@@ -26,12 +27,9 @@ _MOST_PLACES = 20
 def element_script() -> str:
     """The element as one script without dependencies; it defines <attribot-answer>."""
     folder = files("attribot_rag.display.html")
-    receipts, answer, style = (
-        folder.joinpath(name).read_text("utf-8")
-        for name in ("receipts.js", "answer.js", "answer.css")
-    )
-    style = f"const STYLE = {json.dumps(style)};"
-    return f'(() => {{\n"use strict";\n{style}\n{receipts}{answer}}})();\n'
+    style = json.dumps(folder.joinpath("answer.css").read_text("utf-8"))
+    parts = "\n".join(folder.joinpath(f"{name}.js").read_text("utf-8") for name in _PARTS)
+    return f'(() => {{\n"use strict";\nconst STYLE = {style};\n{parts}}})();\n'
 
 
 def answer_data(attribution: Attribution, *, question: str = "") -> dict[str, Any]:

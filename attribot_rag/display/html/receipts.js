@@ -1,4 +1,4 @@
-// What the data of an answer says of its sentences, in words. Joined with answer.js.
+// What the data of an answer says of its sentences, in words.
 // The scale of scores in nats is absolute: the same in every answer.
 const NOISE = 1; // nothing below is shown or drawn
 const FULL = 20; // the length of a whole bar
@@ -10,14 +10,9 @@ const LEVELS = [
   { name: "weak", nats: 0, kept: 0, said: "the model might have said this all the same" },
 ];
 const [SOME_RELIANCE, MUCH_RELIANCE] = [2, 6];
-const [COLUMN, PHONE] = [720, 760]; // pixels: an element with a column, a window with a sheet
 const AROUND = 140; // characters on each side of a quote
-const COLOURS = 6;
 const HEADING = /^#{1,6} +(.*)$/m;
 const MOST_WORDS = 8; // of a sentence that are named as missing in what it cites
-// Words of four letters or more that say nothing on their own.
-const FUNCTION_WORDS = new Set(("about also been does from have into such than that their them then there these they this those " +
-  "very were what when where which while will with would your").split(" "));
 
 // How sentences are shown: the header's words, the legend's, and whether they want attention.
 const STATES = {
@@ -25,10 +20,9 @@ const STATES = {
   check: { counted: "to check", means: "A value differs from the cited text, or is missing there.", mind: true },
   own: { counted: "the model’s own", means: "Nothing in the documents made the model say this. It may still be true.", mind: true },
   open: { counted: "undecided", means: "The documents may matter, but which of them is not known.", mind: true },
-  follows: { counted: "from earlier sentences", means: "It rests on an earlier sentence of the answer." },
+  follows: { counted: "from earlier sentences", means: "The model drew it from an earlier sentence of its answer, not from a document.", mind: true },
   conversation: { counted: "from the conversation", means: "It rests on what was said before." },
   cut: { counted: "unfinished", means: "The answer ends in the middle of this sentence." },
-  plain: {},
 };
 const REASONS = {
   scattered: "The documents matter here, but no part of them stands out.",
@@ -37,33 +31,9 @@ const REASONS = {
   limit: "Deciding this would have taken too long.",
 };
 
-// Text from documents and answers with control characters shown, as in Python's `visible`.
-const visible = (text) =>
-  text
-    .replace(/[\u00ad\u200b\u2060\ufeff]/g, "")
-    .replace(/\r\n?|[\x0b\x0c\x85\u2028\u2029]/g, "\n")
-    .replace(/[\x00-\x08\x0e-\x1f]/g, (character) => String.fromCharCode(0x2400 + character.charCodeAt(0)))
-    .replace(/[\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ufff9-\ufffb]|[\u{e0000}-\u{e007f}]|\p{Surrogate}/gu,
-      (character) => `<U+${character.codePointAt(0).toString(16).toUpperCase().padStart(4, "0")}>`);
-const brief = (text, length = 80) => {
-  const line = visible(text).trim().replace(/\s+/g, " ");
-  return line.length > length ? `${line.slice(0, length).replace(/(?<=\S)(\s+\S*|.)$/su, "")}…` : line; // between words
-};
-const plural = (count, noun) => `${count} ${noun}${count === 1 ? "" : "s"}`;
 const signed = (score) => score.toFixed(1).replace("-", "−");
 const nats = (score, exact = true) => `${signed(score)} nats${exact ? "" : " (estimated)"}`;
-
 const times = (score) => (score < 14 ? `about ${Number(Math.exp(score).toPrecision(2)).toLocaleString("en")} times less likely` : "more than a million times less likely");
-
-// The words of a text with their places; `key` is what is compared.
-const segmenter = new Intl.Segmenter(undefined, { granularity: "word" });
-const wordsOf = (text) =>
-  [...segmenter.segment(text)].filter(({ isWordLike }) => isWordLike).map(({ segment, index }) => ({
-    text: segment, start: index, end: index + segment.length, key: segment.toLowerCase().replace(/['’]s$/, "") }));
-// Those that say something: numbers, names, and words of four letters (two where there are no spaces).
-const contentOf = (text, within) =>
-  wordsOf(text).filter(({ text: word, key }, index) => !FUNCTION_WORDS.has(key) && (/\p{N}/u.test(word) || key.length > 3 ||
-    (key.length > 1 && (((index || within) && /^\p{Lu}/u.test(word)) || /[\p{Script=Han}\p{Script=Hangul}]/u.test(word)))));
 
 // What an answer's data says, with what is missing in a summary alone left empty.
 class Receipts {
@@ -93,8 +63,9 @@ class Receipts {
     const placed = this.answer !== null && this.summary.offsets !== "answer" && this.points.length >= sentence.end;
     const whole = placed ? this.points.slice(sentence.start, sentence.end).join("") : sentence.text;
     const words = whole.trimEnd();
+    const measured = this.summary.status !== "composite"; // else on the earlier answers, not on what these cite
     return {
-      ...sentence, index, words, text: whole, space: whole.slice(words.length), placed,
+      ...sentence, effect: measured ? sentence.effect : null, kept: measured ? sentence.kept : null, index, words, text: whole, space: whole.slice(words.length), placed,
       checks: (sentence.checks || []).filter((check) => check.end >= check.start),
       state: this.state(sentence), evidence: this.evidence[index] || [],
       numbers: sentence.documents.map((document) => this.documents.get(document)?.number).filter(Boolean).sort((a, b) => a - b),
@@ -117,10 +88,8 @@ class Receipts {
       const name = title || id || `document ${index + 1}`;
       return [index, brief(/^(\/|[A-Za-z]:\\)/.test(name) ? name.split(/[\\/]/).pop() || name : name)];
     });
-    const counts = new Map();
-    const count = (name) => counts.set(name, (counts.get(name) || 0) + 1).get(name);
-    const numbered = files.map(([index, name]) => [index, name, count(name)]);
-    return new Map(numbered.map(([index, name, number]) => [index, counts.get(name) > 1 ? `${name}, passage ${number}` : name]));
+    const passages = (name) => files.filter((file) => file[1] === name).map(([index]) => index);
+    return new Map(files.map(([index, name]) => [index, passages(name)[1] == null ? name : `${name}, passage ${passages(name).indexOf(index) + 1}`]));
   }
 
   name(index) {
@@ -132,22 +101,20 @@ class Receipts {
     if (this.quotes[id]) return this.quotes[id].map(([document, start, end, plain]) => ({ document, start, end, plain }));
     const source = this.sources.get(id);
     return (source?.documents || []).map((document) => {
-      const points = this.texts[document] == null ? "" : this.texts[document];
-      const at = points.indexOf(source.text);
+      const text = this.texts[document] ?? "";
+      const at = text.indexOf(source.text);
       if (at < 0) return { document, text: source.text };
-      const start = Array.from(points.slice(0, at)).length;
+      const start = Array.from(text.slice(0, at)).length;
       return { document, start, end: start + Array.from(source.text).length };
     });
   }
 
-  // By document, in the order of their numbers: what of it is cited.
+  // By document what of it is cited, in the order of the sources.
   cited(sources) {
     const groups = new Map();
     for (const id of sources)
-      for (const place of this.places(id))
-        groups.set(place.document, [...(groups.get(place.document) || []), { ...place, id }]);
-    const number = (index) => this.documents.get(index)?.number ?? Infinity;
-    return [...groups].sort(([a], [b]) => number(a) - number(b));
+      for (const place of this.places(id)) groups.set(place.document, [...(groups.get(place.document) || []), { ...place, id }]);
+    return [...groups];
   }
 
   level({ effect: measured, kept, sources, evidence }) {
@@ -156,18 +123,24 @@ class Receipts {
     return LEVELS.findIndex((level) => effect >= level.nats && (kept ?? 1) >= level.kept);
   }
 
-  // The text of a place, cited or not.
-  text({ document, start, end, plain, text }) {
-    return plain ?? text ?? Array.from(this.texts[document] || "").slice(start, end).join("");
+  // The text of a place, or that with its neighbours.
+  text({ document, start, end, plain, text }, around = 0) {
+    return (around ? null : (plain ?? text)) ?? Array.from(this.texts[document] || "").slice(Math.max(0, start - around), end + around).join("");
+  }
+
+  // A document's page, or the heading before the first of some places.
+  where(index, places) {
+    const { page_label: page, section } = this.documents.get(index)?.metadata || {};
+    if (page != null) return `page ${brief(String(page))}`;
+    if (section) return brief(String(section));
+    const first = Math.min(...places.map((place) => place.start ?? 0));
+    const headings = Array.from(this.texts[index] || "").slice(0, first + 1).join("").match(/^#{1,6} .+$/gm);
+    return headings ? brief(headings.at(-1).replace(/^#+ /, "")) : "";
   }
 
   isMarkdown(index) {
     const { title, id, url, metadata } = this.documents.get(index) || {};
     return [title, id, url, metadata?.source].some((name) => /\.(md|markdown)$/i.test(name || ""));
-  }
-
-  tokensIn(sentence, from, to) {
-    return (this.tokens[sentence.index] || []).flatMap(([start, end], token) => (start < to && end > from ? [token] : []));
   }
 
   // The sources of a sentence, most effect first.
@@ -176,23 +149,35 @@ class Receipts {
     return [...sources].sort((a, b) => score(b) - score(a));
   }
 
-  // What of a sentence stands in nothing that its card marks, null if that text is not known.
+  // The sources of some sentences' tokens above the noise, most effect on them first.
+  behind(parts) {
+    const sums = new Map();
+    for (const { sentence, tokens } of parts)
+      for (const row of sentence.evidence)
+        sums.set(row.source, { ...row, score: tokens.reduce((sum, token) => sum + row.tokens[token], sums.get(row.source)?.score ?? 0) });
+    return [...sums.values()].filter((row) => row.score >= NOISE).sort((a, b) => b.score - a.score);
+  }
+
+  // Words of a sentence that stand in nothing that its card marks: those that do not stand beside it
+  // either, and those that do. Empty where that text is not known.
   missing(sentence) {
-    const quotes = sentence.sources.map((id) => this.places(id).map((place) => this.text(place)).join(" "));
+    const places = sentence.sources.map((id) => this.places(id));
+    const quotes = places.map((those) => those.map((place) => this.text(place)).join(" "));
     if (this.earlier(sentence)) quotes.push(this.earlier(sentence).words);
-    if (!quotes.length || quotes.some((quote) => !quote || quote.endsWith("…"))) return null;
-    const known = new Set(wordsOf([this.question, ...quotes].join("\n")).map(({ key }) => key));
+    if (!quotes.length || quotes.some((quote) => !quote || quote.endsWith("…"))) return ["", ""];
+    const keys = (texts) => new Set(wordsOf(texts.join("\n")).map(({ key }) => key));
+    const [marked, around] = [keys([this.question, ...quotes]), keys(places.flat().map((place) => this.text(place, AROUND)))];
     const told = sentence.checks.map(({ value }) => value || "").join(" ");
-    const words = contentOf(sentence.words).filter(({ key, text }) => !known.has(key) && !told.includes(text));
-    const phrases = words.slice(0, MOST_WORDS).map(({ text, start }, index) =>
-      (index ? (sentence.words.slice(words[index - 1].end, start).trim() ? ", " : " ") : "") + text);
-    return phrases.join("") + (words.length > MOST_WORDS ? " …" : "");
+    const words = contentOf(sentence.words).filter(({ key, text }) => !marked.has(key) && !told.includes(text));
+    const phrases = (some) => some.slice(0, MOST_WORDS).map(({ text, start }, at) =>
+      (at ? (sentence.words.slice(some[at - 1].end, start).trim() ? ", " : " ") : "") + text).join("") + (some.length > MOST_WORDS ? " …" : "");
+    return [false, true].map((beside) => phrases(words.filter(({ key }) => around.has(key) === beside)));
   }
 
   // The earlier sentence that one rests on.
   earlier({ follows }) {
-    const found = follows == null ? null : this.sentences[follows];
-    return found?.number ? found : null;
+    const sentence = follows == null ? null : this.sentences[follows];
+    return sentence?.number ? sentence : null;
   }
 
   // The verdict on a sentence, in one sentence: a cause, not whether it is right.
@@ -234,13 +219,11 @@ class Receipts {
       : ["The answer says ", h("b", {}, value), ". The cited text says ", h("b", {}, `“${brief(check.source_value)}”`), "."];
   }
 
-  compared(sentence) {
-    return sentence.checks.map((check) => this.comparison(check).map((part) => part.textContent ?? part).join("")).join(" ");
-  }
-
-  // What a screen reader is told of a sentence, and a glance shows.
+  // What a screen reader is told of a sentence, and a glance and the list of what to look at show.
   told(sentence) {
-    return sentence.state === "check" ? `${this.verdict(sentence)} ${this.compared(sentence)}` : this.verdict(sentence);
+    const compared = sentence.state === "check" ? sentence.checks.map((check) => h("p", {}, this.comparison(check)).textContent) : [];
+    const [missing] = sentence.state === "follows" && this.earlier(sentence) ? this.missing(sentence) : [];
+    return [this.verdict(sentence), ...compared, missing && `Not in it: ${visible(missing)}.`].filter(Boolean).join(" ");
   }
 
   chip(sentence) {

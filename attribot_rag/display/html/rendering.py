@@ -37,8 +37,9 @@ def render_html(
         raise InvalidInput(f"theme={theme!r}; use {', '.join(_THEMES)}")
     element = render_answer(
         attribution,
-        question="" if page else question,
+        question=question,
         theme=theme if theme != "auto" else None,
+        no_question=page,  # which has it as its heading
         no_answer=not answer,
     )
     if not page:
@@ -55,7 +56,8 @@ def render_summary(
 ) -> str:
     """The same page for the element's `data`, such as a summary, and its attributes."""
     shown = theme if theme != "auto" else None
-    return _page(render_element(data, theme=shown, **attributes), question, theme)
+    element = render_element(data, theme=shown, no_question=True, **attributes)
+    return _page(element, question, theme)
 
 
 def _page(element: Markup, question: str, theme: str) -> str:

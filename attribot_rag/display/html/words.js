@@ -1,0 +1,70 @@
+// Texts as they are shown, their words, and the nodes that hold them. Nodes are made of text, never of HTML.
+
+// Text from documents and answers with control characters shown, as in Python's `visible`.
+const visible = (text) =>
+  text
+    .replace(/[\u00ad\u200b\u2060\ufeff]/g, "")
+    .replace(/\r\n?|[\x0b\x0c\x85\u2028\u2029]/g, "\n")
+    .replace(/[\x00-\x08\x0e-\x1f]/g, (character) => String.fromCharCode(0x2400 + character.charCodeAt(0)))
+    .replace(/[\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ufff9-\ufffb]|[\u{e0000}-\u{e007f}]|\p{Surrogate}/gu,
+      (character) => `<U+${character.codePointAt(0).toString(16).toUpperCase().padStart(4, "0")}>`);
+const brief = (text, length = 80) => {
+  const line = visible(text).trim().replace(/\s+/g, " ");
+  return line.length > length ? `${line.slice(0, length).replace(/(?<=\S)(\s+\S*|.)$/su, "")}…` : line; // between words
+};
+const plural = (count, noun) => `${count} ${noun}${count === 1 ? "" : "s"}`;
+
+// Words of four letters or more that say nothing on their own.
+const FUNCTION_WORDS = new Set(("about also been does from have into such than that their them then there these they this those " +
+  "very were what when where which while will with would your").split(" "));
+// The words of a text with their places; `key` is what is compared.
+const segmenter = new Intl.Segmenter(undefined, { granularity: "word" });
+const wordsOf = (text) =>
+  [...segmenter.segment(text)].filter(({ isWordLike }) => isWordLike).map(({ segment, index }) => ({
+    text: segment, start: index, end: index + segment.length, key: segment.toLowerCase().replace(/['’]s$/, "") }));
+// Those that say something: numbers, names, and words of four letters (two where there are no spaces).
+const contentOf = (text, within) =>
+  wordsOf(text).filter(({ text: word, key }, index) => !FUNCTION_WORDS.has(key) && (/\p{N}/u.test(word) || key.length > 3 ||
+    (key.length > 1 && (((index || within) && /^\p{Lu}/u.test(word)) || /[\p{Script=Han}\p{Script=Hangul}]/u.test(word)))));
+
+const filled = (element, children) => {
+  element.replaceChildren(...children.flat(Infinity).filter(Boolean));
+  return element;
+};
+
+const h = (tag, attributes = {}, ...children) => {
+  const element = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes))
+    if (typeof value === "function") element.addEventListener(name, value);
+    else if (value !== false && value != null) element.setAttribute(name, value === true ? "" : value);
+  return filled(element, children);
+};
+
+const COLOURS = 6; // of documents, .c0 to .c5
+const colour = (number) => `c${((number || 1) - 1) % COLOURS}`;
+const pill = (number) => h("span", { class: `pill ${colour(number)}`, role: "img", "aria-label": `source ${number}`, "data-number": number }, String(number));
+const button = (attributes, ...children) => h("button", { type: "button", ...attributes }, ...children);
+
+// What is shown of an answer, made anew with its data.
+class Part {
+  constructor(answer) {
+    [this.answer, this.receipts] = [answer, answer.receipts];
+  }
+}
+
+// The words of both texts, marked as taken away or added.
+const difference = (before, after) => {
+  const [a, b] = [before, after].map((text) => text.split(/(?<=\s)/).slice(0, 600));
+  const longest = Array.from({ length: a.length + 1 }, () => new Uint16Array(b.length + 1));
+  const same = (i, j) => a[i].trim() === b[j].trim();
+  for (let i = a.length - 1; i >= 0; i--)
+    for (let j = b.length - 1; j >= 0; j--)
+      longest[i][j] = same(i, j) ? longest[i + 1][j + 1] + 1 : Math.max(longest[i + 1][j], longest[i][j + 1]);
+  const parts = [];
+  for (let i = 0, j = 0; i < a.length || j < b.length; ) {
+    if (i < a.length && j < b.length && same(i, j)) parts.push((j++, visible(a[i++])));
+    else if (j >= b.length || (i < a.length && longest[i + 1][j] >= longest[i][j + 1])) parts.push(h("del", {}, visible(a[i++])));
+    else parts.push(h("ins", {}, visible(b[j++])));
+  }
+  return parts;
+};

@@ -1,0 +1,39 @@
+"""Answers that were made of earlier answers."""
+
+from typing import Any
+
+from attribot_rag import Attribution, Document
+from attribot_rag.runtime import AttributedRun, RunOutcome
+from support.attributions import handmade
+
+HIGH, WHITE = "The tower is 38 metres high.", "It is white."
+CARRIES = "The ferry carries 84 passengers."
+TOWER = Document(f"Guide. {HIGH} {WHITE}", "tower", {"title": "Tower"})
+FERRY = Document(f"Guide. {CARRIES}", "ferry")
+ABOUT_TOWER = handmade(
+    f" {HIGH} {WHITE}", [TOWER, FERRY], {HIGH: (9.0, 0.0), WHITE: (0.0, 8.0), CARRIES: (0.0, 0.0)}
+)
+ABOUT_FERRY = handmade(CARRIES, [FERRY, TOWER], {CARRIES: (9.0,), HIGH: (0.0,)})
+BOTH = "The tower is high, the ferry is large. Both are white."
+
+
+def composed(*scores: tuple[float, ...], **fields: Any) -> Attribution:
+    """Of two sentences, with scores for the three sentences of the earlier answers."""
+    earlier = [Document(f"{HIGH} {WHITE}", "a"), Document(CARRIES, "b")]
+    return handmade(BOTH, earlier, dict(zip((HIGH, WHITE, CARRIES), scores, strict=True)), **fields)
+
+
+def run(run_id: str, attribution: Attribution, **fields: Any) -> AttributedRun:
+    text = attribution.response
+    return AttributedRun(run_id, run_id, (), text, RunOutcome(attribution), query="Why?", **fields)
+
+
+EARLIER = {"a": ABOUT_TOWER, "b": ABOUT_FERRY}
+
+
+def end_to_end() -> AttributedRun:
+    """Earlier answers one after the other, without an answer of the model's to all of them."""
+    text = f"Response 1: {CARRIES}\nResponse 2: {HIGH} {WHITE}"
+    places = ((12, 12 + len(CARRIES)), (len(CARRIES) + 25, len(text)))
+    earlier = (run("a", ABOUT_FERRY), run("b", ABOUT_TOWER))
+    return AttributedRun("whole", "whole", (), text, RunOutcome(), earlier=earlier, places=places)
