@@ -28,6 +28,8 @@ class Auto:
     that are needed for that are scored by masked ablation (see `Sufficiency`). All other units keep
     their estimates. If there are no more than `few` units, all are scored.
 
+    Where verdicts follow, they search: they know which sentences need none.
+
     Where attention is not observed, a `proxy` ranks the units, or else what each document, and each
     unit of the best documents, keeps alone; then the other units get no score.
     """

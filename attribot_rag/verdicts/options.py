@@ -39,7 +39,7 @@ class VerdictOptions(Thresholds):
     min_turn: float = 4.0
     min_follows: float = 8.0
     token_share: float = 1.0
-    min_tokens: int = 4096
+    min_tokens: int = 8192
     thinking_tags: tuple[str, str] | None = None
 
     def __post_init__(self) -> None:

@@ -154,11 +154,20 @@ def test_no_small_set_suffices() -> None:
 
 def test_the_set_is_no_larger_than_the_reliance_allows() -> None:
     def worth(kept: Ids) -> dict[int, float]:
-        return {FIRST: 5.0 * ({3, 5, 7} <= kept)}
+        return {FIRST: 7.0 * ({3, 5, 7} <= kept)}
 
     found, one = searched(worth, [3, 5, 7, *ORDER])
     assert not found.sufficient
     assert one.scored[:3] == [Ids(), Ids([3]), Ids([3, 5])]
+
+
+def test_with_little_reliance_only_what_is_needed_is_looked_into() -> None:
+    order = [3, 5, *ORDER]
+    found, one = searched(each(s3=(FIRST, 5.0), s5=(FIRST, 5.0)), order)
+    assert found.members == ()
+    assert one.scored == [Ids(), Ids(ORDER) - {3}, Ids(ORDER) - {5}]
+    found, _ = searched(each(s5=(FIRST, 5.0)), order)
+    assert found.members == (5,)
 
 
 def test_what_holds_the_words_that_are_lost_comes_next() -> None:
