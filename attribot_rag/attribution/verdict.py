@@ -21,6 +21,10 @@ Numbering = Literal["by_marker", "by_citation"]
 ValueKind = Literal["number", "date", "unit", "negation", "name"]
 
 
+SUFFICIENT = 0.7
+"""The least share of its reliance that a sentence keeps with sources that explain it."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Check:
     """A value at the characters [start, end) of the response that its cited sources do not have.
@@ -78,6 +82,12 @@ class Verdict:
     of the sentence (cut)."""
     checks: tuple[Check, ...] = ()
     """Values of the sentence that its cited sources do not have, such as another number."""
+
+    @property
+    def in_part(self) -> bool:
+        """Whether the cited sources explain the sentence only in part: without the others, it keeps
+        less of its reliance than the share that suffices by default."""
+        return bool(self.source_ids) and self.kept is not None and self.kept < SUFFICIENT
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -40,7 +40,7 @@ class ProcessorWatch:
         self._constrained = constrained if earlier is None else earlier | constrained
 
 
-class _Look(LogitsProcessor):  # type: ignore[misc]
+class _Look(LogitsProcessor):
     """Shows the scores to a function and gives them on as they are."""
 
     def __init__(self, look: Callable[[torch.Tensor], None]) -> None:
