@@ -50,7 +50,8 @@ class Verdict:
     - grounded: `source_ids` suffice, each for words of its own where there are several;
     - redundant: either of `source_ids` suffices, or only all of them together do;
     - follows: from an earlier sentence of the answer, not from the context directly;
-    - conversation: from earlier turns; without them, either of `source_ids` would suffice;
+    - conversation: from earlier turns; without them, either of `source_ids` would suffice, or all
+      of them together, as the relation says;
     - unsupported: neither the context nor the conversation made the model say it;
     - reasoning: the model's thinking, which is not judged; trivial: a greeting, what
       stands between the values of JSON, and the like;

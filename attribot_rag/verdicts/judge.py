@@ -180,6 +180,8 @@ class _Judge:
             is_needed &= cited.relation != "together" and (is_single or relies >= options.min_word)
             is_large = reliance >= (least if is_single or relies >= least else 2 * least)
             is_large &= carried.sufficient and relies >= options.min_word
+            if cited.relation == "together":  # what others make up for is no group
+                is_large &= (cited.effect or 0.0) >= (1 - options.kept_share) * reliance
             if (is_needed or is_large) and not (is_invented and not (is_needed and is_single)):
                 return cited
         if reliance < least or is_invented:
@@ -196,31 +198,34 @@ class _Judge:
         if origin.sentence is not None:
             return replace(told, kind="follows", follows=origin.sentence)
         also = self._sufficient_without_turns(part)
-        relation: Relation = "either" if also else "each"
-        return replace(told, kind="conversation", source_ids=also, relation=relation)
+        relation: Relation = "either" if also.members else "each"
+        if len(also.members) > 1:
+            relation = "together"
+        cited = (*also.members, *also.others)
+        return replace(told, kind="conversation", source_ids=cited, relation=relation)
 
-    def _sufficient_without_turns(self, part: Part) -> tuple[int, ...]:
-        """The sources that carry a sentence, and each of its words, as the conversation does."""
+    def _sufficient_without_turns(self, part: Part) -> Carriers:
+        """What carries a sentence, and each of its words, as the conversation does."""
         options, search, turns = (
             self._options,
             self._search_without_turns,
             self._origins.effects_of_turns,
         )
         if search is None or turns is None:
-            return ()
+            return Carriers()
         carried = search.carriers([part], rankings(self._scores, [part]))[0]
         alone = search.only(carried.members)
         if alone is None or not carried.sufficient:
-            return ()
+            return Carriers()
         kept = tuple(reliance - lost for reliance, lost in zip(search.reliance, alone, strict=True))
         worth = self._total(turns, part.tokens)
         if self._total(kept, part.tokens) < max(options.min_effect, options.kept_share * worth):
-            return ()
+            return Carriers()
         for word in part.words:
             worth = self._total(turns, word)
             if worth >= options.min_word and self._total(kept, word) < options.kept_word * worth:
-                return ()
-        return (*carried.members, *carried.others)
+                return Carriers()
+        return carried
 
     @cached_property
     def _search_without_turns(self) -> Sufficiency | None:
