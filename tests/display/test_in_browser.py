@@ -496,7 +496,7 @@ def test_what_is_explained_in_part_says_so(desktop: Page, tmp_path: Path, kept: 
     told |= {"kept": kept, "in_part": kept < 0.7}
     Shown(desktop, html(data), tmp_path)
     chip = sentence(desktop, "18 crowns").locator(".chip", has_text="in part")
-    expect(chip).to_have_count(told["in_part"])
+    expect(chip).to_have_count(int(told["in_part"]))
     sentence(desktop, "18 crowns").locator(".pill").click()
     only = expect(card(desktop))
     (only.to_contain_text if told["in_part"] else only.not_to_contain_text)("only in part")
