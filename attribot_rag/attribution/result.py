@@ -25,6 +25,7 @@ from attribot_rag.attribution.serialization import (
 from attribot_rag.attribution.verdict import Check, Marker, Numbering, Verdict
 from attribot_rag.context import Document, Source
 from attribot_rag.context.intervals import Interval
+from attribot_rag.context.splitting.html_text import without_tags
 from attribot_rag.context.tokens import token_anchors
 from attribot_rag.errors import InvalidInput
 
@@ -310,20 +311,30 @@ class Attribution:
 
         return render_table(self, top=top, width=width, color=color)
 
-    def to_cited_text(self, *, remarks: bool = True, markers: bool = True) -> str:
+    def plain_text(self, source: Source) -> str:
+        """A source's text as a reader of its document sees it: without the tags of HTML."""
+        of = source.documents
+        return without_tags(source.text, self.documents[of[0]].text if of else None)
+
+    def to_cited_text(
+        self, *, remarks: bool = True, markers: bool = True, sources: bool = False
+    ) -> str:
         """The answer with the numbers of the documents that each sentence cites.
 
-        Without `markers`, the model's own markers such as [2] are left out (those that the verdicts
-        audited), so that only measured citations stay.
+        With `sources`, what the numbers stand for comes after the answer, a line for each document,
+        as in '[1] ferry.txt: "A loaf costs 7 crowns."' Without `markers`, the model's own markers
+        such as [2] are left out (those that the verdicts audited), so that only measured citations
+        stay.
 
         With `remarks`, verdicts that the numbers do not show stand in brackets after their
         sentences: '(not caused by the context)', '(from the conversation)', '(follows from sentence
-        1)', '(only together)', '(not decided: ...)' with the reason. So do values that the cited
-        sources do not have, as in '(check: 7.50, the source says 7)'.
+        1)', '(only together)', '(explained in part)' where the cited sources do not suffice, '(not
+        decided: ...)' with the reason. So do values that the cited sources do not have, as in
+        '(check: 7.50, the source says 7)'.
         """
         from attribot_rag.display import render_cited
 
-        return render_cited(self, remarks=remarks, markers=markers)
+        return render_cited(self, remarks=remarks, markers=markers, sources=sources)
 
     def to_markdown(self, *, top: int = 5) -> str:
         """The same as Markdown with numbered citations; nothing in foreign text takes effect."""

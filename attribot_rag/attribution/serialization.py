@@ -16,7 +16,7 @@ from pydantic_core import ErrorDetails
 
 from attribot_rag.errors import SchemaError
 
-SCHEMA_VERSION = "1.5"
+SCHEMA_VERSION = "1.6"
 CONFIG = ConfigDict(extra="forbid", use_attribute_docstrings=True)
 _MAX_PROBLEMS = 3
 

@@ -16,7 +16,6 @@ from attribot_rag.attribution.offsets import Offsets
 from attribot_rag.attribution.result import Attribution, RankedSource
 from attribot_rag.attribution.serialization import SCHEMA_VERSION
 from attribot_rag.attribution.verdict import Check
-from attribot_rag.context.splitting.html_text import without_tags
 
 MAX_SUMMARY_BYTES = 16_384
 _DECIMALS = 4
@@ -307,6 +306,7 @@ def _sentence(
         "effect": None if verdict is None else _rounded(verdict.effect),
         "reliance": None if verdict is None else _rounded(verdict.reliance),
         "kept": None if verdict is None else _rounded(verdict.kept),
+        "in_part": verdict is not None and verdict.in_part,
         "follows": None if verdict is None else verdict.follows,
         "reason": None if verdict is None else verdict.reason,
         "checks": [] if verdict is None else [_check(one, shown, size) for one in verdict.checks],
@@ -353,7 +353,7 @@ def _source(
     source = ranking.source
     return {
         "id": source.id,
-        "text": _cut(without_tags(source.text.strip()), size.num_characters),
+        "text": _cut(attribution.plain_text(source).strip(), size.num_characters),
         "documents": list(source.documents),
         "score": round(ranking.score, _DECIMALS),
         "exact": attribution.exact[source.id],

@@ -66,6 +66,8 @@ class SentenceSummary(TypedDict):
     kept: float | None
     """The share of the reliance that the sentence keeps with only the cited sources in the context;
     of those that are either, with the first."""
+    in_part: bool
+    """Whether the cited sources explain the sentence only in part: `kept` is less than 0.7."""
     follows: Index | None
     """Index of the sentence that this sentence follows from."""
     reason: Reason | None

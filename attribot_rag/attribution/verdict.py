@@ -21,6 +21,10 @@ Numbering = Literal["by_marker", "by_citation"]
 ValueKind = Literal["number", "date", "unit", "negation", "name"]
 
 
+SUFFICIENT = 0.7
+"""The least share of its reliance that a sentence keeps with sources that explain it."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Check:
     """A value at the characters [start, end) of the response that its cited sources do not have.
@@ -46,7 +50,8 @@ class Verdict:
     - grounded: `source_ids` suffice, each for words of its own where there are several;
     - redundant: either of `source_ids` suffices, or only all of them together do;
     - follows: from an earlier sentence of the answer, not from the context directly;
-    - conversation: from earlier turns; without them, either of `source_ids` would suffice;
+    - conversation: from earlier turns; without them, either of `source_ids` would suffice, or all
+      of them together, as the relation says;
     - unsupported: neither the context nor the conversation made the model say it;
     - reasoning: the model's thinking, which is not judged; trivial: a greeting, what
       stands between the values of JSON, and the like;
@@ -78,6 +83,12 @@ class Verdict:
     of the sentence (cut)."""
     checks: tuple[Check, ...] = ()
     """Values of the sentence that its cited sources do not have, such as another number."""
+
+    @property
+    def in_part(self) -> bool:
+        """Whether the cited sources explain the sentence only in part: without the others, it keeps
+        less of its reliance than the share that suffices by default."""
+        return bool(self.source_ids) and self.kept is not None and self.kept < SUFFICIENT
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -18,7 +18,7 @@ from attribot_rag.attribution import (
     SourceGroup,
 )
 from attribot_rag.checks import with_checks
-from attribot_rag.context import ContextOptions
+from attribot_rag.context import Context, ContextOptions, Document
 from attribot_rag.methods import Method, Scores
 from attribot_rag.methods.cost import Workload
 from attribot_rag.scoring import Budget, Scorer, ScoringOptions
@@ -26,6 +26,8 @@ from attribot_rag.verdicts import Judgement
 
 _UNLIKELY = -6.0
 _NOISY = 0.05  # nats
+_MOST_NAMED = 5  # documents in a note
+_LONGEST_NAME = 40
 
 
 def assemble(
@@ -123,6 +125,7 @@ def _notes(scorer: Scorer, scores: Scores) -> Iterator[str]:
         )
     if late := scorer.context.not_in_time:
         yield f"{len(late)} of the documents were not located in time."
+    yield from _absent_note(scorer.context)
     if parts := scorer.context.partly_located:
         shares = (
             f"{min(max(share, 0.01), 0.99):.0%} of document {index + 1}"
@@ -161,6 +164,27 @@ def _notes(scorer: Scorer, scores: Scores) -> Iterator[str]:
             "The response is very unlikely for this model after this prompt; "
             "another model or prompt may have given it."
         )
+
+
+def _absent_note(context: Context) -> Iterator[str]:
+    """The documents that a retriever brought and the prompt does not hold."""
+    known, late = context.documents, context.not_in_time
+    absent = [i for i in context.not_located if i not in late and not known[i].is_blank]
+    if not absent:
+        return
+    names = [_name(known[index], index) for index in absent[:_MOST_NAMED]]
+    if len(absent) > len(names):
+        names.append(f"and {len(absent) - len(names)} more")
+    yield (
+        f"Not found in the prompt: {len(absent)} of {len(known)} documents ({', '.join(names)}). "
+        "Retrievers often bring more than the prompt takes. While that is so, no sentence is "
+        "called not caused by the context."
+    )
+
+
+def _name(document: Document, index: int) -> str:
+    name = str(document.id or f"document {index + 1}")
+    return name if len(name) <= _LONGEST_NAME else f"{name[: _LONGEST_NAME - 1]}…"
 
 
 def _budget_note(scorer: Scorer) -> Iterator[str]:

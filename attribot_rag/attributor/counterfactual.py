@@ -17,7 +17,7 @@ from attribot_rag.errors import InvalidInput, UnsupportedModel
 from attribot_rag.model.generation import Generation, GenerationSettings
 from attribot_rag.model.language_model import LanguageModel
 from attribot_rag.recording import generate_with
-from attribot_rag.recording.reading import generation_setting
+from attribot_rag.recording.settings import generation_setting
 
 _LINE_BREAKS = re.compile(r"\s*\n|\s*\Z")
 _MAX_NEW_TOKENS = 128

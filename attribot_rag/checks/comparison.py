@@ -82,7 +82,7 @@ class Comparison:
         return not quantity.ordinal and any(
             is_rounded(value, exact)
             for unit, exact in self._amounts
-            if quantity.unit == unit or None in (quantity.unit, unit)
+            if quantity.unit is None or unit is None or quantity.unit.has_name_of(unit)
             for value in quantity.values
         )
 
@@ -112,11 +112,7 @@ class Comparison:
         if unit is None or span is None or unit.is_percent or not same:
             return
         if any(
-            one.unit is None
-            or one.unit == unit
-            or one.unit.is_percent
-            or one.unit.name.partition("-")[0] == unit.name.partition("-")[0]
-            for _, one in same
+            one.unit is None or one.unit.is_percent or one.unit.has_name_of(unit) for _, one in same
         ) or any(same_amount(quantity, one) for _, one in self._quantities):
             return
         shown = self.sentence.text[slice(*span)]
@@ -161,7 +157,7 @@ class Comparison:
         if others:
             if not self._is_seen_alike(quantity):
                 key, other = max(others, key=lambda one: one[1].before == quantity.before)
-                differs = quantity.unit != other.unit
+                differs = None not in (quantity.unit, other.unit) and quantity.unit != other.unit
                 told = self.sources[key].shown(other, with_unit=differs)
                 yield self._check("number", quantity, key, told, with_unit=differs)
         elif (
@@ -216,12 +212,12 @@ class Comparison:
         *,
         with_unit: bool = False,
     ) -> Check:
-        end = value.end
-        if with_unit and isinstance(value, Quantity) and value.unit_span:
-            end = value.unit_span[1]
-        shown = self.sentence.text[value.start : end]
+        start, end = value.start, value.end
+        if with_unit and isinstance(value, Quantity):
+            start, end = value.with_unit
+        shown = self.sentence.text[start:end]
         return Check(
-            start=value.start, end=end, kind=kind, value=shown, source_value=source_value,
+            start=start, end=end, kind=kind, value=shown, source_value=source_value,
             source=source,
         )  # fmt: skip
 
@@ -230,11 +226,12 @@ def _is_alike(first: Quantity, second: Quantity) -> bool:
     """Whether two numbers count or measure the same."""
     if (first.ordinal, first.clock) != (second.ordinal, second.clock):
         return False
-    if first.unit is not None and second.unit is not None:
-        return first.unit.dimension == second.unit.dimension
+    units = [one.unit for one in (first, second) if one.unit is not None]
+    if len(units) == 2:
+        return units[0].dimension == units[1].dimension or units[0].has_name_of(units[1])
     if first.clock:
         return True
-    if first.is_percent or second.is_percent or first.unit or second.unit:
+    if not all(unit.is_currency for unit in units):
         return False
     if not first.nouns or not second.nouns:
         return bool(first.before) and first.before == second.before

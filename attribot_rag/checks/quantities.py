@@ -9,12 +9,13 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 from itertools import chain
 
+from attribot_rag.checks.currencies import currency_before, power_after
 from attribot_rag.checks.number_words import number_words
 from attribot_rag.checks.stems import UNSPACED
-from attribot_rag.checks.vocabulary import Unit, Vocabulary, vocabulary
+from attribot_rag.checks.vocabulary import CURRENCY, Unit, Vocabulary, vocabulary
 from attribot_rag.context.intervals import Interval
 
-_GROUP = r"[ \u00a0\u2009\u202f'’]"
+_GROUP = r"(?:\u00a0+|[ \u2009\u202f'’])"
 _NUMERAL = re.compile(
     rf"(?<![\w.,])\d{{1,3}}(?:{_GROUP}\d{{3}})+(?:[.,]\d+)?(?!\d)|\d+(?:[.,:/٫٬]\d+)*"
 )
@@ -55,9 +56,9 @@ _NEAR = 40  # characters
 class Quantity:
     """A number at the characters [start, end), with the `values` that it can be read as.
 
-    `unit` stands at `unit_span`. `nouns` are the two words after it and `before` the word before
-    it, in lower case. `unscaled` are the values without a power of ten in words. A number
-    with letters at it, such as B12, is a `key`: it is not checked.
+    `unit` stands at `unit_span`. `nouns` are the two words after it, of which a currency is one,
+    and `before` the word before it, in lower case. `unscaled` are the values without a power of ten
+    in words. A number with letters at it, such as B12, is a `key`: it is not checked.
     """
 
     start: int
@@ -76,6 +77,12 @@ class Quantity:
     @property
     def value(self) -> Decimal:
         return max(self.values)
+
+    @property
+    def with_unit(self) -> Interval:
+        """The characters of the number and its unit, which may stand before it."""
+        first, last = self.unit_span or (self.start, self.end)
+        return min(first, self.start), max(last, self.end)
 
     @property
     def is_percent(self) -> bool:
@@ -112,6 +119,8 @@ def _numerals(text: str, names: Vocabulary, is_dotted: bool) -> Iterator[Quantit
         before, after = text[start - 1 : start], text[end : end + 1]
         attached = (before.isalpha() and before.isascii()) or before in ("_", "#", "№", "/", ".")
         attached |= before in ("-", "‐") and text[max(0, start - 2) : start - 1].isalpha()
+        money = currency_before(text, start)
+        attached &= money is None
         if not values or attached:
             # Numbers between the commas of a row: 1800,18.0.
             row = frozenset(chain.from_iterable(map(readings, match[0].split(","))))
@@ -122,15 +131,17 @@ def _numerals(text: str, names: Vocabulary, is_dotted: bool) -> Iterator[Quantit
             ordinal = _DOTTED.match(text, end)
         decade = _DECADE.match(text, end) if len(match[0]) == 4 else None
         scale, scaled_end = _scale(text, end, names)
+        if scale is None and money is not None:
+            scale, scaled_end = power_after(text, end) or (None, end)
         unscaled = values
         if scale:
             values = frozenset(value * scale for value in values)
         unit = names.unit_at(text, scaled_end)
-        letter = after.isalpha() and after.isascii() and not (scale or unit or ordinal)
+        letter = after.isalpha() and after.isascii() and not (scale or unit or ordinal or money)
         if letter or decade is not None:
             yield Quantity(start, end, values, key=True)
             continue
-        is_ordinal = ordinal is not None and unit is None and not scale
+        is_ordinal = ordinal is not None and unit is None and not scale and money is None
         told = _told(
             text,
             names,
@@ -211,18 +222,25 @@ def _told(
     nouns_start: int | None = None,
 ) -> Quantity:
     """The quantity with its unit and the words around it."""
-    unit = None if ordinal or clock else names.unit_at(text, end)
-    span = None
-    if unit is not None:
-        span = unit[1] - len(text[end : unit[1]].lstrip(" -\u00a0\u202f")), unit[1]
-    last = unit[1] if unit else end
+    unit = span = None
+    last = end
+    if not (ordinal or clock):
+        money = currency_before(text, start)
+        measure = None if money else names.unit_at(text, end)
+        if money:
+            unit, span = Unit(CURRENCY, money[0]), money[1:]
+        elif measure:
+            unit, last = measure
+            span = last - len(text[end:last].lstrip().lstrip("-")), last
+    if unit is not None and unit.is_currency:
+        last = end
     nouns = _NOUNS.match(text, last if nouns_start is None else nouns_start)
     before = _LAST_WORD.search(text[max(0, start - _NEAR) : start])
     return Quantity(
         start,
         end,
         frozenset(values),
-        unit[0] if unit else None,
+        unit,
         span,
         tuple(noun.lower() for noun in nouns.groups() if noun) if nouns else (),
         before[0].lower() if before else "",

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import cached_property, lru_cache
+from html import unescape
 
 from attribot_rag.checks.dates import Date, dates, is_year
 from attribot_rag.checks.quantities import Quantity, quantities
+
+_NO_BREAK = "\u00a0"
+_UNSEEN = str.maketrans(dict.fromkeys("\u200b\u2060\ufeff", _NO_BREAK))
+_REFERENCE = re.compile(r"&(?:#\d{1,6}|#[xX][\da-fA-F]{1,5}|[A-Za-z]{2,8});")
 
 
 @dataclass(frozen=True)
@@ -51,8 +57,8 @@ class Reading:
 
     def shown(self, quantity: Quantity, *, with_unit: bool = False) -> str:
         """A number as it is written."""
-        end = quantity.unit_span[1] if with_unit and quantity.unit_span else quantity.end
-        return self.text[quantity.start : end]
+        span = quantity.with_unit if with_unit else (quantity.start, quantity.end)
+        return self.text[slice(*span)]
 
 
 @lru_cache(maxsize=512)
@@ -68,6 +74,27 @@ def read_prompt(text: str, language: str) -> Reading:
 
 
 def _read(text: str, language: str) -> Reading:
-    told = dates(text, language)
+    plain = _with_plain_spaces(text)
+    told = dates(plain, language)
     spans = [(date.start, date.end) for date in told]
-    return Reading(text, language, tuple(quantities(text, language, spans)), tuple(told))
+    return Reading(text, language, tuple(quantities(plain, language, spans)), tuple(told))
+
+
+def _with_plain_spaces(text: str) -> str:
+    """The text with no-break spaces for what nobody sees, of the same length.
+
+    A character reference of HTML for a sign or a space, such as &nbsp;, is that character with
+    spaces before it, or between it and a number.
+    """
+    return _REFERENCE.sub(_character, text.translate(_UNSEEN))
+
+
+def _character(reference: re.Match[str]) -> str:
+    character = unescape(reference[0])
+    if len(character) != 1 or character.isalnum():
+        return reference[0]
+    if character.isspace():
+        character = _NO_BREAK
+    after = reference.string[reference.end() : reference.end() + 1]
+    pad = character.ljust if after.isdecimal() else character.rjust
+    return pad(len(reference[0]), _NO_BREAK)

@@ -7,7 +7,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import cache
+from itertools import chain
 from typing import TYPE_CHECKING
+
+from attribot_rag.checks.currencies import currency_names
 
 if TYPE_CHECKING:
     from babel import Locale
@@ -33,6 +36,7 @@ _LEFT_OUT = re.compile(
     r"|quarter|decade|century|light|scandinavian|metric$|dunam|carat|therm|beaufort|gasoline"
 )
 _PERCENT = "concentr-percent"
+CURRENCY = "currency"
 _SPELLINGS = {"en": ("en", "en_GB"), "pt": ("pt", "pt_PT")}
 _COUNTS = (1, 2, 5, 1.5)
 _LONGEST_INFLECTED = 2  # letters of an ending that CLDR does not list, as in "Metern"
@@ -41,7 +45,10 @@ _INFLECTED = 4
 
 @dataclass(frozen=True)
 class Unit:
-    """A unit of the CLDR: its `dimension`, such as 'length', and its `name`, such as 'foot'."""
+    """A unit of the CLDR: its `dimension`, such as 'length', and its `name`, such as 'foot'.
+
+    Currencies with the same noun, such as 'dollar', are one.
+    """
 
     dimension: str
     name: str
@@ -49,6 +56,14 @@ class Unit:
     @property
     def is_percent(self) -> bool:
         return self.name == "percent"
+
+    @property
+    def is_currency(self) -> bool:
+        return self.dimension == CURRENCY
+
+    def has_name_of(self, other: Unit) -> bool:
+        """Whether their names may be the same word, as those of two gallons, or of two pounds."""
+        return self.name.partition("-")[0] == other.name.partition("-")[0]
 
 
 @dataclass(frozen=True)
@@ -67,7 +82,8 @@ class Vocabulary:
             return None
         if match["symbol"]:
             return self._units[match["symbol"]], match.end()
-        return self._units[" ".join(match["name"].lower().split())], match.end()
+        name = match["name"] or match["money"]
+        return self._units[" ".join(name.lower().split())], match.end()
 
 
 @cache
@@ -83,7 +99,8 @@ def vocabulary(language: str) -> Vocabulary:
             return vocabulary("en")
     units: dict[str, Unit] = {}
     for locale in locales:
-        for name, unit in _units(locale):
+        money = ((name, Unit(CURRENCY, noun)) for name, noun in currency_names(locale))
+        for name, unit in chain(_units(locale), money):
             units.setdefault(name if _is_symbol(name) else name.lower(), unit)
     months = {name: number for locale in locales for name, number in _months(locale).items()}
     return Vocabulary(months, dict(_scales(locales[0])), units, _pattern(units))
@@ -139,11 +156,22 @@ def _units(locale: Locale) -> Iterator[tuple[str, Unit]]:
 
 
 def _pattern(units: dict[str, Unit]) -> re.Pattern[str]:
-    """Matches the longest name, perhaps after a hyphen or white space; long ones in any case."""
+    """Matches the longest name, perhaps after a hyphen or white space; long ones in any case.
+
+    Those of currencies without another ending: 'France' is no franc.
+    """
     names = sorted(units, key=len, reverse=True)
     symbols = (re.escape(name) for name in names if _is_symbol(name))
-    words = (r"\s".join(map(re.escape, name.split())) for name in names if not _is_symbol(name))
+    words, money = (
+        "|".join(
+            r"\s".join(map(re.escape, name.split()))
+            for name in names
+            if not _is_symbol(name) and units[name].is_currency == is_currency
+        )
+        for is_currency in (False, True)
+    )
     ending = rf"[^\W\d_]{{0,{_LONGEST_INFLECTED}}}"
     return re.compile(
-        rf"[-\s]?(?:(?P<name>(?i:{'|'.join(words)})){ending}|(?P<symbol>{'|'.join(symbols)}))(?!\w)"
+        rf"(?:[-\s]|\u00a0+)?(?:(?P<name>(?i:{words})){ending}|(?P<money>(?i:{money}))"
+        rf"|(?P<symbol>{'|'.join(symbols)}))(?!\w)"
     )

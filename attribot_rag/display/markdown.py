@@ -16,7 +16,14 @@ from attribot_rag.attribution import Attribution, Composition, Marker
 from attribot_rag.attribution.placing import Place, place_of
 from attribot_rag.context.intervals import Interval, merge, subtract
 from attribot_rag.display.escaping import escape_markdown, on_one_line
-from attribot_rag.display.report import Mark, check_remarks, ellipsize, remark_on, report_on
+from attribot_rag.display.report import (
+    CitedDocument,
+    Mark,
+    check_remark,
+    ellipsize,
+    remark_on,
+    report_on,
+)
 
 _SOURCE_LENGTH = 200
 _BETWEEN_MARKERS = re.compile(r"[ \t]*(?:[,;、，；&]|and\b)?[ \t]*")
@@ -36,13 +43,15 @@ def render_cited(
     *,
     remarks: bool = True,
     markers: bool = True,
+    sources: bool = False,
     escape: Callable[[str], str] = str,
     link: Callable[[int, int], str] | None = None,
 ) -> str:
     """The answer as plain text with the numbers that each sentence cites, as in '... high. [1]'.
 
     Without the numbers and remarks, it is the answer to the character. They stand where Markdown
-    shows them and changes nothing else: in the last cell of a row, after a block of code.
+    shows them and changes nothing else: in the last cell of a row, after a block of code. With
+    `sources`, the cited documents follow, a line for each, with what is cited of them.
 
     Numbers are those of `cite`, and of every other rendering of the attribution. A verdict that
     they do not show stands in words, as in '... blue. (not caused by the context)', with `remarks`.
@@ -51,16 +60,26 @@ def render_cited(
     and `link` writes each number: it gets the sentence's index and the number.
     """
     citations = []
-    for index, passage in enumerate(report_on(attribution, top=0).passages):
+    report = report_on(attribution, top=0)
+    for index, passage in enumerate(report.passages):
         written = []
         for mark in passage.marks:
             numbers = (link(index, one) if link else str(one) for one in mark.numbers)
             written.append(f"{escape('[')}{' or '.join(numbers)}{escape(']')}")
         if remarks:
-            told = filter(None, (passage.remark, *passage.checks))
+            told = filter(None, (passage.remark, passage.check))
             written += [escape(f"({one})") for one in told]
         citations.append((passage.end, " ".join(written)))
-    return _with_citations(attribution, citations, markers=markers, escape=escape)
+    text = _with_citations(attribution, citations, markers=markers, escape=escape)
+    if not (sources and report.documents):
+        return text
+    gap = "\n" if text.endswith("\n") else "\n\n"
+    return f"{text}{gap}{escape(chr(10).join(map(_legend, report.documents)))}\n"
+
+
+def _legend(document: CitedDocument) -> str:
+    quotes = (f'"{on_one_line(quote)}"' for quote in document.quotes)
+    return f"[{document.number}] {on_one_line(document.label)}: {' '.join(quotes)}"
 
 
 def render_composed(composition: Composition, *, remarks: bool = True, markers: bool = True) -> str:
@@ -81,7 +100,7 @@ def render_composed(composition: Composition, *, remarks: bool = True, markers: 
             verdict = replace(verdict, kind=sentence.kind, relation=sentence.relation)
         if remarks:
             remark = remark_on(verdict, composition.attribution.verdicts)
-            told = filter(None, (remark, *check_remarks(verdict)))
+            told = filter(None, (remark, check_remark(verdict)))
             written += [f"({one})" for one in told]
         citations.append((cited.end, " ".join(written)))
     return _with_citations(composition.attribution, citations, markers=markers)

@@ -43,9 +43,9 @@ class Mark:
 class CitedPassage:
     """Characters [start, end) of the answer with their marks.
 
-    `remark` names a verdict that the marks do not show, or is ''. `checks` are remarks on values
-    that the cited sources do not have. `space` is the white space
-    between the passage and the next.
+    `remark` names a verdict that the marks do not show, and `check` values that the cited sources
+    do not have; they are '' without any. `space` is the white space between the passage and the
+    next.
     """
 
     text: str
@@ -54,7 +54,7 @@ class CitedPassage:
     marks: tuple[Mark, ...]
     verdict: Verdict | None
     remark: str
-    checks: tuple[str, ...]
+    check: str
     space: str
 
 
@@ -199,7 +199,7 @@ def _passages(attribution: Attribution, citations: Citations) -> Iterable[CitedP
             marks=tuple(dict.fromkeys(mark for mark in marks if mark is not None)),
             verdict=sentence.verdict,
             remark=remark_on(sentence.verdict, attribution.verdicts),
-            checks=check_remarks(sentence.verdict),
+            check=check_remark(sentence.verdict),
             space=text[len(words) :],
         )
 
@@ -222,19 +222,23 @@ def remark_on(verdict: Verdict | None, verdicts: Sequence[Verdict]) -> str:
         return _unsupported(verdict.reliance or 0.0)
     if verdict.kind == "conversation":
         return "also in the conversation" if verdict.source_ids else "from the conversation"
-    return "only together" if verdict.relation == "together" else ""
+    if verdict.relation == "together":
+        return "only together"
+    return "explained in part" if verdict.in_part else ""
 
 
-def check_remarks(verdict: Verdict | None) -> tuple[str, ...]:
-    """The checks of a sentence in words, such as 'check: 7.50, the source says 7'."""
-    return () if verdict is None else tuple(map(_check_remark, verdict.checks))
+def check_remark(verdict: Verdict | None) -> str:
+    """The checks of a sentence in words, such as 'check: 7.50, the source says 7', or ''."""
+    if verdict is None or not verdict.checks:
+        return ""
+    return f"check: {'; '.join(dict.fromkeys(map(_compared, verdict.checks)))}"
 
 
-def _check_remark(check: Check) -> str:
+def _compared(check: Check) -> str:
     value = on_one_line(check.value)
     if check.source_value is None:
-        return f"check: {value}, not in the cited sources"
-    return f"check: {value}, the source says {on_one_line(check.source_value)}"
+        return f"{value}, not in the cited sources"
+    return f"{value}, the source says {on_one_line(check.source_value)}"
 
 
 def _unsupported(reliance: float) -> str:
@@ -267,8 +271,9 @@ def _quote(attribution: Attribution, source: Source, document: int) -> str:
         for span in occurrence.spans
         if span.document == document
     )
-    text = attribution.documents[document].text[span.start : span.end].strip()
-    return ellipsize(without_tags(text or source.text), _QUOTE_LENGTH)
+    whole = attribution.documents[document].text
+    text = whole[span.start : span.end].strip() or source.text
+    return ellipsize(without_tags(text, whole), _QUOTE_LENGTH)
 
 
 def _listed(attribution: Attribution, citations: Citations, top: int) -> Iterable[ListedSource]:
@@ -279,7 +284,7 @@ def _listed(attribution: Attribution, citations: Citations, top: int) -> Iterabl
         source, score = ranking.source, ranking.score
         yield ListedSource(
             id=source.id,
-            text=without_tags(source.text),
+            text=attribution.plain_text(source),
             label=source_label(attribution, source),
             mark=_mark([source], citations) if source.id in cited else None,
             score=score,
@@ -300,9 +305,6 @@ def _legend(sources: Sequence[ListedSource]) -> Iterable[str]:
 
 def _remarks(attribution: Attribution, num_unscored: int) -> Iterable[str]:
     yield from attribution.notes
-    if attribution.not_located:
-        labels = (label_of(attribution.documents[i], i) for i in attribution.not_located)
-        yield f"Not found in the prompt: {', '.join(labels)}."
     if num_unscored:
         were = "was" if num_unscored == 1 else "were"
         where = " in documents of little effect" if attribution.groups else ""

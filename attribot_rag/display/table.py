@@ -111,10 +111,8 @@ def _answer(report: Report) -> RenderableType:
         answer.append(visible(passage.text), style="bold")
         for mark in passage.marks:
             answer.append(f" [{mark}]", style="cyan")
-        if passage.remark:
-            answer.append(f" ({passage.remark})", style="yellow")
-        for check in passage.checks:
-            answer.append(f" ({check})", style="yellow")
+        for told in filter(None, (passage.remark, passage.check)):
+            answer.append(f" ({told})", style="yellow")
         answer.append(visible(passage.space))
     answer.rstrip()
     return answer

@@ -18,7 +18,9 @@ from transformers.utils.generic import ModelOutput
 
 from attribot_rag.model.forking import ForkSafe
 from attribot_rag.model.generation import Generation
-from attribot_rag.recording.reading import generation_setting, read_generations, read_prompts
+from attribot_rag.recording.processors import ProcessorWatch
+from attribot_rag.recording.reading import read_generations, read_prompts
+from attribot_rag.recording.settings import eos_ids_of, generation_setting
 
 logger = logging.getLogger(__name__)
 
@@ -49,8 +51,8 @@ class GenerateHook(ForkSafe):
 
     One hook serves all recorders of a model; the last one to leave puts the model's own method
     back. Callers get exactly what they asked for. A `generate` of the caller's own making is called
-    as it is, so its caches are read only if it returns a dict. Listeners, bound methods, are not
-    kept alive.
+    as it is, so its caches are read only if it returns a dict, and its processors of logits are not
+    watched. Listeners, bound methods, are not kept alive.
     """
 
     def __init__(self, model: PreTrainedModel) -> None:
@@ -102,13 +104,18 @@ class GenerateHook(ForkSafe):
         wants_dict = self._was_shadowed or generation_setting(
             model, arguments, "return_dict_in_generate"
         )
+        processors = arguments.get("logits_processor")
+        watch = None
+        if not self._was_shadowed and isinstance(processors, list):
+            watch = ProcessorWatch(eos_ids_of(model, arguments))
+            args, kwargs = _with(args, kwargs, "logits_processor", watch.around(processors))
         call = RunningCall(model, arguments)
         with self.idle:
             self.running.add(call)
         try:
             output = (self.original if wants_dict else self._generate_dict)(*args, **kwargs)
             if isinstance(output, ModelOutput | torch.Tensor):
-                self._tell(model, arguments, output)
+                self._tell(model, arguments, output, watch)
             if wants_dict or not isinstance(output, ModelOutput):
                 return output
             return output["sequences"]
@@ -120,25 +127,41 @@ class GenerateHook(ForkSafe):
 
     def _generate_dict(self, *args: Any, **kwargs: Any) -> Any:
         """Call the model's own method so that it returns a dict, and warns of nothing new."""
-        index = _PARAMETERS.index("generation_config")
-        given = args[index] if len(args) > index else kwargs.get("generation_config")
+        arguments = dict(zip(_PARAMETERS, args, strict=False)) | kwargs
+        given = arguments.get("generation_config")
         if given is None or "return_dict_in_generate" in kwargs:
             return self.original(*args, **{**kwargs, "return_dict_in_generate": True})
         config = copy.deepcopy(given)
         config.return_dict_in_generate = True
-        if len(args) > index:
-            return self.original(*args[:index], config, *args[index + 1 :], **kwargs)
-        return self.original(*args, **{**kwargs, "generation_config": config})
+        args, kwargs = _with(args, kwargs, "generation_config", config)
+        return self.original(*args, **kwargs)
 
-    def _tell(self, model: PreTrainedModel, arguments: dict[str, Any], output: Any) -> None:
+    def _tell(
+        self,
+        model: PreTrainedModel,
+        arguments: dict[str, Any],
+        output: Any,
+        watch: ProcessorWatch | None,
+    ) -> None:
         try:
-            generations = read_generations(model, arguments, output)
+            constrain = watch is None or watch.constrained
+            generations = read_generations(model, arguments, output, processors_constrain=constrain)
             for reference in tuple(self.listeners):
                 listener = reference()
                 if listener is not None:
                     listener(generations)
         except Exception:  # the caller's answer must not be lost to its recording
             logger.exception("this generation could not be recorded")
+
+
+def _with(
+    args: tuple[Any, ...], kwargs: dict[str, Any], name: str, value: Any
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """The arguments of a call of `generate` with another value for one of them."""
+    index = _PARAMETERS.index(name)
+    if len(args) > index:
+        return (*args[:index], value, *args[index + 1 :]), kwargs
+    return args, {**kwargs, name: value}
 
 
 def _unhooked(generate: Callable[..., Any]) -> Callable[..., Any]:

@@ -19,14 +19,18 @@ from attribot_rag.model.generation import (
 )
 from attribot_rag.model.state import model_version
 from attribot_rag.recording.conditioning import read_conditioning
-from attribot_rag.recording.settings import read_settings
+from attribot_rag.recording.settings import eos_ids_of, generation_setting, read_settings
 from attribot_rag.recording.telemetry import current_span
 
 _DEFAULT_MAX_NEW_TOKENS = 20  # of transformers, where nothing is set
 
 
 def read_generations(
-    model: PreTrainedModel, arguments: dict[str, Any], output: Mapping[str, Any] | torch.Tensor
+    model: PreTrainedModel,
+    arguments: dict[str, Any],
+    output: Mapping[str, Any] | torch.Tensor,
+    *,
+    processors_constrain: bool = True,
 ) -> list[Generation]:
     """One Generation per row of a finished `generate` call; none where the prompt had no ids."""
     if isinstance(output, torch.Tensor):
@@ -36,7 +40,7 @@ def read_generations(
         return []
     sequences: torch.Tensor = output["sequences"]
     mask = _attention_mask(model, arguments, prompts).bool()
-    eos_ids = _eos_ids(model, arguments)
+    eos_ids = eos_ids_of(model, arguments)
     rows_per_prompt = sequences.shape[0] // prompts.shape[0]
     response_start = _response_start(model, arguments, prompts, sequences)
     version = model_version(model)
@@ -44,7 +48,7 @@ def read_generations(
     cached = _plain_cache(model, arguments, output)
     num_generated = sequences.shape[1] - response_start
     limit = _max_new_tokens(model, arguments, response_start)
-    settings = read_settings(arguments)
+    settings = read_settings(model, arguments, processors_constrain=processors_constrain)
     generations = []
     for row, sequence in enumerate(sequences):
         index = row // rows_per_prompt
@@ -133,17 +137,9 @@ def _attention_mask(
     if mask is not None:
         return torch.as_tensor(mask) if prompts.shape[1] else torch.ones_like(prompts)
     pad_id = _pad_id(model, arguments)
-    if pad_id is None or pad_id in _eos_ids(model, arguments):
+    if pad_id is None or pad_id in eos_ids_of(model, arguments):
         return torch.ones_like(prompts)
     return torch.ne(prompts, pad_id).long()
-
-
-def generation_setting(model: PreTrainedModel, arguments: dict[str, Any], name: str) -> Any:
-    """What `generate` goes by: its own argument (even None), the given config, the model's."""
-    if name in arguments:
-        return arguments[name]
-    given = getattr(arguments.get("generation_config"), name, None)
-    return getattr(model.generation_config, name, None) if given is None else given
 
 
 def _max_new_tokens(model: PreTrainedModel, arguments: dict[str, Any], response_start: int) -> int:
@@ -158,13 +154,6 @@ def _max_new_tokens(model: PreTrainedModel, arguments: dict[str, Any], response_
 def _pad_id(model: PreTrainedModel, arguments: dict[str, Any]) -> int | None:
     pad_id = generation_setting(model, arguments, "pad_token_id")
     return None if pad_id is None else int(pad_id)
-
-
-def _eos_ids(model: PreTrainedModel, arguments: dict[str, Any]) -> frozenset[int]:
-    eos = generation_setting(model, arguments, "eos_token_id")
-    if eos is None:
-        return frozenset()
-    return frozenset(int(i) for i in torch.as_tensor(eos).flatten())
 
 
 def _until_eos(ids: list[int], eos_ids: frozenset[int], pad_id: int | None) -> tuple[int, ...]:

@@ -180,6 +180,7 @@ class _Judge:
             is_needed &= cited.relation != "together" and (is_single or relies >= options.min_word)
             is_large = reliance >= (least if is_single or relies >= least else 2 * least)
             is_large &= carried.sufficient and relies >= options.min_word
+            is_large &= cited.relation != "together" or self._is_fair(cited.effect, reliance)
             if (is_needed or is_large) and not (is_invented and not (is_needed and is_single)):
                 return cited
         if reliance < least or is_invented:
@@ -196,31 +197,34 @@ class _Judge:
         if origin.sentence is not None:
             return replace(told, kind="follows", follows=origin.sentence)
         also = self._sufficient_without_turns(part)
-        relation: Relation = "either" if also else "each"
-        return replace(told, kind="conversation", source_ids=also, relation=relation)
+        relation: Relation = "either" if also.members else "each"
+        if len(also.members) > 1:
+            relation = "together"
+        cited = (*also.members, *also.others)
+        return replace(told, kind="conversation", source_ids=cited, relation=relation)
 
-    def _sufficient_without_turns(self, part: Part) -> tuple[int, ...]:
-        """The sources that carry a sentence, and each of its words, as the conversation does."""
+    def _sufficient_without_turns(self, part: Part) -> Carriers:
+        """What carries a sentence, and each of its words, as the conversation does."""
         options, search, turns = (
             self._options,
             self._search_without_turns,
             self._origins.effects_of_turns,
         )
         if search is None or turns is None:
-            return ()
+            return Carriers()
         carried = search.carriers([part], rankings(self._scores, [part]))[0]
         alone = search.only(carried.members)
         if alone is None or not carried.sufficient:
-            return ()
+            return Carriers()
         kept = tuple(reliance - lost for reliance, lost in zip(search.reliance, alone, strict=True))
         worth = self._total(turns, part.tokens)
-        if self._total(kept, part.tokens) < max(options.min_effect, options.kept_share * worth):
-            return ()
+        if self._total(kept, part.tokens) < max(options.min_effect, options.needed_share * worth):
+            return Carriers()
         for word in part.words:
             worth = self._total(turns, word)
             if worth >= options.min_word and self._total(kept, word) < options.kept_word * worth:
-                return ()
-        return (*carried.members, *carried.others)
+                return Carriers()
+        return carried
 
     @cached_property
     def _search_without_turns(self) -> Sufficiency | None:
@@ -273,8 +277,7 @@ class _Judge:
             if cited and self._is_enough(cited, part, reliance):
                 grounded = replace(grounded, source_ids=cited)
             else:
-                self.search.score_without([members])
-                grounded = replace(grounded, kind="redundant", relation="together")
+                grounded = self._joint(grounded, part)
         elif reliance < self._options.min_reliance:
             self.search.score_without([members], exact=True)  # its necessity decides
         cited = grounded.source_ids
@@ -284,6 +287,23 @@ class _Judge:
         lost = self._total(self.search.only(alone), tokens)
         kept = min(1.0, 1.0 - lost / reliance) if reliance > 0 else None
         return replace(grounded, effect=effect, kept=kept)
+
+    def _joint(self, grounded: Verdict, part: Part) -> Verdict:
+        """The group of these sources; the best of them, where others make up for the group."""
+        members, reliance = grounded.source_ids, grounded.reliance or 0.0
+        self.search.score_without([members])
+        if not self._is_fair(self._total(self.search.without(members), part.tokens), reliance):
+            self.search.score_only([[one] for one in members])
+            rows = {one: self.search.only([one]) for one in members}
+            lost = {one: self._total(row, part.tokens) for one, row in rows.items() if row}
+            best = min(lost, key=lambda one: lost[one], default=members[0])
+            if lost and lost[best] <= (1 - self._options.kept_share) * reliance:
+                return replace(grounded, source_ids=(best,))
+        return replace(grounded, kind="redundant", relation="together")
+
+    def _is_fair(self, effect: float | None, reliance: float) -> bool:
+        """Whether a group is worth what a sentence may lose with sources that suffice."""
+        return (effect or 0.0) >= (1 - self._options.kept_share) * reliance
 
     def _is_enough(self, cited: Sequence[int], part: Part, reliance: float) -> bool:
         """Whether the sentence keeps enough with these alone, or loses enough without them."""

@@ -18,7 +18,9 @@ class VerdictOptions(Thresholds):
     effect of `min_effect` nats on the sentence, or of `min_word_effect` on one of its content
     words, and accounts for `cited_share` of the reliance. Of several that suffice only
     together, those with an effect of `min_own` nats on the tokens for which no other matters more
-    are cited each; without such sources, all are cited together. A sentence is unsupported if its
+    are cited each; without such sources, all are cited together, if the sentence loses without them
+    what it may lose with sources that suffice (1 - `kept_share`), else the best of them, if it
+    keeps `kept_share` alone. A sentence is unsupported if its
     context reliance is below `min_reliance`, or below `noise_factor` times the noise between calls
     of a server, unless an earlier turn has an effect of `min_turn` on it, or an earlier sentence of
     the answer an effect of `min_follows`, and at least that of the context. It is also unsupported

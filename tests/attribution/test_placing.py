@@ -117,7 +117,7 @@ def test_every_number_is_seen_and_every_block_stays(answer: str) -> None:
 
 CHECK = Check(start=0, end=1, kind="number", value="7.50", source_value="7", source=0)
 CHECKS = st.sampled_from(((), (CHECK,), (CHECK, replace(CHECK, source_value=None, source=None))))
-REMARKS = r"(?: \(check: 7\.50, (?:the source says 7|not in the cited sources)\))*"
+REMARK = r"(?: \(check: 7\.50, the source says 7(?:; 7\.50, not in the cited sources)?\))?"
 
 
 @given(st.one_of(ANSWERS, st.text(max_size=60)), st.booleans(), CHECKS)
@@ -129,7 +129,7 @@ def test_without_what_was_added_it_is_the_answer(
     if not answer.strip() or re.search(r"\[\d+\]", answer):
         return
     text, spans = cited(answer, *checks)
-    assert text.count("(check: ") == len(checks) * len(spans)
+    assert text.count("(check: ") == bool(checks) * len(spans)
     places = sorted(
         (place_of(answer, len(answer[:end].rstrip())) for _, end in spans),
         key=lambda place: place.position,
@@ -138,7 +138,7 @@ def test_without_what_was_added_it_is_the_answer(
     parts = [answer[start:end] for start, end in pairwise(edges)]
     pattern = re.escape(parts[0])
     for place, part in zip(places, parts[1:], strict=True):
-        pattern += re.escape(place.before) + r"\[\d+\]" + REMARKS
+        pattern += re.escape(place.before) + r"\[\d+\]" + REMARK
         pattern += re.escape(place.after) + re.escape(part)
     assert re.fullmatch(pattern, text)
 

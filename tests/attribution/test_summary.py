@@ -92,6 +92,7 @@ UNJUDGED: dict[str, Any] = {
     "relation": "each",
     "checks": [],
     **dict.fromkeys(("verdict", "effect", "reliance", "kept", "follows", "reason")),
+    "in_part": False,
 }
 
 
@@ -191,23 +192,28 @@ class TestContents:
                     "relation": "either",
                 },
                 **{"verdict": "redundant", "effect": 8.1235, "reliance": 0.0, "follows": None},
-                **{"reason": None, "kept": None, "checks": []},
+                **{"reason": None, "kept": None, "in_part": False, "checks": []},
             },
             {
                 **{"start": 18, "end": 29, "text": "It is old. ", "relation": "each"},
                 **{"sources": [2], "documents": [2]},
                 **{"verdict": "grounded", "effect": 5.0, "reliance": None, "follows": None},
-                **{"reason": None, "kept": None, "checks": []},
+                **{"reason": None, "kept": None, "in_part": False, "checks": []},
             },
             {
                 **{"start": 29, "end": 43, "text": "So it is both.", "relation": "each"},
                 **{"sources": [], "documents": []},
                 **{"verdict": "follows", "effect": None, "reliance": 0.3333, "follows": 0},
-                **{"reason": None, "kept": None, "checks": []},
+                **{"reason": None, "kept": None, "in_part": False, "checks": []},
             },
         ]
         assert [one["index"] for one in summary["documents"]] == [1, 0, 2]
         assert [one["number"] for one in summary["documents"]] == [1, 2, 3]
+
+    @pytest.mark.parametrize(("kept", "in_part"), [(0.36, True), (0.69, True), (0.7, False)])
+    def test_what_is_explained_in_part(self, kept: float, in_part: bool) -> None:
+        verdict = {"kind": "grounded", "source_ids": (0,), "kept": kept}
+        assert checked(judged(verdict, *VERDICTS[1:]))["sentences"][0]["in_part"] is in_part
 
     @pytest.mark.parametrize("relation", get_args(Relation))
     def test_the_relation_is_told_by_its_name(self, relation: Relation) -> None:

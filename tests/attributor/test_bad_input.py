@@ -19,7 +19,7 @@ from support.tiny_models import (
 )
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedModel
 
-from attribot_rag import Attributor, ContextOptions, LanguageModel, ScoringOptions
+from attribot_rag import Attributor, ContextOptions, Document, LanguageModel, ScoringOptions
 from attribot_rag.attribution import cite
 from attribot_rag.errors import (
     ContextTooLong,
@@ -87,6 +87,7 @@ class TestNothing:
             attributor.attribute(rendered(model), ANSWER, [document])
         found = attributor.attribute(rendered(model), ANSWER, [*DOCUMENTS, document])
         assert found.not_located == (len(DOCUMENTS),)
+        assert not any("Not found in the prompt" in note for note in found.notes)
 
     @pytest.mark.parametrize("document", [3, None, {"content": "a"}, {"text": None}, ["a"]])
     def test_what_is_no_document(
@@ -120,9 +121,29 @@ class TestNotThePrompt:
         found = attributor.attribute(rendered(model), ANSWER, documents)
         assert found.not_located == (0,)
         assert not any("documents[0]" in note for note in found.notes)
-        assert found.to_table(width=100).count("Not found in the prompt: document 1.") == 1
         assert "documents[0]" not in found.to_table(width=100)
         assert "documents[0]" not in found.to_markdown()
+
+    @pytest.mark.parametrize(
+        ("ids", "told"),
+        [
+            ([None], "1 of {} documents (document 1)"),
+            (["a", None, "c"], "3 of {} documents (a, document 2, c)"),
+            (["x" * 50, "b"], f"2 of {{}} documents ({'x' * 39}…, b)"),
+            (list("abcdefgh"), "8 of {} documents (a, b, c, d, e, and 3 more)"),
+        ],
+    )
+    def test_a_note_counts_and_names_them(
+        self, attributor: Attributor, model: LanguageModel, ids: list[str | None], told: str
+    ) -> None:
+        absent = [
+            Document(f"Penguins of colony {index} cannot fly at all, they swim.", name)
+            for index, name in enumerate(ids)
+        ]
+        found = attributor.attribute(rendered(model), ANSWER, [*absent, *DOCUMENTS])
+        (note,) = [note for note in found.notes if note.startswith("Not found in the prompt: ")]
+        assert told.format(len(absent) + len(DOCUMENTS)) in note
+        assert " ".join(found.to_table(width=1000).split()).count(note) == 1
         assert all(0 not in source.documents for source in found.sources)
 
     def test_an_unlikely_answer_is_noted(self) -> None:

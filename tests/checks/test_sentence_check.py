@@ -3,6 +3,7 @@
 import pytest
 
 from attribot_rag.checks import CitedText, check_sentence
+from attribot_rag.checks.reading import read
 
 BOX = {
     "de": ("Die Truhe ist {} und wurde {} von {} in Norden gebaut.", "Meter", "Fuß"),
@@ -164,3 +165,73 @@ def test_nothing_but_letters_of_a_source_is_quoted() -> None:
     source = "The hall is not <b>[open](x)</b> in winter."
     (check,) = told("The hall is open in winter.", source)
     assert check == ("negation", "open", "not")
+
+
+class TestMoney:
+    @pytest.mark.parametrize(
+        ("amount", "same"),
+        [
+            ("12 euros", "12 EUR"),
+            ("€12", "12.00 €"),
+            ("$5m", "USD 5 million"),
+            ("7.50 crowns", "7.50 Kč"),
+            ("12 francs", "CHF 12.-"),
+            ("&pound;12", "12 pounds"),
+            ("£118.50", "118.50 British pounds"),
+        ],
+    )
+    def test_the_same_amount(self, amount: str, same: str) -> None:
+        assert told(f"It costs {amount}.", f"Price: {same} a day") == []
+        assert told(f"Price: {same} a day", f"It costs {amount}.") == []
+
+    @pytest.mark.parametrize(
+        ("amount", "other", "check"),
+        [
+            ("12 euros", "9 EUR", ("number", "12", "9")),
+            ("€ 7.50", "7 €", ("number", "7.50", "7")),
+            ("12 EUR", "€9", ("number", "12", "9")),
+            ("7.50 crowns", "7 Czech korunas", ("number", "7.50", "7")),
+            ("7.50 crowns", "7 small crowns", ("number", "7.50", "7")),
+            ("EUR 12", "12 dollars", ("unit", "EUR", "dollars")),
+            ("12 pounds", "€12", ("unit", "pounds", "€")),
+            ("$ 12", "300 crowns", ("number", "$ 12", "300 crowns")),
+        ],
+    )
+    def test_another_amount(self, amount: str, other: str, check: tuple[str, ...]) -> None:
+        assert told(f"It costs {amount}.", f"It costs {other}.") == [check]
+
+    def test_a_rounded_amount(self) -> None:
+        assert told("It costs about £120.", "It costs 118.50 pounds.") == []
+
+    @pytest.mark.parametrize(
+        ("language", "amount", "other"),
+        [
+            ("de", "12 Kronen", "9 CZK"),
+            ("fr", "12 couronnes", "9 CZK"),
+            ("es", "12 dólares", "9 US$"),
+            ("it", "12 dollari", "USD 9"),
+            ("ru", "12 рублей", "9 ₽"),
+            ("zh", "12欧元", "9 EUR"),
+        ],
+    )
+    def test_in_other_languages(self, language: str, amount: str, other: str) -> None:
+        assert told(amount, other, language=language) == [("number", "12", "9")]
+
+    @pytest.mark.parametrize(
+        "text", ["It runs PHP 8.1.", "In 1998 France won.", "It won 12 Europa titles.", "5 ft"]
+    )
+    def test_what_is_no_money(self, text: str) -> None:
+        assert not any(one.unit and one.unit.is_currency for one in read(text, "en").quantities)
+
+    def test_a_sign_between_two_numbers(self) -> None:
+        first, second = read("It costs 5 € 7 days a week.", "en").quantities
+        assert [one.unit and one.unit.name for one in (first, second)] == ["euro", "day"]
+
+
+@pytest.mark.parametrize(
+    "space", ["&nbsp;", "&#160;", "&#xA0;", "&thinsp;", "\u00a0\u00a0", "\u2060"]
+)
+def test_units_after_spaces_that_are_not_seen(space: str) -> None:
+    assert told(f"It is 6.8{space}m long.", f"It is 6.8{space}km long.") == [("unit", "m", "km")]
+    assert told(f"It is 7.2{space}%.", "It is 6.8 %.") == [("number", "7.2", "6.8")]
+    assert told(f"It is 12{space}000{space}m long.", "It is 12 kilometres long.") == []

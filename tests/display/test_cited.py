@@ -3,8 +3,10 @@
 import html
 from typing import Any
 
+import pytest
 from support.attributions import handmade
 
+from attribot_rag import Document
 from attribot_rag.attribution import Check, Verdict
 from attribot_rag.display import escape_markdown, render_cited
 
@@ -80,8 +82,36 @@ def test_values_to_check_stand_after_the_citation_and_remark() -> None:
     )
     verdict = Verdict(start=0, end=25, kind="grounded", source_ids=(0,), checks=checks)
     found = handmade(answer, [document], {document: (9.0,)}, verdicts=(verdict,))
-    remarks = "(check: 7.50, the source says 7) (check: crowns, not in the cited sources)"
-    assert found.to_cited_text() == f"{answer} [1] {remarks}"
+    remark = "check: 7.50, the source says 7; crowns, not in the cited sources"
+    assert found.to_cited_text() == f"{answer} [1] ({remark})"
     assert found.to_cited_text(remarks=False) == f"{answer} [1]"
-    assert "check: 7.50, the source says 7" in " ".join(found.to_table(width=200).split())
-    assert "(check: 7.50, the source says 7)" in found.to_markdown()
+    assert f"({remark})" in " ".join(found.to_table(width=200).split())
+    assert f"({remark})" in found.to_markdown()
+
+
+@pytest.mark.parametrize(
+    ("answer", "documents"),
+    [
+        ("A loaf costs 7 crowns.", ["A loaf costs\n7 crowns."]),
+        ("It is high. It is old.", ["It is high.", "It is old."]),
+        ("- It is high.\n\n```\nx\n```\n", ["It is high."]),
+        ("It is blue.", []),
+    ],
+)
+def test_the_sources_stand_after_the_answer(answer: str, documents: list[str]) -> None:
+    given = [
+        Document(text, metadata={"title": f"file {index}.txt"})
+        for index, text in enumerate(documents, 1)
+    ]
+    count = len(documents)
+    scores = {
+        text: tuple(9.0 * (row == index) for row in range(count))
+        for index, text in enumerate(documents)
+    }
+    found = handmade(answer, given, scores)
+    plain, legend = found.to_cited_text(), found.to_cited_text(sources=True)
+    lines = [
+        f'[{index}] file {index}.txt: "{" ".join(text.split())}"'
+        for index, text in enumerate(documents, 1)
+    ]
+    assert legend == ("\n".join([plain.removesuffix("\n"), "", *lines, ""]) if lines else plain)

@@ -526,6 +526,19 @@ def test_the_share_that_is_kept_bounds_the_level(
     )
 
 
+@pytest.mark.parametrize("kept", [0.36, 0.69, 0.7])
+def test_what_is_explained_in_part_says_so(desktop: Page, tmp_path: Path, kept: float) -> None:
+    data = receipts()
+    told = data["summary"]["sentences"][1]
+    told |= {"kept": kept, "in_part": kept < 0.7}
+    Shown(desktop, html(data), tmp_path)
+    chip = sentence(desktop, "18 crowns").locator(".chip", has_text="in part")
+    expect(chip).to_have_count(int(told["in_part"]))
+    sentence(desktop, "18 crowns").locator(".pill").click()
+    only = expect(card(desktop))
+    (only.to_contain_text if told["in_part"] else only.not_to_contain_text)("only in part")
+
+
 def test_another_answer_is_shown_as_a_difference(page: Page) -> None:
     page.evaluate(
         """() => document.addEventListener("attribot-without", ({ detail }) => {

@@ -80,20 +80,18 @@ def test_sources_that_were_not_scored_are_no_zeros() -> None:
     assert "0.00" not in table
 
 
-def test_notes_documents_not_found_and_approximate_scores() -> None:
+def test_notes_and_approximate_scores() -> None:
     attribution = handmade(
         "Yes.",
-        ["One. Two.", Document("Three.", "c#3"), Document("Four.", "d")],
+        ["One. Two.", "Four."],
         {"One.": (2.0,), "Two.": None},
         exact=(False, True),
-        not_located=(1,),
         notes=("Prompt or response was tokenized again.",),
     )
     table = render_table(attribution, width=80)
     assert "~2.00" in table
     assert "~ marks approximate scores." in table
     assert "!  Prompt or response was tokenized again." in table
-    assert "!  Not found in the prompt: c#3." in table
     assert "!  1 source was not scored." in table
 
 

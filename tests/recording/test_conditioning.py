@@ -20,6 +20,7 @@ from transformers import (
     DynamicCache,
     GenerationConfig,
     LlamaForCausalLM,
+    LogitsProcessor,
     LogitsProcessorList,
     MinLengthLogitsProcessor,
     PreTrainedModel,
@@ -35,6 +36,7 @@ from attribot_rag.scoring import ScoringOptions
 SENTENCES = ("The ferry takes 84 people. ", "The tower is 38 metres high. ")
 QUESTION = "How high is it?"
 NATS = 1e-3
+EOS = byte_tokenizer().eos_token_id
 
 
 def log_likelihood(
@@ -294,12 +296,31 @@ def _biased() -> GenerationConfig:
     return config
 
 
+class _Masking(LogitsProcessor):
+    """Leaves only these tokens, in the scores themselves, from a number of calls on."""
+
+    def __init__(self, ids: Sequence[int], at: int) -> None:
+        self.ids, self.at, self.calls = list(ids), at, 0
+
+    def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
+        self.calls += 1
+        if self.calls > self.at:
+            left = scores[:, self.ids].clone()
+            scores.fill_(float("-inf"))
+            scores[:, self.ids] = left
+        return scores
+
+
 @pytest.mark.parametrize(
     ("constraint", "names"),
     [
         ({"bad_words_ids": [[5], [6, 7]]}, "bad_words_ids"),
         ({"prefix_allowed_tokens_fn": _few_tokens}, "prefix_allowed_tokens_fn"),
-        ({"logits_processor": LogitsProcessorList([MinLengthLogitsProcessor(2, 1)])}, "logits_pr"),
+        ({"logits_processor": LogitsProcessorList([MinLengthLogitsProcessor(9999, 1)])}, "logits_"),
+        ({"logits_processor": LogitsProcessorList([_Masking(range(60, 90), at=3)])}, "logits_pr"),
+        ({"logits_processor": LogitsProcessorList([_Masking([EOS], at=3)])}, None),
+        ({"logits_processor": LogitsProcessorList([MinLengthLogitsProcessor(2, 1)])}, None),
+        ({"logits_processor": LogitsProcessorList()}, None),
         ({"suppress_tokens": [9], "no_repeat_ngram_size": 2}, "suppress_tokens, no_repeat_ngram"),
         ({"generation_config": _biased()}, "sequence_bias"),
         ({}, None),
@@ -312,7 +333,28 @@ def test_an_answer_under_constraints_says_so(constraint: dict[str, Any], names: 
     ids = byte_tokenizer()("".join(SENTENCES) + QUESTION).input_ids
     with attributor.recorder:
         output = generate(model, ids, **constraint)
-    found = attributor.attribute(ids, output[0, len(ids) :].tolist(), SENTENCES)
+    response = [token for token in output[0, len(ids) :].tolist() if token != EOS]
+    found = attributor.attribute(ids, response, SENTENCES)
     told = [note for note in found.notes if "forbid or force tokens" in note]
     assert len(told) == (names is not None)
     assert not told or f"({names}" in told[0]
+
+
+@pytest.mark.parametrize(
+    "constraint",
+    [
+        {"bad_words_ids": [[5], [6, 7]]},
+        {"suppress_tokens": [9]},
+        {"forced_bos_token_id": 70},
+        {"sequence_bias": [[[5], -3.0]]},
+    ],
+)
+def test_constraints_of_the_model_itself_are_told(constraint: dict[str, Any]) -> None:
+    model = build_tiny("llama").model
+    vars(model.generation_config).update(constraint)
+    attributor = Attributor(model, byte_tokenizer(), progress=False, verdicts=None)
+    ids = byte_tokenizer()("".join(SENTENCES) + QUESTION).input_ids
+    with attributor.recorder:
+        output = generate(model, ids)
+    found = attributor.attribute(ids, output[0, len(ids) :].tolist(), SENTENCES)
+    assert [note for note in found.notes if f"({', '.join(constraint)})" in note]

@@ -14,7 +14,11 @@ from transformers.masking_utils import (
 )
 
 from attribot_rag.model.generation import LayerCache
-from attribot_rag.scoring.attention.attention import PackedLayout, packed_attention, packed_layout
+from attribot_rag.scoring.attention.attention import (
+    PackedLayout,
+    packed_attention,
+    packed_layout,
+)
 from attribot_rag.scoring.attention.kernels import Kernel, Keys, merge
 from attribot_rag.scoring.base import Unsupported, Visibility
 from attribot_rag.scoring.row import Row, TokenBlock

@@ -169,6 +169,31 @@ def test_only_together() -> None:
     assert found.kept == pytest.approx(1.0)
 
 
+@pytest.mark.parametrize(
+    ("own", "kind"), [(0.1, "open"), (0.5, "open"), (1.0, "open"), (2.0, "redundant")]
+)
+def test_a_group_that_others_make_up_for_is_not_cited(own: float, kind: str) -> None:
+    """It suffices, and without it the sentence hardly loses more than `own` for each member."""
+
+    def worth(kept: Ids) -> dict[int, float]:
+        both = {3, 5} <= kept
+        return {SHIPS: own * len(kept & {3, 5}), STOP: 9.0 * (both or {6, 7} <= kept)}
+
+    assert verdict_by(worth, [3, 5]).kind == kind
+
+
+@pytest.mark.parametrize(("ships", "cited"), [(40.0, (3,)), (22.0, (3,)), (12.0, ())])
+def test_the_best_of_a_group_that_others_make_up_for(ships: float, cited: tuple[int, ...]) -> None:
+    """If it keeps enough by itself, though not every word."""
+
+    def worth(kept: Ids) -> dict[int, float]:
+        both = {3, 5} <= kept or {6, 7} <= kept
+        return {SHIPS: ships * bool(kept & {3, 6}), STOP: 9.0 * both}
+
+    found = verdict_by(worth, [3, 5])
+    assert (found.source_ids, found.kind) == (cited, "grounded" if cited else "open")
+
+
 def test_a_neighbour_that_only_gives_the_subject_is_not_cited() -> None:
     """It is needed for the sentence to read well, but the question names the subject, too."""
 

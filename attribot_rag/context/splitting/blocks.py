@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 from attribot_rag.context.intervals import Interval
-from attribot_rag.context.splitting.html_text import BLOCK_START
+from attribot_rag.context.splitting.html_text import BLOCK_START, tags_of
 from attribot_rag.context.splitting.json_text import json_in, json_members
 
 _LINE = re.compile(r"[^\n]*\n|[^\n]+")
@@ -33,13 +33,14 @@ def blocks(text: str) -> Iterator[tuple[str, Interval]]:
     row, nor within JSON but for long strings.
     """
     done = 0
+    is_html = tags_of(text).is_html
     found = [span for span in json_in(text, 0, len(text)) if _has_lines_alone(text, *span)]
     for start, end in found:
-        yield from _line_blocks(text[done:start])
+        yield from _line_blocks(text[done:start], is_html)
         for (first, last), (begin, stop) in json_members(text, start, end, is_line=len(found) > 1):
             yield text[first:last], (begin - first, stop - first)
         done = end
-    yield from _line_blocks(text[done:])
+    yield from _line_blocks(text[done:], is_html)
 
 
 def _has_lines_alone(text: str, start: int, end: int) -> bool:
@@ -48,8 +49,10 @@ def _has_lines_alone(text: str, start: int, end: int) -> bool:
     return not before.strip() and not after.strip()
 
 
-def _line_blocks(text: str) -> Iterator[tuple[str, Interval]]:
-    lines = [part for line in _LINE.findall(text) for part in BLOCK_START.split(line) if part]
+def _line_blocks(text: str, is_html: bool) -> Iterator[tuple[str, Interval]]:
+    lines: list[str] = _LINE.findall(text)
+    if is_html:
+        lines = [part for line in lines for part in BLOCK_START.split(line) if part]
     rows = rows_of(lines)
     entries = _entries(lines)
     pending, listed, index = "", False, 0
@@ -58,7 +61,7 @@ def _line_blocks(text: str) -> Iterator[tuple[str, Interval]]:
         end = rows.get(index, index + 1)
         item = _is_item(line, before, listed)
         begins = index in rows or index in entries or item or _parted(before, line)
-        begins = begins or BLOCK_START.match(line) is not None
+        begins = begins or (is_html and BLOCK_START.match(line) is not None)
         is_open = index - 1 in entries and _OPEN.fullmatch(before)
         if pending and line.strip() and begins and not is_open:
             yield pending, (0, len(pending))

@@ -111,8 +111,9 @@ def _places(attribution: Attribution, source_id: int) -> Iterator[tuple[int | st
     """Where a source stands: document, start, end, and its text where that has tags."""
     spans = (span for place in attribution.sources[source_id].occurrences for span in place.spans)
     for span in list(dict.fromkeys(spans))[:_MOST_PLACES]:
-        text = attribution.documents[span.document].text[span.start : span.end]
+        whole = attribution.documents[span.document].text
+        text = whole[span.start : span.end]
         start = span.start + len(text) - len(text.lstrip())
         place = (span.document, start, start + len(text.strip()))
-        plain = without_tags(text)
+        plain = without_tags(text, whole)
         yield (*place, plain) if plain != text.strip() else place

@@ -16,7 +16,7 @@ const MOST_WORDS = 8; // of a sentence that are named as missing in what it cite
 
 // How sentences are shown: the header's words, the legend's, and whether they want attention.
 const STATES = {
-  document: { counted: "from the documents", means: "What made the model say this stands in the documents with these numbers." },
+  document: { counted: "from the documents", means: "What made the model say this stands in the documents with these numbers, or some of it where it says “in part”." },
   check: { counted: "to check", means: "A value differs from the cited text, or is missing there.", mind: true },
   own: { counted: "the model’s own", means: "Nothing in the documents made the model say this. It may still be true.", mind: true },
   open: { counted: "undecided", means: "The documents may matter, but which of them is not known.", mind: true },
@@ -184,7 +184,7 @@ class Receipts {
   verdict(sentence) {
     const count = sentence.documents.length;
     const causes = count > 1 ? `${count} documents` : this.name(sentence.documents[0]);
-    const because = "The model wrote this because of";
+    const because = `The model wrote this ${sentence.in_part ? "only in part " : ""}because of`;
     if (sentence.state === "cut") return "The answer ends here, so this was not judged.";
     if (sentence.state === "own") {
       if ((sentence.reliance || 0) >= MUCH_RELIANCE) return "The documents do not account for all of this.";
@@ -208,6 +208,7 @@ class Receipts {
     if (sentence.state === "own") return "The model would have written this without them. It may still be true, but nothing here shows it.";
     const compared = "had at least as much influence on this as all the documents together.";
     if (sentence.state === "conversation") return `That ${compared}`;
+    if (sentence.in_part) return "This explains the sentence only in part: the rest comes from other documents, or from the model itself.";
     if (sentence.verdict === "follows") return `That${this.earlier(sentence) ? " sentence" : ""} ${compared}`;
     return "";
   }
@@ -234,6 +235,7 @@ class Receipts {
       return `check: ${value}${check.source_value == null ? "" : ` ≠ ${brief(check.source_value, 30)}`}`;
     }
     if (sentence.state === "follows") return this.earlier(sentence) ? `from sentence ${this.earlier(sentence).number}` : "from the answer";
+    if (sentence.state === "document" && sentence.in_part) return "in part";
     return { own: "model’s own", open: "undecided", conversation: "from the conversation", cut: "stopped here" }[sentence.state];
   }
 }

@@ -21,7 +21,7 @@ from attribot_rag.context.splitting.splitter import sentences
 def test_blocks_of_html(text: str) -> None:
     pieces = sentences(text)
     assert "".join(pieces) == text
-    read = [" ".join(without_tags(piece).split()) for piece in pieces]
+    read = [" ".join(without_tags(piece, text).split()) for piece in pieces]
     assert read == ["Ferry", "It is red.", "It leaves at six.", "18", "20"]
 
 
@@ -38,6 +38,37 @@ def test_blocks_of_html(text: str) -> None:
 )
 def test_a_quotation_has_no_tags(text: str, read: str) -> None:
     assert without_tags(text) == read
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        "let v: Vec<u> = Map<String, u>::new();\nfn a<b>(c: b) {}",
+        "Copy with cp <data> <label>. It takes <time> and <code>.",
+        "public class Box<P> extends Bag<A> {\n  List<S> all; // if a<b>c\n}",
+        "Bold text stands between `<b>` and `</b>`. A list is `<li>`.",
+        "# Tags\n\n```html\n<b>Bold</b><br>\n```\n\nUse Option<b> for bold.",
+        "<s>[INST] What is <q>?",
+    ],
+)
+def test_code_is_no_html(document: str) -> None:
+    pieces = sentences(document)
+    assert "".join(pieces) == document
+    assert [without_tags(piece, document) for piece in pieces] == list(map(str.strip, pieces))
+    assert len(pieces) == len(sentences(document.replace("<", "(").replace(">", ")")))
+
+
+@pytest.mark.parametrize(
+    ("document", "read"),
+    [
+        ("The <b>ferry</b> is red. It is <b>old.\n", ["The ferry is red.", "It is old."]),
+        ("<p>The ferry is red.<p>It is old.<br>", ["The ferry is red.", "It is old."]),
+        ('A <a href="x">ferry is red. It is <i lang="en">old.', ["A ferry is red.", "It is old."]),
+        ("It is red.<br>\nRun `a<b>c` first.", ["It is red.", "Run `a<b>c` first."]),
+    ],
+)
+def test_a_part_is_read_as_its_document(document: str, read: list[str]) -> None:
+    assert [without_tags(piece, document) for piece in sentences(document)] == read
 
 
 @pytest.mark.parametrize("tags", ["<p>{}</p>", "<li><em>{}</em></li>", "<tr><td>{}</td></tr>"])
