@@ -16,7 +16,7 @@ Kind = Literal[
     "open",
 ]
 Relation = Literal["each", "either", "together"]
-Reason = Literal["scattered", "not_located", "budget", "limit", "cut"]
+Reason = Literal["scattered", "not_located", "budget", "limit", "cut", "pending"]
 Numbering = Literal["by_marker", "by_citation"]
 ValueKind = Literal["number", "date", "unit", "negation", "name"]
 
@@ -79,8 +79,8 @@ class Verdict:
     reason: Reason | None = None
     """Why an open verdict is open: the context matters but no part of it stands out (scattered),
     documents or parts of them were not found in the prompt (not_located), the budget ran out,
-    judging took as many tokens as it may without a budget (limit), or the answer ends in the middle
-    of the sentence (cut)."""
+    judging took as many tokens as it may without a budget (limit), the answer ends in the middle
+    of the sentence (cut), or the sentence is still to be judged (pending)."""
     checks: tuple[Check, ...] = ()
     """Values of the sentence that its cited sources do not have, such as another number."""
 

@@ -19,6 +19,7 @@ _OPEN = {
     "budget": "not decided: the budget ran out",
     "limit": "not decided within the limit of judging",
     "cut": "not decided: the answer was cut here",
+    "pending": "still being checked",
 }
 # What the context is worth to an unsupported sentence, in nats. It is much where only numbers of
 # the sentence are unsupported, or where the user's VerdictOptions ask for more.

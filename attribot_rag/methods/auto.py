@@ -70,9 +70,8 @@ class Auto:
         if scorer.session.meter.deadline is not None:
             search.score_likely(parts)
         scores = self._ranked(scorer, scores, sentences)
-        if scorer.session.is_judged:
-            return scores
-        search.carriers(parts, rankings(scores, parts))
+        if not scorer.session.is_judged:
+            list(search.carriers(parts, rankings(scores, parts)))
         return search.refine(scores)
 
     def _ranked(self, scorer: Scorer, scores: Scores, sentences: Sequence[range]) -> Scores:

@@ -3,7 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
+from collections.abc import (
+    Callable,
+    Collection,
+    Generator,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from dataclasses import dataclass, replace
 from itertools import zip_longest
 from typing import TypeVar
@@ -126,18 +134,24 @@ class Sufficiency:
         self._unit_words: dict[int, frozenset[str]] = {}
 
     def carriers(
-        self, parts: Sequence[Part], rankings: Sequence[Sequence[int]] | None
-    ) -> list[Carriers]:
+        self,
+        parts: Sequence[Part],
+        rankings: Sequence[Sequence[int]] | None,
+        *,
+        in_order: bool = False,
+    ) -> Iterator[Carriers]:
         """The carriers of each part, whose ranking has the most promising units first.
 
         Without rankings, units are ranked by how much each document, then each unit of the best
-        documents, keeps by itself.
+        documents, keeps by itself. Rows of all parts are scored together, which a GPU prefers;
+        `in_order`, a part's carriers are known before the next part is looked into.
         """
         of_parts = [None] * len(parts) if rankings is None else rankings
         searches = [
             self._carriers(part, ranking) for part, ranking in zip(parts, of_parts, strict=True)
         ]
-        return self._in_rounds(searches)
+        for together in [[search] for search in searches] if in_order else [searches]:
+            yield from self._in_rounds(together)
 
     def score_likely(self, parts: Sequence[Part]) -> None:
         """Score each part that matters with only the unit that holds most of its words."""

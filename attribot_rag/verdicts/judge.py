@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import chain
+from itertools import chain, repeat
 
 from attribot_rag.attribution import Marker, ResponseText, Verdict
 from attribot_rag.attribution.verdict import Reason, Relation
@@ -40,12 +40,18 @@ class Judgement:
 
 
 def judge(
-    scorer: Scorer, scores: Scores, response: ResponseText, options: VerdictOptions
+    scorer: Scorer,
+    scores: Scores,
+    response: ResponseText,
+    options: VerdictOptions,
+    settled: Callable[[Judgement], None] | None = None,
 ) -> Judgement:
     """Judge each sentence of a response, and the citations the model wrote in it.
 
     Scores what the method did not: the prompt without the whole context, or with only a few
-    sources, and earlier sentences and turns where no source carries a sentence.
+    sources, and earlier sentences and turns where no source carries a sentence. With `settled`,
+    sentences are judged one after another, and each judgement but the last is told; what it has not
+    judged yet is open and `pending`.
     """
     meter = scorer.session.meter
     meter.reserve(max(options.min_tokens, round(options.token_share * meter.tokens)))
@@ -60,12 +66,22 @@ def judge(
     sentences = sentences_of(response, markers, thinking, language)
     has_reasoning = len({sentence.thinking for sentence in sentences}) > 1
     judged = _Judge(sentences, scorer, scores, response, options)
-    verdicts = judged.verdicts()
+    notes = (_CONDITIONED,) if has_reasoning else ()
+    verdicts: tuple[Verdict, ...] = ()
+    for verdict in judged.verdicts(in_order=settled is not None):
+        verdicts = (*verdicts, verdict)
+        rest = sentences[len(verdicts) :]
+        if settled is not None and any(sentence.is_judged for sentence in rest):
+            pending = (
+                Verdict(start=one.start, end=one.end, kind="open", reason="pending") for one in rest
+            )
+            so_far = (*verdicts, *pending)
+            settled(Judgement(scores=judged.search.refine(scores), verdicts=so_far, notes=notes))
     audit = MarkerAudit(markers, scorer.context, judged.search, options.min_effect)
     return Judgement(
         verdicts=verdicts,
         markers=tuple(_markers(audit, sentences, verdicts)),
-        notes=(_CONDITIONED,) if has_reasoning else (),
+        notes=notes,
         scores=judged.search.refine(scores),
     )
 
@@ -107,21 +123,22 @@ class _Judge:
         self._reliance = scores.context_reliance
         self.search = Sufficiency(scorer, self._reliance or (), options)
 
-    def verdicts(self) -> tuple[Verdict, ...]:
-        """The verdict on each sentence, which may follow from an earlier sentence."""
-        carried: dict[int, tuple[Part, Carriers]] = {}
-        if self._reliance is not None:
-            told = [i for i, one in enumerate(self._sentences) if one.is_judged]
-            tokens = [self._sentences[i].tokens for i in told]
-            parts = parts_of(
-                tokens, self._response.text, self._response.tokens_in, self._scorer.context.asked
-            )
-            found = self.search.carriers(parts, rankings(self._scores, parts))
-            carried = dict(zip(told, zip(parts, found, strict=True), strict=True))
-        return tuple(
-            self._verdict(index, *carried.get(index, (Part(), Carriers())))
-            for index in range(len(self._sentences))
+    def verdicts(self, *, in_order: bool) -> Iterator[Verdict]:
+        """The verdict on each sentence, which may follow from an earlier sentence.
+
+        `in_order`, a sentence is judged before rows of the next sentence are scored.
+        """
+        judged = [sentence.tokens for sentence in self._sentences if sentence.is_judged]
+        parts = parts_of(
+            judged, self._response.text, self._response.tokens_in, self._scorer.context.asked
         )
+        carriers: Iterator[Carriers] = repeat(Carriers())
+        if self._reliance is not None:
+            carriers = self.search.carriers(parts, rankings(self._scores, parts), in_order=in_order)
+        of_judged = zip(parts, carriers, strict=False)
+        for index, sentence in enumerate(self._sentences):
+            carried = next(of_judged) if sentence.is_judged else (Part(), Carriers())
+            yield self._verdict(index, *carried)
 
     def _is_invented(self, sentence: AnswerSentence) -> bool:
         """Whether the model expects its numbers neither with the context nor without.
@@ -212,7 +229,7 @@ class _Judge:
         )
         if search is None or turns is None:
             return Carriers()
-        carried = search.carriers([part], rankings(self._scores, [part]))[0]
+        (carried,) = search.carriers([part], rankings(self._scores, [part]))
         alone = search.only(carried.members)
         if alone is None or not carried.sufficient:
             return Carriers()

@@ -22,6 +22,7 @@ const STATES = {
   open: { counted: "undecided", means: "The documents may matter, but which of them is not known.", mind: true },
   follows: { counted: "from earlier sentences", means: "The model drew it from an earlier sentence of its answer, not from a document.", mind: true },
   conversation: { counted: "from the conversation", means: "It rests on what was said before." },
+  checking: { counted: "being checked", means: "This is still being checked." },
   cut: { counted: "unfinished", means: "The answer ends in the middle of this sentence." },
 };
 const REASONS = {
@@ -74,7 +75,7 @@ class Receipts {
 
   state({ verdict, checks, reason, documents }) {
     if (verdict === "trivial" || verdict === "reasoning") return "plain";
-    if (verdict === "open") return reason === "cut" ? "cut" : "open";
+    if (verdict === "open") return { cut: "cut", pending: "checking" }[reason] || "open";
     if ((checks || []).length) return "check";
     if (verdict === "unsupported") return "own";
     if (verdict === "follows" || verdict === "conversation") return verdict;
@@ -186,6 +187,7 @@ class Receipts {
     const causes = count > 1 ? `${count} documents` : this.name(sentence.documents[0]);
     const because = `The model wrote this ${sentence.in_part ? "only in part " : ""}because of`;
     if (sentence.state === "cut") return "The answer ends here, so this was not judged.";
+    if (sentence.state === "checking") return STATES.checking.means;
     if (sentence.state === "own") {
       if ((sentence.reliance || 0) >= MUCH_RELIANCE) return "The documents do not account for all of this.";
       return (sentence.reliance || 0) >= SOME_RELIANCE ? "The documents hardly made the model write this." : "No document made the model write this.";
@@ -236,6 +238,6 @@ class Receipts {
     }
     if (sentence.state === "follows") return this.earlier(sentence) ? `from sentence ${this.earlier(sentence).number}` : "from the answer";
     if (sentence.state === "document" && sentence.in_part) return "in part";
-    return { own: "model’s own", open: "undecided", conversation: "from the conversation", cut: "stopped here" }[sentence.state];
+    return { own: "model’s own", open: "undecided", conversation: "from the conversation", checking: "checking…", cut: "stopped here" }[sentence.state];
   }
 }
