@@ -77,8 +77,8 @@ def _provenance(
     return Provenance(
         method=method.name,
         model=scorer.language_model.name,
-        dtype=scorer.language_model.dtype_name,
-        device=scorer.language_model.device_name,
+        dtype=scorer.language_model.backend.dtype_name,
+        device=scorer.language_model.backend.device_name,
         implementation=scorer.implementation,
         fallback=scorer.fallback,
         retokenized=generation.retokenized,

@@ -18,7 +18,7 @@ from attribot_rag.scoring.base import Implementation, OutOfTime, Reading, Reduct
 from attribot_rag.scoring.implementations.cropped import CachedImplementation
 from attribot_rag.scoring.implementations.memory import Batching, Footprint, unless_out_of_memory
 from attribot_rag.scoring.implementations.reference import Reference
-from attribot_rag.scoring.implementations.selection import ScoringModels
+from attribot_rag.scoring.implementations.server import AnyScoringModels
 from attribot_rag.scoring.log_likelihoods import Effects, Matrix, Patch
 from attribot_rag.scoring.row import Row
 from attribot_rag.scoring.session import Session, Usage
@@ -36,7 +36,7 @@ class Engine:
 
     language_model: LanguageModel
     generation: Generation
-    models: ScoringModels
+    models: AnyScoringModels
     requested: str
     token_budget: int | None
     session: Session
@@ -198,7 +198,7 @@ class Engine:
         batching = self.models.batching(self.implementation, self.token_budget)
         if self.max_memory is not None and self.footprint is not None:
             most = self.footprint.batch_tokens(self.max_memory)
-            batching.token_budget = min(batching.token_budget, most)
+            batching.budget = min(batching.budget, most)
         return batching
 
     def _affordable(self, batch: Sequence[Row], *, first: bool) -> Sequence[Row]:
@@ -234,7 +234,7 @@ def check_finite(
 
 
 def difference_to_model(
-    models: ScoringModels, generation: Generation, rows: Sequence[Row], scored: Matrix
+    models: AnyScoringModels, generation: Generation, rows: Sequence[Row], scored: Matrix
 ) -> float:
     """The largest difference, in nats at a token, to the user's own model.
 

@@ -16,12 +16,13 @@ from attribot_rag.context.groups import Unit
 from attribot_rag.context.reduction import reduced
 from attribot_rag.errors import ScoringFailed, UnsupportedModel
 from attribot_rag.model.generation import Generation
-from attribot_rag.model.language_model import LanguageModel, decoder_start_ids
+from attribot_rag.model.language_model import LanguageModel
+from attribot_rag.model.local_backend import decoder_start_ids
 from attribot_rag.scoring.base import Reduction
 from attribot_rag.scoring.engine import Engine, check_finite, difference_to_model
 from attribot_rag.scoring.gradient import embedding_gradients
 from attribot_rag.scoring.implementations.probes import tolerance
-from attribot_rag.scoring.implementations.selection import ScoringModels
+from attribot_rag.scoring.implementations.server import AnyScoringModels
 from attribot_rag.scoring.log_likelihoods import Estimates, LogLikelihoods, Matrix, Patch
 from attribot_rag.scoring.options import ScoringOptions
 from attribot_rag.scoring.row import LazyRows, Reencoded, Row, masked_row
@@ -40,7 +41,7 @@ class Scorer:
     language_model: LanguageModel
     generation: Generation
     context: Context
-    models: ScoringModels
+    models: AnyScoringModels
     options: ScoringOptions = field(default_factory=ScoringOptions)
     session: Session = field(default_factory=Session)
     prompt_input: PromptInput | None = None

@@ -31,7 +31,6 @@ from attribot_rag.errors import (
     ServiceStopping,
 )
 from attribot_rag.model.language_model import LanguageModel
-from attribot_rag.model.queue import ModelQueue
 from attribot_rag.scoring import Budget
 from attribot_rag.serving.access import AccessControl
 from attribot_rag.serving.body import BodyLimits
@@ -143,7 +142,7 @@ class _Sharing(Attributor):
     """Shares the model by time with other threads that attribute, between two batches."""
 
     def between_batches(self) -> float:
-        return ModelQueue.of(self.language_model.model).give_way()
+        return self.language_model.backend.give_way()
 
 
 @dataclass
