@@ -399,7 +399,7 @@ class Attributor:
         language_model = self.language_model
         if response_ids[: len(prompt_ids)] == prompt_ids:
             response_ids = response_ids[len(prompt_ids) :]
-        if language_model.is_encoder_decoder:
+        if language_model.backend.is_encoder_decoder:
             starts_so = response_ids[:1] == decoder_start_ids(language_model.model)
             response_ids = response_ids[1:] if starts_so else response_ids
         ends = (i for i, one in enumerate(response_ids) if one in language_model.eos_ids)

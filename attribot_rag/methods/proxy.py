@@ -51,7 +51,7 @@ class Proxy:
 
     def cost(self, workload: Workload) -> Cost:
         """With the target's tokenizer; the proxy has to read the prompt first."""
-        parameters = self.language_model.num_parameters
+        parameters = self.language_model.backend.num_parameters
         on_proxy = replace(workload, num_parameters=parameters, is_cached=False)
         cost = self.method.cost(on_proxy)
         return Cost(0.0, cost.target_tokens + cost.proxy_tokens, cost.flops)

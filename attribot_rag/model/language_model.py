@@ -85,16 +85,8 @@ class LanguageModel:
         return self.backend.dtype
 
     @property
-    def is_encoder_decoder(self) -> bool:
-        return self.backend.is_encoder_decoder
-
-    @property
     def vocabulary_size(self) -> int:
         return self.backend.vocabulary_size
-
-    @property
-    def num_parameters(self) -> int:
-        return self.backend.num_parameters
 
     @property
     def eos_ids(self) -> frozenset[int]:
@@ -105,7 +97,7 @@ class LanguageModel:
         """Raises ContextTooLong if the model has fewer positions than these tokens need."""
         limit = self.backend.max_positions
         lengths = (num_prompt_tokens, num_response_tokens - 1)
-        length = max(lengths) if self.is_encoder_decoder else sum(lengths)
+        length = max(lengths) if self.backend.is_encoder_decoder else sum(lengths)
         if limit is not None and length > limit:
             raise ContextTooLong(
                 f"prompt and response take {length} positions, {self.name!r} has {limit}; "
@@ -185,7 +177,7 @@ class LanguageModel:
         rendered_with_bos = bool(bos) and prompt.startswith(str(bos))
         ids = self._encode(prompt, add_special_tokens=not rendered_with_bos)
         ends_with_added_eos = (
-            not self.is_encoder_decoder
+            not self.backend.is_encoder_decoder
             and len(ids) > 1
             and ids[-1] == self.tokenizer.eos_token_id
             and not prompt.endswith(str(self.tokenizer.eos_token))

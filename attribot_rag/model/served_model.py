@@ -58,15 +58,14 @@ class ServedModel(LanguageModel):
         gives other ids, InvalidInput for a model that it does not serve.
         """
         client = Client(url, options or ServerOptions())
-        served = _served_models(client)
-        found = _chosen(client, served, model)
-        told = "sglang" if found.get("owned_by") == "sglang" else "vllm"
+        entry = _chosen(client, _served_models(client), model)
+        told = "sglang" if entry.get("owned_by") == "sglang" else "vllm"
         kind = _PROTOCOLS[client.options.protocol or told]
-        length = found.get("max_model_len")
+        length = entry.get("max_model_len")
         loaded = _loaded(tokenizer)
         backend = ServerBackend(
             client,
-            kind(str(found["id"])),
+            kind(str(entry["id"])),
             len(loaded),
             max_length=None if length is None else int(length),
             num_parameters=num_parameters,

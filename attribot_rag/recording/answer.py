@@ -8,11 +8,9 @@ from typing import Any, cast
 
 import torch
 
-from attribot_rag.errors import ServerFailed
 from attribot_rag.model.generation import Generation
 from attribot_rag.model.language_model import LanguageModel
 from attribot_rag.model.served import ServerBackend
-from attribot_rag.model.served.client import NoAnswerInTime
 from attribot_rag.recording.recorder import GenerationRecorder
 
 
@@ -26,7 +24,7 @@ def generate_answer(
     """
     match language_model.backend:
         case ServerBackend() as server:
-            return _served_answer(language_model, server, prompt_ids, max_new_tokens, **options)
+            return _served_answer(language_model, server, prompt_ids, max_new_tokens, options)
     settings = {"do_sample": False, "max_new_tokens": max_new_tokens, **options}
     return generate_with(language_model, prompt_ids, settings)
 
@@ -48,25 +46,18 @@ def _served_answer(
     server: ServerBackend,
     prompt_ids: Sequence[int],
     max_new_tokens: int,
-    *,
-    max_time: float | None = None,
-    streamer: Any = None,
-    **options: Any,
+    options: dict[str, Any],
 ) -> Generation | None:
+    max_time, streamer = options.pop("max_time", None), options.pop("streamer", None)
     deadline = None if max_time is None else time.perf_counter() + max_time
-    try:
-        answer = server.complete(prompt_ids, max_new_tokens, options, deadline)
-    except NoAnswerInTime as error:
-        raise ServerFailed(
-            f"the server at {server.client.url} gave no answer within {max_time:g} seconds"
-        ) from error
+    answer = server.complete(prompt_ids, max_new_tokens, options, deadline)
     response = list(language_model.encode(answer.text) if answer.ids is None else answer.ids)
     ends = {*language_model.eos_ids, *language_model.tokenizer.all_special_ids}
     while response and response[-1] in ends:
         response.pop()
     if streamer is not None:
-        for ids in (prompt_ids, response):
-            streamer.put(torch.tensor(ids))
+        streamer.put(torch.tensor(prompt_ids))
+        streamer.put(torch.tensor(response))
         streamer.end()
     if not response:
         return None

@@ -31,7 +31,7 @@ class Engine:
     """The implementation that all scorers of a prompt share, prepared on first use.
 
     So the prompt is prefilled once, and not at all if only a proxy scores. Tokens and passes are
-    counted in the session; seconds are not, because a scorer times itself.
+    counted in the session; seconds of rows are not, because a scorer times itself.
     """
 
     language_model: LanguageModel
@@ -96,13 +96,6 @@ class Engine:
         if self._implementation is not None:
             return type(self._implementation)
         return self.models.first(self.requested, self.generation)
-
-    @property
-    def fallback(self) -> str | None:
-        """Why 'auto' does not use the fastest implementation, None if it does."""
-        if self.requested != "auto":
-            return None
-        return self.models.fallback(self.kind, self.generation)
 
     @property
     def usage(self) -> Usage:
@@ -173,7 +166,10 @@ class Engine:
         tokens = patch.num_rows * row.num_tokens
         # A backward pass takes as long as two forward passes, and so does reading off the effects.
         backward = 2 * (patch.num_backward + 1) * tokens
-        return self._observed(tokens, backward, lambda one: one.effects(row, patch))
+        found = self._observed(tokens, backward, lambda one: one.effects(row, patch))
+        if found is not None:
+            self.usage.backward_tokens += patch.num_backward * tokens
+        return found
 
     def _observed(
         self, tokens: int, backward: int, compute: Callable[[Implementation], Found]
@@ -183,6 +179,7 @@ class Engine:
         if not meter.allows(self.num_unread + tokens, backward):
             meter.exhausted = True
             return None
+        began = self.session.clock()
         self.session.before_batch()
         if not self._is_ready():  # reads the prompt: not this row's time
             return None
@@ -191,6 +188,7 @@ class Engine:
         if found is not None:
             seconds = self.session.clock() - started
             meter.spend(tokens, seconds * tokens / (tokens + backward))
+            self.usage.observed(tokens, 0, self.session.clock() - began)
         return found
 
     @cached_property

@@ -130,8 +130,7 @@ def create_app(
         tokens=tuple(filter(str.strip, (token or "").splitlines())),
         open_paths=frozenset({"/", "/health", "/openapi.json", "/schema.json"}),
         body_limits=BodyLimits(limits.bytes, limits.read_seconds),
-        max_requests=limits.waiting,
-        retry_after=lambda: queue.retry_after,
+        queue=queue,
     )
     routes = frozenset(route.path for route in app.routes if isinstance(route, Route))
     app.add_middleware(CountResponses, metrics=metrics, routes=routes)
@@ -239,9 +238,11 @@ async def _leaves(request: Request) -> None:
 
 
 def _shown(attribution: Attribution) -> Attribution:
-    """The attribution without the model's path, which clients must not see."""
+    """The attribution without the path or the address of the model, which clients must not see."""
     provenance = attribution.provenance
-    return replace(attribution, provenance=replace(provenance, model=provenance.model_name))
+    device = provenance.device.partition("://")[0]
+    shown = replace(provenance, model=provenance.model_name, device=device)
+    return replace(attribution, provenance=shown)
 
 
 async def page() -> HTMLResponse:

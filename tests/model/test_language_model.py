@@ -162,7 +162,7 @@ class TestEncodingPrompts:
     def test_an_encoder_s_prompt_ends_with_eos_and_a_decoder_s_does_not(self) -> None:
         eos_id = BYT5.tokenizer.eos_token_id
         encoder_decoder = byt5_encoder_decoder()
-        assert encoder_decoder.is_encoder_decoder
+        assert encoder_decoder.backend.is_encoder_decoder
         assert encoder_decoder.encode_prompt("the town") == (*BYT5.encode("the town"), eos_id)
         assert BYT5.encode_prompt("the town") == BYT5.encode("the town")
 

@@ -54,7 +54,7 @@ def test_an_encoder_decoder(tmp_path: Path) -> None:
     model = byt5_encoder_decoder()
     model.model.save_pretrained(tmp_path)
     model.tokenizer.save_pretrained(tmp_path)
-    assert load_model(str(tmp_path), device="cpu").is_encoder_decoder
+    assert load_model(str(tmp_path), device="cpu").backend.is_encoder_decoder
 
 
 def test_an_empty_folder(tmp_path: Path) -> None:

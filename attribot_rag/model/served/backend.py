@@ -93,22 +93,22 @@ class ServerBackend:
         """
         protocol = self.protocol
         bodies = [protocol.scoring(ids, num_scored) for ids in sequences]
-        found = self._found(sequences, bodies, num_scored, deadline)
-        lacking = [index for index, one in enumerate(found) if one is None]
+        answers = self._scored(sequences, bodies, num_scored, deadline)
+        lacking = [index for index, answer in enumerate(answers) if answer is None]
         again = [protocol.uncached(bodies[index]) for index in lacking]
         if lacking and all(again):
             asked = [sequences[index] for index in lacking]
-            others = self._found(asked, again, num_scored, deadline)
-            for index, one in zip(lacking, others, strict=True):
-                found[index] = one
-        scored = [one for one in found if one is not None]
-        if len(scored) < len(found):
+            others = self._scored(asked, again, num_scored, deadline)
+            for index, answer in zip(lacking, others, strict=True):
+                answers[index] = answer
+        scored = [answer for answer in answers if answer is not None]
+        if len(scored) < len(answers):
             raise UnsupportedServer(
                 f"the server at {self.client.url} gives no log-probabilities of a prompt; {SERVERS}"
             )
         return scored
 
-    def _found(
+    def _scored(
         self,
         sequences: Sequence[Sequence[int]],
         bodies: Sequence[Any],

@@ -73,7 +73,7 @@ class Rejected(Refused):
     """A request whose content the server does not take; another one may do."""
 
 
-class NoAnswerInTime(Exception):
+class NoAnswerInTime(ServerFailed):
     """The deadline came before the answers."""
 
 
@@ -189,7 +189,7 @@ class Client:
         try:
             return await asyncio.wait_for(asyncio.gather(*tasks), seconds)
         except asyncio.TimeoutError as error:
-            raise NoAnswerInTime from error
+            raise NoAnswerInTime(f"the server at {self.url} has not answered in time") from error
         finally:
             for task in tasks:
                 task.cancel()

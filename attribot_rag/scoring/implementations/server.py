@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from typing import ClassVar
 
 import torch
@@ -22,7 +22,6 @@ from attribot_rag.scoring.row import Row
 
 _ROUNDS = 2
 _MOST_ROWS = 256
-_NO_WEIGHTS = "its weights are on a server, which takes no masks and tells no attention"
 
 
 class Server(Implementation):
@@ -74,10 +73,8 @@ class ServerScoring:
     def __init__(self, server: ServerBackend) -> None:
         self._server = server
 
-    @contextmanager
-    def settled(self) -> Iterator[None]:
-        with on_one_replica():
-            yield
+    def settled(self) -> AbstractContextManager[None]:
+        return on_one_replica()
 
     @property
     def original(self) -> PreTrainedModel:
@@ -125,7 +122,7 @@ class ServerScoring:
         return False
 
     def masked_refusal(self, kind: type[Implementation], generation: Generation) -> str | None:
-        return _NO_WEIGHTS
+        return "its weights are on a server, which takes no masks and tells no attention"
 
     def footprint(
         self,

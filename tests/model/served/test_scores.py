@@ -22,6 +22,7 @@ from attribot_rag import (
 from attribot_rag.errors import (
     InvalidInput,
     ScoringFailed,
+    ServerFailed,
     TokenizerMismatch,
     UnsupportedModel,
 )
@@ -246,3 +247,11 @@ def test_ask_lets_the_server_answer(kind: Kind) -> None:
     assert not found.provenance.retokenized
     assert again.provenance.retokenized == (kind == "vllm")
     assert any("cut at 12 tokens" in note for note in found.notes)
+
+
+def test_an_answer_is_waited_for_no_longer_than_asked() -> None:
+    with model_server(LOCAL) as server:
+        attributor = served(server)
+        server.open.clear()
+        with pytest.raises(ServerFailed, match="not answered in time"):
+            attributor.ask("who signed it?", TREATY, max_time=0.2)
