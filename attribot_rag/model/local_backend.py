@@ -24,11 +24,13 @@ class LocalBackend:
     """The weights of a loaded model, used by one thread at a time.
 
     `generates_here` says that `generate` runs in this process, where it can be recorded;
-    `concurrency` is how many answers are best attributed at a time.
+    `concurrency` is how many answers are best attributed at a time; `noise` would be the largest
+    difference in nats at a token between two calls.
     """
 
     generates_here: ClassVar[bool] = True
     concurrency: ClassVar[int] = 1
+    noise: ClassVar[float | None] = None
     _backends: ClassVar[WeakValueDictionary[int, LocalBackend]] = WeakValueDictionary()
 
     def __init__(self, model: PreTrainedModel) -> None:

@@ -168,7 +168,7 @@ class ServedModel(LanguageModel):
 
 
 def _served_models(client: Client) -> list[dict[str, Any]]:
-    listed = client.get("/v1/models")
+    listed = client.ask("/v1/models")
     models = listed.get("data") if isinstance(listed, dict) else None
     if not models:
         raise UnsupportedServer(

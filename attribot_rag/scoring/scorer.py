@@ -281,7 +281,7 @@ class Scorer:
         """Compare the ablation that changes the log-likelihoods most, on the user's own model."""
         difference = difference_to_model(self.models, self.generation, rows, scored)
         self.session.self_check = max(difference, self.session.self_check or 0.0)
-        limit = tolerance(self.language_model.dtype) + (self.models.noise or 0.0)
+        limit = tolerance(self.language_model.dtype) + (self.language_model.backend.noise or 0.0)
         if difference > limit:
             raise ScoringFailed(
                 f"{self.implementation!r} differs from the reference by {difference:.3g} nats at "

@@ -43,7 +43,6 @@ from attribot_rag.serving.request_models import (
     AttributeRequest,
     Health,
     Problem,
-    QueuePlace,
     QueueStatus,
     read_documents,
 )
@@ -196,11 +195,10 @@ class _Service:
 
     async def queue(self, request: Request) -> QueueStatus:
         """The queue, and the places of this client's requests in it."""
-        places = self._queue.places(request.state.client)
         return QueueStatus(
             waiting=len(self._queue),
             max_waiting=self._limits.waiting,
-            places=[QueuePlace(before=one.before, seconds=one.seconds) for one in places],
+            places=self._queue.places(request.state.client),
         )
 
     async def _attribution(self, request: Request, task: Callable[[], Attribution]) -> Attribution:

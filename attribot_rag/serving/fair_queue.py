@@ -15,6 +15,7 @@ from statistics import fmean
 from typing import Any, TypeVar
 
 from attribot_rag.errors import QueueFull, ServiceStopping
+from attribot_rag.serving.request_models import QueuePlace
 
 Result = TypeVar("Result")
 
@@ -27,14 +28,6 @@ class _Request:
     task: Callable[[], Any]
     result: asyncio.Future[Any]
     began: float = field(default=0.0, init=False)
-
-
-@dataclass(frozen=True)
-class Place:
-    """How many requests are served before a waiting one, and in how many seconds, if known."""
-
-    before: int
-    seconds: float | None
 
 
 class FairQueue:
@@ -90,10 +83,10 @@ class FairQueue:
             if request in self._waiting.get(client, ()):
                 self._remove(request)
 
-    def places(self, client: str) -> list[Place]:
+    def places(self, client: str) -> list[QueuePlace]:
         """The places of a client's waiting requests, in the order of their service."""
         return [
-            Place(before, self._seconds_until(before))
+            QueuePlace(before=before, seconds=self._seconds_until(before))
             for before, request in enumerate(self._order(), start=len(self._running))
             if request.client == client
         ]

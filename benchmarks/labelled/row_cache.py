@@ -80,7 +80,7 @@ class CachingModels(ScoringModels):
         # Reading all weights takes longer than everything else; here they never change.
         self._settled = self.settled()
         self._settled.__enter__()
-        self._name = language_model.name, str(language_model.dtype)
+        self._stored_as = language_model.name, str(language_model.dtype)
         self._store = store
 
     def select(
@@ -89,7 +89,7 @@ class CachingModels(ScoringModels):
         if self.first(requested, generation) is not Packed:
             return super().select(requested, generation, reading)
         twin = self._twin(Packed.attention)
-        return _CachedPacked(twin, generation, self.plain_twin, self._store, self._name)
+        return _CachedPacked(twin, generation, self.plain_twin, self._store, self._stored_as)
 
     def masked_refusal(self, kind: type[Implementation], generation: Generation) -> str | None:
         return super().masked_refusal(Packed if kind is _CachedPacked else kind, generation)

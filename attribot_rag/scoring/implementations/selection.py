@@ -41,6 +41,7 @@ class ScoringModels:
 
     def __init__(self, model: PreTrainedModel) -> None:
         self._model = model
+        self._name = model.name_or_path or type(model).__name__
         self._probes = Probes(model, self.make, self._twin)
         self._derived = Derived(model)
         self._logged: set[type[Implementation]] = set()
@@ -58,12 +59,6 @@ class ScoringModels:
     def plain_twin(self) -> PreTrainedModel:
         """The twin with the model's own attention."""
         return self._twin(None)
-
-    @property
-    def noise(self) -> float | None:
-        """The largest difference in nats at a token between two calls; None where it is not
-        measured."""
-        return None
 
     def footprint(
         self,
@@ -154,10 +149,10 @@ class ScoringModels:
         """See that a twin does what the model does, where no state shows all of that."""
         if self._model.training or not reads_elsewhere(self._model):
             return
-        if self._probes.stale() <= tolerance(self._model.dtype):
-            return
-        self._derived.forget()
         difference = self._probes.stale()
+        if difference > tolerance(self._model.dtype):
+            self._derived.forget()
+            difference = self._probes.stale()
         if difference > tolerance(self._model.dtype):
             raise UnsupportedModel(
                 f"a copy of the model differs from it by {difference:.2g} nats, because of a hook "
@@ -175,7 +170,9 @@ class ScoringModels:
             raise InvalidInput(
                 f"unknown implementation {requested!r}; choose one of auto, {', '.join(names)}"
             )
-        self._check_scorable()
+        unscorable = self._derived.value("unscorable", self._probes.unscorable)
+        if unscorable is not None:
+            raise UnsupportedModel(f"the model {self._name!r} cannot be scored: {unscorable}")
         for kind in IMPLEMENTATIONS:
             if requested not in ("auto", kind.name):
                 continue
@@ -232,12 +229,6 @@ class ScoringModels:
         failure = self._derived.value((kind, given.names), outcome)
         return None if failure is None else f"{reason}: {failure}"
 
-    def _check_scorable(self) -> None:
-        reason = self._derived.value("unscorable", self._probes.unscorable)
-        if reason is not None:
-            name = self._model.name_or_path or type(self._model).__name__
-            raise UnsupportedModel(f"the model {name!r} cannot be scored: {reason}")
-
     def _probe(self, kind: type[TwinImplementation], *, masked: bool) -> str | None:
         """Why a probe rules the implementation out, or None."""
         run = self._probes.masked if masked else self._probes.exact
@@ -268,8 +259,7 @@ class ScoringModels:
     def _log(self, kind: type[Implementation], reason: object) -> None:
         if kind not in self._logged:
             self._logged.add(kind)
-            name = self._model.name_or_path or type(self._model).__name__
-            logger.warning("%s is not used for the model %s: %s", kind.name, name, reason)
+            logger.warning("%s is not used for the model %s: %s", kind.name, self._name, reason)
 
     def _twin(self, attention: str | None) -> PreTrainedModel:
         make = partial(make_twin, self._model, attention)

@@ -86,10 +86,6 @@ class ServerScoring:
     def plain_twin(self) -> PreTrainedModel:
         return self._server.model
 
-    @property
-    def noise(self) -> float:
-        return self._server.noise
-
     def select(
         self, requested: str, generation: Generation, reading: Reading | None = None
     ) -> Implementation:
