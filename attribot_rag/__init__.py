@@ -29,7 +29,8 @@ if TYPE_CHECKING:
     )
     from attribot_rag.model import load_model
     from attribot_rag.model.language_model import LanguageModel
-    from attribot_rag.model.served import ServedModel, ServerOptions
+    from attribot_rag.model.served import ServerOptions
+    from attribot_rag.model.served_model import ServedModel
     from attribot_rag.scoring import Budget, ScoringOptions
     from attribot_rag.verdicts import VerdictOptions
 
@@ -75,7 +76,7 @@ _MODULES = {
     "Proxy": "methods",
     "Pruned": "methods",
     "ScoringOptions": "scoring",
-    "ServedModel": "model.served",
+    "ServedModel": "model.served_model",
     "ServerOptions": "model.served",
     "Thorough": "methods",
     "VerdictOptions": "verdicts",

@@ -29,7 +29,7 @@ from attribot_rag.evaluation import command
 from attribot_rag.methods import BASELINES, METHODS
 from attribot_rag.model import DEFAULT_MODEL, load_model
 from attribot_rag.model.language_model import LanguageModel
-from attribot_rag.model.served import ServedModel
+from attribot_rag.model.served_model import ServedModel
 from attribot_rag.scoring import Budget
 from attribot_rag.serving import command as serving
 

@@ -19,7 +19,7 @@ from support.families import FAMILIES  # noqa: E402
 from support.implementations import RESPONSE_LENGTH, plain_log_likelihoods  # noqa: E402
 
 from attribot_rag.model.generation import Generation  # noqa: E402
-from attribot_rag.scoring.base import Implementation  # noqa: E402
+from attribot_rag.scoring.base import TwinImplementation  # noqa: E402
 from attribot_rag.scoring.implementations.reference import Reference  # noqa: E402
 from attribot_rag.scoring.implementations.selection import IMPLEMENTATIONS, ScoringModels  # noqa: E402
 from attribot_rag.scoring.row import Row  # noqa: E402
@@ -84,7 +84,7 @@ def random_generation(num_prompt_tokens: int) -> Generation:
     return Generation(ids[:-RESPONSE_LENGTH], ids[-RESPONSE_LENGTH:])
 
 
-def tokens_read(models: ScoringModels, kind: type[Implementation]) -> int:
+def tokens_read(models: ScoringModels, kind: type[TwinImplementation]) -> int:
     """Of the full prompt, and of the prompt without each of ten documents."""
     generation = random_generation(NUM_PROMPT_TOKENS)
     rows = rows_without(generation, NUM_SOURCE_TOKENS, NUM_SOURCE_TOKENS)

@@ -39,7 +39,7 @@ from transformers import (
 from attribot_rag import ContextOptions, LanguageModel, load_model
 from attribot_rag.context import Ablation, TokenizedText, locate_context
 from attribot_rag.recording import Generation, generate_answer
-from attribot_rag.scoring.base import Implementation, Reading
+from attribot_rag.scoring.base import Reading, TwinImplementation
 from attribot_rag.scoring.implementations.cropped import Cropped
 from attribot_rag.scoring.implementations.memory import Batching
 from attribot_rag.scoring.implementations.packed import Packed
@@ -102,7 +102,7 @@ class ReferenceAllLogits(Reference):
         return cast(torch.Tensor, self.twin(**inputs).logits[0, positions])
 
 
-KINDS: tuple[type[Implementation], ...] = (Reference, Cropped, Packed, ReferenceAllLogits)
+KINDS: tuple[type[TwinImplementation], ...] = (Reference, Cropped, Packed, ReferenceAllLogits)
 
 
 @dataclass(frozen=True)
@@ -195,7 +195,7 @@ def random_tasks(
 
 
 def measure(
-    kind: type[Implementation], models: ScoringModels, model: PreTrainedModel, task: Task
+    kind: type[TwinImplementation], models: ScoringModels, model: PreTrainedModel, task: Task
 ) -> tuple[float, int, int, torch.Tensor]:
     """Seconds, tokens and extra bytes of scoring one task, batching as the scorer does."""
     with PeakMemory(model.device) as memory, torch.inference_mode():
@@ -203,7 +203,7 @@ def measure(
         started = time.perf_counter()
         branches = sorted({row.num_visible for row in task.rows})
         implementation = models.make(kind, task.generation, Reading(branches))
-        batching = Batching(model, implementation, None)
+        batching = Batching.by_tokens(model, implementation, None)
         parts = []
         rows = list(task.rows)
         while rows:

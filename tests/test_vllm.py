@@ -62,12 +62,12 @@ def test_the_endpoint_of_ids_knows_the_request_but_not_on_cpus(smollm2: Language
     """The build for CPUs has the first model runner, which does not take ids to score."""
     language_model = served(smollm2.name).language_model
     assert isinstance(language_model, ServedModel)
-    assert language_model.protocol.name == "vllm"
+    assert language_model.backend.protocol.name == "vllm"
     protocol = VllmGenerate(language_model.name)
     body = protocol.scoring(language_model.encode("The lighthouse is high."), 3)
     with pytest.raises(ServerFailed, match="prompt_logprob_token_ids requires the V2 model runner"):
-        language_model.client.ask(protocol.path, body)
-    answered = language_model.client.ask(
+        language_model.backend.client.ask(protocol.path, body)
+    answered = language_model.backend.client.ask(
         protocol.path, protocol.completing(language_model.encode("The lighthouse"), 4, {})
     )
     assert len(protocol.completion(answered).ids or ()) == 4

@@ -79,8 +79,8 @@ def _provenance(
     return Provenance(
         method=method.name,
         model=scorer.language_model.name,
-        dtype=scorer.language_model.dtype_name,
-        device=scorer.language_model.device_name,
+        dtype=scorer.language_model.backend.dtype_name,
+        device=scorer.language_model.backend.device_name,
         implementation=scorer.implementation,
         fallback=scorer.fallback,
         retokenized=generation.retokenized,
@@ -94,7 +94,7 @@ def _provenance(
         naive_tokens=row * (len(scorer.context.sources) + 1),
         expected_tokens=round(cost.target_tokens + cost.proxy_tokens),
         self_check=session.self_check,
-        noise=scorer.models.noise,
+        noise=scorer.language_model.backend.noise,
         options={
             **_plain(context_options),
             **_plain(scorer.options),
@@ -145,7 +145,7 @@ def _notes(scorer: Scorer, scores: Scores) -> Iterator[str]:
             "The model was changed after it gave this answer (another adapter, a hook, other "
             "weights); the scores are those of the model as it is now."
         )
-    if (noise := scorer.models.noise or 0.0) > _NOISY:
+    if (noise := scorer.language_model.backend.noise or 0.0) > _NOISY:
         yield (
             f"The server's log-probabilities differ by up to {noise:.2g} nats at a token from one "
             "call to the next, or from the reference; scores are no more exact than that."

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, MutableMapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, cast, get_args
 
@@ -34,15 +34,10 @@ from attribot_rag.errors import InvalidInput, NotRecorded, UnknownOption
 from attribot_rag.methods import Method, make_method
 from attribot_rag.model.chat_messages import Message, continued_text, message_text
 from attribot_rag.model.generation import Conditioning, Generation
-from attribot_rag.model.language_model import (
-    LanguageModel,
-    Prompt,
-    decoder_start_ids,
-    is_chat,
-    plain_ids,
-)
-from attribot_rag.model.queue import ModelQueue
-from attribot_rag.model.served import ServedModel, ServerOptions
+from attribot_rag.model.language_model import LanguageModel, Prompt, is_chat, plain_ids
+from attribot_rag.model.local_backend import decoder_start_ids
+from attribot_rag.model.served import ServerOptions
+from attribot_rag.model.served_model import ServedModel
 from attribot_rag.recording import GenerationRecorder, generate_answer, with_recorded
 from attribot_rag.scoring import Budget, Meter, Scorer, ScoringOptions, Session, scoring_models
 from attribot_rag.scoring.implementations.memory import naming_out_of_memory
@@ -232,18 +227,12 @@ class Attributor:
         num_tokens = len(generation.prompt_ids) + len(generation.response_ids)
         device = self.language_model.device.type
         with (
-            self._model_turn(),
+            self.language_model.backend.turn(),
             naming_out_of_memory(num_tokens),
             torch.autocast("cpu" if device == "meta" else device, enabled=False),
             self._scoring_models.settled(),
         ):
             yield
-
-    def _model_turn(self) -> AbstractContextManager[None]:
-        """One at a time for a model that runs here; a server takes many requests at once."""
-        if isinstance(self.language_model, ServedModel):
-            return nullcontext()
-        return ModelQueue.of(self.language_model.model).turn()
 
     def _attribute(
         self,
@@ -412,7 +401,7 @@ class Attributor:
         language_model = self.language_model
         if response_ids[: len(prompt_ids)] == prompt_ids:
             response_ids = response_ids[len(prompt_ids) :]
-        if language_model.is_encoder_decoder:
+        if language_model.backend.is_encoder_decoder:
             starts_so = response_ids[:1] == decoder_start_ids(language_model.model)
             response_ids = response_ids[1:] if starts_so else response_ids
         ends = (i for i, one in enumerate(response_ids) if one in language_model.eos_ids)

@@ -19,7 +19,6 @@ import torch
 from attribot_rag.attributor import Attributor
 from attribot_rag.batch.outcome import Outcome
 from attribot_rag.errors import InvalidInput, WorkerLost
-from attribot_rag.model.served import ServedModel
 
 MakeAttributor = Callable[[], Attributor]
 Values = Iterator[tuple[int, object]]
@@ -50,10 +49,10 @@ def workers_of(attributor: Attributor | MakeAttributor, count: int) -> Iterator[
     own = attributor if isinstance(attributor, Attributor) else attributor()
     task = partial(Outcome.of, own)
     names = _names(own)
-    if not isinstance(own.language_model, ServedModel):
+    concurrency = own.language_model.backend.concurrency
+    if concurrency == 1:
         yield Workers(*names, lambda values: (task(*one) for one in values))
         return
-    concurrency = own.language_model.client.options.concurrency
     with _shut_down(ThreadPoolExecutor(concurrency)) as executor:
         yield Workers(*names, lambda values: _in_order(executor, task, values, 2 * concurrency))
 

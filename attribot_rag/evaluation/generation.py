@@ -53,7 +53,7 @@ class Question:
             for source in self.prompt_input.context.sources
         ]
         example = (self.example.documents, sources, self.example.response)
-        checkpoint = (Path(model.name).name, model.num_parameters, model.dtype)
+        checkpoint = (Path(model.name).name, model.backend.num_parameters, model.dtype)
         return _digest(self.prompt_ids, self.max_new_tokens, example, *checkpoint)
 
     @property

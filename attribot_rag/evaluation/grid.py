@@ -115,7 +115,9 @@ DEFAULT = (
 def method_description(value: object) -> str:
     """The method with all its options as text, equal in every process."""
     if isinstance(value, LanguageModel):
-        checkpoint = f"{value.num_parameters} parameters, {value.dtype}, {model_digest(value)}"
+        checkpoint = (
+            f"{value.backend.num_parameters} parameters, {value.dtype}, {model_digest(value)}"
+        )
         return f"{Path(value.name).name} ({checkpoint})"
     if is_dataclass(value) and not isinstance(value, type):
         options = ", ".join(

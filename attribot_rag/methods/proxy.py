@@ -25,7 +25,7 @@ from attribot_rag.methods.leave_one_out import LeaveOneOut
 from attribot_rag.model.chat_messages import Message, message_text
 from attribot_rag.model.generation import Generation
 from attribot_rag.model.language_model import LanguageModel, Prompt, is_chat
-from attribot_rag.scoring import Scorer, ScoringModels, scoring_models
+from attribot_rag.scoring import AnyScoringModels, Scorer, scoring_models
 
 
 @dataclass(frozen=True)
@@ -46,12 +46,12 @@ class Proxy:
         return f"proxy ({self.language_model.name}, {self.method.name})"
 
     @cached_property
-    def _models(self) -> ScoringModels:
+    def _models(self) -> AnyScoringModels:
         return scoring_models(self.language_model)
 
     def cost(self, workload: Workload) -> Cost:
         """With the target's tokenizer; the proxy has to read the prompt first."""
-        parameters = self.language_model.num_parameters
+        parameters = self.language_model.backend.num_parameters
         on_proxy = replace(workload, num_parameters=parameters, is_cached=False)
         cost = self.method.cost(on_proxy)
         return Cost(0.0, cost.target_tokens + cost.proxy_tokens, cost.flops)
@@ -82,7 +82,9 @@ class Proxy:
         )
 
 
-def proxied(scorer: Scorer, language_model: LanguageModel, models: ScoringModels) -> Scorer | None:
+def proxied(
+    scorer: Scorer, language_model: LanguageModel, models: AnyScoringModels
+) -> Scorer | None:
     """A scorer of the same prompt, response and units for another model; None beyond the budget.
 
     Raises InvalidInput if the scorer does not know what was asked, or if the proxy's prompt lacks
@@ -118,10 +120,10 @@ def proxied(scorer: Scorer, language_model: LanguageModel, models: ScoringModels
 
 def _check_length(generation: Generation, proxy: LanguageModel) -> None:
     length = len(generation.prompt_ids) + len(generation.response_ids) - 1
-    if proxy.max_positions is not None and length > proxy.max_positions:
+    if proxy.backend.max_positions is not None and length > proxy.backend.max_positions:
         raise ContextTooLong(
             f"prompt and response take {length} positions of the proxy {proxy.name!r}, which has "
-            f"{proxy.max_positions}; use another proxy"
+            f"{proxy.backend.max_positions}; use another proxy"
         )
 
 

@@ -3,47 +3,45 @@
 from __future__ import annotations
 
 import operator
-import re
-from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import cast
 
 import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from attribot_rag.errors import ContextTooLong, InvalidInput, TokenizerMismatch, UnsupportedModel
+from attribot_rag.errors import ContextTooLong, InvalidInput, TokenizerMismatch
 from attribot_rag.model.chat_messages import Message, render
+from attribot_rag.model.local_backend import LocalBackend, check_loaded
+from attribot_rag.model.served import ServerBackend
 from attribot_rag.model.tokenizer import PrivateTokenizer, stream
 
-_PLACEHOLDER = re.compile(r"(image|video|vision|audio|speech|bo[iav]|eo[iav])\w*_token_(id|index)$")
-
 Prompt = str | Sequence[Message] | Sequence[int]
+Backend = LocalBackend | ServerBackend
 
 
-@dataclass(frozen=True, eq=False)
 class LanguageModel:
     """A loaded Hugging Face model with the tokenizer it was trained with.
 
     A compiled model, and a model with PEFT's adapters, may be given as it is wrapped; `model` is
-    what is wrapped. Raises InvalidInput if either is not loaded, TokenizerMismatch if the tokenizer
-    has ids for which the model has no embedding, or covers less than half of its vocabulary,
-    UnsupportedModel for PEFT's prompt learning.
+    what is wrapped, and `backend` what all share who use it. Raises InvalidInput if either is not
+    loaded, TokenizerMismatch if the tokenizer has ids for which the model has no embedding, or
+    covers less than half of its vocabulary, UnsupportedModel for PEFT's prompt learning.
     """
 
-    model: PreTrainedModel
-    tokenizer: PreTrainedTokenizerBase
-    _private: PrivateTokenizer = field(init=False, repr=False)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "model", _plain_model(self.model))
-        _check_loaded("model", self.model, torch.nn.Module)
-        _check_loaded("tokenizer", self.tokenizer, PreTrainedTokenizerBase)
-        object.__setattr__(self, "_private", PrivateTokenizer(self.tokenizer))
-        tokenizer_size, model_size = len(self.tokenizer), self.vocabulary_size
+    def __init__(
+        self, model: PreTrainedModel | ServerBackend, tokenizer: PreTrainedTokenizerBase
+    ) -> None:
+        self.backend: Backend = (
+            model if isinstance(model, ServerBackend) else LocalBackend.of(model)
+        )
+        check_loaded("tokenizer", tokenizer, PreTrainedTokenizerBase)
+        self.tokenizer = tokenizer
+        self._private = PrivateTokenizer(tokenizer)
+        tokenizer_size, model_size = len(tokenizer), self.vocabulary_size
         if tokenizer_size > model_size or tokenizer_size < model_size / 2:
             raise TokenizerMismatch(
-                f"the tokenizer {self.tokenizer.name_or_path!r} has {tokenizer_size} tokens, the "
+                f"the tokenizer {tokenizer.name_or_path!r} has {tokenizer_size} tokens, the "
                 f"model {self.name!r} embeds {model_size}; load both from the same checkpoint"
             )
 
@@ -66,56 +64,40 @@ class LanguageModel:
             )
         return cls(model, tokenizer)  # which says what is not loaded
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.name!r} at {self.backend.device_name})"
+
     @property
-    def identity(self) -> Hashable:
-        """The same object for everyone who uses these weights."""
-        return self.model
+    def model(self) -> PreTrainedModel:
+        """Raises UnsupportedModel where the weights are on a server."""
+        return self.backend.model
 
     @property
     def name(self) -> str:
-        return self.model.name_or_path or type(self.model).__name__
+        return self.backend.name
 
     @property
     def device(self) -> torch.device:
-        return self.model.device
+        return self.backend.device
 
     @property
     def dtype(self) -> torch.dtype:
-        return self.model.dtype
-
-    @property
-    def device_name(self) -> str:
-        return str(self.device)
-
-    @property
-    def dtype_name(self) -> str:
-        return str(self.dtype).removeprefix("torch.")
-
-    @property
-    def is_encoder_decoder(self) -> bool:
-        return bool(self.model.config.is_encoder_decoder)
+        return self.backend.dtype
 
     @property
     def vocabulary_size(self) -> int:
-        return int(self.model.config.get_text_config(decoder=True).vocab_size)
+        return self.backend.vocabulary_size
 
     @property
-    def num_parameters(self) -> int:
-        return int(self.model.num_parameters())
-
-    @property
-    def max_positions(self) -> int | None:
-        """The longest sequence in tokens, or None where the architecture has no limit."""
-        positions = getattr(
-            self.model.config.get_text_config(decoder=True), "max_position_embeddings", None
-        )
-        return int(positions) if positions and positions > 0 else None  # XLNet says -1
+    def eos_ids(self) -> frozenset[int]:
+        """Ids that end a response: the generation configuration's and the tokenizer's."""
+        return frozenset({*self.backend.eos_ids, self.tokenizer.eos_token_id} - {None})
 
     def check_length(self, num_prompt_tokens: int, num_response_tokens: int) -> None:
         """Raises ContextTooLong if the model has fewer positions than these tokens need."""
-        limit = self.max_positions
+        limit = self.backend.max_positions
         lengths = (num_prompt_tokens, num_response_tokens - 1)
-        length = max(lengths) if self.is_encoder_decoder else sum(lengths)
+        length = max(lengths) if self.backend.is_encoder_decoder else sum(lengths)
         if limit is not None and length > limit:
             raise ContextTooLong(
                 f"prompt and response take {length} positions, {self.name!r} has {limit}; "
@@ -126,18 +108,6 @@ class LanguageModel:
     def boundary_ids(self) -> frozenset[int]:
         """Ids of added and special tokens, across which tokenizers never merge."""
         return frozenset(self.tokenizer.added_tokens_decoder)
-
-    @cached_property
-    def placeholder_ids(self) -> frozenset[int]:
-        """Ids that stand for something else than text in a prompt: images, video, audio."""
-        return placeholder_ids(self.model)
-
-    @property
-    def eos_ids(self) -> frozenset[int]:
-        """Ids that end a response: the generation configuration's and the tokenizer's."""
-        configured = getattr(self.model.generation_config, "eos_token_id", None)
-        ids = configured if isinstance(configured, list) else [configured]
-        return frozenset(i for i in (*ids, self.tokenizer.eos_token_id) if i is not None)
 
     def encode(self, text: str, *, special: bool = False) -> tuple[int, ...]:
         """The ids of a text without added tokens.
@@ -207,76 +177,12 @@ class LanguageModel:
         rendered_with_bos = bool(bos) and prompt.startswith(str(bos))
         ids = self._encode(prompt, add_special_tokens=not rendered_with_bos)
         ends_with_added_eos = (
-            not self.is_encoder_decoder
+            not self.backend.is_encoder_decoder
             and len(ids) > 1
             and ids[-1] == self.tokenizer.eos_token_id
             and not prompt.endswith(str(self.tokenizer.eos_token))
         )
         return ids[:-1] if ends_with_added_eos else ids
-
-
-def placeholder_ids(model: PreTrainedModel) -> frozenset[int]:
-    """Ids that stand for something else than text, by the model's configuration."""
-    return frozenset(
-        value
-        for name, value in vars(model.config).items()
-        if isinstance(value, int) and _PLACEHOLDER.match(name)
-    )
-
-
-def decoder_start_ids(model: PreTrainedModel) -> tuple[int, ...]:
-    """What the decoder of an encoder-decoder begins with, by its generation configuration."""
-    generation_config = getattr(model, "generation_config", None)
-    configured = (
-        getattr(generation_config, "decoder_start_token_id", None),
-        getattr(model.config, "decoder_start_token_id", None),
-        getattr(generation_config, "bos_token_id", None),
-    )
-    known = next((token_id for token_id in configured if token_id is not None), None)
-    if known is None:
-        raise UnsupportedModel(
-            f"{type(model).__name__} has no decoder_start_token_id; set it in "
-            "model.generation_config"
-        )
-    return (int(known),)
-
-
-def _plain_model(model: object) -> object:
-    """The model that transformers made, inside of what `torch.compile` and PEFT wrap around it.
-
-    Raises UnsupportedModel where PEFT puts virtual tokens before the prompt.
-    """
-    while True:
-        compiled = getattr(model, "_orig_mod", None)
-        adapted = getattr(model, "get_base_model", None)
-        if isinstance(compiled, torch.nn.Module):
-            model = compiled
-        elif callable(adapted) and not isinstance(model, PreTrainedModel):
-            kind = getattr(model, "active_peft_config", None)
-            if getattr(kind, "is_prompt_learning", False):
-                raise UnsupportedModel(
-                    f"the adapter is of PEFT's type {getattr(kind, 'peft_type', '?')}, whose "
-                    "virtual tokens stand before the prompt and have no ids; adapters of weights, "
-                    "as LoRA, can be scored"
-                )
-            model = adapted()
-        else:
-            return model
-
-
-def _check_loaded(field: str, value: object, kind: type) -> None:
-    if not isinstance(value, kind):
-        if field == "model" and isinstance(value, PreTrainedTokenizerBase):
-            raise InvalidInput(
-                f"a {type(value).__name__} was passed as the model; the model comes first, then "
-                "its tokenizer"
-            )
-        name = value if isinstance(value, str) else "gpt2"
-        given = repr(value) if isinstance(value, str | None) else f"a {type(value).__name__}"
-        raise InvalidInput(
-            f"{given} is not a loaded {field}; pass load_model({name!r}).{field}, or one that "
-            "transformers loaded"
-        )
 
 
 def is_chat(prompt: Prompt) -> bool:

@@ -9,7 +9,7 @@ import torch
 from transformers import GenerationConfig, GenerationMixin, PreTrainedModel
 
 from attribot_rag.model.generation import CACHE_NAMES, Conditioning, TokenInput, holds_cache
-from attribot_rag.model.language_model import placeholder_ids
+from attribot_rag.model.local_backend import placeholder_ids
 
 _NEUTRAL = frozenset(
     {

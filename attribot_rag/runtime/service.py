@@ -27,8 +27,6 @@ from attribot_rag.errors import (
 )
 from attribot_rag.methods import make_method
 from attribot_rag.model.language_model import LanguageModel, Prompt
-from attribot_rag.model.queue import ModelQueue
-from attribot_rag.model.served import ServedModel
 from attribot_rag.recording import GenerationRecorder, Match
 from attribot_rag.recording.telemetry import current_span
 from attribot_rag.runtime.run_store import AttributedRun, RunOutcome, RunStore
@@ -122,8 +120,7 @@ class AttributionService:
         self._max_pending = max_pending
         self._on_result = on_result
         self._raise_error = raise_error
-        self._queue = ModelQueue.of(language_model.identity)
-        self._is_served = isinstance(language_model, ServedModel)
+        self._backend = language_model.backend
         self._counting = threading.Lock()
         self._num_recording = 0
         if record_always:
@@ -132,7 +129,7 @@ class AttributionService:
     def begin_recording(self) -> None:
         """Record until `end_recording` was called as often."""
         with self._counting:
-            if not self._num_recording and not self._is_served:
+            if not self._num_recording and self._backend.generates_here:
                 self.recorder.attach()
             self._num_recording += 1
 
@@ -203,7 +200,7 @@ class AttributionService:
                 return self._finish(run, self._failed(error, answer))
 
         max_pending = self._max_pending if self.in_background else sys.maxsize
-        future = self._queue.submit(task, max_pending=max_pending, after=match)
+        future = self._backend.background.submit(task, max_pending=max_pending, after=match)
         future.add_done_callback(partial(self._finish_cancelled, run))
         return future
 
@@ -229,7 +226,7 @@ class AttributionService:
         return match
 
     def _answered_elsewhere(self, answer: ObservedAnswer) -> bool:
-        return answer.elsewhere or self._is_served
+        return answer.elsewhere or not self._backend.generates_here
 
     def _claim(self, found: Future[Match | None]) -> None:
         match = None if found.exception() else found.result()
@@ -366,7 +363,7 @@ class ServiceRegistry:
             return tuple(self._services.values())
 
     def service_for(self, language_model: LanguageModel) -> AttributionService:
-        model = language_model.identity
+        model = language_model.backend
         with self._lock:
             if model not in self._services:
                 self._services[model] = AttributionService(

@@ -103,51 +103,20 @@ class Reading:
 class Implementation(ABC):
     """Log-likelihoods of a response under rows, by one way of running the model.
 
-    `prepare` is called once before the first row. `prefilled_tokens` and `scored_tokens` count
-    the tokens that went through the model. `attention` is the attention function that the twin
-    needs, None for the model's own; `sees_weights` says that `weights` is available, `packs_rows`
-    that all rows of a call go through the model in one forward pass.
+    `prefilled_tokens` and `scored_tokens` count the tokens that went through the model.
+    `sees_weights` says that `weights` is available, `packs_rows` that all rows of a call go through
+    the model in one forward pass.
     """
 
     name: ClassVar[str]
-    attention: ClassVar[str | None] = None
     sees_weights: ClassVar[bool] = False
     packs_rows: ClassVar[bool] = False
 
-    def __init__(
-        self, twin: PreTrainedModel, generation: Generation, reading: Reading | None = None
-    ) -> None:
-        self.twin = twin
+    def __init__(self, generation: Generation, reading: Reading | None = None) -> None:
         self.generation = generation
         self.reading = reading or Reading()
-        self.device = twin.device
         self.prefilled_tokens = 0
         self.scored_tokens = 0
-        self._targets = torch.tensor(generation.response_ids, device=self.device)
-        self._forward_parameters = frozenset(inspect.signature(twin.forward).parameters)
-
-    @classmethod
-    def refusal(cls, model: PreTrainedModel, num_tokens: int) -> str | None:
-        """Why the architecture rules this implementation out for rows of this length, or None."""
-        return None
-
-    @classmethod
-    def masked_refusal(cls, model: PreTrainedModel) -> str | None:
-        """Why the architecture rules out rows that hide a part of the prompt, or None."""
-        config = model.config.get_text_config(decoder=True)
-        others = set(getattr(config, "layer_types", None) or ()) - ATTENTION_LAYERS
-        if model.config.is_encoder_decoder:
-            return "its prompt is the encoder's input, whose states depend on all of it"
-        if others:
-            return "it has layers that keep states, in which nothing can be hidden"
-        if "local" in (getattr(config, "attention_layers", None) or ()):
-            return "it has layers whose window goes by the place in the input, not by a position"
-        if "position_ids" not in inspect.signature(model.forward).parameters:
-            return "it goes by the place of a token in its input, not by a position"
-        return None
-
-    def prepare(self, native: PreTrainedModel) -> None:  # noqa: B027
-        """Prepare what all rows share; `native` is a twin with the model's own attention."""
 
     def num_tokens(self, row: Row) -> int:
         """Tokens of the row that have to go through the model."""
@@ -173,6 +142,48 @@ class Implementation(ABC):
         `sees_weights`.
         """
         raise Unsupported("it does not see attention weights")
+
+
+class TwinImplementation(Implementation):
+    """An implementation that runs a twin of the model.
+
+    `attention` is the attention function that the twin needs, None for the model's own. `prepare`
+    is called once before the first row.
+    """
+
+    attention: ClassVar[str | None] = None
+
+    def __init__(
+        self, twin: PreTrainedModel, generation: Generation, reading: Reading | None = None
+    ) -> None:
+        super().__init__(generation, reading)
+        self.twin = twin
+        self.device = twin.device
+        self._targets = torch.tensor(generation.response_ids, device=self.device)
+        self._forward_parameters = frozenset(inspect.signature(twin.forward).parameters)
+
+    @classmethod
+    def refusal(cls, model: PreTrainedModel, num_tokens: int) -> str | None:
+        """Why the architecture rules this implementation out for rows of this length, or None."""
+        return None
+
+    @classmethod
+    def masked_refusal(cls, model: PreTrainedModel) -> str | None:
+        """Why the architecture rules out rows that hide a part of the prompt, or None."""
+        config = model.config.get_text_config(decoder=True)
+        others = set(getattr(config, "layer_types", None) or ()) - ATTENTION_LAYERS
+        if model.config.is_encoder_decoder:
+            return "its prompt is the encoder's input, whose states depend on all of it"
+        if others:
+            return "it has layers that keep states, in which nothing can be hidden"
+        if "local" in (getattr(config, "attention_layers", None) or ()):
+            return "it has layers whose window goes by the place in the input, not by a position"
+        if "position_ids" not in inspect.signature(model.forward).parameters:
+            return "it goes by the place of a token in its input, not by a position"
+        return None
+
+    def prepare(self, native: PreTrainedModel) -> None:
+        """Prepare what all rows share; `native` is a twin with the model's own attention."""
 
     def _mask(self, row: Row, *, encoded: bool) -> torch.Tensor | dict[str, torch.Tensor]:
         """What the layers add to attention scores under a masked row; by type, if there are types.

@@ -18,7 +18,7 @@ from attribot_rag.scoring.base import Implementation, OutOfTime, Reading, Reduct
 from attribot_rag.scoring.implementations.cropped import CachedImplementation
 from attribot_rag.scoring.implementations.memory import Batching, Footprint, unless_out_of_memory
 from attribot_rag.scoring.implementations.reference import Reference
-from attribot_rag.scoring.implementations.selection import ScoringModels
+from attribot_rag.scoring.implementations.server import AnyScoringModels
 from attribot_rag.scoring.log_likelihoods import Effects, Matrix, Patch
 from attribot_rag.scoring.row import Row
 from attribot_rag.scoring.session import Session, Usage
@@ -31,12 +31,12 @@ class Engine:
     """The implementation that all scorers of a prompt share, prepared on first use.
 
     So the prompt is prefilled once, and not at all if only a proxy scores. Tokens and passes are
-    counted in the session; seconds are not, because a scorer times itself.
+    counted in the session; seconds of rows are not, because a scorer times itself.
     """
 
     language_model: LanguageModel
     generation: Generation
-    models: ScoringModels
+    models: AnyScoringModels
     requested: str
     token_budget: int | None
     session: Session
@@ -96,13 +96,6 @@ class Engine:
         if self._implementation is not None:
             return type(self._implementation)
         return self.models.first(self.requested, self.generation)
-
-    @property
-    def fallback(self) -> str | None:
-        """Why 'auto' does not use the fastest implementation, None if it does."""
-        if self.requested != "auto":
-            return None
-        return self.models.fallback(self.kind, self.generation)
 
     @property
     def usage(self) -> Usage:
@@ -173,7 +166,10 @@ class Engine:
         tokens = patch.num_rows * row.num_tokens
         # A backward pass takes as long as two forward passes, and so does reading off the effects.
         backward = 2 * (patch.num_backward + 1) * tokens
-        return self._observed(tokens, backward, lambda one: one.effects(row, patch))
+        found = self._observed(tokens, backward, lambda one: one.effects(row, patch))
+        if found is not None:
+            self.usage.backward_tokens += patch.num_backward * tokens
+        return found
 
     def _observed(
         self, tokens: int, backward: int, compute: Callable[[Implementation], Found]
@@ -183,6 +179,7 @@ class Engine:
         if not meter.allows(self.num_unread + tokens, backward):
             meter.exhausted = True
             return None
+        began = self.session.clock()
         self.session.before_batch()
         if not self._is_ready():  # reads the prompt: not this row's time
             return None
@@ -191,6 +188,7 @@ class Engine:
         if found is not None:
             seconds = self.session.clock() - started
             meter.spend(tokens, seconds * tokens / (tokens + backward))
+            self.usage.observed(tokens, 0, self.session.clock() - began)
         return found
 
     @cached_property
@@ -198,7 +196,7 @@ class Engine:
         batching = self.models.batching(self.implementation, self.token_budget)
         if self.max_memory is not None and self.footprint is not None:
             most = self.footprint.batch_tokens(self.max_memory)
-            batching.token_budget = min(batching.token_budget, most)
+            batching.budget = min(batching.budget, most)
         return batching
 
     def _affordable(self, batch: Sequence[Row], *, first: bool) -> Sequence[Row]:
@@ -234,7 +232,7 @@ def check_finite(
 
 
 def difference_to_model(
-    models: ScoringModels, generation: Generation, rows: Sequence[Row], scored: Matrix
+    models: AnyScoringModels, generation: Generation, rows: Sequence[Row], scored: Matrix
 ) -> float:
     """The largest difference, in nats at a token, to the user's own model.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Literal, get_args, overload
@@ -15,6 +15,7 @@ from attribot_rag.context import Ablation, Context
 from attribot_rag.context.intervals import Interval
 from attribot_rag.errors import InvalidInput
 from attribot_rag.model.generation import Generation
+from attribot_rag.model.language_model import LanguageModel
 
 
 @dataclass(frozen=True)
@@ -126,17 +127,28 @@ class Row:
         return visible
 
 
-class LazyRows(Sequence[Row]):
-    """Rows that are made when they are needed and not kept, except the last.
+class AblatedRows(Sequence[Row]):
+    """The rows of the full prompt and of ablations, made when they are needed and not kept.
 
-    An ablated prompt is as long as the prompt itself: all of them at once would take time that a
-    budget does not have, and memory.
+    Except the last: an ablated prompt is as long as the prompt itself, and all of them at once
+    would take time that a budget does not have, and memory. `in_step` tells of each ablation
+    whether it is exact, once its row is made.
     """
 
-    def __init__(self, count: int, make: Callable[[int], Row]) -> None:
-        self._indices = range(count)
-        self._make = make
+    def __init__(
+        self,
+        context: Context,
+        generation: Generation,
+        language_model: LanguageModel,
+        ablations: Sequence[Ablation],
+        recompute: Reencoded | None,
+    ) -> None:
+        self._of = context, generation, language_model
+        self._ablations = ablations
+        self._recompute = recompute
+        self._indices = range(1 + len(ablations))
         self._last: tuple[int, Row] | None = None
+        self.in_step = [False] * len(ablations)
 
     def __len__(self) -> int:
         return len(self._indices)
@@ -154,6 +166,18 @@ class LazyRows(Sequence[Row]):
         if self._last is None or self._last[0] != index:
             self._last = index, self._make(index)
         return self._last[1]
+
+    def _make(self, index: int) -> Row:
+        context, generation, language_model = self._of
+        ablation = self._ablations[index - 1] if index else Ablation()
+        if self._recompute is not None:
+            return masked_row(context, generation, ablation, self._recompute)
+        if not index:
+            prompt_ids = generation.prompt_ids
+            return Row.exact(prompt_ids, len(prompt_ids), generation)
+        prompt = context.ablate(ablation, language_model)
+        self.in_step[index - 1] = prompt.in_step
+        return Row.exact(prompt.ids, prompt.num_shared, generation)
 
 
 def runs(positions: NDArray[np.int64]) -> list[Interval]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Collection, MutableSequence, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -16,15 +16,16 @@ from attribot_rag.context.groups import Unit
 from attribot_rag.context.reduction import reduced
 from attribot_rag.errors import ScoringFailed, UnsupportedModel
 from attribot_rag.model.generation import Generation
-from attribot_rag.model.language_model import LanguageModel, decoder_start_ids
+from attribot_rag.model.language_model import LanguageModel
+from attribot_rag.model.local_backend import decoder_start_ids
 from attribot_rag.scoring.base import Reduction
 from attribot_rag.scoring.engine import Engine, check_finite, difference_to_model
 from attribot_rag.scoring.gradient import embedding_gradients
 from attribot_rag.scoring.implementations.probes import tolerance
-from attribot_rag.scoring.implementations.selection import ScoringModels
+from attribot_rag.scoring.implementations.server import AnyScoringModels
 from attribot_rag.scoring.log_likelihoods import Estimates, LogLikelihoods, Matrix, Patch
 from attribot_rag.scoring.options import ScoringOptions
-from attribot_rag.scoring.row import LazyRows, Reencoded, Row, masked_row
+from attribot_rag.scoring.row import AblatedRows, Reencoded, Row, masked_row
 from attribot_rag.scoring.session import Session, Usage
 
 
@@ -40,7 +41,7 @@ class Scorer:
     language_model: LanguageModel
     generation: Generation
     context: Context
-    models: ScoringModels
+    models: AnyScoringModels
     options: ScoringOptions = field(default_factory=ScoringOptions)
     session: Session = field(default_factory=Session)
     prompt_input: PromptInput | None = None
@@ -70,7 +71,9 @@ class Scorer:
     @property
     def fallback(self) -> str | None:
         """Why 'auto' does not use the fastest implementation for this model, None if it does."""
-        return self._engine.fallback
+        if self.options.implementation != "auto":
+            return None
+        return self.models.fallback(self._engine.kind, self.generation)
 
     @property
     def usage(self) -> Usage:
@@ -127,7 +130,7 @@ class Scorer:
         None beyond the budget.
         """
         generation = replace(self.generation, response_ids=tuple(response_ids), cache=None)
-        if self.language_model.is_encoder_decoder:
+        if self.language_model.backend.is_encoder_decoder:
             begun = generation.decoder_ids or decoder_start_ids(self.language_model.model)
             generation = replace(generation, decoder_ids=(*begun, *preceding))
         else:
@@ -162,15 +165,14 @@ class Scorer:
         started = self.session.clock()
         known = self._scored
         new = [one for one in dict.fromkeys(ablations) if (one, recompute) not in known]
-        in_step = [False] * len(new)
-        rows = self._rows(new, recompute, in_step)
+        rows = AblatedRows(self.context, self.generation, self.language_model, new, recompute)
         self.session.progress.expect(len(new))
         scored = self._engine.log_likelihoods(rows).double().numpy()
         check_finite(scored, new, self.generation.response_ids, self.language_model)
         if self.options.self_check and recompute is None and new:
             self._check_against_reference(rows, scored)
         self.usage.seconds += self.session.clock() - started
-        for ablation, row, exact in zip(new, scored[1:], in_step, strict=False):
+        for ablation, row, exact in zip(new, scored[1:], rows.in_step, strict=False):
             known[ablation, recompute] = row, exact
         undone = np.full(len(self.generation.response_ids), np.nan), False
         found = [known.get((one, recompute), undone) for one in ablations]
@@ -201,12 +203,11 @@ class Scorer:
         """
         if not self.sees_attention:
             return None
-        started = self.session.clock()
-        row = self._masked_row(Ablation(), "question" if reduction == "largest" else "response")
+        seeing: Reencoded = "question" if reduction == "largest" else "response"
+        row = masked_row(self.context, self.generation, Ablation(), seeing)
         weights = self._engine.weights(row, reduction)
         if weights is None:
             return None
-        self._count(row.num_tokens, self.session.clock() - started)
         if reduction == "total":
             config = self.language_model.model.config.get_text_config(decoder=True)
             weights = weights / config.num_attention_heads
@@ -228,9 +229,8 @@ class Scorer:
         """
         if not self.sees_attention:
             return None
-        started = self.session.clock()
         self.session.progress.expect(gates)
-        row = self._masked_row(Ablation(), "question")
+        row = masked_row(self.context, self.generation, Ablation(), "question")
         members = torch.zeros(len(self.generation.prompt_ids), len(self.units))
         for index, tokens in enumerate(self._unit_tokens):
             members[tokens, index] = 1.0
@@ -241,8 +241,6 @@ class Scorer:
         if found is None:
             return None
         self.session.progress.advance(gates)
-        self._count(gates * row.num_tokens, self.session.clock() - started)
-        self.usage.backward_tokens += gates * row.num_tokens * patch.num_backward
         return Estimates(found.by_part, self._of_units(found.weights))
 
     def gradient_norms(self) -> list[float] | None:
@@ -267,8 +265,7 @@ class Scorer:
         squares = embedding_gradients(self.models.plain_twin, generation).square().sum(-1)
         seconds = self.session.clock() - started
         self.session.meter.spend(num_tokens, seconds)
-        self._count(num_tokens, seconds)
-        self.usage.backward_tokens += num_tokens
+        self.usage.observed(num_tokens, num_tokens, seconds)
         return [math.sqrt(one) for one in self._of_units(squares)]
 
     @property
@@ -280,44 +277,11 @@ class Scorer:
         """The sum over each unit's tokens of values [num_prompt_tokens]."""
         return [float(values[tokens].sum()) for tokens in self._unit_tokens]
 
-    def _count(self, tokens: int, seconds: float) -> None:
-        """Count a forward pass that scored no rows."""
-        self.usage.scored_tokens += tokens
-        self.usage.forward_passes += 1
-        self.usage.seconds += seconds
-
-    def _rows(
-        self,
-        ablations: Sequence[Ablation],
-        recompute: Reencoded | None,
-        in_step: MutableSequence[bool],
-    ) -> LazyRows:
-        """The rows of the full prompt and of the ablations.
-
-        `in_step` is told of each ablation that is exact when its row is made.
-        """
-
-        def make(index: int) -> Row:
-            if recompute is not None:
-                ablation = ablations[index - 1] if index else Ablation()
-                return self._masked_row(ablation, recompute)
-            prompt_ids = self.generation.prompt_ids
-            if not index:
-                return Row.exact(prompt_ids, len(prompt_ids), self.generation)
-            prompt = self.context.ablate(ablations[index - 1], self.language_model)
-            in_step[index - 1] = prompt.in_step
-            return Row.exact(prompt.ids, prompt.num_shared, self.generation)
-
-        return LazyRows(1 + len(ablations), make)
-
-    def _masked_row(self, ablation: Ablation, recompute: Reencoded) -> Row:
-        return masked_row(self.context, self.generation, ablation, recompute)
-
     def _check_against_reference(self, rows: Sequence[Row], scored: Matrix) -> None:
         """Compare the ablation that changes the log-likelihoods most, on the user's own model."""
         difference = difference_to_model(self.models, self.generation, rows, scored)
         self.session.self_check = max(difference, self.session.self_check or 0.0)
-        limit = tolerance(self.language_model.dtype) + (self.models.noise or 0.0)
+        limit = tolerance(self.language_model.dtype) + (self.language_model.backend.noise or 0.0)
         if difference > limit:
             raise ScoringFailed(
                 f"{self.implementation!r} differs from the reference by {difference:.3g} nats at "

@@ -128,6 +128,13 @@ class Usage:
     def tokens(self) -> int:
         return self.prefilled_tokens + self.scored_tokens
 
+    def observed(self, tokens: int, backward_tokens: int, seconds: float) -> None:
+        """Count a forward pass that scored no rows."""
+        self.scored_tokens += tokens
+        self.backward_tokens += backward_tokens
+        self.forward_passes += 1
+        self.seconds += seconds
+
     @property
     def flops(self) -> float:
         """2 FLOPs per parameter and token (AttriBoT, section 3), and twice that backward."""
@@ -174,7 +181,7 @@ class Session:
         for known, usage in self.usages:
             if known is language_model:
                 return usage
-        usage = Usage(language_model.name, language_model.num_parameters)
+        usage = Usage(language_model.name, language_model.backend.num_parameters)
         self.usages.append((language_model, usage))
         return usage
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import hmac
-from collections import Counter
-from collections.abc import Callable
 
 from fastapi import Request
 from fastapi.responses import JSONResponse
@@ -12,7 +10,9 @@ from fastapi.security import HTTPBearer
 from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from attribot_rag.errors import QueueFull
 from attribot_rag.serving.body import Body, BodyLimits
+from attribot_rag.serving.fair_queue import FairQueue
 
 _HEADERS = {
     "x-content-type-options": "nosniff",
@@ -31,10 +31,9 @@ class AccessControl:
 
     `tokens` are compared in constant time with what comes as `Authorization: Bearer ...`;
     `open_paths` need none. A client is named by its token, or by its address where there are not
-    several tokens; it may have `max_requests` with a body at once, beside those to open paths.
-    Routes find its name in `request.state.client`; `retry_after` tells in how many seconds to come
-    back. A refused request's body is not read. Every response forbids scripts and framing, unless
-    it has a content security policy of its own.
+    several tokens; routes find its name in `request.state.client`. The `queue` admits requests with
+    a body, except to open paths. A refused request's body is not read. Every response forbids
+    scripts and framing, unless it has a content security policy of its own.
     """
 
     def __init__(
@@ -44,8 +43,7 @@ class AccessControl:
         tokens: tuple[str, ...],
         open_paths: frozenset[str],
         body_limits: BodyLimits,
-        max_requests: int,
-        retry_after: Callable[[], int],
+        queue: FairQueue,
     ) -> None:
         self._app = app
         # Header values are bytes, which Starlette decodes as Latin-1.
@@ -53,9 +51,7 @@ class AccessControl:
         self._bearer = HTTPBearer(auto_error=False)
         self._open_paths = open_paths
         self._body_limits = body_limits
-        self._max_requests = max_requests
-        self._retry_after = retry_after
-        self._num_requests: Counter[str] = Counter()
+        self._queue = queue
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -78,7 +74,7 @@ class AccessControl:
             if is_open or not body.is_unread:
                 await self._app(scope, receive, send)
             else:
-                await self._counted(client, scope, receive, send)
+                await self._admitted(client, scope, receive, send)
 
     async def _find_token(self, request: Request) -> int | None:
         """Which of the tokens was sent; all are compared, so that time tells nothing."""
@@ -94,19 +90,14 @@ class AccessControl:
             return f"token {number}"
         return scope["client"][0] if scope.get("client") else ""
 
-    async def _counted(self, client: str, scope: Scope, receive: Receive, send: Send) -> None:
-        if self._num_requests[client] >= self._max_requests:
-            detail = f"you have {self._max_requests} requests here already; try again later"
-            scope["state"]["refusal"] = "client's limit"
-            headers = {"Retry-After": str(self._retry_after())}
-            await _refusal(429, detail, **headers)(scope, receive, send)
-            return
-        self._num_requests[client] += 1
+    async def _admitted(self, client: str, scope: Scope, receive: Receive, send: Send) -> None:
         try:
-            await self._app(scope, receive, send)
-        finally:
-            self._num_requests[client] -= 1
-            self._num_requests += Counter()  # forgets clients without requests
+            with self._queue.admitted(client):
+                await self._app(scope, receive, send)
+        except QueueFull as full:
+            scope["state"]["refusal"] = "client's limit"
+            headers = {"Retry-After": str(self._queue.retry_after)}
+            await _refusal(429, str(full), **headers)(scope, receive, send)
 
 
 def _refusal(status: int, detail: str, **headers: str) -> JSONResponse:

@@ -31,7 +31,6 @@ from attribot_rag.errors import (
     ServiceStopping,
 )
 from attribot_rag.model.language_model import LanguageModel
-from attribot_rag.model.queue import ModelQueue
 from attribot_rag.scoring import Budget
 from attribot_rag.serving.access import AccessControl
 from attribot_rag.serving.body import BodyLimits
@@ -44,7 +43,6 @@ from attribot_rag.serving.request_models import (
     AttributeRequest,
     Health,
     Problem,
-    QueuePlace,
     QueueStatus,
     read_documents,
 )
@@ -131,8 +129,7 @@ def create_app(
         tokens=tuple(filter(str.strip, (token or "").splitlines())),
         open_paths=frozenset({"/", "/health", "/openapi.json", "/schema.json"}),
         body_limits=BodyLimits(limits.bytes, limits.read_seconds),
-        max_requests=limits.waiting,
-        retry_after=lambda: queue.retry_after,
+        queue=queue,
     )
     routes = frozenset(route.path for route in app.routes if isinstance(route, Route))
     app.add_middleware(CountResponses, metrics=metrics, routes=routes)
@@ -143,7 +140,7 @@ class _Sharing(Attributor):
     """Shares the model by time with other threads that attribute, between two batches."""
 
     def between_batches(self) -> float:
-        return ModelQueue.of(self.language_model.model).give_way()
+        return self.language_model.backend.give_way()
 
 
 @dataclass
@@ -198,11 +195,10 @@ class _Service:
 
     async def queue(self, request: Request) -> QueueStatus:
         """The queue, and the places of this client's requests in it."""
-        places = self._queue.places(request.state.client)
         return QueueStatus(
             waiting=len(self._queue),
             max_waiting=self._limits.waiting,
-            places=[QueuePlace(before=one.before, seconds=one.seconds) for one in places],
+            places=self._queue.places(request.state.client),
         )
 
     async def _attribution(self, request: Request, task: Callable[[], Attribution]) -> Attribution:
@@ -240,9 +236,11 @@ async def _leaves(request: Request) -> None:
 
 
 def _shown(attribution: Attribution) -> Attribution:
-    """The attribution without the model's path, which clients must not see."""
+    """The attribution without the path or the address of the model, which clients must not see."""
     provenance = attribution.provenance
-    return replace(attribution, provenance=replace(provenance, model=provenance.model_name))
+    device = provenance.device.partition("://")[0]
+    shown = replace(provenance, model=provenance.model_name, device=device)
+    return replace(attribution, provenance=shown)
 
 
 async def page() -> HTMLResponse:

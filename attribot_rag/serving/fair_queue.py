@@ -1,12 +1,13 @@
-"""Who is served next: one request of each client at a time, and the clients in turn."""
+"""Admission: whose request is taken, and whose is next, one of each client at a time."""
 
 from __future__ import annotations
 
 import asyncio
 import time
 from collections import Counter, deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain, zip_longest
@@ -14,6 +15,7 @@ from statistics import fmean
 from typing import Any, TypeVar
 
 from attribot_rag.errors import QueueFull, ServiceStopping
+from attribot_rag.serving.request_models import QueuePlace
 
 Result = TypeVar("Result")
 
@@ -28,26 +30,19 @@ class _Request:
     began: float = field(default=0.0, init=False)
 
 
-@dataclass(frozen=True)
-class Place:
-    """How many requests are served before a waiting one, and in how many seconds, if known."""
-
-    before: int
-    seconds: float | None
-
-
 class FairQueue:
     """Clients take turns, round robin; each client's requests are served in their order.
 
     The requests of `at_once` clients are worked on at the same time, each in a thread, and one of a
-    client. At most `max_requests` wait or are worked on. Where the queue is full, a client with
-    fewer requests takes the place of the newest one of the client that has most. For one event
-    loop.
+    client. At most `max_requests` wait or are worked on, and as many of a client's are received at
+    once. Where the queue is full, a client with fewer requests takes the place of the newest one of
+    the client that has most. For one event loop.
     """
 
     def __init__(self, max_requests: int, *, at_once: int) -> None:
         self._max_requests = max_requests
         self._at_once = at_once
+        self._num_received: Counter[str] = Counter()
         self._threads = ThreadPoolExecutor(at_once, thread_name_prefix="attribot-rag")
         self._waiting: dict[str, deque[_Request]] = {}  # the client whose turn is next comes first
         self._running: dict[str, _Request] = {}
@@ -57,6 +52,18 @@ class FairQueue:
     def __len__(self) -> int:
         """How many requests wait or run."""
         return sum(map(len, self._waiting.values())) + len(self._running)
+
+    @contextmanager
+    def admitted(self, client: str) -> Iterator[None]:
+        """A client's request, from before its body is read; raises QueueFull for one too many."""
+        if self._num_received[client] >= self._max_requests:
+            raise QueueFull(f"you have {self._max_requests} requests here already; try again later")
+        self._num_received[client] += 1
+        try:
+            yield
+        finally:
+            self._num_received[client] -= 1
+            self._num_received += Counter()  # forgets clients without requests
 
     async def run(self, client: str, task: Callable[[], Result]) -> Result:
         """The task's result; if this is cancelled, a task that waits does not run.
@@ -76,10 +83,10 @@ class FairQueue:
             if request in self._waiting.get(client, ()):
                 self._remove(request)
 
-    def places(self, client: str) -> list[Place]:
+    def places(self, client: str) -> list[QueuePlace]:
         """The places of a client's waiting requests, in the order of their service."""
         return [
-            Place(before, self._seconds_until(before))
+            QueuePlace(before=before, seconds=self._seconds_until(before))
             for before, request in enumerate(self._order(), start=len(self._running))
             if request.client == client
         ]

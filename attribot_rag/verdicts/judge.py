@@ -181,7 +181,7 @@ class _Judge:
         reliance = sum(self._reliance[i] for i in sentence.tokens)
         plain = replace(unjudged, reliance=reliance)
         cited = self._cited(plain, part, carried)
-        noise = (self._scorer.models.noise or 0.0) * math.sqrt(len(sentence.tokens))
+        noise = (self._scorer.language_model.backend.noise or 0.0) * math.sqrt(len(sentence.tokens))
         least = max(options.min_reliance, options.noise_factor * noise)
         is_invented = self._is_invented(sentence)
         if cited is None and index == self._fragment:

@@ -15,7 +15,7 @@ from attribot_rag import Attributor, Method
 from attribot_rag.model.generation import Generation
 from attribot_rag.model.language_model import LanguageModel
 from attribot_rag.scoring import ScoringModels
-from attribot_rag.scoring.base import Implementation, Reading, Reduction
+from attribot_rag.scoring.base import Implementation, Reading, Reduction, TwinImplementation
 from attribot_rag.scoring.implementations.packed import Packed
 from attribot_rag.scoring.log_likelihoods import Effects, Patch
 from attribot_rag.scoring.row import Row
@@ -66,11 +66,7 @@ class CachingAttributor(Attributor):
         self, language_model: LanguageModel, store: RowStore, method: str | Method = "auto"
     ) -> None:
         super().__init__(language_model, method=method, progress=False)
-        self._scoring_models = CachingModels(language_model, store)
-
-    @property
-    def scoring_models(self) -> ScoringModels:
-        return self._scoring_models
+        self._scoring_models = self.scoring_models = CachingModels(language_model, store)
 
 
 class CachingModels(ScoringModels):
@@ -81,24 +77,22 @@ class CachingModels(ScoringModels):
 
     def __init__(self, language_model: LanguageModel, store: RowStore) -> None:
         super().__init__(language_model.model)
-        self._name = language_model.name, str(language_model.dtype)
+        # Reading all weights takes longer than everything else; here they never change.
+        self._settled = self.settled()
+        self._settled.__enter__()
+        self._stored_as = language_model.name, str(language_model.dtype)
         self._store = store
 
     def select(
         self, requested: str, generation: Generation, reading: Reading | None = None
-    ) -> Implementation:
+    ) -> TwinImplementation:
         if self.first(requested, generation) is not Packed:
             return super().select(requested, generation, reading)
         twin = self._twin(Packed.attention)
-        return _CachedPacked(twin, generation, self.plain_twin, self._store, self._name)
+        return _CachedPacked(twin, generation, self.plain_twin, self._store, self._stored_as)
 
     def masked_refusal(self, kind: type[Implementation], generation: Generation) -> str | None:
         return super().masked_refusal(Packed if kind is _CachedPacked else kind, generation)
-
-    def _refresh(self) -> None:
-        # Reading all weights takes longer than everything else; here they never change.
-        if not self._version:
-            super()._refresh()
 
 
 class _CachedPacked(Packed):

@@ -12,7 +12,7 @@ from support.scripted_generation import DOCUMENTS, QUESTION, generate, rendered
 from support.tiny_models import byte_level, endless
 
 from attribot_rag import Attributor
-from attribot_rag.model.queue import ModelQueue
+from attribot_rag.scoring import ScoringModels
 
 pytestmark = [
     pytest.mark.skipif(not hasattr(os, "fork"), reason="no processes are forked on this system"),
@@ -41,7 +41,9 @@ def test_a_forked_process_attributes_whatever_its_parents_threads_do() -> None:
     prompt = rendered(model)
     expected = attributor.attribute(prompt, ANSWER, DOCUMENTS).token_scores
     ids = torch.tensor([model.encode_prompt(prompt)])
-    queue, opened = ModelQueue.of(model.model), threading.Event()
+    queue, opened = model.backend.background, threading.Event()
+    models = attributor._scoring_models
+    assert isinstance(models, ScoringModels)
     scoring, generating = threading.Event(), threading.Event()
 
     def hold(reached: threading.Event) -> None:
@@ -53,7 +55,7 @@ def test_a_forked_process_attributes_whatever_its_parents_threads_do() -> None:
         return torch.ones(len(ids), dtype=torch.bool)
 
     def score() -> None:
-        with queue.turn(), attributor._scoring_models.settled(), attributor._scoring_models._lock:
+        with model.backend.turn(), models.settled(), models._derived._lock:
             hold(scoring)
 
     def attributes() -> bool:

@@ -57,7 +57,7 @@ def test_a_gradient_takes_three_times_the_flops_of_reading_the_prompt() -> None:
 
 
 def test_a_proxy_reads_the_prompt_first() -> None:
-    parameters = sibling().num_parameters
+    parameters = sibling().backend.num_parameters
     tokens = 1260 + LeaveOneOut().cost(CACHED).target_tokens
     assert Proxy(sibling()).cost(CACHED) == Cost(0, tokens, 2 * parameters * tokens)
 

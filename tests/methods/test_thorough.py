@@ -28,7 +28,8 @@ from attribot_rag.methods import Hierarchical, LeaveOneOut, Masked, Method, Scor
 from attribot_rag.methods.base import best
 from attribot_rag.methods.hierarchical import answer_sentences
 from attribot_rag.methods.thorough import agreement_of
-from attribot_rag.scoring import Scorer
+from attribot_rag.scoring import Scorer, ScoringModels
+from attribot_rag.scoring.implementations.packed import Packed
 
 MANY = many_documents()
 LONG = "The museum was built in 1635. Many ships came to the river. The queen closed 4 of them."
@@ -281,10 +282,10 @@ def test_no_second_model_is_loaded(method: Method) -> None:
     one = scorer(MANY)
     method.run(one)
     weights = {name: one.data_ptr() for name, one in byte_level().model.named_parameters()}
-    twins = one.models._twins.values()
-    assert twins
-    for twin in twins:
-        assert {name: one.data_ptr() for name, one in twin.named_parameters()} == weights
+    assert isinstance(one.models, ScoringModels)
+    twin = one.models._twin(Packed.attention)
+    assert twin is not byte_level().model
+    assert {name: one.data_ptr() for name, one in twin.named_parameters()} == weights
 
 
 @given(keep=st.integers(1, 9) | st.floats(0.1, 1.0), rescore=st.integers(0, 30))

@@ -162,7 +162,7 @@ class TestEncodingPrompts:
     def test_an_encoder_s_prompt_ends_with_eos_and_a_decoder_s_does_not(self) -> None:
         eos_id = BYT5.tokenizer.eos_token_id
         encoder_decoder = byt5_encoder_decoder()
-        assert encoder_decoder.is_encoder_decoder
+        assert encoder_decoder.backend.is_encoder_decoder
         assert encoder_decoder.encode_prompt("the town") == (*BYT5.encode("the town"), eos_id)
         assert BYT5.encode_prompt("the town") == BYT5.encode("the town")
 
@@ -230,9 +230,10 @@ def test_ends_of_a_response() -> None:
 
 
 def test_positions() -> None:
-    assert BYTE_LEVEL.max_positions == 4096
-    assert LanguageModel(architecture("t5").build(), byte_tokenizer()).max_positions is None
-    assert LanguageModel(architecture("gpt2").build(), byte_tokenizer()).max_positions == 256
+    assert BYTE_LEVEL.backend.max_positions == 4096
+    for name, positions in {"t5": None, "gpt2": 256}.items():
+        model = LanguageModel(architecture(name).build(), byte_tokenizer())
+        assert model.backend.max_positions == positions
 
 
 def test_a_model_without_a_name_goes_by_its_class() -> None:

@@ -54,7 +54,7 @@ def test_an_encoder_decoder(tmp_path: Path) -> None:
     model = byt5_encoder_decoder()
     model.model.save_pretrained(tmp_path)
     model.tokenizer.save_pretrained(tmp_path)
-    assert load_model(str(tmp_path), device="cpu").is_encoder_decoder
+    assert load_model(str(tmp_path), device="cpu").backend.is_encoder_decoder
 
 
 def test_an_empty_folder(tmp_path: Path) -> None:
@@ -133,7 +133,7 @@ def test_the_embedded_model_chats(smollm2: LanguageModel) -> None:
     assert smollm2.tokenizer.chat_template
     assert smollm2.dtype == torch.float32
     assert not smollm2.model.training
-    assert smollm2.max_positions == 8192
+    assert smollm2.backend.max_positions == 8192
     ids = torch.tensor([smollm2.encode_prompt([{"role": "user", "content": "Say yes."}])])
     with redirect_stdout(io.StringIO()) as out, redirect_stderr(io.StringIO()), torch.no_grad():
         logits = smollm2.model(ids).logits

@@ -21,7 +21,6 @@ from support.tiny_models import byte_level
 from attribot_rag import Attribution, Attributor
 from attribot_rag.errors import AttributionCancelled, NotRecorded
 from attribot_rag.model.language_model import LanguageModel
-from attribot_rag.model.queue import ModelQueue
 from attribot_rag.runtime import AttributedRun, AttributionService, ObservedAnswer
 
 SECONDS = scaled(60)
@@ -160,7 +159,7 @@ class Conversations(RuleBasedStateMachine):
         for service in self.services:
             assert service.store.num_pending == 0
             service.close()
-        assert ModelQueue.of(local().model).num_pending == 0
+        assert local().backend.background.num_pending == 0
         assert "generate" not in local().model.__dict__
 
     def _check(self, run: Run, ended: AttributedRun) -> None:

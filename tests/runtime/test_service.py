@@ -35,7 +35,6 @@ from attribot_rag.errors import (
     UnsupportedModel,
 )
 from attribot_rag.model.language_model import LanguageModel
-from attribot_rag.model.queue import ModelQueue
 from attribot_rag.runtime import (
     MAX_SUMMARY_BYTES,
     AttributedRun,
@@ -447,7 +446,7 @@ class TestBackground:
         for run, text in zip(pending, (ANSWER, "By"), strict=True):
             assert attribution_of(finished(service, run)).response == text
         assert [type(run.error) for run in told if run.error] == [QueueFull] * (not raise_error)
-        assert ModelQueue.of(model.model).num_pending == 0
+        assert model.backend.background.num_pending == 0
 
     def test_two_services_of_a_model_take_turns(self, model: LanguageModel, making: Making) -> None:
         reached, opened, overtaken = threading.Event(), threading.Event(), threading.Event()

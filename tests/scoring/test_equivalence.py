@@ -14,7 +14,7 @@ from support.implementations import (
 )
 
 from attribot_rag.model.generation import Generation
-from attribot_rag.scoring.base import Implementation, Reading
+from attribot_rag.scoring.base import Reading, TwinImplementation
 from attribot_rag.scoring.implementations.cropped import Cropped
 from attribot_rag.scoring.implementations.packed import Packed
 from attribot_rag.scoring.implementations.prefill import rope_changes
@@ -61,7 +61,7 @@ def test_reference_is_what_the_model_computes(architecture: Architecture) -> Non
 @pytest.mark.parametrize("kind", [Packed, Cropped])
 @pytest.mark.parametrize("architecture", ARCHITECTURES, ids=lambda one: one.name)
 def test_cached_implementations_equal_the_reference(
-    architecture: Architecture, kind: type[Implementation]
+    architecture: Architecture, kind: type[TwinImplementation]
 ) -> None:
     models = ScoringModels(model_of(architecture))
     generation = generation_for(architecture)

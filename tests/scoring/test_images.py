@@ -9,7 +9,7 @@ from support.vision_models import gemma3 as gemma3_vl
 from transformers import PreTrainedModel
 
 from attribot_rag.model.generation import Conditioning, Generation, TokenInput
-from attribot_rag.scoring.base import Implementation
+from attribot_rag.scoring.base import TwinImplementation
 from attribot_rag.scoring.implementations.cropped import Cropped
 from attribot_rag.scoring.implementations.packed import Packed
 from attribot_rag.scoring.implementations.reference import Reference
@@ -45,7 +45,7 @@ def rows_of(generation: Generation) -> list[Row]:
 @pytest.mark.parametrize("build", [llava, qwen2_5_vl, gemma3_vl])
 @pytest.mark.parametrize("before", ["", TEXT])
 def test_rows_equal_the_reference_on_a_cache_of_their_own(
-    build: Any, kind: type[Implementation], before: str
+    build: Any, kind: type[TwinImplementation], before: str
 ) -> None:
     generation = with_image(build(), before, None, TEXT, TEXT)
     models = ScoringModels(build())

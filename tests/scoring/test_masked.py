@@ -25,7 +25,7 @@ from attribot_rag.errors import InvalidInput, UnsupportedModel
 from attribot_rag.model.generation import Generation, cache_inputs
 from attribot_rag.model.language_model import LanguageModel
 from attribot_rag.scoring import Reencoded, Scorer, ScoringModels
-from attribot_rag.scoring.base import Implementation
+from attribot_rag.scoring.base import TwinImplementation
 from attribot_rag.scoring.implementations.cropped import Cropped
 from attribot_rag.scoring.implementations.packed import Packed
 from attribot_rag.scoring.implementations.reference import Reference
@@ -67,7 +67,7 @@ def masked_rows(generation: Generation) -> list[Row]:
 @pytest.mark.parametrize("kind", [Packed, Cropped])
 @pytest.mark.parametrize("architecture", ARCHITECTURES, ids=lambda one: one.name)
 def test_cached_implementations_equal_the_reference(
-    architecture: Architecture, kind: type[Implementation]
+    architecture: Architecture, kind: type[TwinImplementation]
 ) -> None:
     models = ScoringModels(model_of(architecture))
     generation = generation_for(architecture)

@@ -55,7 +55,7 @@ def test_50_sources_of_2000_tokens_take_less_than_the_weights() -> None:
     watcher.start()
     try:
         implementation = models.make(Packed, generation)
-        batching = Batching(model, implementation, None)
+        batching = Batching.by_tokens(model, implementation, None)
         with torch.inference_mode():
             while rows:
                 batch = batching.next_batch(rows)

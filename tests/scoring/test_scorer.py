@@ -207,7 +207,7 @@ def test_running_out_of_memory_halves_the_budget_and_goes_on(truth: LogLikelihoo
     found = every_source(one)
     assert np.allclose(found.ablated, truth.ablated, atol=1e-4)
     assert sum(progress.advanced) == SENTENCES
-    assert one._engine.batching.token_budget < 100_000
+    assert one._engine.batching.budget < 100_000
     assert one.usage.forward_passes > 1
 
 

@@ -273,7 +273,7 @@ def test_enough_memory_gives_the_same_scores(implementation: str) -> None:
     assert footprint is not None
     one = scorer(implementation=implementation, max_memory=footprint.least)
     np.testing.assert_allclose(every_source(one).ablated, TRUTH.ablated, atol=1e-5)
-    assert one._engine.batching.token_budget <= footprint.batch_tokens(footprint.least)
+    assert one._engine.batching.budget <= footprint.batch_tokens(footprint.least)
 
 
 def test_a_recorded_cache_takes_no_further_memory() -> None:

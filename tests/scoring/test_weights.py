@@ -10,6 +10,7 @@ from support.scorers import built, many_documents, scorer
 
 from attribot_rag.context import Ablation
 from attribot_rag.methods import Thorough
+from attribot_rag.scoring import ScoringModels
 from attribot_rag.scoring.base import Reduction
 from attribot_rag.scoring.implementations.packed import Packed
 from attribot_rag.scoring.row import Row
@@ -80,7 +81,8 @@ def test_weights_that_do_not_fit_into_memory_are_left_out() -> None:
         def weights(self, row: Row, reduction: Reduction) -> torch.Tensor:
             raise torch.OutOfMemoryError("CUDA out of memory")
 
-    one._engine._implementation = one.models.make(Scarce, one.generation)
+    models = ScoringModels(one.language_model.model)
+    one._engine._implementation = models.make(Scarce, one.generation)
     assert one.attention() is None
     assert Thorough().run(one).num_approximate > 0
 

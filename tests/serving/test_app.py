@@ -7,15 +7,18 @@ from pathlib import Path
 from typing import Any
 
 import jsonschema
+import numpy as np
 import pytest
 import torch
 from fastapi.testclient import TestClient
+from support.model_server import Kind, model_server
 from support.patience import scaled
 from support.pdf_files import pdf
 from support.schemas import SCHEMA
+from support.scorers import ATOL
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from attribot_rag import Attribution, Document, LanguageModel, LeaveOneOut
+from attribot_rag import Attribution, Document, LanguageModel, LeaveOneOut, ServedModel
 from attribot_rag.corpus.chunks import read_chunks
 from attribot_rag.errors import InvalidInput
 from attribot_rag.serving.app import Limits, create_app
@@ -69,6 +72,29 @@ def test_an_answer_is_sent_before_its_attribution(client: TestClient) -> None:
     assert "".join(one["piece"] for one in pieces).strip() == last["answer"].strip() != ""
     assert last["data"]["summary"]["sentences"]
     assert "html" in last and Attribution.from_dict(last["attribution"]).response == last["answer"]
+
+
+@pytest.mark.parametrize("kind", ["vllm", "sglang"])
+def test_a_served_model_answers_and_scores_as_the_same_model_here(
+    client: TestClient, chatty: LanguageModel, kind: Kind
+) -> None:
+    question = {"question": "How high?", "documents": DOCUMENTS, "max_new_tokens": 5}
+    with model_server(chatty, kind) as server:
+        served = TestClient(create_app(ServedModel.connect(server.url, chatty.tokenizer), **EXACT))
+        attributed = served.post("/attribute", json=GIVEN)
+        asked = served.post("/ask", json=question)
+        streamed = served.post("/ask", json={**question, "stream": True})
+    assert server.url not in attributed.text
+    *pieces, last = map(json.loads, streamed.text.splitlines())
+    here = client.post("/ask", json=question).json()
+    assert asked.json()["answer"] == last["answer"] == here["answer"]
+    assert "".join(one["piece"] for one in pieces).strip() == here["answer"].strip() != ""
+    for found, expected in (
+        (attributed.json(), client.post("/attribute", json=GIVEN).json()),
+        (asked.json()["attribution"], here["attribution"]),
+    ):
+        left, right = (Attribution.from_dict(one).token_scores for one in (found, expected))
+        np.testing.assert_allclose(np.array(left), np.array(right), atol=ATOL)
 
 
 def test_what_goes_wrong_before_a_streamed_answer_has_its_status(

@@ -7,7 +7,7 @@ import torch
 from transformers import PreTrainedModel
 
 from attribot_rag.model.generation import Generation
-from attribot_rag.scoring.base import Implementation
+from attribot_rag.scoring.base import TwinImplementation
 from attribot_rag.scoring.implementations.selection import ScoringModels
 from attribot_rag.scoring.row import Row
 from support.architectures import VOCABULARY_SIZE, Architecture
@@ -30,7 +30,7 @@ def generation_for(architecture: Architecture, *, seed: int = 0) -> Generation:
 
 def score(
     models: ScoringModels,
-    kind: type[Implementation],
+    kind: type[TwinImplementation],
     generation: Generation,
     rows: Sequence[Row],
 ) -> torch.Tensor:

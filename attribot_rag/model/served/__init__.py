@@ -1,6 +1,6 @@
-"""A model that another machine serves over HTTP; only its tokenizer is here."""
+"""A model that another machine serves over HTTP."""
 
+from attribot_rag.model.served.backend import ServerBackend
 from attribot_rag.model.served.client import ServerOptions
-from attribot_rag.model.served.model import ServedModel
 
-__all__ = ["ServedModel", "ServerOptions"]
+__all__ = ["ServerBackend", "ServerOptions"]

@@ -73,7 +73,7 @@ class Rejected(Refused):
     """A request whose content the server does not take; another one may do."""
 
 
-class NoAnswerInTime(Exception):
+class NoAnswerInTime(ServerFailed):
     """The deadline came before the answers."""
 
 
@@ -114,16 +114,12 @@ class Client:
     def __repr__(self) -> str:
         return f"Client({self.url!r})"
 
-    def get(self, path: str) -> Any:
-        """The JSON at a path, asked for once; None where there is none.
+    def ask(self, path: str, body: Any = None) -> Any:
+        """The JSON that answers a body, or is at a path, asked for once; None where there is none.
 
         Raises ServerFailed if the server cannot be reached or refuses the key.
         """
-        return self._run(self._try_once("GET", path, None))
-
-    def ask(self, path: str, body: Any) -> Any:
-        """The JSON that answers a body, asked for once; None where there is none."""
-        return self._run(self._try_once("POST", path, body))
+        return self._run(self._try_once(path, body))
 
     def post(self, path: str, bodies: Sequence[Any], deadline: float | None = None) -> list[Any]:
         """The JSON that answers each body, in their order.
@@ -171,9 +167,9 @@ class Client:
             timeout=httpx.Timeout(self.options.timeout, connect=_CONNECT_SECONDS, pool=None),
         )
 
-    async def _try_once(self, method: str, path: str, body: Any) -> Any:
+    async def _try_once(self, path: str, body: Any) -> Any:
         try:
-            return await self._send(method, path, body, {})
+            return await self._send(path, body, {})
         except _Again as error:
             raise ServerFailed(f"the server at {self.url} {error}") from error
 
@@ -189,7 +185,7 @@ class Client:
         try:
             return await asyncio.wait_for(asyncio.gather(*tasks), seconds)
         except asyncio.TimeoutError as error:
-            raise NoAnswerInTime from error
+            raise NoAnswerInTime(f"the server at {self.url} has not answered in time") from error
         finally:
             for task in tasks:
                 task.cancel()
@@ -202,7 +198,7 @@ class Client:
             reraise=True,
         )
         try:
-            answer: Any = await retrying(self._post, path, body, headers)
+            answer: Any = await retrying(self._send, path, body, headers)
         except _Again as error:
             tried = f"{self.options.attempts} times" if self.options.attempts > 1 else "once"
             raise ServerFailed(
@@ -212,15 +208,15 @@ class Client:
             raise Refused(f"the server at {self.url} has no {path}")
         return answer
 
-    async def _post(self, path: str, body: Any, headers: dict[str, str]) -> Any:
-        """In the order of asking, which httpx's pool of connections does not keep."""
-        async with self._turns:
-            return await self._send("POST", path, body, headers)
+    async def _send(self, path: str, body: Any, headers: dict[str, str]) -> Any:
+        """The JSON of the answer, None for 404 and 405; raises _Again and ServerFailed.
 
-    async def _send(self, method: str, path: str, body: Any, headers: dict[str, str]) -> Any:
-        """The JSON of the answer, None for 404 and 405; raises _Again and ServerFailed."""
+        In the order of asking, which httpx's pool of connections does not keep.
+        """
+        method = "GET" if body is None else "POST"
         try:
-            response = await self._http.request(method, path, json=body, headers=headers)
+            async with self._turns:
+                response = await self._http.request(method, path, json=body, headers=headers)
         except httpx.TransportError as error:
             raise _Again(f"did not answer ({type(error).__name__}: {error})") from error
         status = response.status_code

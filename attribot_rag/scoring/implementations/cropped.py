@@ -12,8 +12,8 @@ import torch
 from transformers import PreTrainedModel
 
 from attribot_rag.model.generation import PromptCache, cache_inputs
-from attribot_rag.model.language_model import placeholder_ids
-from attribot_rag.scoring.base import Implementation, Unsupported
+from attribot_rag.model.local_backend import placeholder_ids
+from attribot_rag.scoring.base import TwinImplementation, Unsupported
 from attribot_rag.scoring.implementations.checkpoints import Checkpoints, keeps_states
 from attribot_rag.scoring.implementations.prefill import (
     as_dynamic_cache,
@@ -25,7 +25,7 @@ from attribot_rag.scoring.implementations.reference import Reference
 from attribot_rag.scoring.row import Row
 
 
-class CachedImplementation(Implementation):
+class CachedImplementation(TwinImplementation):
     """Shares the prefix cache: the generation's own, or a cache that is prefilled once.
 
     Images that the model was given are in the cache. Rows that would encode one of them again are

@@ -154,20 +154,31 @@ Found = TypeVar("Found")
 
 
 class Batching:
-    """Divides rows into batches by a token budget, which is halved when memory runs out.
+    """Divides rows into batches by a budget, which is halved when memory runs out.
 
-    A position whose logits are needed counts as several tokens, by its memory. Without a
-    `token_budget`, the free memory of a GPU decides; on a CPU, where larger batches are not faster,
-    the budget is fixed.
+    `cost` is what a row takes of the budget.
     """
 
     def __init__(
-        self, model: PreTrainedModel, implementation: Implementation, token_budget: int | None
+        self, implementation: Implementation, budget: int, cost: Callable[[Row], int]
     ) -> None:
-        num_logits = len(implementation.generation.response_ids)
-        self._head_tokens = num_logits * logit_bytes(model) // token_bytes(model)
         self._implementation = implementation
-        self.token_budget = token_budget or _default_budget(model.device, token_bytes(model))
+        self.budget = budget
+        self._cost = cost
+
+    @classmethod
+    def by_tokens(
+        cls, model: PreTrainedModel, implementation: Implementation, token_budget: int | None
+    ) -> Batching:
+        """By tokens, of which a position whose logits are needed counts as several, by its memory.
+
+        Without a `token_budget`, the free memory of a GPU decides; on a CPU, where larger batches
+        are not faster, the budget is fixed.
+        """
+        num_logits = len(implementation.generation.response_ids)
+        head_tokens = num_logits * logit_bytes(model) // token_bytes(model)
+        budget = token_budget or _default_budget(model.device, token_bytes(model))
+        return cls(implementation, budget, lambda row: implementation.num_tokens(row) + head_tokens)
 
     def next_batch(self, rows: Sequence[Row], start: int = 0) -> list[Row]:
         """As many of the rows from `start` on as the budget allows, at least a single row."""
@@ -175,8 +186,8 @@ class Batching:
         used = 0
         for index in range(start, len(rows)):
             row = rows[index]
-            used += self._num_tokens(row)
-            if used > self.token_budget and batch:
+            used += self._cost(row)
+            if used > self.budget and batch:
                 break
             batch.append(row)
         return batch
@@ -188,12 +199,8 @@ class Batching:
                 f"one ablation of {self._implementation.num_tokens(batch[0])} tokens does not fit "
                 f"into memory; {_REMEDY}"
             )
-        self.token_budget = min(self.token_budget, sum(map(self._num_tokens, batch))) // 2
-        if self._implementation.device.type == "cuda":
-            torch.cuda.empty_cache()
-
-    def _num_tokens(self, row: Row) -> int:
-        return self._implementation.num_tokens(row) + self._head_tokens
+        self.budget = min(self.budget, sum(map(self._cost, batch))) // 2
+        torch.cuda.empty_cache()  # nothing without a GPU
 
 
 def _default_budget(device: torch.device, bytes_per_token: int) -> int:

@@ -9,8 +9,8 @@ import torch
 from transformers import PreTrainedModel
 
 from attribot_rag.model.generation import Conditioning, Generation
-from attribot_rag.model.language_model import placeholder_ids
-from attribot_rag.scoring.base import Implementation
+from attribot_rag.model.local_backend import placeholder_ids
+from attribot_rag.scoring.base import TwinImplementation
 from attribot_rag.scoring.implementations.memory import is_out_of_memory
 from attribot_rag.scoring.implementations.reference import Reference
 from attribot_rag.scoring.row import Row
@@ -38,7 +38,7 @@ class Probes:
     def __init__(
         self,
         model: PreTrainedModel,
-        make: Callable[[type[Implementation], Generation], Implementation],
+        make: Callable[[type[TwinImplementation], Generation], TwinImplementation],
         twin: Callable[[str | None], PreTrainedModel],
     ) -> None:
         self._model = model
@@ -52,12 +52,12 @@ class Probes:
         ids = tuple(token_id for token_id in drawn if token_id not in others)[:count]
         self._generation = Generation(ids[:_PROMPT_TOKENS], ids[_PROMPT_TOKENS:])
 
-    def exact(self, kind: type[Implementation]) -> float:
+    def exact(self, kind: type[TwinImplementation]) -> float:
         """Between an implementation and the reference."""
         return self._exact(kind, self._generation, 0)
 
     def conditioned(
-        self, kind: type[Implementation], head: Sequence[int], conditioning: Conditioning
+        self, kind: type[TwinImplementation], head: Sequence[int], conditioning: Conditioning
     ) -> float:
         """The same after a `head`: tokens that stand for images, of which the inputs are given."""
         plain = self._generation
@@ -65,7 +65,7 @@ class Probes:
         generation = replace(plain, prompt_ids=prompt, conditioning=conditioning)
         return self._exact(kind, generation, len(head))
 
-    def _exact(self, kind: type[Implementation], generation: Generation, start: int) -> float:
+    def _exact(self, kind: type[TwinImplementation], generation: Generation, start: int) -> float:
         prompt = generation.prompt_ids
         rows = [
             _full(generation),
@@ -76,7 +76,7 @@ class Probes:
             self._score(kind, generation, rows), self._score(Reference, generation, rows)
         )
 
-    def masked(self, kind: type[Implementation]) -> float:
+    def masked(self, kind: type[TwinImplementation]) -> float:
         """Rows that hide nothing must equal the full prompt, other rows the reference.
 
         Recomputed tokens with gaps between them reveal an architecture that uses their place in
@@ -163,7 +163,7 @@ class Probes:
         return not torch.allclose(alone, beside[:1], atol=1e-2, rtol=1e-2)
 
     def _score(
-        self, kind: type[Implementation], generation: Generation, rows: Sequence[Row]
+        self, kind: type[TwinImplementation], generation: Generation, rows: Sequence[Row]
     ) -> torch.Tensor:
         implementation = self._make(kind, generation)
         with torch.no_grad():

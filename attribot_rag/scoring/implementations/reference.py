@@ -8,13 +8,13 @@ from typing import Any, ClassVar
 import torch
 from transformers import GenerationConfig, LogitsProcessor, LogitsProcessorList
 
-from attribot_rag.model.language_model import decoder_start_ids
-from attribot_rag.scoring.base import Implementation
+from attribot_rag.model.local_backend import decoder_start_ids
+from attribot_rag.scoring.base import TwinImplementation
 from attribot_rag.scoring.implementations.prefill import length_dependent_rope, rope_changes
 from attribot_rag.scoring.row import Row
 
 
-class Reference(Implementation):
+class Reference(TwinImplementation):
     """A plain forward pass over each row without a cache; any causal or encoder-decoder model.
 
     For an encoder-decoder the prompt is the encoder's input and the response the decoder's. What

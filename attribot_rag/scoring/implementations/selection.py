@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import inspect
 import logging
-import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from functools import partial
 
 import torch
 from transformers import PreTrainedModel
 
 from attribot_rag.errors import InvalidInput, UnsupportedModel
-from attribot_rag.model.forking import ForkSafe
 from attribot_rag.model.generation import Generation
-from attribot_rag.model.language_model import placeholder_ids
-from attribot_rag.model.state import model_version, reads_elsewhere
-from attribot_rag.scoring.base import Implementation, Reading, Unsupported
+from attribot_rag.model.local_backend import placeholder_ids
+from attribot_rag.model.state import reads_elsewhere
+from attribot_rag.scoring.base import Implementation, Reading, TwinImplementation, Unsupported
 from attribot_rag.scoring.implementations.cropped import Cropped
+from attribot_rag.scoring.implementations.derived import Derived
 from attribot_rag.scoring.implementations.memory import Batching, Footprint, is_out_of_memory
 from attribot_rag.scoring.implementations.packed import Packed
 from attribot_rag.scoring.implementations.prefill import rope_changes
@@ -26,45 +25,30 @@ from attribot_rag.scoring.implementations.probes import FAILURES, Probes, tolera
 from attribot_rag.scoring.implementations.reference import Reference
 from attribot_rag.scoring.implementations.twin import check_placed, make_twin
 
-IMPLEMENTATIONS: tuple[type[Implementation], ...] = (Packed, Cropped, Reference)
+IMPLEMENTATIONS: tuple[type[TwinImplementation], ...] = (Packed, Cropped, Reference)
 """From the fastest to the slowest."""
 
 logger = logging.getLogger(__name__)
 
 
-class ScoringModels(ForkSafe):
+class ScoringModels:
     """The twins of a model, and the implementations that are right for it.
 
     An implementation is right if the configuration does not rule it out and a small probe gives
     the numbers of `Reference`; a probe that fails is logged once. Thread-safe; twins and probes
-    are renewed when the model is changed: moved, adapted, patched.
+    are renewed when the model is changed.
     """
 
     def __init__(self, model: PreTrainedModel) -> None:
         self._model = model
+        self._name = model.name_or_path or type(model).__name__
         self._probes = Probes(model, self.make, self._twin)
-        super().__init__()
-        self._version = 0
-        self._unscorable: str | None = None
-        self._ignored: dict[tuple[str, ...], bool] = {}
-        self._unshareable: dict[tuple[type[Implementation], tuple[str, ...]], str | None] = {}
-        self._twins: dict[str | None, PreTrainedModel] = {}
-        self._probed: dict[tuple[type[Implementation], bool], str | None] = {}
+        self._derived = Derived(model)
         self._logged: set[type[Implementation]] = set()
 
-    def _begin(self) -> None:
-        self._lock = threading.RLock()
-        self._num_settled = 0
-
-    @contextmanager
-    def settled(self) -> Iterator[None]:
-        """Within it the model is taken for unchanged: looking takes 10 ms for 400 modules."""
-        self._look()
-        self._num_settled += 1  # attributions may take turns
-        try:
-            yield
-        finally:
-            self._num_settled -= 1
+    def settled(self) -> AbstractContextManager[None]:
+        """Within it the model is taken for unchanged, see `Derived.settled`."""
+        return self._derived.settled()
 
     @property
     def original(self) -> PreTrainedModel:
@@ -75,12 +59,6 @@ class ScoringModels(ForkSafe):
     def plain_twin(self) -> PreTrainedModel:
         """The twin with the model's own attention."""
         return self._twin(None)
-
-    @property
-    def noise(self) -> float | None:
-        """The largest difference in nats at a token between two calls; None where it is not
-        measured."""
-        return None
 
     def footprint(
         self,
@@ -94,11 +72,11 @@ class ScoringModels(ForkSafe):
 
     def batching(self, implementation: Implementation, token_budget: int | None) -> Batching:
         """What divides rows into batches."""
-        return Batching(self._model, implementation, token_budget)
+        return Batching.by_tokens(self._model, implementation, token_budget)
 
     def make(
-        self, kind: type[Implementation], generation: Generation, reading: Reading | None = None
-    ) -> Implementation:
+        self, kind: type[TwinImplementation], generation: Generation, reading: Reading | None = None
+    ) -> TwinImplementation:
         """The prepared implementation for a generation; raises Unsupported if it is not right."""
         implementation = kind(self._twin(kind.attention), generation, reading)
         with torch.no_grad():
@@ -107,7 +85,7 @@ class ScoringModels(ForkSafe):
 
     def select(
         self, requested: str, generation: Generation, reading: Reading | None = None
-    ) -> Implementation:
+    ) -> TwinImplementation:
         """The requested implementation, or for 'auto' the fastest that is right for the model.
 
         Raises InvalidInput for an unknown name, UnsupportedModel if the requested
@@ -142,8 +120,7 @@ class ScoringModels(ForkSafe):
 
     def changed_since(self, generation: Generation) -> bool:
         """Whether the model was changed after it answered, as far as that is known."""
-        self._refresh()
-        return generation.model_version not in (None, self._version)
+        return generation.model_version not in (None, self._derived.version)
 
     def is_conditioned(self, generation: Generation) -> bool:
         """Whether something else than ids had an influence on the answer.
@@ -154,11 +131,8 @@ class ScoringModels(ForkSafe):
         values = [value for one in given.per_token.values() for value in one.by_id.values()]
         if not given or given.whole or given.unknown or any(values):
             return bool(given)
-        with self._lock:
-            self._refresh()
-            if given.names not in self._ignored:
-                self._ignored[given.names] = self._probes.ignores(given)
-            return not self._ignored[given.names]
+        ignores = partial(self._probes.ignores, given)
+        return not self._derived.value(("ignored", given.names), ignores)
 
     def _check_inputs(self, generation: Generation) -> None:
         given = generation.conditioning
@@ -175,10 +149,9 @@ class ScoringModels(ForkSafe):
         """See that a twin does what the model does, where no state shows all of that."""
         if self._model.training or not reads_elsewhere(self._model):
             return
-        with self._lock:
-            if self._probes.stale() <= tolerance(self._model.dtype):
-                return
-            self._forget()
+        difference = self._probes.stale()
+        if difference > tolerance(self._model.dtype):
+            self._derived.forget()
             difference = self._probes.stale()
         if difference > tolerance(self._model.dtype):
             raise UnsupportedModel(
@@ -186,18 +159,20 @@ class ScoringModels(ForkSafe):
                 "or a replaced method; remove that, or merge the adapter"
             )
 
-    def first(self, requested: str, generation: Generation) -> type[Implementation]:
+    def first(self, requested: str, generation: Generation) -> type[TwinImplementation]:
         """The implementation that `select` tries first; reads no prompt."""
         return next(self._right(requested, generation))
 
-    def _right(self, requested: str, generation: Generation) -> Iterator[type[Implementation]]:
+    def _right(self, requested: str, generation: Generation) -> Iterator[type[TwinImplementation]]:
         """The requested implementations that are not refused, fastest first."""
         names = [kind.name for kind in IMPLEMENTATIONS]
         if requested not in ("auto", *names):
             raise InvalidInput(
                 f"unknown implementation {requested!r}; choose one of auto, {', '.join(names)}"
             )
-        self._check_scorable()
+        unscorable = self._derived.value("unscorable", self._probes.unscorable)
+        if unscorable is not None:
+            raise UnsupportedModel(f"the model {self._name!r} cannot be scored: {unscorable}")
         for kind in IMPLEMENTATIONS:
             if requested not in ("auto", kind.name):
                 continue
@@ -213,7 +188,7 @@ class ScoringModels(ForkSafe):
                 f"{kind.name!r} is not right for this model: {reason}; use 'auto'"
             )
 
-    def refusal(self, kind: type[Implementation], generation: Generation) -> str | None:
+    def refusal(self, kind: type[TwinImplementation], generation: Generation) -> str | None:
         """Why this implementation is not right for a generation, or None if it is."""
         num_tokens = len(generation.prompt_ids) + len(generation.response_ids)
         reason = kind.refusal(self._model, num_tokens)
@@ -223,6 +198,7 @@ class ScoringModels(ForkSafe):
 
     def masked_refusal(self, kind: type[Implementation], generation: Generation) -> str | None:
         """Why this implementation cannot hide a part of the prompt, or None if it can."""
+        assert issubclass(kind, TwinImplementation)
         num_prompt, num_response = len(generation.prompt_ids), len(generation.response_ids)
         if rope_changes(self._model, num_prompt, num_prompt + num_response):
             return "its rotary frequencies change with the length while it answers"
@@ -234,7 +210,7 @@ class ScoringModels(ForkSafe):
             return None
         return f"the answer was also conditioned on {', '.join(generation.conditioning.names)}"
 
-    def _unshared(self, kind: type[Implementation], generation: Generation) -> str | None:
+    def _unshared(self, kind: type[TwinImplementation], generation: Generation) -> str | None:
         """Why what else the answer was conditioned on cannot be in a cache that rows share.
 
         Tried on the images themselves, with a few tokens after them, once for each kind of inputs.
@@ -248,38 +224,20 @@ class ScoringModels(ForkSafe):
         if given.whole and not (images and images[-1] < len(ids) - 2):
             return reason
         head = ids[max(0, images[0] - 1) : images[-1] + 2] if given.whole else ()
-        with self._lock:
-            key = kind, given.names
-            if key not in self._unshareable:
-                run = partial(self._probes.conditioned, kind, head, given)
-                failure = self._outcome(kind, run, masked=False)
-                self._unshareable[key] = None if failure is None else f"{reason}: {failure}"
-            return self._unshareable[key]
+        run = partial(self._probes.conditioned, kind, head, given)
+        outcome = partial(self._outcome, kind, run, masked=False)
+        failure = self._derived.value((kind, given.names), outcome)
+        return None if failure is None else f"{reason}: {failure}"
 
-    def _check_scorable(self) -> None:
-        with self._lock:
-            self._refresh()
-            if self._unscorable is None:
-                self._unscorable = self._probes.unscorable() or ""
-        if self._unscorable:
-            name = self._model.name_or_path or type(self._model).__name__
-            raise UnsupportedModel(f"the model {name!r} cannot be scored: {self._unscorable}")
-
-    def _probe(self, kind: type[Implementation], *, masked: bool) -> str | None:
-        with self._lock:
-            self._refresh()
-            if (kind, masked) not in self._probed:
-                self._probed[kind, masked] = self._run_probe(kind, masked=masked)
-            return self._probed[kind, masked]
-
-    def _run_probe(self, kind: type[Implementation], *, masked: bool) -> str | None:
+    def _probe(self, kind: type[TwinImplementation], *, masked: bool) -> str | None:
+        """Why a probe rules the implementation out, or None."""
         run = self._probes.masked if masked else self._probes.exact
-        return self._outcome(kind, partial(run, kind), masked=masked)
+        outcome = partial(self._outcome, kind, partial(run, kind), masked=masked)
+        return self._derived.value((kind, masked), outcome)
 
     def _outcome(
         self, kind: type[Implementation], run: Callable[[], float], *, masked: bool
     ) -> str | None:
-        """Why a probe rules the implementation out, or None."""
         try:
             difference = run()
         except Unsupported as error:
@@ -301,30 +259,8 @@ class ScoringModels(ForkSafe):
     def _log(self, kind: type[Implementation], reason: object) -> None:
         if kind not in self._logged:
             self._logged.add(kind)
-            name = self._model.name_or_path or type(self._model).__name__
-            logger.warning("%s is not used for the model %s: %s", kind.name, name, reason)
+            logger.warning("%s is not used for the model %s: %s", kind.name, self._name, reason)
 
     def _twin(self, attention: str | None) -> PreTrainedModel:
-        with self._lock:
-            self._refresh()
-            if attention not in self._twins:
-                self._twins[attention] = make_twin(self._model, attention)
-            return self._twins[attention]
-
-    def _refresh(self) -> None:
-        if not self._num_settled:
-            self._look()
-
-    def _look(self) -> None:
-        """Forget what was made for a model that was changed since."""
-        version = model_version(self._model)
-        if version != self._version:
-            self._version = version
-            self._forget()
-
-    def _forget(self) -> None:
-        self._twins.clear()
-        self._probed.clear()
-        self._ignored.clear()
-        self._unshareable.clear()
-        self._unscorable = None
+        make = partial(make_twin, self._model, attention)
+        return self._derived.value(("twin", attention), make)

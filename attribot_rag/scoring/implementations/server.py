@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from typing import ClassVar
 
 import torch
@@ -12,7 +12,8 @@ from transformers import PreTrainedModel
 from attribot_rag.errors import InvalidInput, UnsupportedModel
 from attribot_rag.model.generation import Generation
 from attribot_rag.model.language_model import LanguageModel
-from attribot_rag.model.served import ServedModel
+from attribot_rag.model.local_backend import LocalBackend
+from attribot_rag.model.served import ServerBackend
 from attribot_rag.model.served.client import NoAnswerInTime, on_one_replica
 from attribot_rag.scoring.base import Implementation, OutOfTime, Reading
 from attribot_rag.scoring.implementations.memory import Batching, Footprint
@@ -21,14 +22,6 @@ from attribot_rag.scoring.row import Row
 
 _ROUNDS = 2
 _MOST_ROWS = 256
-_NO_WEIGHTS = "its weights are on a server, which takes no masks and tells no attention"
-
-
-def scoring_models(language_model: LanguageModel) -> ScoringModels:
-    """What scores this model: twins of its weights, or the server that has them."""
-    if isinstance(language_model, ServedModel):
-        return ServerScoring(language_model)
-    return ScoringModels(language_model.model)
 
 
 class Server(Implementation):
@@ -41,14 +34,10 @@ class Server(Implementation):
     name: ClassVar[str] = "server"
 
     def __init__(
-        self, served: ServedModel, generation: Generation, reading: Reading | None = None
+        self, server: ServerBackend, generation: Generation, reading: Reading | None = None
     ) -> None:
-        self.served = served
-        self.generation = generation
-        self.reading = reading or Reading()
-        self.device = served.device
-        self.prefilled_tokens = 0
-        self.scored_tokens = 0
+        super().__init__(generation, reading)
+        self._server = server
         self._is_cached = False
 
     def num_tokens(self, row: Row) -> int:
@@ -58,75 +47,55 @@ class Server(Implementation):
     def log_likelihoods(self, rows: Sequence[Row]) -> torch.Tensor:
         order = sorted(range(len(rows)), key=lambda index: -rows[index].num_visible)
         scored = torch.empty(len(rows), len(self.generation.response_ids))
-        first = int(self.served.protocol.reads_cache and not self._is_cached)
+        first = int(self._server.protocol.reads_cache and not self._is_cached)
         for indices in filter(None, (order[:first], order[first:])):
             scored[indices] = self._scored([rows[index] for index in indices])
-            self._is_cached = self.served.protocol.reads_cache
+            self._is_cached = self._server.protocol.reads_cache
         return scored
 
     def _scored(self, rows: Sequence[Row]) -> torch.Tensor:
         response_ids = self.generation.response_ids
         sequences = [(*row.full_ids(self.generation), response_ids[-1]) for row in rows]
         try:
-            found = self.served.score(sequences, len(response_ids), self.reading.deadline)
+            found = self._server.score(sequences, len(response_ids), self.reading.deadline)
         except NoAnswerInTime as error:
             raise OutOfTime from error
         self.scored_tokens += sum(one.num_tokens for one in found)
         return torch.tensor([one.log_probabilities for one in found])
 
 
-class Rounds(Batching):
-    """As many rows at a time as keep the server busy before a deadline, which is looked at between.
-
-    Without a deadline more, so that more are in the order in which a prefix cache serves.
-    """
-
-    def __init__(self, served: ServedModel, deadline: float | None) -> None:
-        busy = _ROUNDS * served.client.options.concurrency
-        self._num_rows = max(busy, _MOST_ROWS) if deadline is None else busy
-
-    def next_batch(self, rows: Sequence[Row], start: int = 0) -> list[Row]:
-        return list(rows[start : start + self._num_rows])
-
-
-class ServerScoring(ScoringModels):
-    """The scoring of a served model: one implementation, and no weights.
+class ServerScoring:
+    """What ScoringModels is for a model on a server: one implementation, and no weights.
 
     What looks at weights raises UnsupportedModel.
     """
 
-    def __init__(self, served: ServedModel) -> None:
-        self._served = served
+    def __init__(self, server: ServerBackend) -> None:
+        self._server = server
 
-    @contextmanager
-    def settled(self) -> Iterator[None]:
-        with on_one_replica():
-            yield
+    def settled(self) -> AbstractContextManager[None]:
+        return on_one_replica()
 
     @property
     def original(self) -> PreTrainedModel:
         """The reference on this machine; without one, UnsupportedModel is raised."""
-        reference = self._served.reference
-        return self._served.model if reference is None else reference.model
+        reference = self._server.reference
+        return self._server.model if reference is None else reference
 
     @property
     def plain_twin(self) -> PreTrainedModel:
-        return self._served.model
-
-    @property
-    def noise(self) -> float | None:
-        return self._served.noise
+        return self._server.model
 
     def select(
         self, requested: str, generation: Generation, reading: Reading | None = None
     ) -> Implementation:
         self.first(requested, generation)
-        return Server(self._served, generation, reading)
+        return Server(self._server, generation, reading)
 
     def first(self, requested: str, generation: Generation) -> type[Implementation]:
         if requested not in ("auto", Server.name):
             raise UnsupportedModel(
-                f"implementation={requested!r} needs the weights of {self._served.name!r}, which "
+                f"implementation={requested!r} needs the weights of {self._server.name!r}, which "
                 "are on a server; use 'auto' or 'server'"
             )
         return Server
@@ -148,11 +117,8 @@ class ServerScoring(ScoringModels):
     def is_conditioned(self, generation: Generation) -> bool:
         return False
 
-    def refusal(self, kind: type[Implementation], generation: Generation) -> str | None:
-        return None if kind is Server else _NO_WEIGHTS
-
     def masked_refusal(self, kind: type[Implementation], generation: Generation) -> str | None:
-        return _NO_WEIGHTS
+        return "its weights are on a server, which takes no masks and tells no attention"
 
     def footprint(
         self,
@@ -164,5 +130,23 @@ class ServerScoring(ScoringModels):
         return None
 
     def batching(self, implementation: Implementation, token_budget: int | None) -> Batching:
-        assert isinstance(implementation, Server)
-        return Rounds(self._served, implementation.reading.deadline)
+        """As many rows at a time as keep the server busy, before a deadline.
+
+        Without a deadline more, so that more are in the order in which a prefix cache serves.
+        """
+        busy = _ROUNDS * self._server.concurrency
+        has_deadline = implementation.reading.deadline is not None
+        num_rows = busy if has_deadline else max(busy, _MOST_ROWS)
+        return Batching(implementation, num_rows, lambda _: 1)
+
+
+AnyScoringModels = ScoringModels | ServerScoring
+
+
+def scoring_models(language_model: LanguageModel) -> AnyScoringModels:
+    """What scores this model: twins of its weights, or the server that has them."""
+    match language_model.backend:
+        case ServerBackend() as server:
+            return ServerScoring(server)
+        case LocalBackend(model=model):
+            return ScoringModels(model)

@@ -87,7 +87,7 @@ def language_models_in(chain: Any) -> list[LanguageModel]:
         seen[id(held)] = held
         language_model = _own_model(held)
         if language_model is not None:
-            found.setdefault(language_model.identity, language_model)
+            found.setdefault(language_model.backend, language_model)
         waiting.extend(_parts(held))
     return list(found.values())
 

@@ -21,8 +21,8 @@ from attribot_rag.errors import (
     TokenizerMismatch,
     UnsupportedServer,
 )
-from attribot_rag.model.served import ServedModel
 from attribot_rag.model.served.client import KEY, _asked_pause
+from attribot_rag.model.served_model import ServedModel
 
 LOCAL = byte_level()
 
@@ -53,16 +53,16 @@ IDS = [list(LOCAL.encode(text)) for text in TREATY]
 @pytest.mark.parametrize("status", [429, 500, 503])
 def test_a_busy_server_is_asked_again(server: ModelServer, status: int) -> None:
     served = connect(server)
-    expected = served.score(IDS, 5)
+    expected = served.backend.score(IDS, 5)
     before = len(server.bodies)
     server.failures.extend([(status, {})] * 2)
-    assert served.score(IDS, 5) == expected
+    assert served.backend.score(IDS, 5) == expected
     assert len(server.bodies) == before + len(IDS) + 2
 
 
 def test_what_is_not_answered_in_time_is_asked_again(server: ModelServer) -> None:
     served = connect(server, attempts=20, timeout=1)
-    expected = served.score(IDS[:1], 5)
+    expected = served.backend.score(IDS[:1], 5)
     server.open.clear()
 
     def open_late() -> None:
@@ -71,7 +71,7 @@ def test_what_is_not_answered_in_time_is_asked_again(server: ModelServer) -> Non
 
     thread = threading.Thread(target=open_late)
     thread.start()
-    assert served.score(IDS[:1], 5) == expected
+    assert served.backend.score(IDS[:1], 5) == expected
     thread.join()
 
 
@@ -79,7 +79,7 @@ def test_a_server_that_stays_busy_is_given_up(server: ModelServer) -> None:
     served = connect(server, attempts=2)
     server.failures.extend([(503, {})] * 2)
     with pytest.raises(ServerFailed, match=r"answered 503.*asked 2 times"):
-        served.score(IDS[:1], 5)
+        served.backend.score(IDS[:1], 5)
 
 
 def test_what_is_refused_is_not_asked_again(server: ModelServer) -> None:
@@ -87,7 +87,7 @@ def test_what_is_refused_is_not_asked_again(server: ModelServer) -> None:
     before = len(server.bodies)
     server.failures.append((400, {}))
     with pytest.raises(ServerFailed, match="answered 400"):
-        served.score(IDS[:1], 5)
+        served.backend.score(IDS[:1], 5)
     assert len(server.bodies) == before + 1
 
 
@@ -100,7 +100,7 @@ def test_no_more_than_the_allowed_requests_are_under_way(server: ModelServer) ->
     served = connect(server, concurrency=2)
     server.most_at_once = 0
     server.open.clear()
-    threads = [threading.Thread(target=served.score, args=(IDS, 5)) for _ in range(2)]
+    threads = [threading.Thread(target=served.backend.score, args=(IDS, 5)) for _ in range(2)]
     for thread in threads:
         thread.start()
     wait_until(lambda: server.under_way == 2)
@@ -151,7 +151,7 @@ def test_one_failure_cancels_the_other_rows(server: ModelServer) -> None:
     server.open.clear()
     server.failures.append((400, {}))
     with pytest.raises(ServerFailed, match="400"):
-        served.score(IDS, 5)
+        served.backend.score(IDS, 5)
     wait_until(lambda: not server.under_way)
 
 
@@ -191,7 +191,7 @@ def test_the_key_goes_to_the_server_and_nowhere_else(
 def test_urls() -> None:
     with model_server(LOCAL) as server:
         served = ServedModel.connect(f"{server.url}/v1/", LOCAL.tokenizer)
-        assert served.client.url == server.url
+        assert served.backend.client.url == server.url
     with pytest.raises(ServerFailed, match="did not answer"):
         ServedModel.connect(server.url, LOCAL.tokenizer)
     with pytest.raises(InvalidInput, match="no user or password"):

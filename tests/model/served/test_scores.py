@@ -1,6 +1,7 @@
 """A served model gives the scores of the same model run here."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -21,6 +22,7 @@ from attribot_rag import (
 from attribot_rag.errors import (
     InvalidInput,
     ScoringFailed,
+    ServerFailed,
     TokenizerMismatch,
     UnsupportedModel,
 )
@@ -167,7 +169,7 @@ def test_what_a_prefix_cache_holds_of_the_answer_is_asked_for_again() -> None:
     """vLLM gives nothing where a hit goes on into the answer, as it does once it was generated."""
     with model_server(LOCAL, "vllm-generate") as server:
         attributor = served(server, method="leave_one_out", verdicts=None)
-        assert model_of(attributor).protocol.name == "vllm-generate"
+        assert model_of(attributor).backend.protocol.name == "vllm-generate"
         before = len(server.bodies)
         found = attributor.ask("who signed it?", TREATY, max_new_tokens=40)
         skipped = [
@@ -185,7 +187,7 @@ def test_a_vllm_without_the_second_runner_is_asked_for_completions() -> None:
         server.failures.append((500, {}))  # as the endpoint answers on the first one
         completions = model_of(served(server))
         same = model_of(served(server, server=ServerOptions(protocol="vllm")))
-        assert completions.protocol.name == same.protocol.name == "vllm"
+        assert completions.backend.protocol.name == same.backend.protocol.name == "vllm"
 
 
 def test_the_weights_here_are_a_reference() -> None:
@@ -197,10 +199,12 @@ def test_the_weights_here_are_a_reference() -> None:
         assert provenance.self_check is not None and provenance.self_check < 1e-3
         # Other weights are known by their difference, and fail the check where it is no noise.
         other = served(server, method="leave_one_out", scoring=checked, reference=sibling())
-        assert model_of(other).noise > 0.1
-        object.__setattr__(model_of(other), "noise", 0.0)
+        assert model_of(other).backend.noise > 0.1
+        quiet = ServedModel(replace(model_of(other).backend, noise=0.0), LOCAL.tokenizer)
         with pytest.raises(ScoringFailed, match="differs from the reference"):
-            other.attribute(chat(TREATY), ANSWER, TREATY)
+            Attributor(quiet, method="leave_one_out", scoring=checked, progress=False).attribute(
+                chat(TREATY), ANSWER, TREATY
+            )
         with pytest.raises(TokenizerMismatch, match="reference"):
             served(server, reference=metaspace())
 
@@ -243,3 +247,11 @@ def test_ask_lets_the_server_answer(kind: Kind) -> None:
     assert not found.provenance.retokenized
     assert again.provenance.retokenized == (kind == "vllm")
     assert any("cut at 12 tokens" in note for note in found.notes)
+
+
+def test_an_answer_is_waited_for_no_longer_than_asked() -> None:
+    with model_server(LOCAL) as server:
+        attributor = served(server)
+        server.open.clear()
+        with pytest.raises(ServerFailed, match="not answered in time"):
+            attributor.ask("who signed it?", TREATY, max_time=0.2)

@@ -19,7 +19,6 @@ from support.tiny_models import endless
 from attribot_rag import LanguageModel, LeaveOneOut
 from attribot_rag.attribution.schema import summary_schema
 from attribot_rag.errors import InvalidInput, NotRecorded, QueueFull
-from attribot_rag.model.queue import ModelQueue
 from langchain_attribot import AttributedRun, AttributionCallbackHandler
 
 EXACT = {"method": "leave_one_out", "verdicts": None}
@@ -175,7 +174,7 @@ def test_many_answers_keep_their_own_documents(tiny: LanguageModel) -> None:
         found = handler.result(run_id, timeout=scaled(120)).attribution
         assert found is not None
         assert [one.id for one in found.documents] == [f"document {question}"]
-    assert ModelQueue.of(tiny.model).num_pending == 0
+    assert tiny.backend.background.num_pending == 0
 
 
 def test_the_model_answers_again_without_a_document(tiny: LanguageModel) -> None:

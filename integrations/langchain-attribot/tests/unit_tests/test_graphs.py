@@ -95,8 +95,8 @@ def test_the_models_are_found_in_what_the_graph_s_nodes_call(
 ) -> None:
     graph = graph_of(chats)
     handler = AttributionCallbackHandler(graph, only="answer", **EXACT)
-    found = {service.attributor.language_model.identity for service in handler._services}
-    assert found == {language_model_of(chat).identity for chat in chats}
+    found = {service.attributor.language_model.backend for service in handler._services}
+    assert found == {language_model_of(chat).backend for chat in chats}
     state = graph.invoke({"question": QUESTION}, {"callbacks": [handler]})
     check(state["messages"][-1].response_metadata["attribution"])
     handler.close()

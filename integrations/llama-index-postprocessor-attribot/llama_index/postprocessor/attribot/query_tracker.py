@@ -285,7 +285,7 @@ def _fill(
         call.messages, call.asked = tuple(messages), llm
     held = find_language_model(llm)
     known = call.language_model
-    call.elsewhere = known is not None and (held is None or held.identity is not known.identity)
+    call.elsewhere = known is not None and (held is None or held.backend is not known.backend)
     if method in _COMPLETIONS:
         call.prompt = str(_argument(bound_args, "prompt") or "")
         if call.asked is not llm:

@@ -1,0 +1,150 @@
+"""A model on a server, by what the server tells of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import torch
+from transformers import PreTrainedModel
+
+from attribot_rag.errors import ServerFailed, UnsupportedModel, UnsupportedServer
+from attribot_rag.model.background import Background
+from attribot_rag.model.served.client import Client
+from attribot_rag.model.served.protocols import Completion, Protocol, Scored
+
+SERVERS = (
+    "vLLM (prompt_logprobs) and SGLang (input_token_logprobs) give log-probabilities of a prompt; "
+    "llama.cpp's server, Ollama, TGI and the APIs of OpenAI and the like do not"
+)
+
+
+@dataclass(frozen=True, eq=False)
+class ServerBackend:
+    """The weights behind an HTTP server, which takes many requests at once.
+
+    Log-probabilities come from the server, with `noise`: the largest difference in nats at a token
+    between two calls for the same tokens, the second among others, and to the `reference`, the same
+    weights on this machine, if there is one. `max_length` is what the server takes in tokens;
+    `num_parameters` is 0 where nobody said. `device` and `dtype` are those of the log-probabilities
+    once they have come.
+    """
+
+    generates_here: ClassVar[bool] = False
+    is_encoder_decoder: ClassVar[bool] = False
+    device: ClassVar[torch.device] = torch.device("cpu")
+    dtype: ClassVar[torch.dtype] = torch.float32
+    dtype_name: ClassVar[str] = "unknown"
+    placeholder_ids: ClassVar[frozenset[int]] = frozenset()
+    eos_ids: ClassVar[frozenset[int]] = frozenset()
+
+    client: Client
+    protocol: Protocol
+    vocabulary_size: int
+    max_length: int | None = None
+    num_parameters: int = 0
+    reference: PreTrainedModel | None = None
+    noise: float = 0.0
+    background: Background = field(default_factory=Background, init=False)
+
+    @property
+    def model(self) -> PreTrainedModel:
+        raise UnsupportedModel(
+            f"{self.name!r} is on the server at {self.client.url}; what was asked for needs its "
+            "weights on this machine"
+        )
+
+    @property
+    def name(self) -> str:
+        return self.protocol.model
+
+    @property
+    def device_name(self) -> str:
+        return self.client.url
+
+    @property
+    def max_positions(self) -> int | None:
+        """So that the whole response and one token more fit into what the server takes."""
+        return None if self.max_length is None else self.max_length - 2
+
+    @property
+    def concurrency(self) -> int:
+        return self.client.options.concurrency
+
+    def turn(self) -> AbstractContextManager[None]:
+        """Nobody waits."""
+        return nullcontext()
+
+    def give_way(self) -> float:
+        return 0.0
+
+    def score(
+        self,
+        sequences: Sequence[Sequence[int]],
+        num_scored: int,
+        deadline: float | None = None,
+    ) -> list[Scored]:
+        """Log-probabilities of the last tokens of each sequence, given all tokens before.
+
+        The sequences are asked for in their order, several at once. Raises NoAnswerInTime after
+        the deadline, a time of `time.perf_counter`.
+        """
+        protocol = self.protocol
+        bodies = [protocol.scoring(ids, num_scored) for ids in sequences]
+        answers = self._scored(sequences, bodies, num_scored, deadline)
+        lacking = [index for index, answer in enumerate(answers) if answer is None]
+        again = [protocol.uncached(bodies[index]) for index in lacking]
+        if lacking and all(again):
+            asked = [sequences[index] for index in lacking]
+            others = self._scored(asked, again, num_scored, deadline)
+            for index, answer in zip(lacking, others, strict=True):
+                answers[index] = answer
+        scored = [answer for answer in answers if answer is not None]
+        if len(scored) < len(answers):
+            raise UnsupportedServer(
+                f"the server at {self.client.url} gives no log-probabilities of a prompt; {SERVERS}"
+            )
+        return scored
+
+    def _scored(
+        self,
+        sequences: Sequence[Sequence[int]],
+        bodies: Sequence[Any],
+        num_scored: int,
+        deadline: float | None,
+    ) -> list[Scored | None]:
+        answers = self.client.post(self.protocol.path, bodies, deadline)
+        try:
+            return [
+                self.protocol.scored(answer, ids, num_scored)
+                for answer, ids in zip(answers, sequences, strict=True)
+            ]
+        except (LookupError, TypeError, ValueError) as error:
+            raise self._malformed(error) from error
+
+    def complete(
+        self,
+        prompt_ids: Sequence[int],
+        max_new_tokens: int,
+        options: dict[str, Any],
+        deadline: float | None = None,
+    ) -> Completion:
+        """The server's answer to a prompt, greedy by default; `options` are its sampling options.
+
+        Raises NoAnswerInTime as `score` does.
+        """
+        protocol = self.protocol
+        body = protocol.completing(prompt_ids, max_new_tokens, options)
+        (answer,) = self.client.post(protocol.path, [body], deadline)
+        try:
+            return protocol.completion(answer)
+        except (LookupError, TypeError) as error:
+            raise self._malformed(error) from error
+
+    def _malformed(self, error: Exception) -> ServerFailed:
+        return ServerFailed(
+            f"the server at {self.client.url} answered {self.protocol.path} in another form than "
+            f"{self.protocol.name} ({type(error).__name__}: {error})"
+        )

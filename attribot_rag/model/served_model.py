@@ -1,0 +1,204 @@
+"""A model that another machine serves."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, cast
+
+import torch
+from transformers import AutoTokenizer, PreTrainedTokenizerBase
+
+from attribot_rag.errors import InvalidInput, ServerFailed, TokenizerMismatch, UnsupportedServer
+from attribot_rag.model.language_model import LanguageModel
+from attribot_rag.model.served.backend import SERVERS, ServerBackend
+from attribot_rag.model.served.client import Client, Refused, ServerOptions
+from attribot_rag.model.served.protocols import SglangGenerate, VllmCompletions, VllmGenerate
+
+_KNOWN_TEXT = (
+    "The ferry Kittiwake carries up to 1,084 passengers; a ticket is £18.50. "
+    "Café, naïve, 条約は町で署名された。 In 1844 the lamp was lit for the first time."
+)
+_NUM_KNOWN = 16  # tokens at its end that are scored on connecting
+_PROTOCOLS = {one.name: one for one in (VllmCompletions, VllmGenerate, SglangGenerate)}
+
+logger = logging.getLogger(__name__)
+
+
+class ServedModel(LanguageModel):
+    """A LanguageModel whose weights are behind an HTTP server; its tokenizer is here.
+
+    What needs the weights (`model`) raises UnsupportedModel.
+    """
+
+    backend: ServerBackend
+
+    @classmethod
+    def connect(
+        cls,
+        url: str,
+        tokenizer: PreTrainedTokenizerBase | str,
+        *,
+        model: str | None = None,
+        num_parameters: int = 0,
+        options: ServerOptions | None = None,
+        reference: LanguageModel | None = None,
+    ) -> ServedModel:
+        """The model at a URL, after a look at what the server gives.
+
+        `tokenizer` is the model's own, or its folder or Hugging Face id; `model` the server's name
+        for it, which may be left out where it serves a single model. An API key is read from
+        ATTRIBOT_RAG_SERVER_KEY. A `reference` has the same weights on this machine, with which a
+        known text's log-probabilities are compared, and each attribution's if `self_check` is set.
+        Raises ServerFailed if the server does not answer, UnsupportedServer without
+        log-probabilities of a prompt, TokenizerMismatch if its tokenizer, or that of the reference,
+        gives other ids, InvalidInput for a model that it does not serve.
+        """
+        client = Client(url, options or ServerOptions())
+        entry = _chosen(client, _served_models(client), model)
+        told = "sglang" if entry.get("owned_by") == "sglang" else "vllm"
+        kind = _PROTOCOLS[client.options.protocol or told]
+        length = entry.get("max_model_len")
+        loaded = _loaded(tokenizer)
+        backend = ServerBackend(
+            client,
+            kind(str(entry["id"])),
+            len(loaded),
+            max_length=None if length is None else int(length),
+            num_parameters=num_parameters,
+            reference=None if reference is None else reference.model,
+        )
+        language_model = cls(backend, loaded)
+        language_model._check_tokenizer()
+        if kind is VllmCompletions and client.options.protocol is None:
+            language_model._prefer_generate()
+        noise = language_model._measured_noise(reference)
+        language_model.backend = replace(language_model.backend, noise=noise)
+        return language_model
+
+    def _check_tokenizer(self) -> None:
+        """Raises TokenizerMismatch if the server tells other ids for a text; some tell none."""
+        with self._private.locked() as tokenizer:
+            ours = list(tokenizer(_KNOWN_TEXT)["input_ids"])
+        theirs = self._their_ids(prompt=_KNOWN_TEXT, add_special_tokens=True)
+        if theirs is not None and theirs != ours:
+            raise TokenizerMismatch(
+                f"the tokenizer {self.tokenizer.name_or_path!r} and that of the server at "
+                f"{self.backend.client.url} give different ids for a text; pass the tokenizer of "
+                f"{self.name!r}"
+            )
+        if not self.tokenizer.chat_template:
+            return
+        messages = [{"role": "user", "content": _KNOWN_TEXT}]
+        theirs = self._their_ids(messages=messages, add_generation_prompt=True)
+        if theirs is not None and tuple(theirs) != self.encode_prompt(messages):
+            logger.warning(
+                "the server at %s renders chat messages differently from the tokenizer here; pass "
+                "prompts as rendered text or ids",
+                self.backend.client.url,
+            )
+
+    def _their_ids(self, **text: Any) -> list[int] | None:
+        try:
+            answer = self.backend.client.ask("/tokenize", {"model": self.name, **text})
+        except ServerFailed as error:
+            logger.info("the tokenizer cannot be compared with the server's: %s", error)
+            return None
+        return answer.get("tokens") if isinstance(answer, dict) else None
+
+    @property
+    def _known(self) -> tuple[tuple[int, ...], int]:
+        """The ids of a known text, and how many of them are scored."""
+        known = self.encode(_KNOWN_TEXT)
+        return known, min(_NUM_KNOWN, len(known) - 1)
+
+    def _prefer_generate(self) -> None:
+        """Take vLLM's faster endpoint if it gives log-probabilities; most servers lack it."""
+        known, num_scored = self._known
+        protocol = VllmGenerate(self.name)
+        body = protocol.uncached(protocol.scoring(known, num_scored))
+        try:
+            answer = self.backend.client.ask(protocol.path, body)
+            found = None if answer is None else protocol.scored(answer, known, num_scored)
+        except (ServerFailed, LookupError, TypeError, ValueError) as error:
+            logger.info("%s is not used: %s", protocol.path, error)
+            return
+        if found is not None:
+            self.backend = replace(self.backend, protocol=protocol)
+
+    def _measured_noise(self, reference: LanguageModel | None) -> float:
+        """The largest difference in nats at a token between a call alone, one among others, and the
+        reference."""
+        known, num_scored = self._known
+        try:
+            alone = self.backend.score([known], num_scored)[0]
+        except Refused as error:
+            raise UnsupportedServer(f"{error}; {SERVERS}") from error
+        if max(alone.log_probabilities) > 0:
+            raise UnsupportedServer(
+                f"the server at {self.backend.client.url} gives logits, not log-probabilities; "
+                "start vLLM without --logprobs-mode"
+            )
+        among = self.backend.score([known[1:], known, known[2:]], num_scored)[1]
+        others = [among.log_probabilities]
+        if reference is not None:
+            others.append(self._by_reference(reference, known, num_scored))
+        return max(
+            abs(one - two)
+            for other in others
+            for one, two in zip(alone.log_probabilities, other, strict=True)
+        )
+
+    def _by_reference(
+        self, reference: LanguageModel, known: tuple[int, ...], num_scored: int
+    ) -> tuple[float, ...]:
+        if reference.encode(_KNOWN_TEXT) != known:
+            raise TokenizerMismatch(
+                f"the reference {reference.name!r} has another tokenizer than {self.name!r}; pass "
+                "the same weights"
+            )
+        ids = torch.tensor([known], device=reference.device)
+        with torch.no_grad():
+            logits = reference.model(input_ids=ids[:, :-1]).logits[0, -num_scored:]
+        found = logits.float().log_softmax(-1).gather(-1, ids[0, -num_scored:, None])
+        return tuple(found[:, 0].tolist())
+
+
+def _served_models(client: Client) -> list[dict[str, Any]]:
+    listed = client.ask("/v1/models")
+    models = listed.get("data") if isinstance(listed, dict) else None
+    if not models:
+        raise UnsupportedServer(
+            f"the server at {client.url} has no list of models at /v1/models; {SERVERS}"
+        )
+    return cast(list[dict[str, Any]], models)
+
+
+def _chosen(client: Client, models: Sequence[dict[str, Any]], name: str | None) -> dict[str, Any]:
+    """The model of this name; raises InvalidInput if there is none, or another one is needed."""
+    names = [str(model.get("id")) for model in models]
+    if name is None and len(names) == 1:
+        return models[0]
+    if name not in names:
+        raise InvalidInput(
+            f"model={name!r}; the server at {client.url} serves {', '.join(map(repr, names))}"
+        )
+    return models[names.index(name)]
+
+
+def _loaded(tokenizer: PreTrainedTokenizerBase | str) -> PreTrainedTokenizerBase:
+    if isinstance(tokenizer, PreTrainedTokenizerBase):
+        return tokenizer
+    if not isinstance(tokenizer, str | Path):
+        raise InvalidInput(
+            f"tokenizer={tokenizer!r:.80}; pass the model's tokenizer, its folder or its Hugging "
+            "Face id"
+        )
+    try:
+        loaded = AutoTokenizer.from_pretrained(os.path.expanduser(tokenizer))
+    except (OSError, ValueError) as error:
+        raise InvalidInput(f"the tokenizer {str(tokenizer)!r} cannot be loaded: {error}") from error
+    return cast(PreTrainedTokenizerBase, loaded)

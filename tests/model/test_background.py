@@ -1,0 +1,207 @@
+"""Tasks that wait in the background: their number, their order, and their end."""
+
+import gc
+import subprocess
+import sys
+import threading
+import weakref
+from collections.abc import Callable, Iterator
+from concurrent.futures import CancelledError, Future
+
+import pytest
+from support.patience import scaled
+from support.tiny_models import build
+
+from attribot_rag.errors import QueueFull
+from attribot_rag.model.background import Background
+from attribot_rag.model.local_backend import LocalBackend
+
+
+class Blocker:
+    """A task that runs until it is let go."""
+
+    def __init__(self) -> None:
+        self.reached = threading.Event()
+        self.opened = threading.Event()
+
+    def __call__(self) -> str:
+        self.reached.set()
+        assert self.opened.wait(scaled(60))
+        return "done"
+
+
+@pytest.fixture
+def blocker() -> Iterator[Blocker]:
+    """Opened at the end in any case, so that no thread is left waiting."""
+    blocker = Blocker()
+    yield blocker
+    blocker.opened.set()
+
+
+@pytest.fixture
+def background() -> Background:
+    return Background()
+
+
+def submit(
+    background: Background, task: Callable[[], object], max_pending: int = 100
+) -> Future[object]:
+    return background.submit(task, max_pending=max_pending)
+
+
+def fail() -> None:
+    raise ValueError("no answer")
+
+
+def test_in_the_order_in_which_they_were_submitted_in_another_thread(
+    background: Background, blocker: Blocker
+) -> None:
+    order: list[int] = []
+    submit(background, blocker)
+    futures = [submit(background, lambda i=i: order.append(i)) for i in range(20)]  # type: ignore[misc]
+    assert order == []
+    blocker.opened.set()
+    for future in futures:
+        future.result(scaled(60))
+    assert order == list(range(20))
+    here = threading.current_thread()
+    assert submit(background, threading.current_thread).result(scaled(60)) is not here
+
+
+def test_an_error_is_the_caller_s_and_the_next_one_runs(background: Background) -> None:
+    with pytest.raises(ValueError, match="no answer"):
+        submit(background, fail).result(scaled(60))
+    assert submit(background, lambda: 3).result(scaled(60)) == 3
+
+
+def test_those_that_wait_and_the_one_that_runs_are_counted(
+    background: Background, blocker: Blocker
+) -> None:
+    assert background.num_pending == 0
+    futures = [submit(background, blocker)]
+    assert blocker.reached.wait(scaled(60))
+    assert background.num_pending == 1
+    futures += [submit(background, lambda: None), submit(background, fail)]
+    assert background.num_pending == 3
+    blocker.opened.set()
+    for future in futures:
+        future.exception(60)
+    assert background.num_pending == 0
+
+
+@pytest.mark.parametrize("max_pending", [1, 3])
+def test_more_than_max_pending_are_refused(
+    background: Background, blocker: Blocker, max_pending: int
+) -> None:
+    futures = [submit(background, blocker, max_pending) for _ in range(max_pending)]
+    message = (
+        rf"{max_pending} answers wait for their attribution already "
+        rf"\(max_pending={max_pending}\); raise it, give each a smaller budget, or attribute"
+    )
+    with pytest.raises(QueueFull, match=message):
+        submit(background, fail, max_pending)
+    assert background.num_pending == max_pending
+    assert not submit(background, lambda: None, max_pending + 1).done()
+    blocker.opened.set()
+    assert [future.result(scaled(60)) for future in futures] == ["done"] * max_pending
+
+
+@pytest.mark.parametrize("task", [lambda: None, fail])
+def test_who_waited_for_one_may_submit_the_next(
+    background: Background, task: Callable[[], None]
+) -> None:
+    for _ in range(100):
+        submit(background, task, max_pending=1).exception(60)
+        assert background.num_pending == 0
+
+
+def test_what_waits_for_something_else_is_counted_and_holds_up_nobody(
+    background: Background,
+) -> None:
+    awaited: Future[None] = Future()
+    later = background.submit(lambda: "later", max_pending=2, after=awaited)
+    assert background.submit(lambda: "now", max_pending=2).result(scaled(60)) == "now"
+    assert background.num_pending == 1
+    with pytest.raises(QueueFull):
+        background.submit(fail, max_pending=1)
+    assert not later.done()
+    awaited.set_result(None)
+    assert later.result(scaled(60)) == "later"
+    assert background.num_pending == 0
+
+
+def test_it_may_be_cancelled_meanwhile(background: Background) -> None:
+    awaited: Future[None] = Future()
+    later = background.submit(fail, max_pending=1, after=awaited)
+    assert later.cancel()
+    assert background.num_pending == 0
+    awaited.set_result(None)
+    assert submit(background, lambda: 3, max_pending=1).result(scaled(60)) == 3
+
+
+def test_what_was_cancelled_waits_no_longer(background: Background, blocker: Blocker) -> None:
+    running = submit(background, blocker)
+    assert blocker.reached.wait(scaled(60))
+    waiting = submit(background, fail)
+    assert waiting.cancel()
+    assert background.num_pending == 1
+    blocker.opened.set()
+    assert running.result(scaled(60)) == "done"
+    with pytest.raises(CancelledError):
+        waiting.result(scaled(60))
+    assert submit(background, lambda: 3).result(scaled(60)) == 3
+    assert background.num_pending == 0
+
+
+def test_all_who_use_a_model_s_weights_share_one_and_other_models_do_not_wait(
+    blocker: Blocker,
+) -> None:
+    model, other = build("llama").model, build("llama").model
+    together = threading.Barrier(8)
+    found: list[LocalBackend] = []
+
+    def ask() -> None:
+        together.wait(scaled(60))
+        found.append(LocalBackend.of(model))
+
+    threads = [threading.Thread(target=ask) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(found) == 8
+    assert len(set(found)) == 1
+    future = submit(found[0].background, blocker)
+    assert blocker.reached.wait(scaled(60))
+    apart = LocalBackend.of(other)
+    assert submit(apart.background, lambda: 3).result(scaled(60)) == 3
+    with found[0].turn(), apart.turn():
+        assert not future.done()  # and takes no turn unasked
+
+
+def test_neither_the_model_nor_a_thread_is_kept_alive() -> None:
+    backend = LocalBackend.of(build("llama").model)
+    thread = submit(backend.background, threading.current_thread).result(scaled(60))
+    assert isinstance(thread, threading.Thread)
+    count = submit(backend.background, lambda model=backend.model: model.num_parameters())  # type: ignore[misc]
+    assert count.result(scaled(60))
+    gone = weakref.ref(backend.model)
+    del backend
+    gc.collect()
+    assert gone() is None
+    thread.join(scaled(60))
+    assert not thread.is_alive()
+
+
+def test_what_was_submitted_is_finished_before_the_interpreter_exits() -> None:
+    program = """
+import threading
+from concurrent.futures import Future
+from attribot_rag.model.background import Background
+
+awaited = Future()
+Background().submit(lambda: print("done"), max_pending=1, after=awaited)
+threading.Timer(0.2, awaited.set_result, [None]).start()
+"""
+    found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert (found.stdout, found.stderr) == ("done\n", "")
