@@ -15,12 +15,7 @@ from attribot_rag import Attributor, Method
 from attribot_rag.attribution import cite
 from attribot_rag.context import Ablation
 from attribot_rag.errors import InvalidInput, UnsupportedModel
-from attribot_rag.methods.baselines import (
-    AttentionWeights,
-    ContextCite,
-    GradientNorm,
-    Similarity,
-)
+from attribot_rag.methods.baselines import AttentionWeights, ContextCite, GradientNorm, Similarity
 from attribot_rag.methods.baselines.context_cite import logit_scaled
 from attribot_rag.methods.baselines.similarity import Embedder
 from attribot_rag.scoring import LogLikelihoods, Scorer

@@ -7,15 +7,7 @@ import pytest
 import torch
 from support.tiny_models import build as build_tiny
 from support.tiny_models import byte_tokenizer
-from support.vision_models import (
-    Segment,
-    gemma3,
-    ids_of,
-    inputs_for,
-    llava,
-    qwen2_5_vl,
-    tokenizer,
-)
+from support.vision_models import Segment, gemma3, ids_of, inputs_for, llava, qwen2_5_vl, tokenizer
 from transformers import (
     DynamicCache,
     GenerationConfig,

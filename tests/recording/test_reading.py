@@ -275,12 +275,7 @@ def test_a_cache_is_read_before_the_caller_goes_on_with_it(name: str) -> None:
 
 class TestWhereTheLimitCut:
     @pytest.mark.parametrize(
-        "limit",
-        [
-            {"max_new_tokens": 5},
-            {"max_length": 45},
-            {"generation_config": CONFIG},
-        ],
+        "limit", [{"max_new_tokens": 5}, {"max_length": 45}, {"generation_config": CONFIG}]
     )
     def test_rows_that_did_not_end_by_themselves(self, limit: dict[str, Any]) -> None:
         language_model = build("llama")

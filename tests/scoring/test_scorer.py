@@ -12,11 +12,7 @@ from hypothesis import strategies as st
 from support.tiny_models import byte_level
 
 from attribot_rag.context import Ablation, ContextOptions, TokenizedText, locate_context
-from attribot_rag.errors import (
-    InvalidInput,
-    ScoringFailed,
-    ScoringOutOfMemory,
-)
+from attribot_rag.errors import InvalidInput, ScoringFailed, ScoringOutOfMemory
 from attribot_rag.methods import LeaveOneOut
 from attribot_rag.model.generation import Generation
 from attribot_rag.scoring import LogLikelihoods, Progress, Scorer, ScoringModels, ScoringOptions

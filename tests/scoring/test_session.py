@@ -9,13 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.tiny_models import byte_level
 
-from attribot_rag.context import (
-    Ablation,
-    Context,
-    ContextOptions,
-    TokenizedText,
-    locate_context,
-)
+from attribot_rag.context import Ablation, Context, ContextOptions, TokenizedText, locate_context
 from attribot_rag.errors import InvalidInput, ScoringOutOfMemory
 from attribot_rag.methods import LeaveOneOut
 from attribot_rag.model.generation import Generation

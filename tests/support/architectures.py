@@ -27,12 +27,7 @@ class Architecture:
     available: bool = True
 
 
-def _architecture(
-    name: str,
-    expected: Expected,
-    class_name: str,
-    **settings: Any,
-) -> Architecture:
+def _architecture(name: str, expected: Expected, class_name: str, **settings: Any) -> Architecture:
     def build() -> PreTrainedModel:
         model_class: Any = getattr(transformers, class_name)
         config = model_class.config_class(

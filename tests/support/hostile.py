@@ -11,10 +11,7 @@ ESCAPES = (
     "tag\U000e0041\U000e0042",
 )
 HALF_OF_A_PAIR = "half \ud83d of a surrogate pair"
-MARKUP = (
-    "[red]loud[/red] [link=https://evil.example]click[/link] :bomb:",
-    "[/] [unclosed",
-)
+MARKUP = ("[red]loud[/red] [link=https://evil.example]click[/link] :bomb:", "[/] [unclosed")
 MARKDOWN = (
     "<script>alert(1)</script> <b>bold</b> <!-- hidden --> &lt;i&gt; &#60;",
     "[click](https://evil.example) <https://evil.example>",

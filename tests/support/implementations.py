@@ -29,10 +29,7 @@ def generation_for(architecture: Architecture, *, seed: int = 0) -> Generation:
 
 
 def score(
-    models: ScoringModels,
-    kind: type[Implementation],
-    generation: Generation,
-    rows: Sequence[Row],
+    models: ScoringModels, kind: type[Implementation], generation: Generation, rows: Sequence[Row]
 ) -> torch.Tensor:
     implementation = models.make(kind, generation)
     with torch.inference_mode():

@@ -18,12 +18,7 @@ from attribot_rag import (
     ServedModel,
     ServerOptions,
 )
-from attribot_rag.errors import (
-    InvalidInput,
-    ScoringFailed,
-    TokenizerMismatch,
-    UnsupportedModel,
-)
+from attribot_rag.errors import InvalidInput, ScoringFailed, TokenizerMismatch, UnsupportedModel
 from attribot_rag.methods.baselines import ContextCite
 from attribot_rag.methods.sufficiency import Thresholds
 
