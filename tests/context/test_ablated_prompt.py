@@ -153,20 +153,12 @@ def test_a_marker_that_a_removal_puts_together_is_plain_text() -> None:
 def test_text_that_no_ids_stand_for_is_reported() -> None:
     """This tokenizer cannot begin a text after a special token without a space."""
     language_model = metaspace()
-    prompt = TokenizedText.of(
-        language_model.encode_prompt("The treaty was signed."), language_model
-    )
-    assert prompt.text == "<s> The treaty was signed."
-    ablated = ablate(prompt, [interval(prompt.text, " The ")], language_model)
+    text = "It burned down. Today it is a museum."
+    prompt = TokenizedText.of(language_model.encode_prompt(text), language_model)
+    assert prompt.text == f"<s> {text}"
+    ablated = ablate(prompt, [interval(prompt.text, " It ")], language_model)
     assert not ablated.in_step
-    assert ablated.ids == (prompt.ids[0], *language_model.encode("treaty was signed."))
-
-
-def test_the_first_sentence_after_a_bos_falls_in_step() -> None:
-    language_model = metaspace()
-    prompt = TokenizedText.of(
-        language_model.encode_prompt("It burned down. Today it is a museum."), language_model
-    )
+    assert ablated.ids == (prompt.ids[0], *language_model.encode(text.removeprefix("It ")))
     ablated = ablate(prompt, [interval(prompt.text, "It burned down. ")], language_model)
     assert ablated.in_step
     assert ablated.ids == language_model.encode_prompt("Today it is a museum.")
