@@ -44,12 +44,8 @@ def test_context_cite_recovers_the_weights_of_a_linear_model() -> None:
     np.testing.assert_allclose(cast(Any, found.totals), WEIGHTS, atol=0.05)
     assert found.unit == "logits"
     assert not any(found.exact)
-
-
-def test_the_lasso_leaves_out_what_has_no_weight() -> None:
-    totals = np.array(ContextCite(64, alpha=0.1).run(linear_scorer()).totals, dtype=float)
-    assert (totals[WEIGHTS == 0] == 0).all()
-    assert (np.sign(totals[WEIGHTS != 0]) == np.sign(WEIGHTS[WEIGHTS != 0])).all()
+    sparse = np.array(ContextCite(64, alpha=0.1).run(linear_scorer()).totals, dtype=float)
+    assert (np.sign(sparse) == np.sign(WEIGHTS)).all()
 
 
 def test_more_ablations_come_closer_where_the_model_is_not_linear() -> None:
@@ -63,9 +59,6 @@ def test_more_ablations_come_closer_where_the_model_is_not_linear() -> None:
 def test_the_logit_scale(probability: float) -> None:
     found = logit_scaled(np.log(np.array([probability])))
     assert found[0] == pytest.approx(np.log(probability / (1 - probability)))
-
-
-def test_the_logit_scale_ends_in_finite_numbers() -> None:
     assert np.isfinite(logit_scaled(np.array([0.0, -1e-300, -5000.0]))).all()
 
 
@@ -159,11 +152,8 @@ def test_similarity_is_the_cosine_of_response_and_source() -> None:
     ]
     np.testing.assert_allclose(cast(Any, found.totals), expected)
     assert found.totals.index(max(expected)) == 0
-
-
-def test_the_similarity_of_a_text_without_letters() -> None:
-    one = scorer(("The hall. 4 4 4!",), "123")
-    assert Similarity(Letters()).run(one).totals == [0.0] * len(one.units)
+    without_letters = scorer(("The hall. 4 4 4!",), "123")
+    assert Similarity(embedder).run(without_letters).totals == [0.0] * len(without_letters.units)
 
 
 @pytest.mark.slow

@@ -167,33 +167,16 @@ def is_same(row: tuple[float, ...], expected: tuple[float, ...]) -> bool:
     return len(row) == len(expected) and np.allclose(row, expected, atol=ATOL)
 
 
-def test_what_is_attended_to_most_comes_first() -> None:
-    """Where the budget does not allow patching; where it does, estimates stand for what lacks."""
-    full, needed = unlimited("thorough")
-    candidates = {index for index, row in enumerate(full.token_scores) if row is not None}
-    counts, gates, estimated = set(), set(), 0
-    for budget in range(300, needed + 20, 20):
+def test_where_patching_is_beyond_the_budget_what_is_attended_to_most_comes_first() -> None:
+    counts = set()
+    for budget in range(300, unlimited("thorough")[1], 20):
         one = limited(budget)
         found = Thorough().run(one)
-        scored = {index for index, row in enumerate(found.token_scores) if row is not None}
-        if found.attention is None:
-            assert not scored
-        elif one.usage.backward_tokens:
-            assert len(scored) == len(candidates)
-            gates.add(one.usage.backward_tokens)
-            assert len(gates) == 1 or scored == candidates  # one gate chooses a few others
-            masked = truth(False).token_scores
-            same = [is_same(found.token_scores[i] or (), masked[i] or ()) for i in scored]
-            estimated += not all(same)
-            assert one.session.meter.exhausted or all(same)
-        else:
-            order = best(found.attention, len(found.attention))
-            assert scored == set(order[: len(scored)])
-        counts.add(len(scored))
-    assert {0, 14} <= counts
-    one_gate, two_gates = sorted(gates)
-    assert two_gates == 2 * one_gate
-    assert estimated
+        if found.attention is not None and not one.usage.backward_tokens:
+            scored = {index for index, row in enumerate(found.token_scores) if row is not None}
+            assert scored == set(best(found.attention, len(scored)))
+            counts.add(len(scored))
+    assert len(counts) > 1
 
 
 @pytest.mark.parametrize("name", ["masked_hierarchical", "hierarchical"])

@@ -68,34 +68,26 @@ def test_a_reduced_prompt_has_no_cache() -> None:
     assert not reduced.is_cached
 
 
+FEW = replace(CACHED, num_sources=4, num_groups=3)
+RELIANCE = 20 + (60 + 20)
+
+
 def test_the_default_is_the_reliance_patching_and_one_source() -> None:
-    reliance = 20 + (60 + 20)
     patching, source = 80, 1200 / 40 + 2 * 80
     cost = Auto().cost(CACHED)
-    assert cost.target_tokens == reliance + patching + source
+    assert cost.target_tokens == RELIANCE + patching + source
     assert cost.flops == 2 * 1000 * (cost.target_tokens + 2 * patching)
-
-
-def test_the_default_masks_few_sources() -> None:
-    few = replace(CACHED, num_sources=4, num_groups=3)
-    masked = Masked().cost(few).target_tokens
-    assert Auto().cost(few).target_tokens == masked + 80 + 2 * 80 + 1200 / 4
+    masked = Masked().cost(FEW).target_tokens
+    assert Auto().cost(FEW).target_tokens == masked + 80 + 2 * 80 + 1200 / 4
 
 
 def test_a_thorough_ranking_is_the_reliance_patching_and_the_candidates() -> None:
-    reliance = 20 + (60 + 20)
     patching, candidates = 2 * 80, 14 * 80
     cost = Thorough().cost(CACHED)
-    assert cost.target_tokens == reliance + patching + candidates
-    backward = 2 * patching
-    assert cost.flops == 2 * 1000 * (cost.target_tokens + backward)
-
-
-def test_a_thorough_ranking_scores_few_sources_exactly() -> None:
-    few = replace(CACHED, num_sources=6, num_groups=3)
-    reliance = 20 + (60 + 20)
-    exact = LeaveOneOut().cost(few).target_tokens - 20  # the full row is scored
-    assert Thorough().cost(few).target_tokens == reliance + exact
+    assert cost.target_tokens == RELIANCE + patching + candidates
+    assert cost.flops == 2 * 1000 * (cost.target_tokens + 2 * patching)
+    exact = LeaveOneOut().cost(FEW).target_tokens - 20  # the full row is scored
+    assert Thorough().cost(FEW).target_tokens == RELIANCE + exact
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from support.implementations import RESPONSE_LENGTH, generation_for
 from support.scorers import scorer
 from support.tiny_models import architecture, build
 
-from attribot_rag import Attributor, Budget, LanguageModel
+from attribot_rag import Attributor, LanguageModel
 from attribot_rag.errors import InvalidInput, UnsupportedModel
 from attribot_rag.methods import Patching
 from attribot_rag.methods.hierarchical import answer_sentences
@@ -177,20 +177,6 @@ def test_its_cost_does_not_grow_with_the_sources(smollm2: LanguageModel) -> None
         attribution = attributor.attribute(prompt_for(documents), ANSWER, documents)
         scored.append(attribution.provenance.scored_tokens)
     assert scored[0] == scored[1]
-
-
-def test_beyond_the_budget_nothing_is_scored(smollm2: LanguageModel) -> None:
-    attributor = Attributor(
-        smollm2.model,
-        smollm2.tokenizer,
-        method=Patching(),
-        progress=False,
-        verdicts=None,
-        budget=Budget(tokens=10),
-    )
-    attribution = attributor.attribute(prompt_for(DOCUMENTS), ANSWER, DOCUMENTS)
-    assert attribution.partial
-    assert attribution.token_scores == (None,) * 5
 
 
 @pytest.mark.parametrize("name", ["t5", "bloom", "mamba"])

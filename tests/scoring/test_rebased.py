@@ -74,16 +74,6 @@ def test_a_new_prompt_is_prefilled_once_and_units_lose_what_is_gone() -> None:
     assert one.usage.prefilled_tokens == before + num_read
 
 
-def test_rebasing_again_goes_on_from_the_shortened_prompt() -> None:
-    one = scorer(f"{A} {B}", f"{C} {D}")
-    first = one.rebased([0, 1, 3])
-    assert first is not None
-    second = first.rebased([0, 3])
-    at_once = one.rebased([0, 3])
-    assert second is not None and at_once is not None
-    assert second.generation.prompt_ids == at_once.generation.prompt_ids
-
-
 def test_without_the_whole_context() -> None:
     one = scorer(f"{A} {B}", f"{C} {D}")
     without = one.without(one.context.whole)
@@ -95,7 +85,3 @@ def test_without_the_whole_context() -> None:
     whole = one.score([one.context.whole])
     assert np.allclose(without.score([]).full, whole.ablated[0], atol=1e-4)
     assert whole.in_step == (True,)
-
-
-def test_units_are_the_sources_that_stand_in_the_prompt() -> None:
-    assert scorer(A, B).units == ((0,), (1,))

@@ -90,13 +90,18 @@ def test_scores_are_those_of_the_generation(build: Any, num_prompt: int) -> None
 
 
 @pytest.mark.parametrize("build", [phi3, llama_longrope, llama_dynamic])
-def test_the_model_is_left_as_it_was(build: Any) -> None:
+def test_a_longer_row_leaves_nothing_behind(build: Any) -> None:
+    """Neither for a shorter one of the same batch nor in the model."""
     torch.manual_seed(0)
     model = build().eval()
     before = model.generation_config.to_dict()
-    generation = Generation(tuple(range(3, 33)), tuple(range(40, 60)))
+    generation = Generation(tuple(range(3, 93)), tuple(range(100, 120)))
+    models = ScoringModels(model)
+    assert models.select("auto", generation).name == "reference"
+    rows = [Row.exact(generation.prompt_ids[:length], 0, generation) for length in (90, 30, 90)]
     with torch.no_grad():
-        rows = [Row.exact(generation.prompt_ids, 0, generation)] * 2
-        first, second = ScoringModels(model).make(Reference, generation).log_likelihoods(rows)
+        first, short, second = models.make(Reference, generation).log_likelihoods(rows)
+        alone = models.make(Reference, generation).log_likelihoods(rows[1:2])[0]
     assert torch.equal(first, second)
+    assert torch.allclose(short, alone, atol=1e-5)
     assert model.generation_config.to_dict() == before

@@ -1,7 +1,6 @@
 """The ablate-and-score loop: budgets, order, duplicates, memory, self-check."""
 
 from collections.abc import Sequence
-from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -127,23 +126,6 @@ def test_the_order_of_ablations_does_not_matter(truth: LogLikelihoods, order: li
     assert np.allclose(found.ablated, truth.ablated[list(order)], atol=1e-4)
 
 
-def test_a_duplicate_is_ablated_everywhere() -> None:
-    one = scorer()
-    twice = [source for source in one.context.sources if len(source.occurrences) == 2]
-    assert [source.text for source in twice] == ["The river was closed for two winters."]
-    assert twice[0].documents == (0, 2)
-    ablated = one.context.ablate(Ablation.of(twice[0].id), LANGUAGE_MODEL)
-    assert "two winters" not in LANGUAGE_MODEL.decode(ablated.ids)
-
-
-def test_removing_every_source_leaves_the_rest_of_the_prompt() -> None:
-    one = scorer()
-    everything = one.context.ablate(Ablation.of(*range(SENTENCES)), LANGUAGE_MODEL)
-    assert LANGUAGE_MODEL.decode(everything.ids) == (
-        "<|im_start|>user\n\n\n\n\n\n\nQuestion: who?<|im_end|>\n<|im_start|>assistant\n"
-    )
-
-
 def test_tokens_are_counted(truth: LogLikelihoods) -> None:
     for implementation in IMPLEMENTATIONS:
         one = scorer(implementation=implementation)
@@ -210,37 +192,35 @@ def test_running_out_of_memory_halves_the_budget_and_goes_on(truth: LogLikelihoo
 def test_one_ablation_that_does_not_fit_says_what_to_do() -> None:
     with pytest.raises(ScoringOutOfMemory, match="shorter context"):
         every_source(scarce_scorer(room=3))
-
-
-def test_another_runtime_error_is_not_taken_for_memory() -> None:
     one = scorer()
-
-    class Broken(Packed):
-        def log_likelihoods(self, rows: Sequence[Row]) -> torch.Tensor:
-            raise RuntimeError("shapes do not match")
-
     one._engine._implementation = MODELS.make(Broken, one.generation)
     with pytest.raises(RuntimeError, match="shapes"):
         every_source(one)
 
 
-def test_the_self_check_reports_how_far_the_reference_is() -> None:
+class Wrong(Packed):
+    """Gives numbers that are not the reference's."""
+
+    def log_likelihoods(self, rows: Sequence[Row]) -> torch.Tensor:
+        return super().log_likelihoods(rows) * 1.01
+
+
+class Broken(Packed):
+    """Fails, and not for memory."""
+
+    def log_likelihoods(self, rows: Sequence[Row]) -> torch.Tensor:
+        raise RuntimeError("shapes do not match")
+
+
+def test_the_self_check_compares_with_the_reference() -> None:
     one = scorer(self_check=True)
     every_source(one)
     assert one.session.self_check is not None
     assert one.session.self_check < 1e-4
-
-
-def test_the_self_check_refuses_wrong_numbers() -> None:
-    one = scorer(self_check=True)
-
-    class Wrong(Packed):
-        def log_likelihoods(self, rows: Sequence[Row]) -> torch.Tensor:
-            return super().log_likelihoods(rows) * 1.01
-
-    one._engine._implementation = MODELS.make(Wrong, one.generation)
+    wrong = scorer(self_check=True)
+    wrong._engine._implementation = MODELS.make(Wrong, wrong.generation)
     with pytest.raises(ScoringFailed, match="reference"):
-        every_source(one)
+        every_source(wrong)
 
 
 def test_unknown_options_name_the_valid_ones() -> None:
@@ -258,10 +238,3 @@ def test_leave_one_out_is_the_difference_to_the_full_prompt(truth: LogLikelihood
     assert scores.token_log_likelihoods is not None
     assert np.allclose(scores.token_log_likelihoods, truth.full, atol=1e-4)
     assert all(scores.exact)
-
-
-def test_the_sources_of_a_prompt_do_not_depend_on_the_order_of_the_documents() -> None:
-    expected = {source.text for source in scorer().context.sources}
-    for first, second in combinations(range(3), 2):
-        documents = [DOCUMENTS[first], DOCUMENTS[second], DOCUMENTS[3 - first - second]]
-        assert {source.text for source in scorer(documents).context.sources} == expected

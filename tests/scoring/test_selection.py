@@ -39,7 +39,6 @@ from attribot_rag.scoring.implementations.packed import Packed
 from attribot_rag.scoring.implementations.reference import Reference
 from attribot_rag.scoring.implementations.selection import ScoringModels
 from attribot_rag.scoring.implementations.twin import make_twin
-from attribot_rag.scoring.row import Row
 
 BY_NAME = {architecture.name: architecture for architecture in ARCHITECTURES}
 GENERATION = Generation(tuple(range(3, 33)), (40, 41, 42))
@@ -58,46 +57,6 @@ def test_asking_for_an_implementation_that_is_not_right_says_why() -> None:
         models = ScoringModels(build(name))
         with pytest.raises(UnsupportedModel, match=reason):
             models.select("packed", GENERATION)
-
-
-def test_longrope_depends_on_the_length_of_the_row() -> None:
-    model = build("phi3_longrope")
-    boundary = model.config.original_max_position_embeddings
-    models = ScoringModels(model)
-    short = Generation(tuple(range(3, boundary)), (40, 41, 42))
-    longer = Generation(tuple(range(2, boundary)), (40, 41, 42))
-    assert models.refusal(Packed, short) is None
-    assert "rotary" in str(models.refusal(Packed, longer))
-    assert "rotary" in str(models.refusal(Cropped, longer))
-    assert models.refusal(Reference, longer) is None
-
-
-def test_the_reference_forgets_a_longer_row_where_frequencies_adapt() -> None:
-    config = LlamaConfig(
-        vocab_size=300,
-        hidden_size=32,
-        intermediate_size=64,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        max_position_embeddings=40,
-        initializer_range=0.25,
-        rope_parameters={"rope_type": "dynamic", "factor": 4.0, "rope_theta": 10_000.0},
-    )
-    torch.manual_seed(0)
-    model = LlamaForCausalLM(config)
-    generator = torch.Generator().manual_seed(1)
-    ids = tuple(torch.randint(3, 300, (93,), generator=generator).tolist())
-    generation = Generation(ids[:90], ids[90:])
-    models = ScoringModels(model)
-    assert models.select("auto", generation).name == "reference"
-    rows = [
-        Row.exact(generation.prompt_ids, 90, generation),
-        Row.exact(generation.prompt_ids[:50], 50, generation),
-    ]
-    with torch.inference_mode():
-        together = models.make(Reference, generation).log_likelihoods(rows)
-        apart = models.make(Reference, generation).log_likelihoods(rows[1:])
-    assert torch.allclose(together[1:], apart, atol=1e-5)
 
 
 class TwistedAttention(LlamaAttention):
@@ -183,26 +142,6 @@ def test_a_layer_that_attends_on_its_own_is_noticed() -> None:
     last.__class__ = OwnAttention
     models = ScoringModels(model)
     assert "2 of its 3 layers" in str(models.refusal(Packed, GENERATION))
-
-
-def test_twins_are_made_anew_when_the_weights_were_replaced() -> None:
-    model = build("llama")
-    models = ScoringModels(model)
-    rows = [Row.exact(GENERATION.prompt_ids, len(GENERATION.prompt_ids), GENERATION)]
-
-    def score() -> torch.Tensor:
-        implementation = models.select("packed", GENERATION)
-        with torch.inference_mode():
-            return implementation.log_likelihoods(rows)
-
-    before = score()
-    with torch.no_grad():
-        model.lm_head.weight = torch.nn.Parameter(model.lm_head.weight.flip(0))
-    after = score()
-    assert not torch.allclose(before, after)
-    with torch.inference_mode():
-        truth = models.make(Reference, GENERATION).log_likelihoods(rows)
-    assert torch.allclose(after, truth, atol=1e-4)
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES, ids=lambda one: one.name)

@@ -1,14 +1,9 @@
 """Texts that would take effect in a terminal, in Markdown or in a page if they were not escaped."""
 
 ESCAPES = (
-    "\x1b[31mred\x1b[0m",
-    "\x1b]8;;https://evil.example\x07click\x1b]8;;\x07",
-    "\x1b[2J\x1b[H",
-    "\x9b31m",
-    "bell\x07, back\x08space, null\x00, delete\x7f",
-    "over\rwritten",
-    "\u202eesrever\u202c and \u2066isolated\u2069",
-    "tag\U000e0041\U000e0042",
+    *("\x1b[31mred\x1b[0m", "\x1b]8;;https://evil.example\x07click\x1b]8;;\x07", "\x1b[2J\x1b[H"),
+    *("\x9b31m", "bell\x07, back\x08space, null\x00, delete\x7f", "over\rwritten"),
+    *("\u202eesrever\u202c and \u2066isolated\u2069", "tag\U000e0041\U000e0042"),
 )
 HALF_OF_A_PAIR = "half \ud83d of a surrogate pair"
 MARKUP = ("[red]loud[/red] [link=https://evil.example]click[/link] :bomb:", "[/] [unclosed")
@@ -92,14 +87,8 @@ HTML = (
     "x\u0300" * 40,
 )
 ADDRESSES = (
-    "javascript:alert(1)",
-    " javascript:alert(1)",
-    "JAVASCRIPT:alert(1)",
-    "java\nscript:alert(1)",
-    "data:text/html,<script>alert(1)</script>",
-    "vbscript:msgbox(1)",
-    "file:///etc/passwd",
-    "//evil.example",
-    'https://evil.example/" onmouseover="alert(1)',
+    *("javascript:alert(1)", " javascript:alert(1)", "JAVASCRIPT:alert(1)"),
+    *("java\nscript:alert(1)", "data:text/html,<script>alert(1)</script>", "vbscript:msgbox(1)"),
+    *("file:///etc/passwd", "//evil.example", 'https://evil.example/" onmouseover="alert(1)'),
     "https://evil.example/'><script>alert(1)</script>",
 )

@@ -115,20 +115,11 @@ def test_markers_and_their_numbers(text: str, numbers: list[int]) -> None:
 @pytest.mark.parametrize(
     "response",
     [
-        "It was built long ago [1904].",
-        "The codes are [2, 4].",
-        "It is [a], [], (1), 1, [1.5], [-1], [1 or 1]].",
-        "Use row[2] and f(x)[1] or m[0][3].",
-        "Use `rows [2]` there.",
-        "So:\n```\nx = [1]\n```",
-        "So:\n\n    print [3]\n\nIt is.",
-        "[12] It is red [0].",
-        "[404, 500]",
-        "The range is [3-1].",
-        "It is red [1",
-        "It is red 1]",
-        "The room (3) is red.",
-        "The set [ID: 77] is red.",
+        *("It was built long ago [1904].", "The codes are [2, 4]."),
+        *("It is [a], [], (1), 1, [1.5], [-1], [1 or 1]].", "Use row[2] and f(x)[1] or m[0][3]."),
+        *("Use `rows [2]` there.", "So:\n```\nx = [1]\n```", "So:\n\n    print [3]\n\nIt is."),
+        *("[12] It is red [0].", "[404, 500]", "The range is [3-1].", "It is red [1"),
+        *("It is red 1]", "The room (3) is red.", "The set [ID: 77] is red."),
     ],
 )
 def test_what_is_no_marker(response: str) -> None:

@@ -37,21 +37,10 @@ def words(response: str) -> list[str]:
 @pytest.mark.parametrize(
     "text",
     [
-        "Sure!",
-        "Of course! ",
-        "**Sure!**",
-        "Okay, sure!",
-        "Hello there!",
-        "Thank you for your question.",
-        "Great question!",
-        "That's a great question!",
-        "You’re welcome!",
-        "Sure, happy to help!",
-        "Sources: , ",
-        "See .",
-        "Of course! 😊",
-        "Here is the answer:",
-        "Here's the answer to your question:",
+        *("Sure!", "Of course! ", "**Sure!**", "Okay, sure!", "Hello there!"),
+        *("Thank you for your question.", "Great question!", "That's a great question!"),
+        *("You’re welcome!", "Sure, happy to help!", "Sources: , ", "See .", "Of course! 😊"),
+        *("Here is the answer:", "Here's the answer to your question:"),
     ],
 )
 def test_pleasantries_at_the_start(text: str) -> None:
@@ -61,20 +50,13 @@ def test_pleasantries_at_the_start(text: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "I hope this helps!",
-        "Hope this helps.",
-        "I hope that answers your question.",
-        "Have a nice day!",
-        "Goodbye!",
-        "Let me know if you have any other questions.",
-        "Please feel free to ask if you need more help.",
-        "Don't hesitate to contact us.",
+        *("I hope this helps!", "Hope this helps.", "I hope that answers your question."),
+        *("Have a nice day!", "Goodbye!", "Let me know if you have any other questions."),
+        *("Please feel free to ask if you need more help.", "Don't hesitate to contact us."),
         "If you have any further questions, feel free to ask.",
         "If you have any questions, just let me know!",
-        "Is there anything else I can help you with?",
-        "Is there any other question?",
-        "Would you like to know more?",
-        "How can I help you today?",
+        *("Is there anything else I can help you with?", "Is there any other question?"),
+        *("Would you like to know more?", "How can I help you today?"),
     ],
 )
 def test_pleasantries_at_the_end_and_offers(text: str) -> None:
@@ -91,34 +73,21 @@ def test_yes_and_no_are_answers(text: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "Yes, the ferry carries 84 people.",
-        "Sure, the bridge was built in 1904.",
-        "No ship carries salt.",
-        "Great Britain.",
-        "Hello Kitty.",
-        "Goodbye Lenin.",
-        "Greatest.",
-        "Certainly not.",
-        "Good questions were asked by Mara Voss.",
-        "Thanks to Mara Voss.",
+        *("Yes, the ferry carries 84 people.", "Sure, the bridge was built in 1904."),
+        *("No ship carries salt.", "Great Britain.", "Hello Kitty.", "Goodbye Lenin.", "Greatest."),
+        *("Certainly not.", "Good questions were asked by Mara Voss.", "Thanks to Mara Voss."),
         "Thank you for 84 years of service, Mara Voss.",
         "Thank you for visiting Odwin, the capital of Pesk.",
         "Thank you for asking; the ferry carries 84 people.",
-        "I hope this ferry, built in 1904, sails.",
-        "I hope this helps the 84 people of Odwin.",
-        "I hope it helps that the bridge was built in 1904.",
-        "Let me know-how pass.",
+        *("I hope this ferry, built in 1904, sails.", "I hope this helps the 84 people of Odwin."),
+        *("I hope it helps that the bridge was built in 1904.", "Let me know-how pass."),
         "Let me know the year: 1904.",
         "Let me know if you need the ferry, which carries eighty people.",
         "Feel free to enter: the gate opens at nine.",
-        "Feel free to visit the museum, which opens at nine.",
-        "Feel free to bring a dog.",
-        "Do not hesitate to call 112.",
-        "If you have any luggage, it costs 18 crowns.",
-        "If there is anything in the box, it is salt.",
-        "Is there anything in the box?",
-        "Here is the answer: 84 people.",
-        "Here is the response of the queen.",
+        *("Feel free to visit the museum, which opens at nine.", "Feel free to bring a dog."),
+        *("Do not hesitate to call 112.", "If you have any luggage, it costs 18 crowns."),
+        *("If there is anything in the box, it is salt.", "Is there anything in the box?"),
+        *("Here is the answer: 84 people.", "Here is the response of the queen."),
         "Have a good look at the north wall.",
         "Have a nice day on the island of Odwin, where the ferry lands.",
     ],
@@ -262,21 +231,8 @@ def test_other_scripts(response: str, second: str) -> None:
     assert not any(one.trivial for one in found)
 
 
-pieces = st.sampled_from(
-    [
-        "Yes.",
-        "The ferry is old",
-        ". ",
-        " ",
-        "\n\n",
-        "[1]",
-        "【2】",
-        "<think>",
-        "</think>",
-        "84",
-        "।",
-    ]
-)
+WORDS, MARKS = ("Yes.", "The ferry is old", "84", "।"), (". ", " ", "\n\n", "[1]", "【2】")
+pieces = st.sampled_from([*WORDS, *MARKS, "<think>", "</think>"])
 
 
 @given(st.lists(pieces, min_size=1).map("".join))

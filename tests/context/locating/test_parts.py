@@ -125,9 +125,7 @@ def test_scripts_without_spaces() -> None:
         "Had it been closed for two winters. In the spring?",
         "The harbour of the town had been closed for two winters?",
         "They brought salt, 1.50 tons of gold. In the winter the first ships came up",
-        "They brought salt, 1.5",
-        "Today the room.",
-        "",
+        *("They brought salt, 1.5", "Today the room.", ""),
     ],
 )
 def test_phrases_and_questions_are_no_parts(prompt: str) -> None:
