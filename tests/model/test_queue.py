@@ -61,10 +61,6 @@ def fail() -> None:
 
 
 class TestTurns:
-    def test_results_are_those_of_the_tasks(self, queue: ModelQueue) -> None:
-        assert run(queue, lambda: 3) == 3
-        assert submit(queue, lambda: 4).result(scaled(60)) == 4
-
     def test_what_is_submitted_runs_in_another_thread(self, queue: ModelQueue) -> None:
         here = threading.current_thread()
         assert run(queue, threading.current_thread) is here
@@ -163,9 +159,6 @@ class TestPending:
             future.exception(60)
         assert queue.num_pending == 0
 
-    def test_what_runs_here_is_not_counted(self, queue: ModelQueue) -> None:
-        assert run(queue, lambda: queue.num_pending) == 0
-
     @pytest.mark.parametrize("max_pending", [1, 3])
     def test_more_than_max_pending_are_refused(
         self, queue: ModelQueue, blocker: Blocker, max_pending: int
@@ -181,14 +174,6 @@ class TestPending:
         assert not submit(queue, lambda: None, max_pending + 1).done()
         blocker.opened.set()
         assert [future.result(scaled(60)) for future in futures] == ["done"] * max_pending
-
-    @pytest.mark.parametrize("task", [lambda: None, fail])
-    def test_who_waited_for_one_may_submit_the_next(
-        self, queue: ModelQueue, task: Callable[[], None]
-    ) -> None:
-        for _ in range(100):
-            submit(queue, task, max_pending=1).exception(60)
-            assert queue.num_pending == 0
 
     def test_what_waits_for_something_else_is_counted_and_holds_up_nobody(
         self, queue: ModelQueue
@@ -232,23 +217,6 @@ class TestModels:
         queues = [ModelQueue.of(model) for model in models]
         assert [ModelQueue.of(model) for model in models] == queues
         assert all(one is not other for one, other in itertools.combinations(queues, 2))
-
-    def test_even_if_they_ask_at_once(self) -> None:
-        model = build("llama").model
-        together = threading.Barrier(8)
-        found: list[ModelQueue] = []
-
-        def ask() -> None:
-            together.wait(scaled(60))
-            found.append(ModelQueue.of(model))
-
-        threads = [threading.Thread(target=ask) for _ in range(8)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        assert len(found) == 8
-        assert len(set(found)) == 1
 
     def test_another_model_does_not_wait(self, blocker: Blocker) -> None:
         one, other = build("llama").model, build("llama").model

@@ -46,10 +46,12 @@ class TestBounds:
                 answer(model, seed)
         assert [one.prompt_ids[0] for one in recorder.generations] == [22, 23, 24]
 
-    def test_a_batch_larger_than_the_bound(self, model: LanguageModel) -> None:
-        with GenerationRecorder(model, max_generations=2) as recorder:
+    def test_rows_of_a_batch_count_each_for_itself(self, model: LanguageModel) -> None:
+        """And do not keep each other's caches alive."""
+        with GenerationRecorder(model, max_generations=3) as recorder:
             generate(model, PROMPT_IDS.repeat(5, 1), max_new_tokens=3, do_sample=False)
-        assert len(recorder.generations) == 2
+        sizes = [one.num_bytes for one in recorder.generations]
+        assert sizes == [2 * 2 * 40 * 16 * 4] * 3
 
     def test_the_oldest_lose_their_caches_first(self, model: LanguageModel) -> None:
         with GenerationRecorder(model) as recorder:
@@ -61,12 +63,6 @@ class TestBounds:
                 answer(model, seed)
         assert [one.cache is not None for one in recorder.generations] == [0, 0, 1, 1]
         assert sum(one.num_bytes for one in recorder.generations) == 2 * size
-
-    def test_rows_of_a_batch_do_not_keep_each_other_alive(self, model: LanguageModel) -> None:
-        with GenerationRecorder(model) as recorder:
-            generate(model, PROMPT_IDS.repeat(4, 1), max_new_tokens=3, do_sample=False)
-        sizes = [one.num_bytes for one in recorder.generations]
-        assert sizes == [2 * 2 * 40 * 16 * 4] * 4
 
     def test_releasing_drops_one_cache_and_keeps_the_ids(self, model: LanguageModel) -> None:
         with GenerationRecorder(model) as recorder:
@@ -137,13 +133,6 @@ class TestFinding:
             assert found.prompt_ids == model.encode_prompt(prompt)
             assert found.response_ids == model.encode(text)
 
-    def test_eos_is_no_token_of_the_answer(
-        self, model: LanguageModel, recorder: GenerationRecorder
-    ) -> None:
-        sequences = say(model, [rendered(model)], [ANSWER])
-        assert sequences[0, -1] == model.tokenizer.eos_token_id
-        assert recorder.generations[0].response_ids == model.encode(ANSWER)
-
     @pytest.mark.parametrize("build", [byte_level, metaspace, byt5])
     def test_a_stopped_answer_is_cut_to_what_was_shown(self, build: Any) -> None:
         model: LanguageModel = build()
@@ -189,11 +178,6 @@ class TestFinding:
         for asked in (prompt, "<s>" + prompt, "<s><s>" + prompt):
             assert recorder.find(ANSWER, prompt=asked) is not None
 
-    def test_recorded_answers_are_found_after_detaching(self, model: LanguageModel) -> None:
-        with GenerationRecorder(model) as recorder:
-            say(model, [rendered(model)], [ANSWER])
-        assert recorder.find(ANSWER, timeout=scaled(60)) is not None
-
 
 class TestFindingWhatWasShown:
     @pytest.mark.parametrize("build", [byte_level, metaspace, byt5])
@@ -238,6 +222,7 @@ class TestFindingWhatWasShown:
             assert found is not None
             assert found[0].prompt_ids == model.encode_prompt(prompt)
             assert found[1] == len(prompt)
+            assert recorder.find(prompt + ANSWER) == found[0]
         assert recorder.find_shown(rendered(model) + ANSWER) is None
         assert recorder.find_shown(prompts[0] + "Another answer.") is None
         assert recorder.find_shown(prompts[0]) is None
@@ -254,52 +239,40 @@ class TestFindingWhatWasShown:
         assert found[1] == 0
         assert found[0].response_ids == generation.response_ids
 
-    def test_find_is_the_same_without_the_place(
+    def test_a_prompt_like_the_one_that_was_given_comes_first(
         self, model: LanguageModel, recorder: GenerationRecorder
     ) -> None:
-        say(model, [rendered(model)], [ANSWER])
-        found = recorder.find(rendered(model) + ANSWER)
-        assert found is not None
-        assert found.response_ids == model.encode(ANSWER)
+        short, long = "The harbour was closed.", "Read this. The harbour was closed. And this."
+        for prompt in (short, long):
+            say(model, [prompt], [ANSWER])
+        first, second = recorder.generations
+        for like, expected in ((short, first), (long, second), (None, second)):
+            found = recorder.find_shown(ANSWER, contains=[short], like=like)
+            assert found is not None
+            assert found[0].prompt_ids == expected.prompt_ids
+        assert recorder.find_shown(ANSWER, contains=[short], like="neither") is None
 
 
 class TestForgetting:
     def test_a_generation_is_kept_no_longer(
         self, model: LanguageModel, recorder: GenerationRecorder
     ) -> None:
-        say(model, [rendered(model)], [ANSWER])
-        say(model, [rendered(model)], ["By the river."])
-        first, second = recorder.generations
-        recorder.forget(first)
-        assert list(recorder.generations) == [second]
-        assert recorder.find(ANSWER) is None
-        recorder.forget(first)
-        assert list(recorder.generations) == [second]
-
-    def test_nor_one_that_was_found_cut(
-        self, model: LanguageModel, recorder: GenerationRecorder
-    ) -> None:
-        say(model, [rendered(model)], [ANSWER])
-        found = recorder.find("In the old")
-        assert found is not None
-        recorder.forget(found)
-        assert recorder.generations == ()
-
-    def test_equal_ones_are_told_apart(
-        self, model: LanguageModel, recorder: GenerationRecorder
-    ) -> None:
-        """Rows of one batch and calls with one prompt have equal ids, but are not the same."""
+        """Nor one that was found cut; equal ones, as rows of a batch, are told apart."""
         say(model, [rendered(model)] * 2, [ANSWER] * 2)
         say(model, [rendered(model)], [ANSWER])
-        generations = recorder.generations
-        recorder.forget(generations[1])
-        assert list(recorder.generations) == [generations[0], generations[2]]
-        latest = recorder.find(ANSWER)
+        say(model, [rendered(model)], ["By the river."])
+        first, second, third, last = recorder.generations
+        for _ in range(2):
+            recorder.forget(second)
+            assert list(recorder.generations) == [first, third, last]
+        latest = recorder.find("In the old")
         assert latest is not None
         recorder.forget(latest)
-        assert list(recorder.generations) == [generations[0]]
+        assert list(recorder.generations) == [first, last]
+        recorder.forget(first)
+        assert recorder.find(ANSWER) is None
 
-    def test_its_memory_is_given_back(
+    def test_its_memory_is_given_back_and_what_comes_later_is_kept(
         self, model: LanguageModel, recorder: GenerationRecorder
     ) -> None:
         answer(model)
@@ -310,12 +283,6 @@ class TestForgetting:
         del generation
         gc.collect()
         assert [reference() for reference in alive] == [None] * 4
-
-    def test_what_comes_later_is_kept(
-        self, model: LanguageModel, recorder: GenerationRecorder
-    ) -> None:
-        answer(model)
-        recorder.forget(recorder.generations[0])
         answer(model)
         assert len(recorder.generations) == 1
 
@@ -331,6 +298,24 @@ class Gate(StoppingCriteria):
         self.reached.set()
         assert self.opened.wait(scaled(60))
         return torch.zeros(len(input_ids), dtype=torch.bool)
+
+
+@contextmanager
+def running(
+    model: LanguageModel, *prompts: str, gate: Gate | None = None, **inputs: Any
+) -> Iterator[Gate]:
+    """The model answers prompts, or inputs of `generate`; it goes on when the gate is opened."""
+    gate = gate or Gate()
+    options = {**inputs, "stopping_criteria": StoppingCriteriaList([gate])}
+    given = (model, prompts, [ANSWER] * len(prompts)) if prompts else (model,)
+    thread = threading.Thread(target=say if prompts else generate, args=given, kwargs=options)
+    thread.start()
+    try:
+        assert gate.reached.wait(scaled(60))
+        yield gate
+    finally:
+        gate.opened.set()
+        thread.join()
 
 
 class TestWaiting:
@@ -353,73 +338,37 @@ class TestWaiting:
     def test_waits_for_what_is_under_way(
         self, model: LanguageModel, recorder: GenerationRecorder
     ) -> None:
-        gate = Gate()
-        thread = threading.Thread(
-            target=say,
-            args=(model, [rendered(model)], [ANSWER]),
-            kwargs={"stopping_criteria": StoppingCriteriaList([gate])},
-        )
-        thread.start()
-        assert gate.reached.wait(scaled(60))
-        assert recorder.find(ANSWER) is None
-        assert recorder.find(ANSWER, timeout=0.01) is None
-        threading.Timer(0.1, gate.opened.set).start()
-        found = recorder.find(ANSWER, timeout=scaled(60))
-        thread.join()
-        assert found is not None
+        with running(model, rendered(model)) as gate:
+            assert recorder.find(ANSWER) is None
+            assert recorder.find(ANSWER, timeout=0.01) is None
+            recorder.wait_until_idle(0.01)
+            assert recorder.generations == ()
+            threading.Timer(0.1, gate.opened.set).start()
+            assert recorder.find(ANSWER, timeout=scaled(60)) is not None
+            recorder.wait_until_idle(60)
+            assert len(recorder.generations) == 1
 
     def test_does_not_wait_for_what_began_later(
         self, model: LanguageModel, recorder: GenerationRecorder
     ) -> None:
         """Steady traffic must not hold up the search for an answer that was never recorded."""
-        gates = [Gate(), Gate()]
-        threads = [
-            threading.Thread(
-                target=say,
-                args=(model, [rendered(model)], [ANSWER]),
-                kwargs={"stopping_criteria": StoppingCriteriaList([gate])},
-            )
-            for gate in gates
-        ]
-        threads[0].start()
-        assert gates[0].reached.wait(scaled(60))
         found: list[Generation | None] = []
         search = threading.Thread(
             target=lambda: found.append(recorder.find("never said", timeout=scaled(600)))
         )
-        search.start()
-        time.sleep(0.1)
-        threads[1].start()
-        assert gates[1].reached.wait(scaled(60))
-        gates[0].opened.set()
-        search.join(60)
-        assert found == [None]
-        gates[1].opened.set()
-        for thread in threads:
-            thread.join()
-
-    @contextmanager
-    def running(self, model: LanguageModel, *prompts: str, **options: Any) -> Iterator[Gate]:
-        """The model answers these prompts, and goes on when the gate is opened or at the end."""
-        gate = Gate()
-        criteria = StoppingCriteriaList([gate])
-        answers = [ANSWER] * len(prompts)
-        thread = threading.Thread(
-            target=say, args=(model, prompts, answers), kwargs={"stopping_criteria": criteria}
-        )
-        thread.start()
-        try:
-            assert gate.reached.wait(scaled(60))
-            yield gate
-        finally:
-            gate.opened.set()
-            thread.join()
+        with running(model, rendered(model)) as gate:
+            search.start()
+            time.sleep(0.1)
+            with running(model, rendered(model)):
+                gate.opened.set()
+                search.join(60)
+                assert found == [None]
 
     def test_another_prompt_s_generation_is_not_waited_for(
         self, model: LanguageModel, recorder: GenerationRecorder
     ) -> None:
         other = rendered(model, question="Who closed the harbour?")
-        with self.running(model, rendered(model)):
+        with running(model, rendered(model)):
             for asked in ({"prompt": other}, {"contains": ["Who closed the harbour?"]}):
                 match = recorder.match(ANSWER, **asked)
                 assert match.done()
@@ -431,7 +380,7 @@ class TestWaiting:
         self, model: LanguageModel, recorder: GenerationRecorder, row: int
     ) -> None:
         prompts = [rendered(model, DOCUMENTS[:count]) for count in (1, 2)]
-        with self.running(model, *prompts) as gate:
+        with running(model, *prompts) as gate:
             match = recorder.match(ANSWER, prompt=prompts[row])
             assert not match.done()
             gate.opened.set()
@@ -442,26 +391,12 @@ class TestWaiting:
     def test_a_prompt_of_embeddings_is_not_waited_for(
         self, model: LanguageModel, recorder: GenerationRecorder
     ) -> None:
-        gate = Gate()
         embeddings = model.model.get_input_embeddings()(PROMPT_IDS)
-        thread = threading.Thread(
-            target=generate,
-            args=(model,),
-            kwargs={
-                "inputs_embeds": embeddings,
-                "max_new_tokens": 2,
-                "stopping_criteria": StoppingCriteriaList([gate]),
-            },
-        )
-        thread.start()
-        try:
-            assert gate.reached.wait(scaled(60))
+        with running(model, inputs_embeds=embeddings, max_new_tokens=2):
             assert recorder.match(ANSWER).done()
-        finally:
-            gate.opened.set()
-            thread.join()
         assert [one.prompt_ids for one in recorder.generations] == [()]  # to be refused by name
 
+    @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
     def test_a_call_that_fails_ends_the_wait(
         self, model: LanguageModel, recorder: GenerationRecorder
     ) -> None:
@@ -470,40 +405,11 @@ class TestWaiting:
                 super().__call__(*args, **kwargs)
                 raise RuntimeError("out of memory")
 
-        gate = Failing()
-
-        def fail() -> None:
-            with pytest.raises(RuntimeError, match="out of memory"):
-                say(model, [rendered(model)], [ANSWER], stopping_criteria=[gate])
-
-        thread = threading.Thread(target=fail)
-        thread.start()
-        assert gate.reached.wait(scaled(60))
-        match = recorder.match(ANSWER, contains=[DOCUMENTS[0]])
-        assert not match.done()
-        gate.opened.set()
-        assert match.result(scaled(60)) is None
-        thread.join()
-
-    def test_idle_is_when_all_have_returned(
-        self, model: LanguageModel, recorder: GenerationRecorder
-    ) -> None:
-        gate = Gate()
-        thread = threading.Thread(
-            target=say,
-            args=(model, [rendered(model)], [ANSWER]),
-            kwargs={"stopping_criteria": StoppingCriteriaList([gate])},
-        )
-        thread.start()
-        assert gate.reached.wait(scaled(60))
-        counts = []
-        recorder.wait_until_idle(0.01)
-        counts.append(len(recorder.generations))
-        gate.opened.set()
-        recorder.wait_until_idle(60)
-        counts.append(len(recorder.generations))
-        assert counts == [0, 1]
-        thread.join()
+        with running(model, rendered(model), gate=Failing()) as gate:
+            match = recorder.match(ANSWER, contains=[DOCUMENTS[0]])
+            assert not match.done()
+            gate.opened.set()
+            assert match.result(scaled(60)) is None
 
     def test_threads_that_attach_and_detach_lose_nothing(self, model: LanguageModel) -> None:
         before = dict(vars(model.model))
@@ -529,32 +435,3 @@ def test_text_that_was_not_generated_is_refused(model: LanguageModel) -> None:
     generation = Generation((5, 6), model.encode(ANSWER))
     with pytest.raises(InvalidInput, match="Somewhere else"):
         shown_part(model, generation, "Somewhere else")
-
-
-class TestFindShownLike:
-    """Which of several generations that fit is meant."""
-
-    def test_a_prompt_like_the_one_that_was_given_comes_first(self) -> None:
-        language_model = byte_level()
-        short, long = "The harbour was closed.", "Read this. The harbour was closed. And this."
-        with GenerationRecorder(language_model) as recorder:
-            for prompt in (short, long):
-                inputs = torch.tensor([language_model.encode(prompt)])
-                language_model.model.generate(  # type: ignore[operator]
-                    inputs,
-                    attention_mask=torch.ones_like(inputs),
-                    max_new_tokens=4,
-                    do_sample=False,
-                    suppress_tokens=[i for i in range(language_model.vocabulary_size) if i != 70],
-                )
-        first, second = recorder.generations
-        answer = language_model.decode(first.response_ids)
-        assert answer == language_model.decode(second.response_ids)
-        for like, expected in ((short, first), (long, second)):
-            found = recorder.find_shown(answer, contains=[short], like=like)
-            assert found is not None
-            assert found[0].prompt_ids == expected.prompt_ids
-        assert recorder.find_shown(answer, contains=[short], like="neither") is None
-        latest = recorder.find_shown(answer, contains=[short])
-        assert latest is not None
-        assert latest[0].prompt_ids == second.prompt_ids

@@ -9,10 +9,6 @@ from attribot_rag.errors import InvalidInput
 from attribot_rag.verdicts import VerdictOptions
 
 
-def test_the_defaults_are_allowed() -> None:
-    assert VerdictOptions() == VerdictOptions()
-
-
 @pytest.mark.parametrize("name", ["kept_share", "kept_word", "needed_share"])
 @pytest.mark.parametrize("value", [0.0, 1.0, -0.1, 2, math.nan, math.inf])
 def test_shares_lie_between_0_and_1(name: str, value: float) -> None:
