@@ -98,16 +98,18 @@ def test_a_pleasantry_and_a_fact_are_two_sentences() -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "Sure [1]!",
-        "See [source 1].",
-        "(Doc 2)",
-        "...",
-        "?",
-        "---",
-        "* * *",
-        "👍",
-        " \n",
-        "[1]",
+        *(
+            "Sure [1]!",
+            "See [source 1].",
+            "(Doc 2)",
+            "...",
+            "?",
+            "---",
+            "* * *",
+            "👍",
+            " \n",
+            "[1]",
+        ),
         "【1】 [2, 3]",
     ],
 )
