@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from support import scorers
 from support.architectures import ARCHITECTURES, VOCABULARY_SIZE, WITH_STATES, Architecture
 from support.implementations import NATS, generation_for, model_of, score
 from support.tiny_models import architecture, byte_tokenizer
@@ -20,7 +21,7 @@ from transformers import (
 )
 from transformers.cache_utils import DynamicLayer
 
-from attribot_rag.context import Ablation, ContextOptions, TokenizedText, locate_context
+from attribot_rag.context import Ablation
 from attribot_rag.errors import InvalidInput, UnsupportedModel
 from attribot_rag.model.generation import Generation, cache_inputs
 from attribot_rag.model.language_model import LanguageModel
@@ -238,16 +239,9 @@ RECOMPUTED: tuple[Reencoded, ...] = ("response", "question", "document", "rest")
 
 
 def scorer_of(model: PreTrainedModel) -> Scorer:
+    prompt = f"Read this: {DOCUMENT} Then say: who signed? "
     language_model = LanguageModel(model, byte_tokenizer())
-    prompt_ids = language_model.encode(f"Read this: {DOCUMENT} Then say: who signed? ")
-    return Scorer(
-        language_model=language_model,
-        generation=Generation(prompt_ids, language_model.encode("Nobody did.")),
-        context=locate_context(
-            TokenizedText.of(prompt_ids, language_model), [DOCUMENT], ContextOptions()
-        ),
-        models=ScoringModels(model),
-    )
+    return scorers.scorer([DOCUMENT], "Nobody did.", language_model=language_model, prompt=prompt)
 
 
 @pytest.fixture(scope="module")

@@ -2,14 +2,12 @@
 
 import numpy as np
 import pytest
+from support.scorers import scorer as scorer_of
 from support.tiny_models import byte_level
 
-from attribot_rag.context import Ablation, ContextOptions, TokenizedText, locate_context
-from attribot_rag.model.generation import Generation
-from attribot_rag.scoring import Scorer, ScoringModels, ScoringOptions
+from attribot_rag.context import Ablation
+from attribot_rag.scoring import Scorer
 
-LANGUAGE_MODEL = byte_level()
-MODELS = ScoringModels(LANGUAGE_MODEL.model)
 A = "The treaty was signed in the town hall."
 B = "The river was closed for two winters."
 C = "The first ships came up the river with salt."
@@ -17,16 +15,12 @@ D = "The town hall burned down in 1683."
 
 
 def scorer(*documents: str, implementation: str = "auto") -> Scorer:
-    prompt = [{"role": "user", "content": "\n\n".join(documents) + "\n\nQuestion: who?"}]
-    prompt_ids = LANGUAGE_MODEL.encode_prompt(prompt)
-    return Scorer(
-        language_model=LANGUAGE_MODEL,
-        generation=Generation(prompt_ids, LANGUAGE_MODEL.encode("In the town hall.")),
-        context=locate_context(
-            TokenizedText.of(prompt_ids, LANGUAGE_MODEL), documents, ContextOptions()
-        ),
-        models=MODELS,
-        options=ScoringOptions(implementation=implementation),
+    content = "\n\n".join(documents) + "\n\nQuestion: who?"
+    return scorer_of(
+        documents,
+        "In the town hall.",
+        prompt=[{"role": "user", "content": content}],
+        implementation=implementation,
     )
 
 
@@ -78,7 +72,7 @@ def test_without_the_whole_context() -> None:
     one = scorer(f"{A} {B}", f"{C} {D}")
     without = one.without(one.context.whole)
     assert without is not None
-    assert LANGUAGE_MODEL.decode(without.generation.prompt_ids) == (
+    assert byte_level().decode(without.generation.prompt_ids) == (
         "<|im_start|>user\n\n\nQuestion: who?<|im_end|>\n<|im_start|>assistant\n"
     )
     assert without.context.present == ()

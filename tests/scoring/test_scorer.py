@@ -8,18 +8,17 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.scorers import scorer as scorer_of
 from support.tiny_models import byte_level
 
-from attribot_rag.context import Ablation, ContextOptions, TokenizedText, locate_context
+from attribot_rag.context import Ablation
 from attribot_rag.errors import InvalidInput, ScoringFailed, ScoringOutOfMemory
 from attribot_rag.methods import LeaveOneOut
-from attribot_rag.model.generation import Generation
-from attribot_rag.scoring import LogLikelihoods, Progress, Scorer, ScoringModels, ScoringOptions
+from attribot_rag.scoring import LogLikelihoods, Progress, Scorer
 from attribot_rag.scoring.implementations.packed import Packed
 from attribot_rag.scoring.row import Row
 
 LANGUAGE_MODEL = byte_level()
-MODELS = ScoringModels(LANGUAGE_MODEL.model)
 DOCUMENTS = (
     "The treaty was signed in the town hall. The river was closed for two winters. "
     "The merchants asked for one thing only.",
@@ -36,16 +35,7 @@ def scorer(
     **options: Any,
 ) -> Scorer:
     prompt = [{"role": "user", "content": "\n\n".join(documents) + "\n\nQuestion: who?"}]
-    prompt_ids = LANGUAGE_MODEL.encode_prompt(prompt)
-    generation = Generation(prompt_ids, LANGUAGE_MODEL.encode(response))
-    tokens = TokenizedText.of(prompt_ids, LANGUAGE_MODEL)
-    return Scorer(
-        language_model=LANGUAGE_MODEL,
-        generation=generation,
-        context=locate_context(tokens, documents, ContextOptions()),
-        models=MODELS,
-        options=ScoringOptions(**options),
-    )
+    return scorer_of(documents, response, prompt=prompt, **options)
 
 
 class Told(Progress):
@@ -171,7 +161,7 @@ class Scarce(Packed):
 
 def scarce_scorer(room: int) -> Scorer:
     one = scorer(token_budget=100_000)
-    scarce = MODELS.make(Scarce, one.generation)
+    scarce = one.models.make(Scarce, one.generation)
     assert isinstance(scarce, Scarce)
     scarce.room = room
     one._engine._implementation = scarce
@@ -193,7 +183,7 @@ def test_one_ablation_that_does_not_fit_says_what_to_do() -> None:
     with pytest.raises(ScoringOutOfMemory, match="shorter context"):
         every_source(scarce_scorer(room=3))
     one = scorer()
-    one._engine._implementation = MODELS.make(Broken, one.generation)
+    one._engine._implementation = one.models.make(Broken, one.generation)
     with pytest.raises(RuntimeError, match="shapes"):
         every_source(one)
 
@@ -218,7 +208,7 @@ def test_the_self_check_compares_with_the_reference() -> None:
     assert one.session.self_check is not None
     assert one.session.self_check < 1e-4
     wrong = scorer(self_check=True)
-    wrong._engine._implementation = MODELS.make(Wrong, wrong.generation)
+    wrong._engine._implementation = wrong.models.make(Wrong, wrong.generation)
     with pytest.raises(ScoringFailed, match="reference"):
         every_source(wrong)
 

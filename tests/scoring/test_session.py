@@ -7,26 +7,20 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.tiny_models import byte_level
+from support.scorers import scorer as scorer_of
 
-from attribot_rag.context import Ablation, Context, ContextOptions, TokenizedText, locate_context
+from attribot_rag.context import Ablation, Context
 from attribot_rag.errors import InvalidInput, ScoringOutOfMemory
 from attribot_rag.methods import LeaveOneOut
-from attribot_rag.model.generation import Generation
 from attribot_rag.scoring import (
     Budget,
     LogLikelihoods,
     Meter,
     Scorer,
-    ScoringModels,
-    ScoringOptions,
-    Session,
 )
 from attribot_rag.scoring.implementations.memory import Footprint
 from attribot_rag.scoring.implementations.packed import Packed
 
-LANGUAGE_MODEL = byte_level()
-MODELS = ScoringModels(LANGUAGE_MODEL.model)
 DOCUMENTS = (
     "The treaty was signed in the town hall. The river was closed for two winters. "
     "The merchants asked for one thing only.",
@@ -37,17 +31,8 @@ IMPLEMENTATIONS = ("packed", "cropped", "reference")
 
 def scorer(budget: Budget | None = None, **options: Any) -> Scorer:
     text = "\n\n".join(DOCUMENTS) + "\n\nQuestion: who?"
-    prompt_ids = LANGUAGE_MODEL.encode_prompt([{"role": "user", "content": text}])
-    return Scorer(
-        language_model=LANGUAGE_MODEL,
-        generation=Generation(prompt_ids, LANGUAGE_MODEL.encode("In the town hall.")),
-        context=locate_context(
-            TokenizedText.of(prompt_ids, LANGUAGE_MODEL), DOCUMENTS, ContextOptions()
-        ),
-        models=MODELS,
-        options=ScoringOptions(**options),
-        session=Session(Meter(budget)),
-    )
+    prompt = [{"role": "user", "content": text}]
+    return scorer_of(DOCUMENTS, "In the town hall.", prompt=prompt, budget=budget, **options)
 
 
 def every_source(one: Scorer) -> LogLikelihoods:
@@ -244,12 +229,12 @@ def test_enough_memory_gives_the_same_scores(implementation: str) -> None:
 
 def test_a_recorded_cache_takes_no_further_memory() -> None:
     one = scorer()
-    read = Footprint.of(LANGUAGE_MODEL.model, Packed, one.generation, (), 3)
-    implementation = MODELS.make(Packed, one.generation)
+    read = Footprint.of(one.language_model.model, Packed, one.generation, (), 3)
+    implementation = one.models.make(Packed, one.generation)
     assert isinstance(implementation, Packed)
     cache = implementation.prompt_cache
     held = sum(tensor.nbytes for layer in cache for tensor in layer)
     num_read = len(one.generation.prompt_ids) - 1
     assert read.cache * num_read == held * (num_read + 1)
     recorded = replace(one.generation, cache=cache)
-    assert Footprint.of(LANGUAGE_MODEL.model, Packed, recorded, (), 3).cache == 0
+    assert Footprint.of(one.language_model.model, Packed, recorded, (), 3).cache == 0
