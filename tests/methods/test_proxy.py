@@ -16,7 +16,6 @@ from support.scorers import (
     chat,
     cutting_chat,
     ids_of,
-    metaspace_scorer,
     other_chat,
     plain,
     run,
@@ -315,10 +314,3 @@ def test_documents_that_are_not_in_the_prompt_are_no_hindrance() -> None:
     one = scorer(documents, prompt=chat(TREATY))
     assert one.context.not_located == (4,)
     assert_same_rows(Proxy(byt5()).run(one), run(Proxy(byt5())))
-
-
-def test_a_target_without_a_template_takes_a_proxy_with_one() -> None:
-    one = metaspace_scorer()
-    found = Proxy(other_chat()).run(one)
-    expected = LeaveOneOut().run(seen_by(other_chat(), one))
-    np.testing.assert_allclose(totals(found.token_scores), totals(expected.token_scores), atol=ATOL)

@@ -16,7 +16,6 @@ from support.scorers import (
     many_documents,
     scorer,
 )
-from support.tiny_models import byte_level
 
 from attribot_rag import Attribution, Attributor, LanguageModel
 from attribot_rag.attributor.prompting import rag_prompt
@@ -245,17 +244,6 @@ def test_few_sources_and_duplicates(documents: tuple[str, ...]) -> None:
     if documents == ("The river was open.",):  # a single sentence is the whole context
         (row,) = found.token_scores
         np.testing.assert_allclose(row or (), found.context_reliance or (), atol=ATOL)
-
-
-@pytest.mark.parametrize("method", [Thorough(), Masked(), Hierarchical()])
-def test_no_second_model_is_loaded(method: Method) -> None:
-    one = scorer(MANY)
-    method.run(one)
-    weights = {name: one.data_ptr() for name, one in byte_level().model.named_parameters()}
-    twins = one.models._twins.values()
-    assert twins
-    for twin in twins:
-        assert {name: one.data_ptr() for name, one in twin.named_parameters()} == weights
 
 
 @given(keep=st.integers(1, 9) | st.floats(0.1, 1.0), rescore=st.integers(0, 30))

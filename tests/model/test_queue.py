@@ -61,11 +61,6 @@ def fail() -> None:
 
 
 class TestTurns:
-    def test_what_is_submitted_runs_in_another_thread(self, queue: ModelQueue) -> None:
-        here = threading.current_thread()
-        assert run(queue, threading.current_thread) is here
-        assert submit(queue, threading.current_thread).result(scaled(60)) is not here
-
     def test_one_at_a_time(self, queue: ModelQueue) -> None:
         running, most = 0, 0
         counting = threading.Lock()
@@ -140,8 +135,9 @@ class TestTurns:
             run(queue, fail)
         with pytest.raises(ValueError, match="no answer"):
             submit(queue, fail).result(scaled(60))
-        assert submit(queue, lambda: 3).result(scaled(60)) == 3
-        assert run(queue, lambda: 4) == 4
+        here = threading.current_thread()
+        assert run(queue, threading.current_thread) is here
+        assert submit(queue, threading.current_thread).result(scaled(60)) is not here
 
 
 class TestPending:
@@ -189,24 +185,19 @@ class TestPending:
         assert later.result(scaled(60)) == "later"
         assert queue.num_pending == 0
 
-    def test_it_may_be_cancelled_meanwhile(self, queue: ModelQueue) -> None:
-        awaited: Future[None] = Future()
-        later = queue.submit(fail, max_pending=1, after=awaited)
-        assert later.cancel()
-        assert queue.num_pending == 0
-        awaited.set_result(None)
-        assert submit(queue, lambda: 3, max_pending=1).result(scaled(60)) == 3
-
     def test_what_was_cancelled_waits_no_longer(self, queue: ModelQueue, blocker: Blocker) -> None:
+        """Neither for its turn nor for something else."""
         running = submit(queue, blocker)
         assert blocker.reached.wait(scaled(60))
-        waiting = submit(queue, fail)
-        assert waiting.cancel()
-        assert queue.num_pending == 1
+        awaited: Future[None] = Future()
+        for waiting in (submit(queue, fail), queue.submit(fail, max_pending=9, after=awaited)):
+            assert waiting.cancel()
+            assert queue.num_pending == 1
+            with pytest.raises(CancelledError):
+                waiting.result(scaled(60))
+        awaited.set_result(None)
         blocker.opened.set()
         assert running.result(scaled(60)) == "done"
-        with pytest.raises(CancelledError):
-            waiting.result(scaled(60))
         assert submit(queue, lambda: 3).result(scaled(60)) == 3
         assert queue.num_pending == 0
 

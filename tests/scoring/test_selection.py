@@ -68,19 +68,6 @@ class TwistedAttention(LlamaAttention):
         return output + hidden_states.cumsum(dim=1) / counts, weights
 
 
-def test_a_probe_notices_what_the_configuration_does_not_tell() -> None:
-    model = build("llama")
-    for module in model.modules():
-        if type(module) is LlamaAttention:
-            module.__class__ = TwistedAttention
-    models = ScoringModels(model)
-    assert "probe" in str(models.refusal(Packed, GENERATION))
-    assert models.select("auto", GENERATION).name == "reference"
-    assert "differs from the reference" in str(models.fallback(Reference, GENERATION))
-    with pytest.raises(UnsupportedModel, match="differs from the reference"):
-        models.select("cropped", GENERATION)
-
-
 class BrokenAttention(LlamaAttention):
     """A kernel that fails on this machine, in the packed implementation alone."""
 
@@ -90,16 +77,33 @@ class BrokenAttention(LlamaAttention):
         return super().forward(hidden_states, *args, **kwargs)
 
 
-def with_broken_kernel() -> PreTrainedModel:
+class OwnAttention(LlamaAttention):
+    """A layer that attends on its own, without transformers' interface."""
+
+    def forward(self, hidden_states: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
+        return hidden_states.cumsum(dim=1), None
+
+
+def llama_with(attention: type[LlamaAttention], first_layer: int = 0) -> PreTrainedModel:
+    """A Llama whose layers from one on attend like this."""
     model = build("llama")
-    for module in model.modules():
-        if type(module) is LlamaAttention:
-            module.__class__ = BrokenAttention
+    layers = [module for module in model.modules() if type(module) is LlamaAttention]
+    for layer in layers[first_layer:]:
+        layer.__class__ = attention
     return model
 
 
+def test_a_probe_notices_what_the_configuration_does_not_tell() -> None:
+    models = ScoringModels(llama_with(TwistedAttention))
+    assert "probe" in str(models.refusal(Packed, GENERATION))
+    assert models.select("auto", GENERATION).name == "reference"
+    assert "differs from the reference" in str(models.fallback(Reference, GENERATION))
+    with pytest.raises(UnsupportedModel, match="differs from the reference"):
+        models.select("cropped", GENERATION)
+
+
 def test_a_broken_kernel_is_logged_once_for_a_model(caplog: pytest.LogCaptureFixture) -> None:
-    models = ScoringModels(with_broken_kernel())
+    models = ScoringModels(llama_with(BrokenAttention))
     with caplog.at_level(logging.WARNING, logger="attribot_rag"):
         for _ in range(3):
             assert models.select("auto", GENERATION).name == "cropped"
@@ -121,7 +125,7 @@ def test_the_provenance_says_why_a_slower_implementation_was_used() -> None:
         text = "The treaty was signed."
         return attributor.attribute(f"{text} Who?", "They.", documents=[text]).provenance
 
-    broken = provenance(with_broken_kernel(), "auto")
+    broken = provenance(llama_with(BrokenAttention), "auto")
     assert broken.implementation == "cropped"
     assert broken.fallback == "packed: a probe of it failed (RuntimeError)"
     for implementation in ("auto", "packed", "cropped"):
@@ -129,18 +133,8 @@ def test_the_provenance_says_why_a_slower_implementation_was_used() -> None:
     assert "AttentionInterface" in str(provenance(build("bloom"), "auto").fallback)
 
 
-class OwnAttention(LlamaAttention):
-    """A layer that attends on its own, without transformers' interface."""
-
-    def forward(self, hidden_states: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
-        return hidden_states.cumsum(dim=1), None
-
-
 def test_a_layer_that_attends_on_its_own_is_noticed() -> None:
-    model = build("llama")
-    last = [module for module in model.modules() if type(module) is LlamaAttention][-1]
-    last.__class__ = OwnAttention
-    models = ScoringModels(model)
+    models = ScoringModels(llama_with(OwnAttention, first_layer=2))
     assert "2 of its 3 layers" in str(models.refusal(Packed, GENERATION))
 
 
