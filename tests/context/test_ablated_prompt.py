@@ -1,7 +1,7 @@
 from collections.abc import Callable
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from support.text_strategies import removals, texts, without
 from support.tiny_models import CORPUS, TOKENIZERS, byte_level, metaspace
@@ -41,7 +41,6 @@ def interval(text: str, part: str) -> tuple[int, int]:
 
 @each_tokenizer
 @given(data=st.data(), special=st.booleans())
-@settings(deadline=None, max_examples=250)
 def test_what_is_left_is_the_text_without_the_removed_characters(
     build: Callable[[], LanguageModel], data: st.DataObject, special: bool
 ) -> None:
@@ -57,7 +56,6 @@ def test_what_is_left_is_the_text_without_the_removed_characters(
 
 
 @given(data=st.data(), special=st.booleans())
-@settings(deadline=None, max_examples=400)
 def test_byte_level_ids_are_those_of_the_ablated_text(data: st.DataObject, special: bool) -> None:
     language_model = byte_level()
     prompt = seen(data.draw(texts(markers=True)), language_model, special=special)

@@ -3,7 +3,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from support.text_strategies import texts, unspaced
 from support.tiny_models import byte_level
@@ -76,7 +76,6 @@ def located(case: tuple[str, list[str]], fuzzy_threshold: float = 1) -> Context 
 
 
 @given(case=retrievals())
-@settings(deadline=None, max_examples=200)
 def test_every_located_character_belongs_to_one_source(case: tuple[str, list[str]]) -> None:
     """Sources, and their places, come in order."""
     context = located(case)
@@ -106,7 +105,6 @@ def letters(text: str) -> str:
 
 @example(case=("The treaty was signed. Yes?", ["The treaty was signed. 🙂 Yes."]))
 @given(case=retrievals())
-@settings(deadline=None, max_examples=200)
 def test_spans_point_at_the_same_text_and_what_has_none_is_reported(
     case: tuple[str, list[str]],
 ) -> None:
@@ -132,7 +130,6 @@ def test_spans_point_at_the_same_text_and_what_has_none_is_reported(
 
 
 @given(case=retrievals(), data=st.data())
-@settings(deadline=None, max_examples=200)
 def test_the_order_of_the_documents_does_not_matter(
     case: tuple[str, list[str]], data: st.DataObject
 ) -> None:
@@ -152,7 +149,6 @@ def test_the_order_of_the_documents_does_not_matter(
 
 
 @given(case=retrievals(), data=st.data())
-@settings(deadline=None, max_examples=200)
 def test_removed_sources_are_gone_and_the_others_stay(
     case: tuple[str, list[str]], data: st.DataObject
 ) -> None:

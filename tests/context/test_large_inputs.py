@@ -138,7 +138,6 @@ LONG = Texts(3).document(40_000)
     length=st.integers(0, 300),
     needles=st.lists(texts(), max_size=3),
 )
-@settings(deadline=None, max_examples=60)
 def test_an_index_finds_what_a_search_finds(start: int, length: int, needles: list[str]) -> None:
     index = TextIndex(LONG)
     needles = [LONG[start : start + length], *needles, LONG[start : start + 3], LONG]
@@ -154,14 +153,13 @@ def test_an_index_of_a_repeated_text() -> None:
 
 
 @given(text=texts(), other=texts())
-@settings(deadline=None, max_examples=100)
 def test_distances_to_all_beginnings(text: str, other: str) -> None:
     expected = [Levenshtein.distance(text, other[:end]) for end in range(len(other) + 1)]
     assert distances_to_beginnings(text, other) == expected
 
 
 @given(every=st.integers(10, 400), cut=st.integers(0, 9_000))
-@settings(deadline=None, max_examples=20)
+@settings(max_examples=20)
 def test_edits_of_long_texts_lead_from_one_to_the_other(every: int, cut: int) -> None:
     text = LONG[:10_000]
     other = Texts(every).misspelled(text[:cut] + text[cut + every :], every)

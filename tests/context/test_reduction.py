@@ -33,7 +33,7 @@ def test_nothing_removed_is_the_same_context() -> None:
 
 @pytest.mark.parametrize("build", TOKENIZERS, ids=lambda one: one.__name__)
 @given(data=st.data())
-@settings(deadline=None, max_examples=25)
+@settings(max_examples=25)
 def test_sources_stand_where_their_text_does(
     build: Callable[[], LanguageModel], data: st.DataObject
 ) -> None:
@@ -77,7 +77,7 @@ def located_anew(context: Context, gone: set[int]) -> Context:
 
 
 @given(gone=st.sets(st.integers(0, 5), min_size=1, max_size=5))
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 def test_equals_locating_what_is_left(gone: set[int]) -> None:
     context = context_of(byte_level())
     assert context.present == (0, 1, 2, 3, 4, 5)

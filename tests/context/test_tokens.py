@@ -2,7 +2,7 @@ from collections.abc import Callable
 from itertools import accumulate
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from support.text_strategies import texts
 from support.tiny_models import CORPUS, TOKENIZERS, byt5, byte_level, metaspace
@@ -27,7 +27,6 @@ def assert_spans_cover(text: TokenizedText) -> None:
 
 @each_tokenizer
 @given(data=st.data(), special=st.booleans())
-@settings(deadline=None, max_examples=150)
 def test_spans_cover_the_decoded_text(
     build: Callable[[], LanguageModel], data: st.DataObject, special: bool
 ) -> None:
@@ -41,7 +40,6 @@ def test_spans_cover_the_decoded_text(
 
 @pytest.mark.parametrize("build", [byte_level, byt5])
 @given(data=st.data())
-@settings(deadline=None, max_examples=150)
 def test_any_ids_at_all_are_decoded_as_a_whole_would_be(
     build: Callable[[], LanguageModel], data: st.DataObject
 ) -> None:
@@ -57,7 +55,6 @@ def test_any_ids_at_all_are_decoded_as_a_whole_would_be(
 
 
 @given(ids=st.lists(st.integers(0, 300), max_size=60))
-@settings(deadline=None, max_examples=150)
 def test_byte_fallback_ids_that_no_text_encodes_to_still_have_spans(ids: list[int]) -> None:
     """A stray byte spoils the characters before it when decoded as a whole, so text may differ."""
     assert_spans_cover(TokenizedText.of(ids, metaspace()))
@@ -65,7 +62,6 @@ def test_byte_fallback_ids_that_no_text_encodes_to_still_have_spans(ids: list[in
 
 @each_tokenizer
 @given(data=st.data())
-@settings(deadline=None, max_examples=100)
 def test_parts_of_the_text_share_out_its_tokens(
     build: Callable[[], LanguageModel], data: st.DataObject
 ) -> None:
@@ -77,7 +73,6 @@ def test_parts_of_the_text_share_out_its_tokens(
 
 @each_tokenizer
 @given(data=st.data())
-@settings(deadline=None, max_examples=100)
 def test_touching_tokens_hold_a_character_of_the_interval(
     build: Callable[[], LanguageModel], data: st.DataObject
 ) -> None:
@@ -129,7 +124,6 @@ def test_special_tokens_can_be_left_out(build: Callable[[], LanguageModel]) -> N
 
 @pytest.mark.parametrize("build", [byte_level, metaspace])
 @given(data=st.data(), special=st.booleans(), skipped=st.booleans())
-@settings(deadline=None, max_examples=150)
 def test_streamed_pieces_are_those_of_windows(
     build: Callable[[], LanguageModel], data: st.DataObject, special: bool, skipped: bool
 ) -> None:

@@ -95,7 +95,7 @@ def spent_in_any_case(one: Scorer) -> int:
 @pytest.mark.parametrize("name", COMPOSITIONS)
 @given(budget=st.integers(1, 9000))
 @example(budget=1)
-@settings(deadline=None, max_examples=20)
+@settings(max_examples=20)
 def test_any_budget(name: str, budget: int) -> None:
     one = limited(budget)
     found = composition(name).run(one)

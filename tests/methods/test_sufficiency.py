@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from support.scorers import ATOL, TREATY, built, chat, many_documents, other_chat, scorer
 from support.scripted import Scripted, Worth
@@ -177,7 +177,6 @@ def test_without_a_ranking_documents_come_first() -> None:
 
 
 @given(rows=st.integers(1, 12))
-@settings(deadline=None)
 def test_a_search_that_was_cut_short_says_so(rows: int) -> None:
     worth = each(s3=(FIRST, 9.0), s5=(SECOND, 9.0))
     full, one = searched(worth, [3, 4, 6, 5, *ORDER])

@@ -247,7 +247,7 @@ def test_few_sources_and_duplicates(documents: tuple[str, ...]) -> None:
 
 
 @given(keep=st.integers(1, 9) | st.floats(0.1, 1.0), rescore=st.integers(0, 30))
-@settings(deadline=None, max_examples=15)
+@settings(max_examples=15)
 def test_any_options_give_the_same_scores(keep: float, rescore: int) -> None:
     one = scorer(many_documents(6))
     checked(Thorough(keep=keep, rescore=rescore, doubt=ALWAYS).run(one), one)

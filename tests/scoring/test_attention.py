@@ -107,7 +107,7 @@ MASKS = {
 
 @pytest.mark.parametrize("mask", MASKS)
 @given(rows=made_rows(), softcap=st.sampled_from([None, 1.5]), sinks=st.booleans())
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 def test_each_token_sees_its_segments_and_the_past_of_its_row_as_the_layer_has_it(
     rows: list[Row], mask: str, softcap: float | None, sinks: bool
 ) -> None:

@@ -68,7 +68,7 @@ def test_there_is_something_to_compare(truth: LogLikelihoods) -> None:
 
 
 @given(budget=st.integers(1, 5000), implementation=st.sampled_from(IMPLEMENTATIONS))
-@settings(deadline=None, max_examples=25)
+@settings(max_examples=25)
 def test_any_budget_gives_the_same_scores(
     truth: LogLikelihoods, budget: int, implementation: str
 ) -> None:
@@ -83,7 +83,7 @@ def test_any_budget_gives_the_same_scores(
     ),
     implementation=st.sampled_from(IMPLEMENTATIONS),
 )
-@settings(deadline=None, max_examples=25)
+@settings(max_examples=25)
 def test_any_ablation_equals_scoring_the_prompt_without_that_text(
     ablations: list[set[int]], implementation: str
 ) -> None:
@@ -110,7 +110,7 @@ def test_any_ablation_equals_scoring_the_prompt_without_that_text(
 
 
 @given(order=st.permutations(range(SENTENCES)))
-@settings(deadline=None, max_examples=10)
+@settings(max_examples=10)
 def test_the_order_of_ablations_does_not_matter(truth: LogLikelihoods, order: list[int]) -> None:
     found = scorer().score([Ablation.of(index) for index in order])
     assert np.allclose(found.ablated, truth.ablated[list(order)], atol=1e-4)

@@ -76,7 +76,7 @@ def test_seconds_are_foretold_by_the_pace_of_the_last_pass() -> None:
 
 
 @given(tokens=st.integers(1, 4000), implementation=st.sampled_from(IMPLEMENTATIONS))
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 def test_a_token_budget_is_kept_after_what_is_spent_in_any_case(
     tokens: int, implementation: str
 ) -> None:
@@ -97,7 +97,7 @@ def test_a_token_budget_is_kept_after_what_is_spent_in_any_case(
 
 
 @given(order=st.permutations(range(5)), tokens=st.integers(400, 1500))
-@settings(deadline=None, max_examples=20)
+@settings(max_examples=20)
 def test_what_was_asked_first_is_done_first(order: list[int], tokens: int) -> None:
     one = scorer(Budget(tokens=tokens), token_budget=150)
     found = one.score([Ablation.of(index) for index in order])

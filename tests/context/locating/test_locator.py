@@ -2,7 +2,7 @@ import unicodedata
 from collections.abc import Callable
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from support.text_strategies import SPACES, texts, unspaced
 from support.tiny_models import CORPUS
@@ -34,7 +34,6 @@ def assert_maps(place: Location, document: str, prompt: str) -> None:
 
 
 @given(document=texts(min_fragments=1), before=texts(), after=texts())
-@settings(deadline=None, max_examples=300)
 def test_a_document_is_found_character_by_character(document: str, before: str, after: str) -> None:
     prompt = f"{before}\n{document}\n{after}"
     places = locate(document, prompt)
@@ -49,7 +48,6 @@ def test_a_document_is_found_character_by_character(document: str, before: str, 
     spaces=st.lists(st.tuples(*[st.sampled_from(SPACES)] * 2), min_size=13, max_size=13),
     before=texts(),
 )
-@settings(deadline=None, max_examples=300)
 def test_white_space_may_differ(
     words: list[str], spaces: list[tuple[str, str]], before: str
 ) -> None:
@@ -148,7 +146,6 @@ def test_a_long_document_in_a_long_prompt() -> None:
     data=st.data(),
     edits=st.lists(st.tuples(st.integers(0, 300), st.sampled_from("xyz")), max_size=10),
 )
-@settings(deadline=None, max_examples=100)
 def test_fuzzy_offsets_point_at_the_same_words(
     data: st.DataObject, edits: list[tuple[int, str]]
 ) -> None:
@@ -199,7 +196,6 @@ SENTENCES = [
         st.sampled_from([str, str.lower, str.upper, str.swapcase]), min_size=4, max_size=4
     ),
 )
-@settings(deadline=None, max_examples=200)
 def test_every_changed_sentence_is_found_to_the_letter(
     changes: list[tuple[int, float, str]], cases: list[Callable[[str], str]]
 ) -> None:
@@ -271,7 +267,6 @@ def test_another_number_is_no_other_form(number: str) -> None:
 
 
 @given(document=texts(min_fragments=1), before=texts(), after=texts())
-@settings(deadline=None, max_examples=300)
 def test_offsets_of_other_forms_ascend_and_fit(document: str, before: str, after: str) -> None:
     for seen in (document.upper(), document.lower(), unicodedata.normalize("NFKC", document)):
         prompt = f"{before}\n{seen}\n{after}"

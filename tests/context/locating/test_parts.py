@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from support.tiny_models import CORPUS, byte_level
 
@@ -170,7 +170,6 @@ def test_what_was_said_before_is_no_part() -> None:
 @given(
     start=st.integers(0, 700), length=st.integers(150, 500), after=st.sampled_from(["...", "\n"])
 )
-@settings(deadline=None, max_examples=60)
 def test_any_stretch_of_a_document_is_found_to_the_letter(
     start: int, length: int, after: str
 ) -> None:

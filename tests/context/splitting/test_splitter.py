@@ -14,7 +14,6 @@ from attribot_rag.errors import InvalidInput
 
 @pytest.mark.parametrize("unit", ["sentence", "paragraph", "document"])
 @given(text=texts() | st.text(st.characters(exclude_categories=["Cs"])))
-@settings(deadline=None, max_examples=300)
 def test_built_in_units_lose_no_character(unit: str, text: str) -> None:
     spans = split_spans(text, make_splitter(unit, "en"))
     assert "".join(text[start:end] for start, end in spans) == text
@@ -24,7 +23,7 @@ def test_built_in_units_lose_no_character(unit: str, text: str) -> None:
 
 @pytest.mark.parametrize("language", ["en", "de", "ja", "ar", "hi", "th", "zz"])
 @given(text=texts())
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 def test_sentences_lose_no_character_in_any_language(language: str, text: str) -> None:
     assert "".join(sentences(text, language)) == text
 
