@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from support.implementations import RESPONSE_LENGTH, generation_for
+from support.implementations import RESPONSE_LENGTH, chosen, generation_for
 from support.scorers import scorer
 from support.tiny_models import architecture, build
 
@@ -131,8 +131,7 @@ def test_a_gate_is_what_a_model_s_own_attention_makes_of_it() -> None:
                 attention_mask=mask[None, None],
                 **cache_inputs(model, as_dynamic_cache(cache, 45)),
             ).logits[0, -RESPONSE_LENGTH:]
-        targets = torch.tensor(generation.response_ids)[:, None]
-        plain = logits.log_softmax(-1).gather(-1, targets)[:, 0]
+        plain = chosen(logits, generation.response_ids)
         expected = torch.stack([plain[list(part)].sum() for part in PARTS]).double()
         assert torch.allclose(gated(implementation, row, UNITS[1], factor), expected, atol=1e-4)
 

@@ -6,6 +6,7 @@ from typing import Any, cast
 import pytest
 import torch
 from peft import LoraConfig, PromptTuningConfig, TaskType, get_peft_model
+from support.implementations import plain_scores
 from support.tiny_models import build, byte_tokenizer
 from transformers import PreTrainedModel
 
@@ -58,12 +59,7 @@ def attributor_for(model: Any, **options: Any) -> Attributor:
 
 
 def log_likelihood(model: Any, prompt: str, response: Sequence[int]) -> float:
-    """By a plain forward pass of the model as it is, none of our code in between."""
-    ids = [*encode(prompt), *response]
-    with torch.no_grad():
-        logits = model(input_ids=torch.tensor([ids])).logits[0, -len(response) - 1 : -1]
-    targets = torch.tensor(response)[:, None]
-    return float(logits.float().log_softmax(-1).gather(-1, targets).sum())
+    return float(plain_scores(model, encode(prompt), response).sum())
 
 
 def assert_right(model: Any, attribution: Attribution, response: Sequence[int]) -> None:

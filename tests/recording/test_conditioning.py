@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 import torch
+from support.implementations import chosen, plain_scores
 from support.tiny_models import build as build_tiny
 from support.tiny_models import byte_tokenizer
 from support.vision_models import Segment, gemma3, ids_of, inputs_for, llava, qwen2_5_vl, tokenizer
@@ -35,12 +36,7 @@ def log_likelihood(
     response: Sequence[int],
     inputs: Callable[[PreTrainedModel, Sequence[int]], dict[str, torch.Tensor]] = inputs_for,
 ) -> float:
-    """By a plain forward pass over the whole sequence, none of our code in between."""
-    ids = [*prompt, *response]
-    with torch.no_grad():
-        logits = model(input_ids=torch.tensor([ids]), **inputs(model, ids)).logits[0]
-    log_probabilities = logits[-len(response) - 1 : -1].log_softmax(-1)
-    return float(log_probabilities.gather(-1, torch.tensor(response)[:, None]).sum())
+    return float(plain_scores(model, prompt, response, **inputs(model, [*prompt, *response])).sum())
 
 
 def answered(
@@ -218,8 +214,7 @@ def test_the_decoder_begins_as_it_began(given: str) -> None:
         decoded = torch.tensor([[*begun, *response[:-1]]])
         with torch.no_grad():
             logits = model(input_ids=torch.tensor([prompt]), decoder_input_ids=decoded).logits[0]
-        log_probabilities = logits[len(begun) - 1 :].log_softmax(-1)
-        return float(log_probabilities.gather(-1, torch.tensor(response)[:, None]).sum())
+        return float(chosen(logits[len(begun) - 1 :], response).sum())
 
     assert_scores(attribution, plain)
 

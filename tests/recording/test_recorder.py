@@ -6,12 +6,14 @@ import time
 import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import pytest
 import torch
 from support.patience import scaled
 from support.scripted_generation import ANSWER, DOCUMENTS, generate, rendered, say
+from support.threads import at_once
 from support.tiny_models import byt5, byte_level, metaspace
 from transformers import StoppingCriteria, StoppingCriteriaList, TextIteratorStreamer
 
@@ -37,6 +39,12 @@ def recorder(model: LanguageModel) -> Iterator[GenerationRecorder]:
 
 def answer(model: LanguageModel, seed: int = 0) -> None:
     generate(model, PROMPT_IDS + seed, max_new_tokens=3, do_sample=False)
+
+
+def found_by(recorder: GenerationRecorder, text: str, **asked: Any) -> Generation:
+    generation = recorder.find(text, **asked)
+    assert generation is not None
+    return generation
 
 
 class TestBounds:
@@ -104,8 +112,7 @@ class TestFinding:
             ):
                 assert found is not None
                 assert found.prompt_ids == model.encode_prompt(prompt)
-        latest = recorder.find(ANSWER)
-        assert latest is not None
+        latest = found_by(recorder, ANSWER)
         assert latest.prompt_ids == model.encode_prompt(prompts[-1])
 
     def test_what_was_not_said_or_asked_is_not_found(
@@ -128,8 +135,7 @@ class TestFinding:
         answers = ["In the town hall.", "In October, in the old town hall.", "By the river."]
         say(model, prompts, answers)
         for prompt, text in zip(prompts, answers, strict=True):
-            found = recorder.find(text, prompt=prompt)
-            assert found is not None
+            found = found_by(recorder, text, prompt=prompt)
             assert found.prompt_ids == model.encode_prompt(prompt)
             assert found.response_ids == model.encode(text)
 
@@ -140,8 +146,7 @@ class TestFinding:
             say(model, [rendered(model)], [ANSWER + " 🙂 Ja, 条約!"])
         full = recorder.generations[0]
         for shown in (ANSWER, "In the old", "In the old town h", ANSWER + " 🙂", ANSWER + " 🙂 J"):
-            found = recorder.find(shown)
-            assert found is not None
+            found = found_by(recorder, shown)
             cut = model.decode(found.response_ids)
             assert cut.strip().startswith(shown)
             assert found.response_ids == full.response_ids[: len(found.response_ids)]
@@ -154,8 +159,7 @@ class TestFinding:
     ) -> None:
         said = f"{around[1]}{ANSWER}{around[0]}"
         say(model, [rendered(model)], [said])
-        found = recorder.find(f"{around[0]}{ANSWER}{around[1]}")
-        assert found is not None
+        found = found_by(recorder, f"{around[0]}{ANSWER}{around[1]}")
         assert model.decode(found.response_ids).strip() == ANSWER
         assert model.decode(found.response_ids) == said.rstrip() or not said[-1:].strip()
 
@@ -265,8 +269,7 @@ class TestForgetting:
         for _ in range(2):
             recorder.forget(second)
             assert list(recorder.generations) == [first, third, last]
-        latest = recorder.find("In the old")
-        assert latest is not None
+        latest = found_by(recorder, "In the old")
         recorder.forget(latest)
         assert list(recorder.generations) == [first, last]
         recorder.forget(first)
@@ -422,11 +425,7 @@ class TestWaiting:
                 if all(one.prompt_ids[0] != 20 + seed for one in own.generations):
                     lost.append(seed)
 
-        threads = [threading.Thread(target=work, args=(seed,)) for seed in range(4)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        at_once(*(partial(work, seed) for seed in range(4)))
         assert lost == []
         assert vars(model.model) == before
 

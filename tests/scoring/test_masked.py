@@ -9,7 +9,7 @@ import pytest
 import torch
 from support import scorers
 from support.architectures import ARCHITECTURES, VOCABULARY_SIZE, WITH_STATES, Architecture
-from support.implementations import NATS, generation_for, model_of, score
+from support.implementations import NATS, chosen, generation_for, model_of, score
 from support.tiny_models import architecture, byte_tokenizer
 from transformers import (
     DynamicCache,
@@ -134,8 +134,7 @@ def with_keys_deleted(
             position_ids=torch.tensor([[*new, *range(len(prompt_ids), end)]]),
             **cache_inputs(model, cache),
         ).logits[0, -len(generation.response_ids) :]
-    targets = torch.tensor(generation.response_ids)[:, None]
-    return torch.as_tensor(logits.log_softmax(-1).gather(-1, targets)[:, 0])
+    return chosen(logits, generation.response_ids)
 
 
 @pytest.mark.parametrize("name", ["llama", "gpt2", "qwen3", "gpt_neox", "mixtral"])
@@ -176,10 +175,8 @@ def with_masks_by_hand(
     if not getattr(config, "layer_types", None):
         masks = masks["sliding_attention" if config.sliding_window else "full_attention"]
     with torch.no_grad():
-        logits = model(torch.tensor([ids]), attention_mask=masks, use_cache=False).logits
-    targets = torch.tensor(generation.response_ids)[:, None]
-    scored = logits[0, -len(generation.response_ids) :].log_softmax(-1)
-    return torch.as_tensor(scored.gather(-1, targets)[:, 0])
+        logits = model(torch.tensor([ids]), attention_mask=masks, use_cache=False).logits[0]
+    return chosen(logits[-len(generation.response_ids) :], generation.response_ids)
 
 
 @pytest.mark.parametrize(

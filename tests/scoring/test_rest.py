@@ -7,6 +7,7 @@ import pytest
 import torch
 from support import scorers
 from support.architectures import ARCHITECTURES, Architecture
+from support.implementations import chosen
 from support.tiny_models import architecture, byte_tokenizer
 from transformers import GPT2LMHeadModel, PreTrainedModel
 
@@ -55,8 +56,7 @@ def by_hand(model: PreTrainedModel, generation: Generation, hidden: Sequence[int
             position_ids=torch.arange(length)[None],
             use_cache=False,
         ).logits[0, -len(generation.response_ids) :]
-    targets = torch.tensor(generation.response_ids)[:, None]
-    return [float(one) for one in logits.log_softmax(-1).gather(-1, targets)[:, 0]]
+    return chosen(logits, generation.response_ids).tolist()  # type: ignore[no-any-return]
 
 
 @pytest.mark.parametrize("name", NAMES)

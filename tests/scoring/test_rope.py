@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 import torch
+from support.implementations import chosen
 from transformers import LlamaConfig, LlamaForCausalLM, Phi3Config, Phi3ForCausalLM, PreTrainedModel
 
 from attribot_rag.model.generation import Generation
@@ -73,10 +74,9 @@ def test_scores_are_those_of_the_generation(build: Any, num_prompt: int) -> None
             output_logits=True,
             return_dict_in_generate=True,
         )
-        response = given.sequences[0, len(kept) :]
-        logits = torch.cat(given.logits).log_softmax(-1)
-        expected = logits.gather(1, response[:, None])[:, 0]
-        generation = Generation(shown, tuple(response.tolist()))
+        response = given.sequences[0, len(kept) :].tolist()
+        expected = chosen(torch.cat(given.logits), response)
+        generation = Generation(shown, tuple(response))
         with torch.no_grad():
             implementation = models.make(Reference, generation)
             scored = implementation.log_likelihoods([Row.exact(kept, 0, generation)])[0]

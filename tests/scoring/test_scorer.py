@@ -8,6 +8,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.implementations import plain_scores
 from support.scorers import scorer as scorer_of
 from support.tiny_models import byte_level
 
@@ -101,11 +102,7 @@ def test_any_ablation_equals_scoring_the_prompt_without_that_text(
                 kept = kept.rstrip(" \0")
             text = text[:start] + kept + "\0" * (end - start - len(kept)) + text[end:]
         ids = LANGUAGE_MODEL.encode(text.replace("\0", ""), special=True)
-        sequence = torch.tensor([[*ids, *one.generation.response_ids]])
-        with torch.no_grad():
-            logits = LANGUAGE_MODEL.model(sequence).logits[0, len(ids) - 1 : -1]
-        response = torch.tensor(one.generation.response_ids)[:, None]
-        expected = logits.log_softmax(-1).gather(-1, response)[:, 0].double().numpy()
+        expected = plain_scores(LANGUAGE_MODEL.model, ids, one.generation.response_ids).numpy()
         assert np.allclose(log_likelihoods, expected, atol=1e-4)
 
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-import torch
+from support.implementations import plain_scores
 from support.scorers import ATOL, TREATY, other_chat, scorer
 
 from attribot_rag.context.context import find_turns
@@ -38,12 +38,9 @@ def sentence(text: str, answer: str = ANSWER) -> AnswerSentence:
 def log_likelihood(before: str, text: str, *, whole: bool = False) -> float:
     """Of the text's ids, or all but the first, after those of what is before; plain model."""
     language_model = other_chat()
-    ids = language_model.encode(before + text)
-    with torch.inference_mode():
-        logits = language_model.model(torch.tensor([ids])).logits[0].double()
-    log_probabilities = logits[:-1].log_softmax(-1)
-    chosen = log_probabilities.gather(1, torch.tensor(ids[1:])[:, None])
-    return float(chosen[1 - int(whole) - len(language_model.encode(text)) :].sum())
+    prompt, response = language_model.encode(before), language_model.encode(text)
+    scores = plain_scores(language_model.model, prompt, response).double()
+    return float(scores[int(not whole) :].sum())
 
 
 def bare_prompt(one: Scorer) -> str:

@@ -5,12 +5,14 @@ import logging
 import signal
 import threading
 from collections.abc import Iterator
+from functools import partial
 
 import httpx
 import pytest
 from support.model_server import ModelServer, model_server
 from support.patience import wait_until
 from support.scorers import ANSWER, TREATY, chat
+from support.threads import at_once
 from support.tiny_models import byt5, byte_level, metaspace
 
 from attribot_rag import Attributor, Budget, ServerOptions
@@ -160,11 +162,7 @@ def test_answers_of_several_threads_are_not_mixed_up(server: ModelServer) -> Non
     def attribute(answer: str) -> None:
         found[answer] = one.attribute(chat(TREATY), answer, TREATY).token_scores
 
-    threads = [threading.Thread(target=attribute, args=(answer,)) for answer in answers]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    at_once(*(partial(attribute, answer) for answer in answers))
     assert [found[answer] for answer in answers] == expected
 
 
