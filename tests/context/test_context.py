@@ -302,15 +302,13 @@ def test_other_units_and_own_splitters() -> None:
     assert source_texts(context_of(prompt, [document], source_unit="document")) == [document]
     own = context_of(prompt, [document], source_unit=lambda text: text.splitlines(keepends=True))
     assert source_texts(own) == [f"{A} {B}", C]
-
-
-def test_a_splitter_that_puts_spaces_first() -> None:
-    document = f"{A} {B} {C}"
+    spaced = f"{A} {B} {C}"
+    first, second = len(A), len(A) + 1 + len(B)
 
     def space_first(text: str) -> list[str]:
-        return [text[: len(A)], text[len(A) : len(A) + 1 + len(B)], text[len(A) + 1 + len(B) :]]
+        return [text[:first], text[first:second], text[second:]]
 
-    context = context_of(rag_prompt(document), [document], source_unit=space_first)
+    context = context_of(rag_prompt(spaced), [spaced], source_unit=space_first)
     assert ablated_text(context, 1, 2) == rag_prompt(A)
     assert ablated_text(context, 0, 2) == rag_prompt(f" {B}")
 

@@ -62,20 +62,12 @@ def test_the_logit_scale(probability: float) -> None:
     assert np.isfinite(logit_scaled(np.array([0.0, -1e-300, -5000.0]))).all()
 
 
-@pytest.mark.parametrize("options", [{"num_ablations": 1}, {"keep": 1.0}, {"alpha": 0}])
-def test_options_that_make_no_sense(options: dict[str, Any]) -> None:
-    with pytest.raises(InvalidInput, match=next(iter(options))):
-        ContextCite(**options)
-
-
-def test_a_budget_leaves_fewer_ablations_or_none() -> None:
+def test_a_budget_leaves_fewer_ablations() -> None:
     free = scorer(many_documents(3))
     ContextCite(16).run(free)
     some = scorer(many_documents(3), budget=free.usage.tokens // 2)
     assert None not in ContextCite(16).run(some).token_scores
     assert some.session.meter.exhausted
-    none = scorer(many_documents(3), budget=1)
-    assert set(ContextCite(16).run(none).token_scores) == {None}
 
 
 @pytest.mark.parametrize("name", ["llama", "qwen3", "gpt_neox", "cohere"])
@@ -93,11 +85,6 @@ def test_attention_weights_are_those_of_plain_attention(name: str) -> None:
     found = AttentionWeights().run(one)
     np.testing.assert_allclose(cast(Any, found.totals), expected, rtol=1e-3)
     assert one.usage.scored_tokens == len(generation.response_ids)
-
-
-def test_attention_that_is_not_seen_is_refused() -> None:
-    with pytest.raises(UnsupportedModel, match="not seen"):
-        AttentionWeights().run(scorer(many_documents(3), language_model=built("bloom")))
 
 
 @pytest.mark.parametrize("name", ["llama", "gemma2", "gpt_neox", "mamba"])
@@ -125,11 +112,6 @@ def test_gradient_norms_are_those_of_autograd(name: str) -> None:
     np.testing.assert_allclose(cast(Any, found.totals), expected, rtol=2e-3)
     forward = 2 * one.usage.num_parameters * one.usage.tokens
     assert one.usage.flops == 3 * forward
-
-
-def test_the_gradient_leaves_the_model_as_it_was() -> None:
-    one = scorer(many_documents(3))
-    GradientNorm().run(one)
     parameters = list(one.language_model.model.parameters())
     assert all(parameter.requires_grad and parameter.grad is None for parameter in parameters)
 
@@ -184,3 +166,12 @@ def test_a_spent_budget_is_told(method: Method) -> None:
     one = scorer(many_documents(3), budget=1)
     assert set(method.run(one).token_scores) == {None}
     assert one.session.meter.exhausted
+
+
+def test_what_makes_no_sense_is_refused() -> None:
+    for name, value in (("num_ablations", 1), ("keep", 1.0), ("alpha", 0)):
+        options: dict[str, Any] = {name: value}
+        with pytest.raises(InvalidInput, match=name):
+            ContextCite(**options)
+    with pytest.raises(UnsupportedModel, match="not seen"):
+        AttentionWeights().run(scorer(many_documents(3), language_model=built("bloom")))

@@ -51,18 +51,13 @@ def test_counted_by_hand(method: Method, tokens: float) -> None:
     assert method.cost(CACHED) == Cost(tokens, 0, 2 * 1000 * tokens)
 
 
-def test_a_gradient_takes_three_times_the_flops_of_reading_the_prompt() -> None:
+def test_a_gradient_and_a_proxy_read_the_prompt_first() -> None:
+    """A gradient takes three times the operations; a reduced prompt has no cache."""
     tokens = 1200 + 60 + 20
     assert GradientNorm().cost(CACHED) == Cost(tokens, 0, 3 * 2 * 1000 * tokens)
-
-
-def test_a_proxy_reads_the_prompt_first() -> None:
     parameters = sibling().num_parameters
     tokens = 1260 + LeaveOneOut().cost(CACHED).target_tokens
     assert Proxy(sibling()).cost(CACHED) == Cost(0, tokens, 2 * parameters * tokens)
-
-
-def test_a_reduced_prompt_has_no_cache() -> None:
     reduced = CACHED.reduced(0.3)
     assert (reduced.context_tokens, reduced.num_sources, reduced.num_groups) == (360, 12, 3)
     assert not reduced.is_cached

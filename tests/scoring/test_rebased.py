@@ -6,7 +6,7 @@ from support.scorers import scorer as scorer_of
 from support.tiny_models import byte_level
 
 from attribot_rag.context import Ablation
-from attribot_rag.scoring import Scorer
+from attribot_rag.scoring import Reencoded, Scorer
 
 A = "The treaty was signed in the town hall."
 B = "The river was closed for two winters."
@@ -35,22 +35,12 @@ def test_rebased_is_the_shortened_prompt_made_by_hand(implementation: str) -> No
     assert np.allclose(found.full, expected.full, atol=1e-4)
     assert np.allclose(found.ablated, expected.ablated, atol=1e-4)
     assert found.in_step == expected.in_step == (True,) * 3
-
-
-@pytest.mark.parametrize("recompute", ["response", "question", "document"])
-def test_masked_too(recompute: str) -> None:
-    rebased = scorer(f"{A} {B}", f"{C} {D}").rebased([0, 3])
-    assert rebased is not None
-    found = rebased.score([Ablation.of(3)], recompute=recompute)  # type: ignore[arg-type]
-    expected = scorer(A, D).score([Ablation.of(1)], recompute=recompute)  # type: ignore[arg-type]
-    assert np.allclose(found.ablated, expected.ablated, atol=1e-4)
-
-
-def test_keeping_all_is_the_same_scorer() -> None:
-    one = scorer(A, B)
-    prefilled = one.usage.prefilled_tokens
-    assert one.rebased([0, 1]) is one
-    assert one.usage.prefilled_tokens == prefilled
+    dials: tuple[Reencoded, ...] = ("response", "question", "document")
+    for recompute in dials:
+        masked = rebased.score([Ablation.of(3)], recompute=recompute)
+        expected = by_hand.score([Ablation.of(1)], recompute=recompute)
+        assert np.allclose(masked.ablated, expected.ablated, atol=1e-4)
+    assert by_hand.rebased([0, 1]) is by_hand
 
 
 def test_a_new_prompt_is_prefilled_once_and_units_lose_what_is_gone() -> None:

@@ -38,13 +38,18 @@ def test_weights_are_those_of_plain_attention(name: str) -> None:
     np.testing.assert_allclose(found or (), expected, rtol=1e-3)
 
 
-def test_it_costs_one_row() -> None:
+def test_it_costs_one_row_unless_the_budget_is_spent() -> None:
     one = scorer(many_documents(3))
     one.score([])
     before = one.usage.scored_tokens
     assert one.attention() is not None
     row = len(one.generation.prompt_ids) - one.context.end + len(one.generation.response_ids) - 1
     assert one.usage.scored_tokens - before == row
+    poor = scorer(many_documents(3), budget=len(one.generation.prompt_ids))
+    poor.score([poor.context.whole])
+    before = poor.usage.scored_tokens
+    assert poor.attention() is None
+    assert poor.usage.scored_tokens == before
 
 
 @pytest.mark.parametrize("name", ["bloom", "falcon", "mamba"])
@@ -52,15 +57,6 @@ def test_where_it_is_not_seen(name: str) -> None:
     one = scorer(many_documents(3), "The hall.", language_model=built(name))
     assert not one.sees_attention
     assert one.attention() is None
-
-
-def test_a_spent_budget_leaves_it_out() -> None:
-    prompt_ids = scorer(many_documents(3)).generation.prompt_ids
-    one = scorer(many_documents(3), budget=len(prompt_ids))
-    one.score([one.context.whole])
-    before = one.usage.scored_tokens
-    assert one.attention() is None
-    assert one.usage.scored_tokens == before
 
 
 def test_weights_that_do_not_fit_into_memory_are_left_out() -> None:

@@ -144,20 +144,6 @@ def test_a_source_that_suffices_is_cited() -> None:
     assert not scores.exact[3]
 
 
-def test_sources_of_words_of_their_own_are_cited_each() -> None:
-    found = verdict({4: 7.0, 10: 9.0}, reliance=20.0)
-    assert (found.kind, found.source_ids, found.relation) == ("grounded", (4, 10), "each")
-    assert found.effect == pytest.approx(16.0)
-    assert found.kept == pytest.approx(0.8)
-
-
-def test_either_of_two_sources() -> None:
-    found = verdict_by(one_of({}, {SHIPS: 9.0}, {SHIPS: 9.0}), [1, 2])
-    assert (found.kind, found.source_ids, found.relation) == ("redundant", (1, 2), "either")
-    assert found.effect == pytest.approx(9.0)
-    assert found.kept == pytest.approx(1.0)
-
-
 def test_a_distractor_that_lacks_a_word_is_not_either() -> None:
     """'The archive closes at five.' beside 'The library closes at eight.'"""
     closes = {SHIPS: 10.0}
@@ -216,6 +202,18 @@ def test_unsupported(reliance: float) -> None:
     found = verdict({3: 2.0}, reliance=reliance)
     assert (found.kind, found.source_ids, found.effect) == ("unsupported", (), None)
     assert found.reliance == reliance
+    found = verdict({3: 3.9}, reliance=400.0)  # no group carries the sentence
+    assert (found.kind, found.source_ids, found.reason) == ("open", (), "scattered")
+    assert found.reliance == 400.0
+
+
+def test_each_of_two_sources_and_either() -> None:
+    found = verdict({4: 7.0, 10: 9.0}, reliance=20.0)
+    assert (found.kind, found.source_ids, found.relation) == ("grounded", (4, 10), "each")
+    assert (found.effect, found.kept) == (pytest.approx(16.0), pytest.approx(0.8))
+    found = verdict_by(one_of({}, {SHIPS: 9.0}, {SHIPS: 9.0}), [1, 2])
+    assert (found.kind, found.source_ids, found.relation) == ("redundant", (1, 2), "either")
+    assert (found.effect, found.kept) == (pytest.approx(9.0), pytest.approx(1.0))
 
 
 def test_open_where_the_reliance_was_not_measured() -> None:
@@ -248,12 +246,6 @@ def test_thinking_is_not_judged_and_a_note_says_so() -> None:
     assert [note for note in found.notes if "own reasoning" in note] == [
         "The answer was conditioned on the model's own reasoning before it."
     ]
-
-
-def test_open_where_no_group_carries_the_sentence() -> None:
-    found = verdict({3: 3.9}, reliance=400.0)
-    assert (found.kind, found.source_ids, found.reason) == ("open", (), "scattered")
-    assert found.reliance == 400.0
 
 
 @pytest.mark.parametrize("reliance", [2.9, -5.0])
