@@ -13,6 +13,7 @@ from typing import TypeVar
 
 import pytest
 from support.patience import scaled
+from support.threads import at_once
 from support.tiny_models import build
 
 from attribot_rag.errors import QueueFull
@@ -155,6 +156,11 @@ class TestPending:
             future.exception(60)
         assert queue.num_pending == 0
 
+    def test_who_waited_for_one_may_submit_the_next(self, queue: ModelQueue) -> None:
+        for task in [lambda: None, fail] * 50:
+            submit(queue, task, max_pending=1).exception(60)
+            assert queue.num_pending == 0
+
     @pytest.mark.parametrize("max_pending", [1, 3])
     def test_more_than_max_pending_are_refused(
         self, queue: ModelQueue, blocker: Blocker, max_pending: int
@@ -207,6 +213,15 @@ class TestModels:
         models = [build("llama").model for _ in range(3)]
         queues = [ModelQueue.of(model) for model in models]
         assert [ModelQueue.of(model) for model in models] == queues
+        together, asked = threading.Barrier(8), build("llama").model
+        found: list[ModelQueue] = []
+
+        def ask() -> None:
+            together.wait(scaled(60))
+            found.append(ModelQueue.of(asked))
+
+        at_once(*[ask] * 8)
+        assert len({*found}) == 1
         assert all(one is not other for one, other in itertools.combinations(queues, 2))
 
     def test_another_model_does_not_wait(self, blocker: Blocker) -> None:

@@ -308,6 +308,24 @@ def test_no_budget_ran_out_where_judging_reached_its_own_limit(
     assert not any("budget" in note for note in attribution.notes)
 
 
+def test_passes_grow_with_the_sentences_and_not_with_their_square() -> None:
+    def passes_for(count: int) -> int:
+        response = " ".join(f"Ship {number + 10} came with salt." for number in range(count))
+        one = scorer(response=response, language_model=other_chat(), implementation="cropped")
+        width = len(one.generation.response_ids)
+        nothing = (0.0,) * width
+        # Every sentence depends on the context, and no source explains it.
+        scores = Scores(nothing, (nothing,) * 11, (True,) * 11, context_reliance=(0.01,) * width)
+        options = VerdictOptions(min_sought=0.1, min_effect=0.1, min_reliance=0.1, min_tokens=10**9)
+        found = judge(one, scores, shown(one), options)
+        assert len(found.verdicts) == count
+        return one.usage.forward_passes
+
+    few, many = passes_for(2), passes_for(16)
+    assert few > 2
+    assert many <= 8 * few
+
+
 def test_follows_from_an_earlier_sentence() -> None:
     response = "The ships came. They had salt."
     options = VerdictOptions(min_follows=2.0)
