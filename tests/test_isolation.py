@@ -45,7 +45,7 @@ class Repeating:
 
 def attributor_of(model: LanguageModel) -> Attributor:
     """Exact, so that scores of all sources can be compared; `auto` decides which are scored."""
-    return Attributor(model.model, model.tokenizer, method="leave_one_out", progress=False)
+    return Attributor(model, method="leave_one_out", progress=False)
 
 
 @pytest.mark.parametrize(
@@ -172,7 +172,7 @@ def test_the_model_is_left_as_it_was(
     model.model.train(training)
     frozen, *_ = model.model.parameters()
     frozen.requires_grad_(False)
-    attributor = Attributor(model.model, model.tokenizer, method=method, progress=False)
+    attributor = Attributor(model, method=method, progress=False)
     document = "The treaty was signed. It was old."
     inputs = torch.tensor([model.encode(f"{document} Where?")])
     # The first call of some models makes attributes and buffers of their own.

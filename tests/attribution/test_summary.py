@@ -221,7 +221,7 @@ class TestContents:
     def test_a_real_attribution(self) -> None:
         model = byte_level()
         documents = [Document(text, str(i), {"page": i}) for i, text in enumerate(DOCUMENTS)]
-        attributor = Attributor(model.model, model.tokenizer, progress=False)
+        attributor = Attributor(model, progress=False)
         attribution = attributor.attribute(rendered(model), ANSWER, [*documents, "Penguins swim."])
         summary = checked(attribution)
         assert_plain(summary)

@@ -149,9 +149,7 @@ def test_similarity_by_the_default_embedder_finds_the_sentence_that_says_it() ->
 @pytest.mark.parametrize("method", ["attention_weights", AttentionWeights()])
 def test_the_facade_says_that_these_are_no_nats(method: Method | str) -> None:
     language_model = byte_level()
-    attributor = Attributor(
-        language_model.model, language_model.tokenizer, method=method, progress=False
-    )
+    attributor = Attributor(language_model, method=method, progress=False)
     found = attributor.ask("who?", ["The hall burned. The ship sank."], max_new_tokens=4)
     assert found.unit == "attention"
     assert any("not in nats" in note for note in found.notes)

@@ -20,9 +20,7 @@ MANY = many_documents()
 
 def attribute(**options: Any) -> Attribution:
     target = byte_level()
-    attributor = Attributor(
-        target.model, target.tokenizer, verdicts=None, progress=False, **options
-    )
+    attributor = Attributor(target, verdicts=None, progress=False, **options)
     return attributor.attribute(chat(MANY), ANSWER, MANY)
 
 
@@ -113,9 +111,7 @@ def test_the_real_model_names_the_cause_by_every_method(smollm2: LanguageModel, 
         Document("The school has two rooms. Children walk there along the beach."),
     ]
     prompt = rag_prompt("How many passengers does the ferry carry?", documents, chat=True)
-    attributor = Attributor(
-        smollm2.model, smollm2.tokenizer, method=name, verdicts=None, progress=False
-    )
+    attributor = Attributor(smollm2, method=name, verdicts=None, progress=False)
     found = attributor.attribute(prompt, "It carries 84 passengers.", documents)
     assert found.top(1)[0].source.text == cause
     assert found.top(1)[0].score > 2

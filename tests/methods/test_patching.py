@@ -141,9 +141,7 @@ def prompt_for(documents: Sequence[str]) -> str:
 
 @pytest.mark.slow
 def test_each_sentence_finds_its_own_cause(smollm2: LanguageModel) -> None:
-    attributor = Attributor(
-        smollm2.model, smollm2.tokenizer, method=Patching(2), progress=False, verdicts=None
-    )
+    attributor = Attributor(smollm2, method=Patching(2), progress=False, verdicts=None)
     attribution = attributor.attribute(prompt_for(DOCUMENTS), ANSWER, DOCUMENTS)
     for words, document in (("38 metres", 1), ("84 passengers", 0)):
         start, _ = attribution.find(words)
@@ -159,9 +157,7 @@ def test_its_cost_does_not_grow_with_the_sources(smollm2: LanguageModel) -> None
     more = [f"The {name} of Varn is closed today." for name in ("museum", "harbour", "library")]
     scored = []
     for documents in (DOCUMENTS, [*DOCUMENTS, *more]):
-        attributor = Attributor(
-            smollm2.model, smollm2.tokenizer, method=Patching(), progress=False, verdicts=None
-        )
+        attributor = Attributor(smollm2, method=Patching(), progress=False, verdicts=None)
         attribution = attributor.attribute(prompt_for(documents), ANSWER, documents)
         scored.append(attribution.provenance.scored_tokens)
     assert scored[0] == scored[1]
@@ -170,7 +166,7 @@ def test_its_cost_does_not_grow_with_the_sources(smollm2: LanguageModel) -> None
 @pytest.mark.parametrize("name", ["t5", "bloom", "mamba"])
 def test_it_is_refused_where_attention_is_not_seen(name: str) -> None:
     model = build(name)
-    attributor = Attributor(model.model, model.tokenizer, method=Patching(), progress=False)
+    attributor = Attributor(model, method=Patching(), progress=False)
     for gates in (0, -1, 1.5, True):
         with pytest.raises(InvalidInput, match="gates="):
             Patching(gates)  # type: ignore[arg-type]

@@ -48,9 +48,7 @@ UNITS = range(11)
 
 def on_its_own(proxy: LanguageModel, prompt: Prompt, documents: Any = TREATY) -> list[list[float]]:
     """Leave-one-out of the proxy as if it were the model that is attributed."""
-    attributor = Attributor(
-        proxy.model, proxy.tokenizer, method="leave_one_out", verdicts=None, progress=False
-    )
+    attributor = Attributor(proxy, method="leave_one_out", verdicts=None, progress=False)
     found = attributor.attribute(prompt, ANSWER, documents)
     assert len(found.sources) == len(UNITS)
     return [list(row) for row in found.token_scores if row is not None]

@@ -7,15 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.scorers import (
-    ANSWER,
-    ATOL,
-    TREATY,
-    built,
-    chat,
-    many_documents,
-    scorer,
-)
+from support.scorers import ANSWER, ATOL, TREATY, built, chat, many_documents, scorer
 
 from attribot_rag import Attribution, Attributor, LanguageModel
 from attribot_rag.attributor.prompting import rag_prompt

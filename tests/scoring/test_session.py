@@ -12,12 +12,7 @@ from support.scorers import scorer as scorer_of
 from attribot_rag.context import Ablation, Context
 from attribot_rag.errors import InvalidInput, ScoringOutOfMemory
 from attribot_rag.methods import LeaveOneOut
-from attribot_rag.scoring import (
-    Budget,
-    LogLikelihoods,
-    Meter,
-    Scorer,
-)
+from attribot_rag.scoring import Budget, LogLikelihoods, Meter, Scorer
 from attribot_rag.scoring.implementations.memory import Footprint
 from attribot_rag.scoring.implementations.packed import Packed
 

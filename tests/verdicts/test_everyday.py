@@ -13,7 +13,7 @@ MUSEUM = "The museum is open on Sundays. Entry costs 9 crowns."
 
 @pytest.fixture(scope="module")
 def attributor(smollm2: LanguageModel) -> Attributor:
-    return Attributor(smollm2.model, smollm2.tokenizer, progress=False)
+    return Attributor(smollm2, progress=False)
 
 
 def attribute(

@@ -252,7 +252,7 @@ def test_what_applications_do_to_the_form_of_a_text(seen: str) -> None:
     assert list(place.offsets) == sorted(place.offsets)
     assert seen.strip("#|\n ") == prompt[place.start : place.end].strip("#|\n ")
     for word in [
-        *("Treaty", "Signed", "both", "harbour", "open", "again", "Stra", "1.5", "1649", "7"),
+        *("Treaty", "Signed", "both", "harbour", "open", "again", "Stra", "1.5", "1649", "7")
     ]:
         shown = prompt[place.offsets[FORMATTED.index(word)] :].lstrip("*_`[")
         shown = unicodedata.normalize("NFC", shown.replace("\u00ad", ""))
