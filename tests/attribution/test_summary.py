@@ -94,7 +94,7 @@ UNJUDGED: dict[str, Any] = {
 
 class TestContents:
     def test_a_small_attribution_is_told_whole(self) -> None:
-        sentences = ((0, 29, [0], [0, 1]), (29, 55, [1], [0]), (55, 73, [], []))
+        sentences: Any = ((0, 29, [0], [0, 1]), (29, 55, [1], [0]), (55, 73, [], []))
         documents = (("ferry.txt#2", 1, ""), ("festival.md#3", 2, "Lamp Night"), (None, None, ""))
         sources = (
             (0, FERRY, [0, 1], 12.645),
@@ -422,7 +422,7 @@ class TestSchema:
     @pytest.mark.parametrize("part", [None, "sentences", "documents", "sources"])
     def test_nothing_is_missing_and_nothing_more(self, part: str | None) -> None:
         def holder(summary: dict[str, Any]) -> dict[str, Any]:
-            return summary if part is None else summary[part][0]  # type: ignore[no-any-return]
+            return summary if part is None else summary[part][0]
 
         complete = summarize(judged(*VERDICTS))
         for name in holder(complete):

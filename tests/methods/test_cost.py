@@ -56,8 +56,8 @@ def test_a_gradient_and_a_proxy_read_the_prompt_first() -> None:
     tokens = 1200 + 60 + 20
     assert GradientNorm().cost(CACHED) == Cost(tokens, 0, 3 * 2 * 1000 * tokens)
     parameters = sibling().num_parameters
-    tokens = 1260 + LeaveOneOut().cost(CACHED).target_tokens
-    assert Proxy(sibling()).cost(CACHED) == Cost(0, tokens, 2 * parameters * tokens)
+    read = 1260 + LeaveOneOut().cost(CACHED).target_tokens
+    assert Proxy(sibling()).cost(CACHED) == Cost(0, read, 2 * parameters * read)
     reduced = CACHED.reduced(0.3)
     assert (reduced.context_tokens, reduced.num_sources, reduced.num_groups) == (360, 12, 3)
     assert not reduced.is_cached

@@ -75,7 +75,7 @@ def test_a_language_model_is_enough(tokenizer: Any) -> None:
         (("tiny",), "'tiny' is not a loaded model"),
     ):
         with pytest.raises(InvalidInput, match=message):
-            Attributor(*given)  # type: ignore[arg-type]
+            Attributor(*given)
 
 
 @ALL
@@ -157,6 +157,7 @@ class TestEncodingPrompts:
             BYTE_LEVEL.encode_prompt(prompt)
 
     def test_what_has_no_ids(self) -> None:
+        prompt: Any
         for prompt in ("", "  \n", [], (), torch.tensor([], dtype=torch.long)):
             with pytest.raises(InvalidInput, match="the prompt is empty"):
                 BYTE_LEVEL.encode_prompt(prompt)
