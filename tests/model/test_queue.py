@@ -196,11 +196,13 @@ class TestPending:
         running = submit(queue, blocker)
         assert blocker.reached.wait(scaled(60))
         awaited: Future[None] = Future()
-        for waiting in (submit(queue, fail), queue.submit(fail, max_pending=9, after=awaited)):
+        cancelled = [submit(queue, fail), queue.submit(fail, max_pending=9, after=awaited)]
+        assert queue.num_pending == 3
+        for waiting in cancelled:
             assert waiting.cancel()
-            assert queue.num_pending == 1
             with pytest.raises(CancelledError):
                 waiting.result(scaled(60))
+        assert queue.num_pending == 1
         awaited.set_result(None)
         blocker.opened.set()
         assert running.result(scaled(60)) == "done"
