@@ -10,7 +10,7 @@ from functools import partial
 import httpx
 import pytest
 from support.model_server import ModelServer, model_server
-from support.patience import wait_until
+from support.patience import scaled, wait_until
 from support.scorers import ANSWER, TREATY, chat
 from support.threads import at_once
 from support.tiny_models import byt5, byte_level, metaspace
@@ -118,7 +118,7 @@ def test_no_more_than_the_allowed_requests_are_under_way(server: ModelServer) ->
 
 
 def test_a_budget_ends_the_wait_for_a_server(server: ModelServer) -> None:
-    one = attributor(server, Budget(seconds=0.3))
+    one = attributor(server, Budget(seconds=scaled(0.3)))
     server.open.clear()
     found = one.attribute(chat(TREATY), ANSWER, TREATY)
     assert found.partial
