@@ -45,7 +45,26 @@ class Repeating:
 
 def attributor_of(model: LanguageModel) -> Attributor:
     """Exact, so that scores of all sources can be compared; `auto` decides which are scored."""
-    return Attributor(model.model, model.tokenizer, method="leave_one_out", progress=False)
+    return Attributor(model, method="leave_one_out", progress=False)
+
+
+@pytest.mark.parametrize(
+    ("name", "record"),
+    [
+        (None, False),
+        (None, True),
+        ("mistral_sliding_window", False),
+        ("gemma2", False),
+        ("bloom", False),
+    ],
+)
+def test_a_model_generates_and_is_scored(name: str | None, record: bool) -> None:
+    run_at_once(build(name) if name else byte_level(), times=15, max_new_tokens=15, record=record)
+
+
+@pytest.mark.slow
+def test_the_real_model_generates_and_is_scored(smollm2: LanguageModel) -> None:
+    run_at_once(smollm2, times=2, max_new_tokens=12, record=False)
 
 
 def run_at_once(model: LanguageModel, *, times: int, max_new_tokens: int, record: bool) -> None:
@@ -53,15 +72,10 @@ def run_at_once(model: LanguageModel, *, times: int, max_new_tokens: int, record
     documents = DOCUMENTS[:2]
     prompt = messages(documents) if model.tokenizer.chat_template else rendered(model, documents)
     inputs = torch.tensor([model.encode_prompt(prompt)])
+    options = {"attention_mask": torch.ones_like(inputs), "do_sample": False}
 
     def answer() -> list[int]:
-        sequences = generate(
-            model,
-            inputs,
-            attention_mask=torch.ones_like(inputs),
-            do_sample=False,
-            max_new_tokens=max_new_tokens,
-        )
+        sequences = generate(model, inputs, max_new_tokens=max_new_tokens, **options)
         return [int(one) for one in sequences[0]]
 
     def score() -> Attribution:
@@ -81,21 +95,6 @@ def run_at_once(model: LanguageModel, *, times: int, max_new_tokens: int, record
         assert isinstance(found, Attribution)
         assert abs(found.matrix - scores_alone.matrix).max() < 1e-3
         assert found.provenance.implementation == scores_alone.provenance.implementation
-
-
-@pytest.mark.parametrize("record", [False, True])
-def test_a_tiny_model_generates_and_is_scored(record: bool) -> None:
-    run_at_once(byte_level(), times=20, max_new_tokens=20, record=record)
-
-
-@pytest.mark.parametrize("name", ["mistral_sliding_window", "gemma2", "bloom"])
-def test_other_architectures(name: str) -> None:
-    run_at_once(build(name), times=15, max_new_tokens=10, record=False)
-
-
-@pytest.mark.slow
-def test_the_real_model_generates_and_is_scored(smollm2: LanguageModel) -> None:
-    run_at_once(smollm2, times=2, max_new_tokens=12, record=False)
 
 
 def test_scoring_with_two_attributors_at_once() -> None:
@@ -173,7 +172,7 @@ def test_the_model_is_left_as_it_was(
     model.model.train(training)
     frozen, *_ = model.model.parameters()
     frozen.requires_grad_(False)
-    attributor = Attributor(model.model, model.tokenizer, method=method, progress=False)
+    attributor = Attributor(model, method=method, progress=False)
     document = "The treaty was signed. It was old."
     inputs = torch.tensor([model.encode(f"{document} Where?")])
     # The first call of some models makes attributes and buffers of their own.

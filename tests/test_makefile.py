@@ -51,27 +51,29 @@ def installing(tmp_path: Path, *variables: str, driver: bool = False) -> tuple[s
     return ran.stdout, ran.stderr
 
 
-def test_without_a_driver_the_build_for_cpus_is_taken_and_said(tmp_path: Path, index: str) -> None:
-    commands, said = installing(tmp_path, f"CPU_INDEX={index}")
-    assert f"--extra-index-url {index} torch" in commands
-    assert "build for CPUs" in said
-
-
-def test_a_driver_keeps_the_default_build(tmp_path: Path, index: str) -> None:
-    commands, said = installing(tmp_path, f"CPU_INDEX={index}", driver=True)
-    assert "--extra-index-url" not in commands
-    assert said == ""
+@pytest.mark.parametrize(
+    ("driver", "choice", "taken"),
+    [
+        (False, None, "{index}"),
+        (True, None, None),
+        (False, "", None),
+        (False, "http://chosen.invalid/cu130", "http://chosen.invalid/cu130"),
+    ],
+    ids=["no driver", "driver", "default chosen", "other chosen"],
+)
+def test_without_a_driver_the_build_for_cpus_is_taken_and_said(
+    tmp_path: Path, index: str, driver: bool, choice: str | None, taken: str | None
+) -> None:
+    variables = [f"CPU_INDEX={index}"] + [f"TORCH_INDEX={choice}"] * (choice is not None)
+    commands, said = installing(tmp_path, *variables, driver=driver)
+    expected = taken and taken.format(index=index)
+    assert ("--extra-index-url" in commands) == bool(expected)
+    assert f"--extra-index-url {expected} torch" in commands or not expected
+    assert ("build for CPUs" in said) == (expected == index)
+    assert said == "" or expected == index
 
 
 def test_an_index_that_does_not_answer_is_not_taken(tmp_path: Path) -> None:
     commands, said = installing(tmp_path, "CPU_INDEX=http://127.0.0.1:9")
     assert "--extra-index-url" not in commands
-    assert said == ""
-
-
-@pytest.mark.parametrize("chosen", ["", "http://chosen.invalid/cu130"])
-def test_the_user_s_choice_is_kept(chosen: str, tmp_path: Path, index: str) -> None:
-    commands, said = installing(tmp_path, f"CPU_INDEX={index}", f"TORCH_INDEX={chosen}")
-    assert index not in commands
-    assert (f"--extra-index-url {chosen} torch" in commands) == bool(chosen)
     assert said == ""

@@ -89,11 +89,7 @@ class WrittenRows(PromptRows):
     ],
 )
 def test_a_citation_is_true_if_it_suffices_or_is_necessary(
-    tmp_path: Path,
-    nothing: float,
-    only_door: float,
-    without_door: float | None,
-    expected: Truth,
+    tmp_path: Path, nothing: float, only_door: float, without_door: float | None, expected: Truth
 ) -> None:
     written = {WHOLE: 0.0, frozenset[str](): nothing, frozenset({DOOR}): only_door}
     if without_door is not None:

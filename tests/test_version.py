@@ -16,20 +16,15 @@ from attribot_rag import Attributor
 ROOT = Path(__file__).parents[1]
 
 
-def test_the_metadata_has_the_package_s_version() -> None:
+def test_all_packages_have_the_version_of_the_core() -> None:
     assert version("attribot-rag") == attribot_rag.__version__
-
-
-@pytest.mark.parametrize(
-    "module",
-    [
+    for module in (
         "langchain-attribot/langchain_attribot",
         "llama-index-postprocessor-attribot/llama_index/postprocessor/attribot",
-    ],
-)
-def test_an_integration_has_the_version_of_the_core(module: str) -> None:
-    text = (ROOT / "integrations" / module / "__init__.py").read_text("utf-8")
-    assert re.findall(r'^__version__ = "(.+)"$', text, re.MULTILINE) == [attribot_rag.__version__]
+    ):
+        text = (ROOT / "integrations" / module / "__init__.py").read_text("utf-8")
+        (told,) = re.findall(r'^__version__ = "(.+)"$', text, re.MULTILINE)
+        assert told == attribot_rag.__version__
 
 
 def test_an_attribution_needs_no_installed_metadata(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -37,7 +32,7 @@ def test_an_attribution_needs_no_installed_metadata(monkeypatch: pytest.MonkeyPa
         raise PackageNotFoundError(name)
 
     model = byte_level()
-    attributor = Attributor(model.model, model.tokenizer, progress=False)
+    attributor = Attributor(model, progress=False)
     monkeypatch.setattr("importlib.metadata.version", missing)
     found = attributor.attribute(rendered(model), ANSWER, list(DOCUMENTS))
     versions = dict(found.provenance.versions)

@@ -19,35 +19,25 @@ def test_each_sentence_cites_what_supports_it() -> None:
     assert tuple(found) == found.sentences
     assert all(isinstance(one, CitedSentence) for one in found)
     assert len(found) == 2
+    found = cite(attribution(RESPONSE, [FIRST, SECOND], holders=[(2, 1), (0,)]))
+    assert found.numbers == {1: 1, 2: 2, 0: 3}  # all documents that hold a source
+    assert [(one.relation, one.verdict) for one in found] == [("each", None)] * 2
 
 
 def test_weak_sources_are_not_cited() -> None:
-    small = [0.09] * 20
-    found = cite(attribution(RESPONSE, [small, NOTHING]))
+    """Those near the best are; none that speaks against it or was not scored."""
+    small, against = [0.09] * 20, [-3.0] * 20
+    found = cite(attribution(RESPONSE, [small, against, None]))
     assert [one.source_ids for one in found.sentences] == [(), ()]
     assert found.numbers == {}
     generous = cite(attribution(RESPONSE, [small, NOTHING]), min_score=0.5)
     assert [one.source_ids for one in generous.sentences] == [(0,), (0,)]
-
-
-def test_only_sources_near_the_best_are_cited() -> None:
     scores: list[list[float] | None] = [[1.0] * 20, [0.6] * 20, [0.4] * 20]
     found = cite(attribution(RESPONSE, scores))
     assert [one.source_ids for one in found.sentences] == [(0, 1), (0, 1)]
     assert found.numbers == {0: 1, 1: 2}
     everything = cite(attribution(RESPONSE, scores), min_share=0.3)
     assert everything.sentences[0].source_ids == (0, 1, 2)
-
-
-def test_all_documents_that_hold_a_source_get_a_number() -> None:
-    found = cite(attribution(RESPONSE, [FIRST, SECOND], holders=[(2, 1), (0,)]))
-    assert found.numbers == {1: 1, 2: 2, 0: 3}
-
-
-def test_sources_that_speak_against_it_or_were_not_scored() -> None:
-    against = [-3.0] * 20
-    found = cite(attribution(RESPONSE, [against, None]))
-    assert [one.source_ids for one in found.sentences] == [(), ()]
 
 
 @given(attributions())
@@ -81,14 +71,6 @@ def test_verdicts_decide_what_is_cited() -> None:
     ]
     assert [one.verdict for one in found] == [unsupported, grounded]
     assert found.numbers == {2: 1, 0: 2}
-
-
-def test_the_rule_of_thumb_is_for_results_without_verdicts() -> None:
-    grounded = Verdict(start=0, end=20, kind="grounded", source_ids=(1,))
-    found = cite(attribution(RESPONSE, [FIRST, SECOND], verdicts=(grounded,)), min_score=0.1)
-    assert [one.source_ids for one in found] == [(1,)]
-    plain = cite(attribution(RESPONSE, [FIRST, SECOND]))
-    assert [(one.relation, one.verdict) for one in plain] == [("each", None)] * 2
 
 
 def test_either_is_told_from_each_and_together() -> None:

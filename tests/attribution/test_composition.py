@@ -46,12 +46,10 @@ def test_what_was_retrieved_itself_is_cited_itself() -> None:
     assert texts(composition) == [[HIGH, CARRIES], [WHITE]]
     assert composition.numbers == {"tower": 1, "b": 2}
     assert Composition(attribution).numbers == {"a": 1, "b": 2}
-
-
-def test_numbers_go_on_where_others_ended() -> None:
-    attribution = composed((9.0, 0.0), (0.0, 7.0), (8.0, 0.0))
-    composition = Composition(attribution, EARLIER, {"other": 1, "ferry": 2})
-    assert composition.numbers == {"other": 1, "ferry": 2, "tower": 3}
+    continued = Composition(attribution, EARLIER, {"other": 1, "ferry": 2})
+    assert continued.numbers == {"other": 1, "ferry": 2, "tower": 3}
+    last = handmade("Both.", [Document(BOTH, "c")], {BOTH[:38]: (9.0,)})  # of an earlier one
+    assert texts(Composition(last, {**EARLIER, "c": attribution})) == [[HIGH, CARRIES]]
 
 
 def test_what_comes_from_an_earlier_answer_alone_is_not_grounded() -> None:
@@ -70,12 +68,6 @@ def test_what_comes_from_an_earlier_answer_alone_is_not_grounded() -> None:
     assert [one.kind for one in composition.sentences] == ["unsupported", "unsupported"]
     assert texts(composition) == [[], []]
     assert "(not caused by the context)" in composition.to_cited_text()
-
-
-def test_earlier_answers_may_be_made_of_earlier_ones() -> None:
-    last = handmade("Both.", [Document(BOTH, "c")], {BOTH[:38]: (9.0,)})
-    middle = composed((9.0, 0.0), (0.0, 7.0), (8.0, 0.0))
-    assert texts(Composition(last, {**EARLIER, "c": middle})) == [[HIGH, CARRIES]]
 
 
 @pytest.mark.parametrize("num_earlier", [2, 40])

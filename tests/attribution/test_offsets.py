@@ -23,25 +23,20 @@ def told(answer: str, shown: str) -> list[str] | None:
     return [shown[start:end] for start, end in intervals]
 
 
+PIECES = ["The **ferry** is red. ", "It is old. ", "So it is both."]
+
+
 @pytest.mark.parametrize(
     ("answer", "shown", "expected"),
     [
-        (ANSWER, ANSWER, ["The **ferry** is red. ", "It is old. ", "So it is both."]),
-        (f"\n {ANSWER} ", ANSWER, ["The **ferry** is red. ", "It is old. ", "So it is both."]),
-        (ANSWER, ANSWER.upper(), ["THE **FERRY** IS RED. ", "IT IS OLD. ", "SO IT IS BOTH."]),
-        (ANSWER, ANSWER.replace("*", ""), ["The ferry is red. ", "It is old. ", "So it is both."]),
-        (
-            f'{{"a": "{ANSWER}"}}',
-            ANSWER,
-            ["The **ferry** is red. ", "It is old. ", "So it is both."],
-        ),
-        (ANSWER, ANSWER[:32], ["The **ferry** is red. ", "It is old.", ""]),
-        (ANSWER, f"{ANSWER} [1]", ["The **ferry** is red. ", "It is old. ", "So it is both."]),
-        (
-            f"{'prompt ' * 99}{ANSWER}",
-            ANSWER,
-            ["The **ferry** is red. ", "It is old. ", "So it is both."],
-        ),
+        (ANSWER, ANSWER, PIECES),
+        (f"\n {ANSWER} ", ANSWER, PIECES),
+        (ANSWER, ANSWER.upper(), [piece.upper() for piece in PIECES]),
+        (ANSWER, ANSWER.replace("*", ""), ["The ferry is red. ", *PIECES[1:]]),
+        (f'{{"a": "{ANSWER}"}}', ANSWER, PIECES),
+        (ANSWER, ANSWER[:32], [PIECES[0], "It is old.", ""]),
+        (ANSWER, f"{ANSWER} [1]", PIECES),
+        (f"{'prompt ' * 99}{ANSWER}", ANSWER, PIECES),
         (ANSWER, "42", None),
         (ANSWER, "The answer was refused by the guard.", None),
         (ANSWER, " ", None),

@@ -23,19 +23,6 @@ def test_scores_are_sums_over_the_span_s_tokens() -> None:
     assert found.score(2, 0, 1) is None
 
 
-def test_a_token_belongs_to_its_first_character_that_is_no_space() -> None:
-    found = attribution(
-        "a b c",
-        [[1, 2, 4]],
-        token_spans=((0, 1), (1, 3), (3, 5)),
-        token_log_likelihoods=(-1.0, -1.0, -1.0),
-    )
-    assert found.tokens_in(0, 2) == range(1)
-    assert found.tokens_in(2, 3) == range(1, 2)
-    assert found.tokens_in(1, 2) == range(0)
-    assert found.tokens_in(2, 5) == range(1, 3)
-
-
 def test_ranking() -> None:
     found = attribution("ab", [[1, 0], [3, 0], None, [1, 0], [-2, 9]], documents=5)
     assert [one.source.id for one in found.top(10)] == [4, 1, 0, 3]
@@ -54,11 +41,6 @@ def test_documents_are_ranked_by_what_their_sources_are_worth() -> None:
     assert [(one.index, one.score) for one in spanned] == [(0, 3.0), (1, 2.5)]
 
 
-def test_fewer_than_no_sources() -> None:
-    with pytest.raises(InvalidInput, match="k=-1; ask for at least 0 sources"):
-        attribution("ab", [[1, 0]]).top(-1)
-
-
 def test_a_piece_of_the_answer_is_found_by_its_text() -> None:
     found = attribution("ab ab", [[1, 2, 4, 8, 16]])
     assert found.find("ab") == (0, 2)
@@ -75,8 +57,7 @@ def test_its_repr_is_short() -> None:
     )
     assert repr(attribution("ab", [None])).endswith("leave_one_out, nothing scored)")
     long = repr(attribution("a" * 1000, [[1.0] * 1000]))
-    assert "aaa…'" in long
-    assert len(long) < 150
+    assert "aaa…'" in long and len(long) < 150
 
 
 def test_the_matrix_masks_what_was_not_scored() -> None:
@@ -89,16 +70,15 @@ def test_the_matrix_masks_what_was_not_scored() -> None:
 
 
 @pytest.mark.parametrize(("start", "end"), [(-1, 2), (0, 5), (3, 2)])
-def test_characters_outside_the_response(start: int, end: int) -> None:
+def test_what_is_not_there_is_named(start: int, end: int) -> None:
     found = attribution("abcd", [[1, 2, 4, 8]])
     with pytest.raises(InvalidInput, match=f"{start} to {end} are not in the response of 4"):
         found.score(0, start, end)
-
-
-@pytest.mark.parametrize("source_id", [-1, 1])
-def test_an_unknown_source(source_id: int) -> None:
-    with pytest.raises(InvalidInput, match=f"source {source_id} is not one of the 1 sources"):
-        attribution("ab", [[1, 2]]).score(source_id)
+    for source_id in (-1, 1):
+        with pytest.raises(InvalidInput, match=f"source {source_id} is not one of the 1 sources"):
+            found.score(source_id)
+    with pytest.raises(InvalidInput, match="k=-1; ask for at least 0 sources"):
+        found.top(-1)
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 from collections.abc import Callable
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from support.text_strategies import removals, texts, without
 from support.tiny_models import CORPUS, TOKENIZERS, byte_level, metaspace
@@ -41,7 +41,6 @@ def interval(text: str, part: str) -> tuple[int, int]:
 
 @each_tokenizer
 @given(data=st.data(), special=st.booleans())
-@settings(deadline=None, max_examples=250)
 def test_what_is_left_is_the_text_without_the_removed_characters(
     build: Callable[[], LanguageModel], data: st.DataObject, special: bool
 ) -> None:
@@ -57,7 +56,6 @@ def test_what_is_left_is_the_text_without_the_removed_characters(
 
 
 @given(data=st.data(), special=st.booleans())
-@settings(deadline=None, max_examples=400)
 def test_byte_level_ids_are_those_of_the_ablated_text(data: st.DataObject, special: bool) -> None:
     language_model = byte_level()
     prompt = seen(data.draw(texts(markers=True)), language_model, special=special)
@@ -153,20 +151,12 @@ def test_a_marker_that_a_removal_puts_together_is_plain_text() -> None:
 def test_text_that_no_ids_stand_for_is_reported() -> None:
     """This tokenizer cannot begin a text after a special token without a space."""
     language_model = metaspace()
-    prompt = TokenizedText.of(
-        language_model.encode_prompt("The treaty was signed."), language_model
-    )
-    assert prompt.text == "<s> The treaty was signed."
-    ablated = ablate(prompt, [interval(prompt.text, " The ")], language_model)
+    text = "It burned down. Today it is a museum."
+    prompt = TokenizedText.of(language_model.encode_prompt(text), language_model)
+    assert prompt.text == f"<s> {text}"
+    ablated = ablate(prompt, [interval(prompt.text, " It ")], language_model)
     assert not ablated.in_step
-    assert ablated.ids == (prompt.ids[0], *language_model.encode("treaty was signed."))
-
-
-def test_the_first_sentence_after_a_bos_falls_in_step() -> None:
-    language_model = metaspace()
-    prompt = TokenizedText.of(
-        language_model.encode_prompt("It burned down. Today it is a museum."), language_model
-    )
+    assert ablated.ids == (prompt.ids[0], *language_model.encode(text.removeprefix("It ")))
     ablated = ablate(prompt, [interval(prompt.text, "It burned down. ")], language_model)
     assert ablated.in_step
     assert ablated.ids == language_model.encode_prompt("Today it is a museum.")

@@ -1,10 +1,9 @@
-import copy
 from itertools import pairwise
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from support.text_strategies import texts, unspaced
 from support.tiny_models import byte_level
@@ -77,14 +76,16 @@ def located(case: tuple[str, list[str]], fuzzy_threshold: float = 1) -> Context 
 
 
 @given(case=retrievals())
-@settings(deadline=None, max_examples=200)
 def test_every_located_character_belongs_to_one_source(case: tuple[str, list[str]]) -> None:
+    """Sources, and their places, come in order."""
     context = located(case)
     if context is None:
         return
     text = context.prompt.text
     owners = [0] * len(text)
     for source in context.sources:
+        starts = [place.start for place in source.occurrences]
+        assert starts == sorted(starts)
         for place in source.occurrences:
             assert text[place.start : place.end].strip()
             for index in range(place.start, place.end):
@@ -92,20 +93,9 @@ def test_every_located_character_belongs_to_one_source(case: tuple[str, list[str
     assert max(owners) == 1
     for start, end in context.regions:
         assert all(owners[index] for index in range(start, end) if not text[index].isspace())
-
-
-@given(case=retrievals())
-@settings(deadline=None, max_examples=200)
-def test_ids_are_in_order_of_the_first_place(case: tuple[str, list[str]]) -> None:
-    context = located(case)
-    if context is None:
-        return
     firsts = [source.occurrences[0].start for source in context.sources]
-    assert [source.id for source in context.sources] == list(range(len(firsts)))
     assert firsts == sorted(firsts)
-    for source in context.sources:
-        starts = [place.start for place in source.occurrences]
-        assert starts == sorted(starts)
+    assert [source.id for source in context.sources] == list(range(len(firsts)))
 
 
 def letters(text: str) -> str:
@@ -115,8 +105,9 @@ def letters(text: str) -> str:
 
 @example(case=("The treaty was signed. Yes?", ["The treaty was signed. 🙂 Yes."]))
 @given(case=retrievals())
-@settings(deadline=None, max_examples=200)
-def test_spans_point_at_the_same_text_in_the_documents(case: tuple[str, list[str]]) -> None:
+def test_spans_point_at_the_same_text_and_what_has_none_is_reported(
+    case: tuple[str, list[str]],
+) -> None:
     context = located(case)
     if context is None:
         return
@@ -127,31 +118,18 @@ def test_spans_point_at_the_same_text_in_the_documents(case: tuple[str, list[str
                 held = letters(context.documents[span.document].text[span.start : span.end])
                 assert held in shown
                 assert 2 * len(held) + 2 >= len(shown)
-
-
-def letters_of(text: str) -> str:
-    return "".join(filter(str.isalnum, text)).casefold()
-
-
-@given(case=retrievals())
-@settings(deadline=None, max_examples=200)
-def test_documents_are_located_or_reported(case: tuple[str, list[str]]) -> None:
-    context = located(case)
-    if context is None:
-        return
     credited = {index for source in context.sources for index in source.documents}
     assert credited.isdisjoint(context.not_located)
     for index, text in enumerate(case[1]):
         if text.strip() and text in case[0]:
             assert index not in context.not_located
-        if not text.strip() or letters_of(text) not in letters_of(case[0]):
+        if not text.strip() or letters(text).casefold() not in letters(case[0]).casefold():
             assert index in context.not_located or index in context.partly_located
     assert all(0 < share < 1 for share in context.partly_located.values())
     assert set(context.partly_located) <= credited
 
 
 @given(case=retrievals(), data=st.data())
-@settings(deadline=None, max_examples=200)
 def test_the_order_of_the_documents_does_not_matter(
     case: tuple[str, list[str]], data: st.DataObject
 ) -> None:
@@ -171,7 +149,6 @@ def test_the_order_of_the_documents_does_not_matter(
 
 
 @given(case=retrievals(), data=st.data())
-@settings(deadline=None, max_examples=200)
 def test_removed_sources_are_gone_and_the_others_stay(
     case: tuple[str, list[str]], data: st.DataObject
 ) -> None:
@@ -325,28 +302,15 @@ def test_other_units_and_own_splitters() -> None:
     assert source_texts(context_of(prompt, [document], source_unit="document")) == [document]
     own = context_of(prompt, [document], source_unit=lambda text: text.splitlines(keepends=True))
     assert source_texts(own) == [f"{A} {B}", C]
-
-
-def test_a_splitter_that_puts_spaces_first() -> None:
-    document = f"{A} {B} {C}"
+    spaced = f"{A} {B} {C}"
+    first, second = len(A), len(A) + 1 + len(B)
 
     def space_first(text: str) -> list[str]:
-        return [text[: len(A)], text[len(A) : len(A) + 1 + len(B)], text[len(A) + 1 + len(B) :]]
+        return [text[:first], text[first:second], text[second:]]
 
-    context = context_of(rag_prompt(document), [document], source_unit=space_first)
+    context = context_of(rag_prompt(spaced), [spaced], source_unit=space_first)
     assert ablated_text(context, 1, 2) == rag_prompt(A)
     assert ablated_text(context, 0, 2) == rag_prompt(f" {B}")
-
-
-def test_documents_and_their_metadata_are_not_touched() -> None:
-    metadata = {"page": 3, "tags": ["a"]}
-    given_documents = [Document(A, id="a", metadata=metadata), {"text": B, "id": "b"}, C]
-    before = copy.deepcopy(given_documents)
-    context = context_of(rag_prompt(A, B, C), given_documents)
-    assert given_documents == before
-    assert context.documents[0] is given_documents[0]
-    assert context.documents[0].metadata is metadata
-    assert context.documents[1:] == (Document(B, id="b"), Document(C))
 
 
 def test_what_is_not_in_the_prompt_is_listed() -> None:
@@ -427,21 +391,3 @@ def test_documents_of_frameworks(document: Any, expected: Document) -> None:
 def test_bad_options_name_the_value_and_the_mend(options: dict[str, Any], message: str) -> None:
     with pytest.raises(InvalidInput, match=message):
         ContextOptions(**options)
-
-
-def test_unknown_options_are_refused() -> None:
-    with pytest.raises(TypeError, match="unit"):
-        ContextOptions(unit="sentence")  # type: ignore[call-arg]
-
-
-def test_two_thousand_sources() -> None:
-    documents = [
-        f"{A} Clause {n} of it. Item {n} was lost. And {n} ships came." for n in range(667)
-    ]
-    context = context_of(rag_prompt(*documents), documents)
-    assert context.not_located == ()
-    assert len(context.sources) == 1 + 3 * 667
-    assert context.sources[0].documents == tuple(range(667))
-    assert [source.documents for source in context.sources[1:]] == [
-        (number,) for number in range(667) for _ in range(3)
-    ]

@@ -1,7 +1,7 @@
 import random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from support.tiny_models import CORPUS
 
@@ -109,7 +109,6 @@ VARIANTS = st.sampled_from(
 
 
 @given(data=st.data(), texts=st.lists(VARIANTS, max_size=12), threshold=st.floats(0.5, 1))
-@settings(deadline=None, max_examples=200)
 def test_order_does_not_matter(data: st.DataObject, texts: list[str], threshold: float) -> None:
     order = data.draw(st.permutations(range(len(texts))))
     groups = group_duplicates(texts, threshold=threshold)

@@ -38,13 +38,11 @@ def test_by_document_a_shared_source_goes_with_the_first_that_holds_it() -> None
         ["Visitors stay."],
         ["No title at all."],
     ]
-
-
-def test_by_paragraph() -> None:
     assert texts(group(CONTEXT, EACH, "paragraph"))[:2] == [
         ["The treaty was signed."],
         ["It rained.", "Ships came."],
     ]
+    assert group(CONTEXT, EACH, "passage") == group(CONTEXT, EACH, "document")
 
 
 def test_by_metadata_where_documents_without_it_stay_alone() -> None:
@@ -54,15 +52,8 @@ def test_by_metadata_where_documents_without_it_stay_alone() -> None:
         ["No title at all."],
     ]
     assert group(CONTEXT, EACH, "metadata.page") == group(CONTEXT, EACH, "document")
-
-
-def test_a_metadata_value_is_no_document_s_index() -> None:
-    context = context_of(Document("One.", metadata={"n": 1}), "Two.", "Three.")
-    assert texts(group(context, [(0,), (1,), (2,)], "metadata.n"), context) == [
-        ["One."],
-        ["Two."],
-        ["Three."],
-    ]
+    numbered = context_of(Document("One.", metadata={"n": 1}), "Two.", "Three.")
+    assert group(numbered, [(0,), (1,), (2,)], "metadata.n") == [[0], [1], [2]]
 
 
 def test_passages_are_runs_of_about_ten_in_a_long_document() -> None:
@@ -70,10 +61,6 @@ def test_passages_are_runs_of_about_ten_in_a_long_document() -> None:
     found = group(context, [(source_id,) for source_id in context.present], "passage")
     assert [len(members) for members in found] == [13, 12, 2]
     assert [index for members in found for index in members] == list(range(27))
-
-
-def test_passages_of_short_documents_are_the_documents() -> None:
-    assert group(CONTEXT, EACH, "passage") == group(CONTEXT, EACH, "document")
 
 
 def test_a_function_of_the_context() -> None:

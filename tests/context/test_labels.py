@@ -53,11 +53,7 @@ def test_labels_that_were_given_before_a_filter(name: str, kept: Sequence[int]) 
 @pytest.mark.parametrize(
     "shown",
     [
-        "{}",
-        "<doc>{}</doc>",
-        "Page 31: {}",
-        "p. 3: {}",
-        "Published 2023-04-12. {}",
+        *("{}", "<doc>{}</doc>", "Page 31: {}", "p. 3: {}", "Published 2023-04-12. {}"),
         "Version 1.4: {}",
     ],
 )

@@ -26,14 +26,9 @@ def context_of(language_model: LanguageModel) -> Context:
     return locate_context(prompt, DOCUMENTS, ContextOptions(), earlier_turns=TURNS)
 
 
-def test_nothing_removed_is_the_same_context() -> None:
-    context = context_of(byte_level())
-    assert reduced(context, Ablation(), byte_level()) is context
-
-
 @pytest.mark.parametrize("build", TOKENIZERS, ids=lambda one: one.__name__)
 @given(data=st.data())
-@settings(deadline=None, max_examples=25)
+@settings(max_examples=25)
 def test_sources_stand_where_their_text_does(
     build: Callable[[], LanguageModel], data: st.DataObject
 ) -> None:
@@ -77,7 +72,7 @@ def located_anew(context: Context, gone: set[int]) -> Context:
 
 
 @given(gone=st.sets(st.integers(0, 5), min_size=1, max_size=5))
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 def test_equals_locating_what_is_left(gone: set[int]) -> None:
     context = context_of(byte_level())
     assert context.present == (0, 1, 2, 3, 4, 5)
@@ -99,6 +94,7 @@ def test_equals_locating_what_is_left(gone: set[int]) -> None:
 
 def test_shortening_twice_is_shortening_at_once() -> None:
     context = context_of(byte_level())
+    assert reduced(context, Ablation(), byte_level()) is context
     once = reduced(context, Ablation.of(1, 4), byte_level())
     first = reduced(context, Ablation.of(4), byte_level())
     twice = reduced(first, Ablation.of(1), byte_level())
@@ -116,10 +112,6 @@ def test_without_the_whole_context_only_the_question_is_left() -> None:
     assert found.prompt.text == f"{said}\nRead this.\n\nWho?"
     assert [found.prompt.text[a:b] for a, b in found.conversation] == list(TURNS)
     assert [source.id for source in found.sources] == list(range(6))
-
-
-def test_a_conversation_that_is_taken_out_is_gone() -> None:
-    context = context_of(byte_level())
     found = reduced(context, Ablation(characters=context.conversation[:1]), byte_level())
     assert found.conversation == ((1, 1 + len(TURNS[1])),)
     assert found.present == context.present

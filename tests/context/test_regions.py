@@ -1,3 +1,4 @@
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -12,37 +13,27 @@ def removed(prompt: str, *documents: str) -> list[str]:
     return [prompt[start:end] for start, end in whole_context(prompt, regions)]
 
 
-def test_what_stands_between_two_documents_goes_with_them() -> None:
-    assert removed(f"Read.\n\n{A}\n---\n{B}\n\nWho?", A, B) == [f"{A}\n---\n{B}"]
+TURN = "And what did you say about that? " * 12
 
 
-def test_one_document_is_itself() -> None:
-    assert removed(f"Read this: {A} Who?", A) == [A]
-
-
-def test_a_label_on_the_line_before_each_goes_with_the_first_too() -> None:
-    prompt = f"Read.\n\n[1] {A}\n[2] {B}\n[3] {C}\n\nWho?"
-    assert removed(prompt, A, B, C) == [f"[1] {A}\n[2] {B}\n[3] {C}"]
-
-
-def test_titles_between_documents() -> None:
-    prompt = f"Read.\n\nTitle: Treaty\n{A}\n\nTitle: Rain\n{B}\n\nWho?"
-    assert removed(prompt, A, B) == [f"{A}\n\nTitle: Rain\n{B}"]
-
-
-def test_where_some_document_has_no_label_the_first_line_is_left_alone() -> None:
-    prompt = f"Read: {A}\n[2] {B}\n{C}\n\nWho?"
-    assert removed(prompt, A, B, C) == [f"{A}\n[2] {B}\n{C}"]
-
-
-def test_a_conversation_between_two_retrievals_is_no_separator() -> None:
-    turn = "And what did you say about that? " * 12
-    prompt = f"{A}\n{turn}\n{B}\n\nWho?"
-    assert removed(prompt, A, B) == [A, B]
-
-
-def test_no_documents() -> None:
-    assert whole_context("Who?", []) == ()
+@pytest.mark.parametrize(
+    ("prompt", "documents", "regions"),
+    [
+        (f"Read.\n\n{A}\n---\n{B}\n\nWho?", (A, B), [f"{A}\n---\n{B}"]),
+        (f"Read this: {A} Who?", (A,), [A]),
+        (f"R.\n\n[1] {A}\n[2] {B}\n[3] {C}\n\nWho?", (A, B, C), [f"[1] {A}\n[2] {B}\n[3] {C}"]),
+        (f"Title: 1\n{A}\n\nTitle: 2\n{B}\n\nWho?", (A, B), [f"{A}\n\nTitle: 2\n{B}"]),
+        (f"Read: {A}\n[2] {B}\n{C}\n\nWho?", (A, B, C), [f"{A}\n[2] {B}\n{C}"]),
+        (f"{A}\n{TURN}\n{B}\n\nWho?", (A, B), [A, B]),
+        ("Who?", (), []),
+    ],
+    ids=["separator", "one", "labels", "titles", "some labels", "turn between", "none"],
+)
+def test_what_stands_between_documents_goes_with_them(
+    prompt: str, documents: tuple[str, ...], regions: list[str]
+) -> None:
+    """And a label on the line before each goes with the first, too."""
+    assert removed(prompt, *documents) == regions
 
 
 @given(st.data())

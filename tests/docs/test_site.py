@@ -28,30 +28,16 @@ class Silent(SimpleHTTPRequestHandler):
         pass
 
 
-class Loaded(HTMLParser):
-    """What a page makes the browser load, in `urls`; links that are followed by a click are not."""
+class Read(HTMLParser):
+    """A page: what it makes the browser load (`loaded`), not what is followed by a click.
 
-    def __init__(self, html: str) -> None:
-        super().__init__()
-        self.urls: list[str] = []
-        self.feed(html)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        given = {name: value or "" for name, value in attrs}
-        self.urls += [given[name] for name in ("src", "srcset", "poster", "data") if name in given]
-        if tag == "link" and LOADING_RELATIONS & set(given.get("rel", "").split()):
-            self.urls.append(given["href"])
-        self.urls += CSS_URL.findall(given.get("style", ""))
-
-
-class Linked(HTMLParser):
-    """Where a page's links lead, in `links`, and what they can lead to, in `ids`.
-
-    `empty` counts heads of table columns without a text.
+    `links` are where its links lead, `ids` what they can lead to; `empty` counts heads of table
+    columns without a text.
     """
 
     def __init__(self, html: str) -> None:
         super().__init__()
+        self.loaded: list[str] = []
         self.links: list[str] = []
         self.ids: set[str] = set()
         self.empty = 0
@@ -60,8 +46,11 @@ class Linked(HTMLParser):
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         given = {name: value or "" for name, value in attrs}
-        if "id" in given:
-            self.ids.add(given["id"])
+        self.loaded += [given[one] for one in ("src", "srcset", "poster", "data") if one in given]
+        if tag == "link" and LOADING_RELATIONS & set(given.get("rel", "").split()):
+            self.loaded.append(given["href"])
+        self.loaded += CSS_URL.findall(given.get("style", ""))
+        self.ids |= {given[one] for one in ("id",) if one in given}
         if tag == "a" and "href" in given:
             self.links.append(given["href"])
         if tag == "th":
@@ -78,17 +67,16 @@ class Linked(HTMLParser):
 
 
 @pytest.fixture(scope="module")
-def linked() -> dict[Path, Linked]:
-    """The pages; that for what is not found stands anywhere, and has no relative links."""
+def pages() -> dict[Path, Read]:
     assert (SITE / "index.html").is_file(), "there is no site yet: make docs"
-    pages = [path for path in SITE.rglob("*.html") if path.name != "404.html"]
-    return {path: Linked(path.read_text(encoding="utf-8")) for path in pages}
+    return {path: Read(path.read_text(encoding="utf-8")) for path in SITE.rglob("*.html")}
 
 
-def test_links_lead_to_a_place_that_is_there(linked: dict[Path, Linked]) -> None:
+def test_links_lead_to_a_place_that_is_there(pages: dict[Path, Read]) -> None:
+    """But for those of the page for what is not found, which stands anywhere."""
     dead = []
-    for path, page in linked.items():
-        for link in page.links:
+    for path, page in pages.items():
+        for link in page.links if path.name != "404.html" else ():
             parts = urlsplit(link)
             if parts.scheme or parts.netloc:
                 continue
@@ -96,14 +84,23 @@ def test_links_lead_to_a_place_that_is_there(linked: dict[Path, Linked]) -> None
             if target.is_dir():
                 target /= "index.html"
             place = unquote(parts.fragment)
-            there = linked[target].ids if target in linked else set()
+            there = pages[target].ids if target in pages else set()
             if not target.is_file() or (place and place not in there):
                 dead.append((path.relative_to(SITE).as_posix(), link))
     assert dead == []
 
 
-def test_every_column_of_a_table_has_a_head(linked: dict[Path, Linked]) -> None:
-    assert [path.relative_to(SITE).as_posix() for path, page in linked.items() if page.empty] == []
+def test_columns_have_heads_and_nothing_is_loaded_from_another_host(
+    pages: dict[Path, Read],
+) -> None:
+    assert len(pages) > 30
+    for path, page in pages.items():
+        assert not page.empty, path
+        assert not [url for url in page.loaded if urlsplit(url).netloc], path
+    for sheet in SITE.rglob("*.css"):
+        assert not [
+            url for url in CSS_URL.findall(sheet.read_text("utf-8")) if urlsplit(url).netloc
+        ]
 
 
 @pytest.fixture(scope="module")
@@ -121,24 +118,6 @@ def page(chromium: Browser) -> Iterator[Page]:
     context = new_context(chromium, viewport={"width": 360, "height": 740})
     yield context.new_page()
     context.close()
-
-
-@pytest.mark.browser
-def test_no_page_loads_anything_from_another_host(site: str) -> None:
-    pages = sorted(SITE.rglob("*.html"))
-    assert len(pages) > 30
-    elsewhere = {
-        (path.relative_to(SITE).as_posix(), url)
-        for path in pages
-        for url in Loaded(path.read_text(encoding="utf-8")).urls
-        if urlsplit(url).netloc
-    }
-    elsewhere |= {
-        (path.relative_to(SITE).as_posix(), url)
-        for path in SITE.rglob("*.css")
-        for url in CSS_URL.findall(path.read_text(encoding="utf-8"))
-    }
-    assert elsewhere == set()
 
 
 def test_reading_and_searching_ask_this_host_alone(site: str, page: Page) -> None:

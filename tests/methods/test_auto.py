@@ -66,12 +66,6 @@ def test_nothing_is_scored_where_the_context_hardly_matters() -> None:
     assert one.usage.backward_tokens == 0
 
 
-def test_few_units_are_all_measured() -> None:
-    one = scorer(many_documents(1), LONG)
-    found = checked(Auto(EAGER).run(one), one)
-    assert None not in found.token_scores and not any(found.estimated)
-
-
 @pytest.mark.parametrize("name", ["lfm2", "mamba2", "t5"])
 def test_where_masking_is_refused_what_is_needed_is_exact(name: str) -> None:
     one = scorer(many_documents(3), "The hall.", language_model=built(name))
@@ -110,9 +104,7 @@ def test_rankings_take_scores_and_attention_in_turn() -> None:
     parts = [Part((0,)), Part((1,))]
     assert rankings(scores, parts) == [[1, 2, 3, 0], [0, 2, 3, 1]]
     assert rankings(Scores(None, (None,) * 4, (False,) * 4), parts) is None
-
-
-@pytest.mark.parametrize("few", [-1, 1.5, True])
-def test_few_is_a_number(few: Any) -> None:
-    with pytest.raises(InvalidInput, match="few="):
-        Auto(few=few)
+    few: Any
+    for few in (-1, 1.5, True):
+        with pytest.raises(InvalidInput, match="few="):
+            Auto(few=few)

@@ -15,12 +15,7 @@ from attribot_rag import Attributor, Method
 from attribot_rag.attribution import cite
 from attribot_rag.context import Ablation
 from attribot_rag.errors import InvalidInput, UnsupportedModel
-from attribot_rag.methods.baselines import (
-    AttentionWeights,
-    ContextCite,
-    GradientNorm,
-    Similarity,
-)
+from attribot_rag.methods.baselines import AttentionWeights, ContextCite, GradientNorm, Similarity
 from attribot_rag.methods.baselines.context_cite import logit_scaled
 from attribot_rag.methods.baselines.similarity import Embedder
 from attribot_rag.scoring import LogLikelihoods, Scorer
@@ -49,12 +44,8 @@ def test_context_cite_recovers_the_weights_of_a_linear_model() -> None:
     np.testing.assert_allclose(cast(Any, found.totals), WEIGHTS, atol=0.05)
     assert found.unit == "logits"
     assert not any(found.exact)
-
-
-def test_the_lasso_leaves_out_what_has_no_weight() -> None:
-    totals = np.array(ContextCite(64, alpha=0.1).run(linear_scorer()).totals, dtype=float)
-    assert (totals[WEIGHTS == 0] == 0).all()
-    assert (np.sign(totals[WEIGHTS != 0]) == np.sign(WEIGHTS[WEIGHTS != 0])).all()
+    sparse = np.array(ContextCite(64, alpha=0.1).run(linear_scorer()).totals, dtype=float)
+    assert (np.sign(sparse) == np.sign(WEIGHTS)).all()
 
 
 def test_more_ablations_come_closer_where_the_model_is_not_linear() -> None:
@@ -68,26 +59,15 @@ def test_more_ablations_come_closer_where_the_model_is_not_linear() -> None:
 def test_the_logit_scale(probability: float) -> None:
     found = logit_scaled(np.log(np.array([probability])))
     assert found[0] == pytest.approx(np.log(probability / (1 - probability)))
-
-
-def test_the_logit_scale_ends_in_finite_numbers() -> None:
     assert np.isfinite(logit_scaled(np.array([0.0, -1e-300, -5000.0]))).all()
 
 
-@pytest.mark.parametrize("options", [{"num_ablations": 1}, {"keep": 1.0}, {"alpha": 0}])
-def test_options_that_make_no_sense(options: dict[str, Any]) -> None:
-    with pytest.raises(InvalidInput, match=next(iter(options))):
-        ContextCite(**options)
-
-
-def test_a_budget_leaves_fewer_ablations_or_none() -> None:
+def test_a_budget_leaves_fewer_ablations() -> None:
     free = scorer(many_documents(3))
     ContextCite(16).run(free)
     some = scorer(many_documents(3), budget=free.usage.tokens // 2)
     assert None not in ContextCite(16).run(some).token_scores
     assert some.session.meter.exhausted
-    none = scorer(many_documents(3), budget=1)
-    assert set(ContextCite(16).run(none).token_scores) == {None}
 
 
 @pytest.mark.parametrize("name", ["llama", "qwen3", "gpt_neox", "cohere"])
@@ -105,11 +85,6 @@ def test_attention_weights_are_those_of_plain_attention(name: str) -> None:
     found = AttentionWeights().run(one)
     np.testing.assert_allclose(cast(Any, found.totals), expected, rtol=1e-3)
     assert one.usage.scored_tokens == len(generation.response_ids)
-
-
-def test_attention_that_is_not_seen_is_refused() -> None:
-    with pytest.raises(UnsupportedModel, match="not seen"):
-        AttentionWeights().run(scorer(many_documents(3), language_model=built("bloom")))
 
 
 @pytest.mark.parametrize("name", ["llama", "gemma2", "gpt_neox", "mamba"])
@@ -137,11 +112,6 @@ def test_gradient_norms_are_those_of_autograd(name: str) -> None:
     np.testing.assert_allclose(cast(Any, found.totals), expected, rtol=2e-3)
     forward = 2 * one.usage.num_parameters * one.usage.tokens
     assert one.usage.flops == 3 * forward
-
-
-def test_the_gradient_leaves_the_model_as_it_was() -> None:
-    one = scorer(many_documents(3))
-    GradientNorm().run(one)
     parameters = list(one.language_model.model.parameters())
     assert all(parameter.requires_grad and parameter.grad is None for parameter in parameters)
 
@@ -164,11 +134,8 @@ def test_similarity_is_the_cosine_of_response_and_source() -> None:
     ]
     np.testing.assert_allclose(cast(Any, found.totals), expected)
     assert found.totals.index(max(expected)) == 0
-
-
-def test_the_similarity_of_a_text_without_letters() -> None:
-    one = scorer(("The hall. 4 4 4!",), "123")
-    assert Similarity(Letters()).run(one).totals == [0.0] * len(one.units)
+    without_letters = scorer(("The hall. 4 4 4!",), "123")
+    assert Similarity(embedder).run(without_letters).totals == [0.0] * len(without_letters.units)
 
 
 @pytest.mark.slow
@@ -182,9 +149,7 @@ def test_similarity_by_the_default_embedder_finds_the_sentence_that_says_it() ->
 @pytest.mark.parametrize("method", ["attention_weights", AttentionWeights()])
 def test_the_facade_says_that_these_are_no_nats(method: Method | str) -> None:
     language_model = byte_level()
-    attributor = Attributor(
-        language_model.model, language_model.tokenizer, method=method, progress=False
-    )
+    attributor = Attributor(language_model, method=method, progress=False)
     found = attributor.ask("who?", ["The hall burned. The ship sank."], max_new_tokens=4)
     assert found.unit == "attention"
     assert any("not in nats" in note for note in found.notes)
@@ -199,3 +164,12 @@ def test_a_spent_budget_is_told(method: Method) -> None:
     one = scorer(many_documents(3), budget=1)
     assert set(method.run(one).token_scores) == {None}
     assert one.session.meter.exhausted
+
+
+def test_what_makes_no_sense_is_refused() -> None:
+    for name, value in (("num_ablations", 1), ("keep", 1.0), ("alpha", 0)):
+        options: dict[str, Any] = {name: value}
+        with pytest.raises(InvalidInput, match=name):
+            ContextCite(**options)
+    with pytest.raises(UnsupportedModel, match="not seen"):
+        AttentionWeights().run(scorer(many_documents(3), language_model=built("bloom")))

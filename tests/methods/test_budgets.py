@@ -21,7 +21,6 @@ from attribot_rag.methods import (
     Thorough,
     make_method,
 )
-from attribot_rag.methods.base import best
 from attribot_rag.methods.factory import METHODS
 from attribot_rag.methods.hierarchical import answer_sentences
 from attribot_rag.model.generation import Generation
@@ -95,7 +94,7 @@ def spent_in_any_case(one: Scorer) -> int:
 @pytest.mark.parametrize("name", COMPOSITIONS)
 @given(budget=st.integers(1, 9000))
 @example(budget=1)
-@settings(deadline=None, max_examples=20)
+@settings(max_examples=20)
 def test_any_budget(name: str, budget: int) -> None:
     one = limited(budget)
     found = composition(name).run(one)
@@ -167,32 +166,25 @@ def is_same(row: tuple[float, ...], expected: tuple[float, ...]) -> bool:
     return len(row) == len(expected) and np.allclose(row, expected, atol=ATOL)
 
 
-def test_what_is_attended_to_most_comes_first() -> None:
-    """Where the budget does not allow patching; where it does, estimates stand for what lacks."""
+def test_one_gate_comes_before_two_and_estimates_stand_for_what_lacks() -> None:
     full, needed = unlimited("thorough")
     candidates = {index for index, row in enumerate(full.token_scores) if row is not None}
-    counts, gates, estimated = set(), set(), 0
+    masked, gates, estimated = truth(False).token_scores, set(), 0
     for budget in range(300, needed + 20, 20):
         one = limited(budget)
         found = Thorough().run(one)
         scored = {index for index, row in enumerate(found.token_scores) if row is not None}
         if found.attention is None:
             assert not scored
-        elif one.usage.backward_tokens:
-            assert len(scored) == len(candidates)
-            gates.add(one.usage.backward_tokens)
-            assert len(gates) == 1 or scored == candidates  # one gate chooses a few others
-            masked = truth(False).token_scores
-            same = [is_same(found.token_scores[i] or (), masked[i] or ()) for i in scored]
-            estimated += not all(same)
-            assert one.session.meter.exhausted or all(same)
-        else:
-            order = best(found.attention, len(found.attention))
-            assert scored == set(order[: len(scored)])
-        counts.add(len(scored))
-    assert {0, 14} <= counts
+            continue
+        gates.add(one.usage.backward_tokens)
+        assert len(scored) == len(candidates)
+        assert len(gates) == 1 or scored == candidates  # one gate chooses a few others
+        same = [is_same(found.token_scores[i] or (), masked[i] or ()) for i in scored]
+        estimated += not all(same)
+        assert one.session.meter.exhausted or all(same)
     one_gate, two_gates = sorted(gates)
-    assert two_gates == 2 * one_gate
+    assert 0 < two_gates == 2 * one_gate
     assert estimated
 
 
@@ -209,6 +201,8 @@ def test_groups_come_before_units_and_the_best_first(name: str) -> None:
         counts.add((len(found.groups), len(scored)))
         if scored and len(found.groups) == len(full.groups):
             assert scored == sorted(chosen[: len(scored)])
+        if name == "hierarchical" and 0 < len(found.groups) < len(full.groups):
+            assert not scored  # the best of some groups is not the best
     groups_only = {count for count, units in counts if units == 0}
     assert {0, len(full.groups)} < groups_only
     # Some budgets score a part of the units of the best groups.
@@ -245,33 +239,13 @@ def test_what_was_left_out_is_none_and_not_exact() -> None:
     assert found.num_dropped == 0
 
 
-def test_groups_that_were_not_all_scored_do_not_shorten_the_prompt() -> None:
-    """The best of some groups is not the best: what is without the others would say nothing."""
-    _, needed = unlimited("hierarchical")
-    seen = False
-    for budget in range(300, needed, 40):
-        found = Hierarchical().run(limited(budget))
-        if 0 < len(found.groups) < 8:
-            assert not any(found.token_scores)
-            seen = True
-    assert seen
-
-
 @pytest.mark.parametrize("name", COMPOSITIONS)
-def test_progress_meets_what_was_expected(name: str) -> None:
-    told = Told()
-    one = scorer(MANY, RESPONSE, progress=told)
-    composition(name).run(one)
-    assert told.advanced == told.expected > 0
-
-
-@pytest.mark.parametrize("name", COMPOSITIONS)
-def test_progress_never_exceeds_what_was_expected(name: str) -> None:
-    told = Told()
-    _, needed = unlimited(name)
-    one = scorer(MANY, RESPONSE, progress=told, budget=needed // 2)
-    composition(name).run(one)
-    assert told.advanced < told.expected
+def test_progress_meets_what_was_expected_or_stays_below(name: str) -> None:
+    for budget in (None, unlimited(name)[1] // 2):
+        told = Told()
+        composition(name).run(scorer(MANY, RESPONSE, progress=told, budget=budget))
+        assert told.expected > 0
+        assert told.advanced == told.expected if budget is None else told.advanced < told.expected
 
 
 def test_a_cache_costs_nothing() -> None:

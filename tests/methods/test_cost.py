@@ -51,51 +51,38 @@ def test_counted_by_hand(method: Method, tokens: float) -> None:
     assert method.cost(CACHED) == Cost(tokens, 0, 2 * 1000 * tokens)
 
 
-def test_a_gradient_takes_three_times_the_flops_of_reading_the_prompt() -> None:
+def test_a_gradient_and_a_proxy_read_the_prompt_first() -> None:
+    """A gradient takes three times the operations; a reduced prompt has no cache."""
     tokens = 1200 + 60 + 20
     assert GradientNorm().cost(CACHED) == Cost(tokens, 0, 3 * 2 * 1000 * tokens)
-
-
-def test_a_proxy_reads_the_prompt_first() -> None:
     parameters = sibling().backend.num_parameters
-    tokens = 1260 + LeaveOneOut().cost(CACHED).target_tokens
-    assert Proxy(sibling()).cost(CACHED) == Cost(0, tokens, 2 * parameters * tokens)
-
-
-def test_a_reduced_prompt_has_no_cache() -> None:
+    read = 1260 + LeaveOneOut().cost(CACHED).target_tokens
+    assert Proxy(sibling()).cost(CACHED) == Cost(0, read, 2 * parameters * read)
     reduced = CACHED.reduced(0.3)
     assert (reduced.context_tokens, reduced.num_sources, reduced.num_groups) == (360, 12, 3)
     assert not reduced.is_cached
 
 
+FEW = replace(CACHED, num_sources=4, num_groups=3)
+RELIANCE = 20 + (60 + 20)
+
+
 def test_the_default_is_the_reliance_patching_and_one_source() -> None:
-    reliance = 20 + (60 + 20)
     patching, source = 80, 1200 / 40 + 2 * 80
     cost = Auto().cost(CACHED)
-    assert cost.target_tokens == reliance + patching + source
+    assert cost.target_tokens == RELIANCE + patching + source
     assert cost.flops == 2 * 1000 * (cost.target_tokens + 2 * patching)
-
-
-def test_the_default_masks_few_sources() -> None:
-    few = replace(CACHED, num_sources=4, num_groups=3)
-    masked = Masked().cost(few).target_tokens
-    assert Auto().cost(few).target_tokens == masked + 80 + 2 * 80 + 1200 / 4
+    masked = Masked().cost(FEW).target_tokens
+    assert Auto().cost(FEW).target_tokens == masked + 80 + 2 * 80 + 1200 / 4
 
 
 def test_a_thorough_ranking_is_the_reliance_patching_and_the_candidates() -> None:
-    reliance = 20 + (60 + 20)
     patching, candidates = 2 * 80, 14 * 80
     cost = Thorough().cost(CACHED)
-    assert cost.target_tokens == reliance + patching + candidates
-    backward = 2 * patching
-    assert cost.flops == 2 * 1000 * (cost.target_tokens + backward)
-
-
-def test_a_thorough_ranking_scores_few_sources_exactly() -> None:
-    few = replace(CACHED, num_sources=6, num_groups=3)
-    reliance = 20 + (60 + 20)
-    exact = LeaveOneOut().cost(few).target_tokens - 20  # the full row is scored
-    assert Thorough().cost(few).target_tokens == reliance + exact
+    assert cost.target_tokens == RELIANCE + patching + candidates
+    assert cost.flops == 2 * 1000 * (cost.target_tokens + 2 * patching)
+    exact = LeaveOneOut().cost(FEW).target_tokens - 20  # the full row is scored
+    assert Thorough().cost(FEW).target_tokens == RELIANCE + exact
 
 
 @pytest.mark.parametrize(

@@ -20,9 +20,7 @@ MANY = many_documents()
 
 def attribute(**options: Any) -> Attribution:
     target = byte_level()
-    attributor = Attributor(
-        target.model, target.tokenizer, verdicts=None, progress=False, **options
-    )
+    attributor = Attributor(target, verdicts=None, progress=False, **options)
     return attributor.attribute(chat(MANY), ANSWER, MANY)
 
 
@@ -93,29 +91,14 @@ def test_a_method_object_with_a_proxy_runs_on_it() -> None:
 
 @pytest.mark.parametrize("name", METHODS)
 def test_a_budget_that_ran_out_is_told(name: str) -> None:
-    found = attribute(method=name, budget=Budget(tokens=1))
-    assert found.partial
-    assert "The budget ran out before everything was scored." in found.notes
-    assert found.token_scores == (None,) * 24
+    budgets = [Budget(tokens=1)] + [Budget(seconds=1e-6)] * (name == "leave_one_out")
+    for budget in budgets:
+        found = attribute(method=name, budget=budget)
+        assert found.partial
+        assert "The budget ran out before everything was scored." in found.notes
+        assert found.token_scores == (None,) * 24
     enough = attribute(method=name, budget=Budget(tokens=100_000))
     assert not enough.partial
-
-
-def test_seconds_bound_what_is_scored() -> None:
-    found = attribute(method="leave_one_out", budget=Budget(seconds=1e-6))
-    assert found.partial
-    assert found.token_scores == (None,) * 24
-    assert not attribute(method="leave_one_out", budget=Budget(seconds=600.0)).partial
-
-
-def test_unknown_methods_and_keep_without_a_proxy_are_refused_at_once() -> None:
-    target = byte_level()
-    with pytest.raises(InvalidInput, match="recompute='answer'"):
-        Masked("answer")  # type: ignore[arg-type]
-    with pytest.raises(InvalidInput, match="'nonsense'"):
-        Attributor(target.model, target.tokenizer, method="nonsense")
-    with pytest.raises(InvalidInput, match=r"keep=2"):
-        Attributor(target.model, target.tokenizer, keep=2)
 
 
 @pytest.mark.slow
@@ -128,9 +111,7 @@ def test_the_real_model_names_the_cause_by_every_method(smollm2: LanguageModel, 
         Document("The school has two rooms. Children walk there along the beach."),
     ]
     prompt = rag_prompt("How many passengers does the ferry carry?", documents, chat=True)
-    attributor = Attributor(
-        smollm2.model, smollm2.tokenizer, method=name, verdicts=None, progress=False
-    )
+    attributor = Attributor(smollm2, method=name, verdicts=None, progress=False)
     found = attributor.attribute(prompt, "It carries 84 passengers.", documents)
     assert found.top(1)[0].source.text == cause
     assert found.top(1)[0].score > 2
@@ -142,17 +123,14 @@ def test_the_real_model_names_the_cause_by_every_method(smollm2: LanguageModel, 
         ({"budget": 2}, r"budget=2; pass Budget\(seconds"),
         ({"method": Masked}, "pass a name, or an object"),
         ({"method": None}, "method=None; pass a name"),
+        ({"method": "nonsense"}, "'nonsense'"),
+        ({"keep": 2}, "keep=2"),
+        ({"numbering": "roman"}, r"numbering='roman'; use one of \('by_marker', "),
     ],
 )
 def test_options_of_a_wrong_kind_are_refused_at_once(options: dict[str, Any], said: str) -> None:
-    language_model = byte_level()
     with pytest.raises(InvalidInput, match=said):
-        Attributor(language_model.model, language_model.tokenizer, **options)
-
-
-def test_an_unknown_numbering_is_refused() -> None:
-    with pytest.raises(InvalidInput, match=r"numbering='roman'; use one of \('by_marker', "):
-        Attributor(byte_level(), numbering="roman")  # type: ignore[arg-type]
+        Attributor(byte_level(), **options)
 
 
 def test_a_misspelt_option_is_told_the_right_one() -> None:

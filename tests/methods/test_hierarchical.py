@@ -72,6 +72,7 @@ def test_pruning_that_keeps_everything_is_its_second_method(then: Method, shorte
 
 
 def test_keep_two_is_leave_one_out_in_the_prompt_without_the_rest() -> None:
+    """In the full context, it is exact."""
     one = scorer()
     best = best_by_hand(by_hand(one, GROUPS), 2)
     kept = [unit for group in best for unit in GROUPS[group]]
@@ -82,11 +83,6 @@ def test_keep_two_is_leave_one_out_in_the_prompt_without_the_rest() -> None:
     found = run(Hierarchical(keep=2))
     assert_scored_by_hand(found, kept, by_hand(shorter, [[unit] for unit in kept]))
     assert not any(found.exact)
-
-
-def test_keep_two_in_the_full_context_is_exact() -> None:
-    one = scorer()
-    kept = [unit for group in best_by_hand(by_hand(one, GROUPS), 2) for unit in GROUPS[group]]
     found = run(Hierarchical(keep=2, shorten=False))
     assert_scored_by_hand(found, kept, by_hand(one, [[unit] for unit in kept]))
     assert found.exact == tuple(unit in kept for unit in range(11))
@@ -144,11 +140,12 @@ def test_groups_of_a_pruned_prompt_name_the_units_of_the_whole() -> None:
         assert not group.exact
 
 
-@pytest.mark.parametrize("first", [LeaveOneOut(), Masked()])
+@pytest.mark.parametrize("first", [LeaveOneOut(), Masked(), Hierarchical(keep=2)])
 def test_pruning_scores_the_best_in_the_prompt_without_the_rest(first: Method) -> None:
     one = scorer()
     totals = first.run(one).totals
-    kept = sorted(range(11), key=lambda unit: -(totals[unit] or 0.0))[:3]
+    scored = [unit for unit in range(11) if totals[unit] is not None]
+    kept = sorted(scored, key=lambda unit: -(totals[unit] or 0.0))[:3]
     shorter = one.rebased(kept)
     assert shorter is not None
     found = run(Pruned(first, keep=3))
@@ -157,17 +154,6 @@ def test_pruning_scores_the_best_in_the_prompt_without_the_rest(first: Method) -
     whole = run(Pruned(first, keep=3, shorten=False))
     assert_scored_by_hand(whole, kept, by_hand(one, [[unit] for unit in kept]))
     assert whole.exact == tuple(unit in kept for unit in range(11))
-
-
-def test_pruning_by_a_hierarchy_keeps_the_best_of_what_it_scored() -> None:
-    first = Hierarchical(keep=2)
-    totals = run(first).totals
-    scored = [unit for unit in range(11) if totals[unit] is not None]
-    kept = sorted(scored, key=lambda unit: -(totals[unit] or 0.0))[:2]
-    shorter = scorer().rebased(kept)
-    assert shorter is not None
-    found = run(Pruned(first, keep=2))
-    assert_scored_by_hand(found, kept, by_hand(shorter, [[unit] for unit in kept]))
 
 
 def test_the_best_group_of_every_sentence_goes_on() -> None:
@@ -203,23 +189,17 @@ def test_a_keep_that_keeps_nothing_is_refused(make: Any, keep: float) -> None:
         make(keep=keep).run(scorer())
 
 
-@pytest.mark.parametrize("make", [Hierarchical, lambda levels: Thorough(level=levels[0])])
-def test_an_unknown_level_lists_the_levels(make: Any) -> None:
-    with pytest.raises(InvalidInput, match=r"'chapter'.*document, paragraph, passage, metadata"):
-        make(levels=("chapter",)).run(scorer(implementation="cropped"))
-
-
-def test_a_hierarchy_without_levels_is_refused() -> None:
+def test_unknown_names_list_the_known() -> None:
+    levels = "document, paragraph, passage, metadata"
+    for method in (Hierarchical(levels=("chapter",)), Thorough(level="chapter")):
+        with pytest.raises(InvalidInput, match=f"'chapter'.*{levels}"):
+            method.run(scorer(implementation="cropped"))
     with pytest.raises(InvalidInput, match="levels"):
         run(Hierarchical(levels=()))
-
-
-def test_an_unknown_method_lists_the_methods() -> None:
     names = "auto, thorough, leave_one_out, hierarchical, masked, patching, masked_hierarchical"
     with pytest.raises(InvalidInput, match=f"'loo'.*{names}"):
         make_method("loo")
-
-
-def test_keep_needs_a_proxy() -> None:
     with pytest.raises(InvalidInput, match=r"keep=3.*proxy"):
         make_method("leave_one_out", keep=3)
+    with pytest.raises(InvalidInput, match="recompute='answer'"):
+        Masked("answer")  # type: ignore[arg-type]

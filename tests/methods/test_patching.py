@@ -7,14 +7,12 @@ from typing import Any
 
 import pytest
 import torch
-from support.implementations import RESPONSE_LENGTH, generation_for
-from support.scorers import scorer
+from support.implementations import RESPONSE_LENGTH, chosen, generation_for
 from support.tiny_models import architecture, build
 
-from attribot_rag import Attributor, Budget, LanguageModel
+from attribot_rag import Attributor, LanguageModel
 from attribot_rag.errors import InvalidInput, UnsupportedModel
 from attribot_rag.methods import Patching
-from attribot_rag.methods.hierarchical import answer_sentences
 from attribot_rag.model.generation import cache_inputs
 from attribot_rag.scoring.attention.attention import PackedLayout
 from attribot_rag.scoring.attention.patching import GatedAttention
@@ -103,15 +101,6 @@ def test_located_effects_add_up_to_those_on_the_whole_response(
     torch.testing.assert_close((first + second - question)[None], whole, atol=1e-4, rtol=1e-4)
 
 
-@pytest.mark.slow
-def test_located_effects_find_the_cause_of_each_sentence(smollm2: LanguageModel) -> None:
-    one = scorer(DOCUMENTS, ANSWER, language_model=smollm2, prompt=prompt_for(DOCUMENTS))
-    found = one.patched(answer_sentences(one), 2, located=True)
-    assert found is not None
-    assert found.effects.argmax(1).tolist() == [1, 0]
-    assert one.usage.backward_tokens == one.usage.scored_tokens
-
-
 def test_a_gate_is_what_a_model_s_own_attention_makes_of_it() -> None:
     """By transformers' eager attention with a mask that holds the gate."""
     implementation, row = packed("llama")
@@ -131,8 +120,7 @@ def test_a_gate_is_what_a_model_s_own_attention_makes_of_it() -> None:
                 attention_mask=mask[None, None],
                 **cache_inputs(model, as_dynamic_cache(cache, 45)),
             ).logits[0, -RESPONSE_LENGTH:]
-        targets = torch.tensor(generation.response_ids)[:, None]
-        plain = logits.log_softmax(-1).gather(-1, targets)[:, 0]
+        plain = chosen(logits, generation.response_ids)
         expected = torch.stack([plain[list(part)].sum() for part in PARTS]).double()
         assert torch.allclose(gated(implementation, row, UNITS[1], factor), expected, atol=1e-4)
 
@@ -153,9 +141,7 @@ def prompt_for(documents: Sequence[str]) -> str:
 
 @pytest.mark.slow
 def test_each_sentence_finds_its_own_cause(smollm2: LanguageModel) -> None:
-    attributor = Attributor(
-        smollm2.model, smollm2.tokenizer, method=Patching(2), progress=False, verdicts=None
-    )
+    attributor = Attributor(smollm2, method=Patching(2), progress=False, verdicts=None)
     attribution = attributor.attribute(prompt_for(DOCUMENTS), ANSWER, DOCUMENTS)
     for words, document in (("38 metres", 1), ("84 passengers", 0)):
         start, _ = attribution.find(words)
@@ -171,37 +157,18 @@ def test_its_cost_does_not_grow_with_the_sources(smollm2: LanguageModel) -> None
     more = [f"The {name} of Varn is closed today." for name in ("museum", "harbour", "library")]
     scored = []
     for documents in (DOCUMENTS, [*DOCUMENTS, *more]):
-        attributor = Attributor(
-            smollm2.model, smollm2.tokenizer, method=Patching(), progress=False, verdicts=None
-        )
+        attributor = Attributor(smollm2, method=Patching(), progress=False, verdicts=None)
         attribution = attributor.attribute(prompt_for(documents), ANSWER, documents)
         scored.append(attribution.provenance.scored_tokens)
     assert scored[0] == scored[1]
 
 
-def test_beyond_the_budget_nothing_is_scored(smollm2: LanguageModel) -> None:
-    attributor = Attributor(
-        smollm2.model,
-        smollm2.tokenizer,
-        method=Patching(),
-        progress=False,
-        verdicts=None,
-        budget=Budget(tokens=10),
-    )
-    attribution = attributor.attribute(prompt_for(DOCUMENTS), ANSWER, DOCUMENTS)
-    assert attribution.partial
-    assert attribution.token_scores == (None,) * 5
-
-
 @pytest.mark.parametrize("name", ["t5", "bloom", "mamba"])
 def test_it_is_refused_where_attention_is_not_seen(name: str) -> None:
     model = build(name)
-    attributor = Attributor(model.model, model.tokenizer, method=Patching(), progress=False)
+    attributor = Attributor(model, method=Patching(), progress=False)
+    for gates in (0, -1, 1.5, True):
+        with pytest.raises(InvalidInput, match="gates="):
+            Patching(gates)  # type: ignore[arg-type]
     with pytest.raises(UnsupportedModel, match="attention is not seen"):
         attributor.attribute("A cat sat. A dog ran. Who?", "a dog", ["A cat sat.", "A dog ran."])
-
-
-@pytest.mark.parametrize("gates", [0, -1, 1.5, True])
-def test_gates_are_a_number(gates: Any) -> None:
-    with pytest.raises(InvalidInput, match="gates="):
-        Patching(gates)

@@ -1,10 +1,8 @@
 """Rows of only a few sources, and the search for the few that suffice."""
 
-from collections.abc import Callable
-
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from support.scorers import ATOL, TREATY, built, chat, many_documents, other_chat, scorer
 from support.scripted import Scripted, Worth
@@ -108,29 +106,29 @@ def each(**worths: tuple[int, float]) -> Worth:
 
 
 ORDER = [*range(11)]
+BOTH_FIRST = {"s3": (FIRST, 9.0), "s5": (FIRST, 9.0)}
 
 
-def test_one_source_suffices() -> None:
-    found, one = searched(each(s3=(FIRST, 9.0)), [3, *ORDER])
-    assert (found.members, found.others, found.complete) == ((3,), (), True)
-    assert one.scored == [Ids(), Ids([3]), Ids(ORDER) - {3}]
-
-
-def test_what_hardly_matters_is_not_looked_into() -> None:
-    found, one = searched(each(s3=(FIRST, 1.9)), [3, *ORDER])
-    assert found.members == ()
-    assert one.scored == [Ids()]
-
-
-def test_two_sources_are_needed_and_others_are_dropped() -> None:
-    found, _ = searched(each(s3=(FIRST, 9.0), s5=(SECOND, 9.0)), [3, 4, 6, 5, *ORDER])
-    assert set(found.members) == {3, 5}
-    assert found.others == ()
-
-
-def test_either_of_two_sources_suffices() -> None:
-    found, _ = searched(each(s3=(FIRST, 9.0), s5=(FIRST, 9.0)), [3, 4, 5, *ORDER])
-    assert (found.members, found.others) == ((3,), (5,))
+@pytest.mark.parametrize(
+    ("worths", "order", "members", "others"),
+    [
+        ({"s3": (FIRST, 9.0)}, [3], {3}, ()),
+        ({"s3": (FIRST, 1.9)}, [3], set(), ()),
+        ({"s3": (FIRST, 9.0), "s5": (SECOND, 9.0)}, [3, 4, 6, 5], {3, 5}, ()),
+        (BOTH_FIRST, [3, 4, 5], {3}, (5,)),
+    ],
+    ids=["one", "hardly any", "two, others are dropped", "either"],
+)
+def test_what_suffices(
+    worths: dict[str, tuple[int, float]],
+    order: list[int],
+    members: set[int],
+    others: tuple[int, ...],
+) -> None:
+    found, one = searched(each(**worths), [*order, *ORDER])
+    assert (set(found.members), found.others, found.complete) == (members, others, True)
+    if len(order) == 1:  # the context, the source, and, as it suffices, all but the source
+        assert one.scored == [Ids(), Ids([3]), Ids(ORDER) - {3}][: 3 if members else 1]
 
 
 def test_what_suffices_keeps_every_content_word() -> None:
@@ -188,7 +186,6 @@ def test_without_a_ranking_documents_come_first() -> None:
 
 
 @given(rows=st.integers(1, 12))
-@settings(deadline=None)
 def test_a_search_that_was_cut_short_says_so(rows: int) -> None:
     worth = each(s3=(FIRST, 9.0), s5=(SECOND, 9.0))
     full, one = searched(worth, [3, 4, 6, 5, *ORDER])
@@ -223,13 +220,8 @@ def test_content_words(text: str, words: list[str]) -> None:
 
     (part,) = parts_of([range(len(text))], text, characters)
     assert ["".join(text[i] for i in word) for word in part.words] == words
-
-
-def test_words_belong_to_the_part_that_holds_their_tokens() -> None:
-    count: Callable[[int, int], range] = range
-    first, second = parts_of([range(10), range(12, 20)], "Three Two. Five words now", count)
-    assert [len(word) for word in first.words] == [5, 3]
-    assert [word[0] for word in second.words] == [12, 16]
+    first, second = parts_of([range(10), range(12, 20)], "Three Two. Five words now", characters)
+    assert [[word[0] for word in one.words] for one in (first, second)] == [[0, 6], [12, 16]]
 
 
 @pytest.mark.parametrize("seconds", [None, 600.0])

@@ -7,20 +7,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.scorers import (
-    ANSWER,
-    ATOL,
-    TREATY,
-    built,
-    by_hand,
-    chat,
-    many_documents,
-    metaspace_scorer,
-    scorer,
-)
-from support.tiny_models import byte_level
+from support.scorers import ANSWER, ATOL, TREATY, built, chat, many_documents, scorer
 
-from attribot_rag import Attributor, LanguageModel
+from attribot_rag import Attribution, Attributor, LanguageModel
 from attribot_rag.attributor.prompting import rag_prompt
 from attribot_rag.context import Ablation, Document
 from attribot_rag.errors import InvalidInput, UnsupportedModel
@@ -28,8 +17,7 @@ from attribot_rag.methods import Hierarchical, LeaveOneOut, Masked, Method, Scor
 from attribot_rag.methods.base import best
 from attribot_rag.methods.hierarchical import answer_sentences
 from attribot_rag.methods.thorough import agreement_of
-from attribot_rag.scoring import Scorer, ScoringModels
-from attribot_rag.scoring.implementations.packed import Packed
+from attribot_rag.scoring import Scorer
 
 MANY = many_documents()
 LONG = "The museum was built in 1635. Many ships came to the river. The queen closed 4 of them."
@@ -195,6 +183,7 @@ def test_agreement_is_a_share(pairs: Any) -> None:
     assert found is not None and -1e-9 <= found <= 1 + 1e-9
     assert found == pytest.approx(agreement_of([(right, left) for left, right in pairs]))
     assert found == pytest.approx(agreement_of(pairs[::-1]), abs=1e-6)
+    assert agreement_of([]) is None
 
 
 @given(rows=st.lists(ROWS, min_size=1, max_size=6))
@@ -203,20 +192,6 @@ def test_equal_scores_agree_wholly_opposite_ones_not_at_all(rows: Any) -> None:
     opposite = agreement_of([(row, tuple(-one for one in row)) for row in rows])
     magnitude = sum(2 * abs(sum(row)) for row in rows)
     assert opposite == pytest.approx(1 - magnitude / max(magnitude, 1.0), abs=1e-9)
-
-
-@given(rows=st.lists(ROWS, min_size=1, max_size=6), smaller=st.floats(0, 1), larger=st.floats(0, 1))
-def test_agreement_falls_with_the_difference(rows: Any, smaller: float, larger: float) -> None:
-    smaller, larger = sorted((smaller, larger))
-    near, far = (
-        agreement_of([(row, tuple(one * (1 - share) for one in row)) for row in rows])
-        for share in (smaller, larger)
-    )
-    assert near is not None and far is not None and near >= far - 1e-9
-
-
-def test_nothing_to_compare_has_no_agreement() -> None:
-    assert agreement_of([]) is None
 
 
 @pytest.mark.parametrize("name", REFUSING)
@@ -246,7 +221,7 @@ def test_other_architectures_screen_by_masking_or_not(name: str) -> None:
 @pytest.mark.parametrize(
     "documents",
     [
-        ("The river.",),
+        ("The river was open.",),
         ("The river was open.", "Many letters are lost."),
         (TREATY[0],),
         (TREATY[0], TREATY[0]),
@@ -258,38 +233,13 @@ def test_few_sources_and_duplicates(documents: tuple[str, ...]) -> None:
     one = scorer(documents)
     found = checked(Thorough().run(one), one)
     assert all(row is not None for row in found.token_scores)
-    for index, exact in enumerate(found.exact):
-        if exact:
-            (row,) = by_hand(one, [[index]])
-            np.testing.assert_allclose(found.token_scores[index] or (), row, atol=ATOL)
-
-
-def test_all_units_of_one_source_are_its_reliance() -> None:
-    """A single sentence is the whole context."""
-    one = scorer(("The river was open.",))
-    found = Thorough().run(one)
-    assert found.exact == (True,)
-    np.testing.assert_allclose(found.token_scores[0] or (), found.context_reliance or (), atol=ATOL)
-
-
-def test_a_tokenizer_with_a_dummy_space_and_no_template() -> None:
-    one = metaspace_scorer()
-    checked(Thorough().run(one), one)
-
-
-@pytest.mark.parametrize("method", [Thorough(), Masked(), Hierarchical()])
-def test_no_second_model_is_loaded(method: Method) -> None:
-    one = scorer(MANY)
-    method.run(one)
-    weights = {name: one.data_ptr() for name, one in byte_level().model.named_parameters()}
-    assert isinstance(one.models, ScoringModels)
-    twin = one.models._twin(Packed.attention)
-    assert twin is not byte_level().model
-    assert {name: one.data_ptr() for name, one in twin.named_parameters()} == weights
+    if documents == ("The river was open.",):  # a single sentence is the whole context
+        (row,) = found.token_scores
+        np.testing.assert_allclose(row or (), found.context_reliance or (), atol=ATOL)
 
 
 @given(keep=st.integers(1, 9) | st.floats(0.1, 1.0), rescore=st.integers(0, 30))
-@settings(deadline=None, max_examples=15)
+@settings(max_examples=15)
 def test_any_options_give_the_same_scores(keep: float, rescore: int) -> None:
     one = scorer(many_documents(6))
     checked(Thorough(keep=keep, rescore=rescore, doubt=ALWAYS).run(one), one)
@@ -318,55 +268,36 @@ def test_options_that_mean_nothing_are_refused(options: Any) -> None:
 @pytest.mark.slow
 def test_every_sentence_of_an_answer_has_its_cause_scored(smollm2: LanguageModel) -> None:
     """The causes stand in different documents, far apart; each is the best of its sentence."""
-    facts = {
-        "The Kittiwake ferry carries 84 passengers.": "ferry Kittiwake",
-        "The lighthouse of Brannoc was built in 1911.": "lighthouse",
-        "The bakery on Quay Street sells rye bread.": "bakery",
-    }
-    fillers = [
+    ferry, lighthouse, bakery = statements = (
+        "The Kittiwake ferry carries 84 passengers.",
+        "The lighthouse of Brannoc was built in 1911.",
+        "The bakery on Quay Street sells rye bread.",
+    )
+    documents = [
+        f"The crew is small. {ferry} It sails every day.",
         "The island lies in the north of the bay. Its coast is steep and rocky. Seals rest there.",
         "The school has two rooms. Children walk there along the beach. It closes in July.",
+        f"The keeper retired long ago. {lighthouse} Its light turns slowly.",
         "Rain falls on most days of autumn. Storms come from the west. Snow is rare.",
         "The post office opens at nine. Letters leave on Mondays. Stamps show the harbour.",
+        f"Shops are few. {bakery} It opens early.",
         "Fishing boats leave before dawn. Most of them are blue. They return at noon.",
     ]
-    statements = list(facts)
-    documents = [
-        f"The crew is small. {statements[0]} It sails every day.",
-        *fillers[:2],
-        f"The keeper retired long ago. {statements[1]} Its light turns slowly.",
-        *fillers[2:4],
-        f"Shops are few. {statements[2]} It opens early.",
-        fillers[4],
-    ]
-    answer = " ".join(statements)
-    prompt = rag_prompt(
-        "What is known of ferry, lighthouse and bakery?",
-        [Document(text) for text in documents],
-        chat=True,
-    )
-    attributor = Attributor(
-        smollm2.model, smollm2.tokenizer, method="thorough", verdicts=None, progress=False
-    )
-    unsure = Attributor(
-        smollm2.model,
-        smollm2.tokenizer,
-        method=Thorough(doubt=ALWAYS),
-        verdicts=None,
-        progress=False,
-    )
-    plain = attributor.attribute(prompt, answer, documents)
-    found = unsure.attribute(prompt, answer, documents)
+    question = "What is known of ferry, lighthouse and bakery?"
+    prompt = rag_prompt(question, list(map(Document, documents)), chat=True)
+
+    def attributed(method: Method) -> Attribution:
+        attributor = Attributor(smollm2, method=method, verdicts=None, progress=False)
+        return attributor.attribute(prompt, " ".join(statements), documents)
+
+    plain, found = attributed(Thorough()), attributed(Thorough(doubt=ALWAYS))
+    expected = attributed(LeaveOneOut())
     for statement in statements:
         for result in (plain, found):
             best = result.top(1, *result.find(statement))[0]
             assert best.source.text == statement
         assert found.exact[best.source.id]
-    expected = Attributor(
-        smollm2.model, smollm2.tokenizer, method="leave_one_out", verdicts=None, progress=False
-    ).attribute(prompt, answer, documents)
-    for index, exact in enumerate(found.exact):
-        if exact:
-            np.testing.assert_allclose(
-                found.token_scores[index] or (), expected.token_scores[index] or (), atol=0.02
-            )
+    for index in np.flatnonzero(found.exact):
+        np.testing.assert_allclose(
+            found.token_scores[index] or (), expected.token_scores[index] or (), atol=0.02
+        )

@@ -32,26 +32,12 @@ def model() -> LanguageModel:
     return byte_level()
 
 
-@pytest.mark.parametrize(
-    "turns",
-    [
-        [{"role": "user", "content": "Who signed it?"}],
-        [
-            {"role": "system", "content": "Be brief."},
-            {"role": "user", "content": "Grüße aus 1648!"},
-        ],
-        [
-            {"role": "user", "content": "条約は?"},
-            {"role": "assistant", "content": "町で。"},
-            {"role": "user", "content": "When?"},
-        ],
-    ],
-)
-def test_parts_are_the_same_prompt_as_their_text(
-    model: LanguageModel, turns: list[dict[str, Any]]
-) -> None:
+def test_parts_are_the_same_prompt_as_their_text(model: LanguageModel) -> None:
+    said = ("Be brief.", "条約は?", "町で。", "Grüße aus 1648!")
+    roles = ("system", "user", "assistant", "user")
+    turns = [{"role": role, "content": text} for role, text in zip(roles, said, strict=True)]
     assert render(in_parts(turns), model.tokenizer) == render(turns, model.tokenizer)
-    assert [message_text(one) for one in in_parts(turns)] == [one["content"] for one in turns]
+    assert [message_text(one) for one in in_parts(turns)] == list(said)
 
 
 def test_a_template_of_parts_takes_parts(

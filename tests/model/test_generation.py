@@ -16,14 +16,6 @@ def test_nothing_to_attribute() -> None:
         Generation((5,), ())
 
 
-def test_its_repr_is_short() -> None:
-    recorded = Generation((5, 6) * 1000, (7, 8, 9), (layer(2),))
-    assert repr(recorded) == (
-        "Generation(2000 prompt tokens, 3 response tokens, cached, not retokenized)"
-    )
-    assert repr(Generation((5,), (7,), retokenized=True)).endswith("not cached, retokenized)")
-
-
 def test_truncating_keeps_the_rest() -> None:
     generation = Generation((5, 6), (7, 8, 9), (layer(2),), retokenized=True)
     short = generation.truncated(2)
@@ -31,6 +23,9 @@ def test_truncating_keeps_the_rest() -> None:
     assert short.cache is generation.cache
     assert short.retokenized
     assert generation.response_ids == (7, 8, 9)
+    told = "Generation(2 prompt tokens, 3 response tokens, cached, retokenized)"
+    assert repr(generation) == told
+    assert repr(Generation((5,), (7,))).endswith("not cached, not retokenized)")
 
 
 def test_num_bytes_count_the_storage_that_is_kept_alive() -> None:

@@ -1,15 +1,11 @@
-import io
 import shutil
 import socket
 import sys
-import time
-from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 
 import pytest
 import torch
 from huggingface_hub import constants
-from support.patience import scaled
 from support.tiny_models import build, byt5_encoder_decoder
 
 from attribot_rag import LanguageModel, load_model
@@ -26,7 +22,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_a_folder(folder: Path) -> None:
+def test_a_folder(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     loaded = load_model(str(folder))
     assert loaded.name == str(folder)
     assert loaded.dtype == torch.float32
@@ -38,30 +34,24 @@ def test_a_folder(folder: Path) -> None:
     with torch.no_grad():
         expected = original.model(ids).logits
         assert torch.equal(loaded.model.to("cpu")(ids).logits, expected)  # type: ignore[arg-type]
-
-
-def test_the_home_folder_is_understood(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(folder.parent))
-    assert load_model(f"~/{folder.name}", device="cpu").vocabulary_size == 300
-
-
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float64])
-def test_a_dtype(folder: Path, dtype: torch.dtype) -> None:
-    assert load_model(str(folder), device="cpu", dtype=dtype).dtype == dtype
+    monkeypatch.chdir(folder.parent)
+    for name, dtype in ((f"~/{folder.name}", torch.bfloat16), (folder.name, torch.float64)):
+        assert load_model(name, device="cpu", dtype=dtype).dtype == dtype
 
 
 def test_an_encoder_decoder(tmp_path: Path) -> None:
+    with pytest.raises(
+        InvalidInput, match=f"cannot be loaded on 'cpu'.*'{DEFAULT_MODEL}'.*or another device"
+    ):
+        load_model(str(tmp_path), device="cpu")  # the folder is empty
     model = byt5_encoder_decoder()
     model.model.save_pretrained(tmp_path)
     model.tokenizer.save_pretrained(tmp_path)
     assert load_model(str(tmp_path), device="cpu").backend.is_encoder_decoder
-
-
-def test_an_empty_folder(tmp_path: Path) -> None:
-    with pytest.raises(
-        InvalidInput, match=f"cannot be loaded on 'cpu'.*'{DEFAULT_MODEL}'.*or another device"
-    ):
-        load_model(str(tmp_path), device="cpu")
+    for device in ("toaster", "cuda:99"):
+        with pytest.raises(InvalidInput, match=f"cannot be loaded on '{device}'"):
+            load_model(str(tmp_path), device=device)
 
 
 @pytest.mark.parametrize("name", ["./nowhere", "../nowhere", "~/nowhere", "a/b/c", "nowhere/x/"])
@@ -73,11 +63,6 @@ def test_a_folder_that_does_not_exist(
     for path in (name, str(tmp_path / name)):
         with pytest.raises(InvalidInput, match="cannot be loaded: there is no such folder; pass"):
             load_model(path, device="cpu")
-
-
-def test_a_folder_may_look_like_an_id(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(folder.parent)
-    assert load_model(folder.name, device="cpu").vocabulary_size == 300
 
 
 class TestWithoutConnection:
@@ -92,30 +77,20 @@ class TestWithoutConnection:
         return tmp_path / "hub"
 
     @pytest.mark.parametrize("name", ["org/tiny", "smollm2-135", "no id"])
-    def test_an_id_fails_at_once(self, name: str) -> None:
-        started = time.monotonic()
+    def test_an_id_that_is_not_there(self, name: str) -> None:
         with pytest.raises(
             InvalidInput,
             match=f"'{name}' cannot be loaded: there is no such folder, http.* cannot be reached, "
             f"and .*hub does not hold it; pass '{DEFAULT_MODEL}', which is embedded, or the path",
         ):
             load_model(name, device="cpu")
-        assert time.monotonic() - started < scaled(5)
 
     def test_what_the_cache_holds_is_loaded(self, folder: Path, cache: Path) -> None:
         kept = cache / "models--org--tiny"
         shutil.copytree(folder, kept / "snapshots" / "0123", ignore=lambda *_: ["hub"])
         (kept / "refs").mkdir()
         (kept / "refs" / "main").write_text("0123")
-        started = time.monotonic()
         assert load_model("org/tiny", device="cpu").vocabulary_size == 300
-        assert time.monotonic() - started < scaled(10)
-
-
-@pytest.mark.parametrize("device", ["toaster", "cuda:99"])
-def test_an_unknown_device(folder: Path, device: str) -> None:
-    with pytest.raises(InvalidInput, match=f"cannot be loaded on '{device}'"):
-        load_model(str(folder), device=device)
 
 
 def test_the_embedded_model_needs_its_package(
@@ -129,18 +104,6 @@ def test_the_embedded_model_needs_its_package(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_embedded_model_chats(smollm2: LanguageModel) -> None:
-    assert smollm2.tokenizer.chat_template
-    assert smollm2.dtype == torch.float32
-    assert not smollm2.model.training
-    assert smollm2.backend.max_positions == 8192
-    ids = torch.tensor([smollm2.encode_prompt([{"role": "user", "content": "Say yes."}])])
-    with redirect_stdout(io.StringIO()) as out, redirect_stderr(io.StringIO()), torch.no_grad():
-        logits = smollm2.model(ids).logits
-    assert torch.isfinite(logits).all()
-    assert out.getvalue() == ""
-
-
 def test_the_embedded_model_is_converted_once(smollm2: LanguageModel) -> None:
     folder = smollm2_folder()
     assert smollm2.name == str(folder)
@@ -148,3 +111,6 @@ def test_the_embedded_model_is_converted_once(smollm2: LanguageModel) -> None:
     assert smollm2_folder() == folder
     assert (folder / "model.safetensors").stat().st_mtime_ns == before
     assert not list(folder.parent.glob("converting-*"))
+    assert smollm2.tokenizer.chat_template
+    assert (smollm2.dtype, smollm2.backend.max_positions) == (torch.float32, 8192)
+    assert not smollm2.model.training

@@ -52,10 +52,7 @@ def bitsandbytes(**options: Any) -> BitsAndBytesConfig:
 # round one row otherwise than several.
 SCHEMES: dict[str, tuple[str | None, Callable[[], Any]]] = {
     "torchao_int8": ("packed", lambda: torchao("Int8WeightOnlyConfig")),
-    "torchao_int8_activations": (
-        None,
-        lambda: torchao("Int8DynamicActivationInt8WeightConfig"),
-    ),
+    "torchao_int8_activations": (None, lambda: torchao("Int8DynamicActivationInt8WeightConfig")),
     "quanto_int8": ("packed", lambda: quanto("int8")),
     "quanto_int4": ("packed", lambda: quanto("int4")),
     "bitsandbytes_int8": (

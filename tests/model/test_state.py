@@ -8,11 +8,9 @@ from typing import Any
 
 import pytest
 import torch
-from support.implementations import NATS, RESPONSE_LENGTH, generation_for
+from support.implementations import NATS, generation_for, plain_scores
 from support.tiny_models import architecture
-from transformers import PreTrainedModel
 
-from attribot_rag.model.generation import Generation
 from attribot_rag.model.state import ModelState, model_version
 from attribot_rag.scoring.implementations.selection import ScoringModels
 from attribot_rag.scoring.row import Row
@@ -49,14 +47,6 @@ def replace_module(model: Any) -> None:
 CHANGES = [add_hook, replace_attribute, replace_method, replace_weight, replace_module]
 
 
-def plainly(model: PreTrainedModel, generation: Generation) -> torch.Tensor:
-    ids = torch.tensor([[*generation.prompt_ids, *generation.response_ids]])
-    with torch.no_grad():
-        logits = model(input_ids=ids).logits[0, -RESPONSE_LENGTH - 1 : -1]
-    targets = torch.tensor(generation.response_ids)[:, None]
-    return torch.as_tensor(logits.log_softmax(-1).gather(-1, targets)[:, 0])
-
-
 @pytest.mark.parametrize("implementation", ["packed", "cropped", "reference"])
 @pytest.mark.parametrize("change", CHANGES)
 def test_scores_are_those_of_the_model_as_it_is_now(
@@ -74,7 +64,8 @@ def test_scores_are_those_of_the_model_as_it_is_now(
     change(model)
     after = scored()
     assert (after - before).abs().max() > 10 * NATS
-    assert (after - plainly(model, GENERATION)).abs().max() <= NATS
+    plain = plain_scores(model, GENERATION.prompt_ids, GENERATION.response_ids)
+    assert (after - plain).abs().max() <= NATS
 
 
 @pytest.mark.parametrize("change", CHANGES)

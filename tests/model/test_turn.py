@@ -95,18 +95,13 @@ def test_who_holds_it_gives_way_to_who_has_had_less() -> None:
     assert {"a", "b"} == set(steps[len(before) : len(before) + 20])  # they share it
 
 
-def test_nobody_gives_way_without_the_turn_or_to_nobody() -> None:
-    turn = Turn()
-    assert turn.give_way() == 0.0
-    with turn.taken():
-        assert turn.give_way() == 0.0
-
-
 def test_a_failure_leaves_it_to_the_next() -> None:
-    turn = Turn()
+    turn, reached = Turn(), threading.Event()
+    assert turn.give_way() == 0.0  # without the turn
+    with turn.taken():
+        assert turn.give_way() == 0.0  # to nobody
     with pytest.raises(ZeroDivisionError), turn.taken():
         raise ZeroDivisionError
-    reached = threading.Event()
 
     def take() -> None:
         with turn.taken():

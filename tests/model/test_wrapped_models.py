@@ -6,10 +6,11 @@ from typing import Any, cast
 import pytest
 import torch
 from peft import LoraConfig, PromptTuningConfig, TaskType, get_peft_model
+from support.implementations import plain_scores
 from support.tiny_models import build, byte_tokenizer
 from transformers import PreTrainedModel
 
-from attribot_rag import Attributor, LanguageModel
+from attribot_rag import Attributor
 from attribot_rag.attribution import Attribution
 from attribot_rag.errors import ScoringFailed, UnsupportedModel
 from attribot_rag.scoring import ScoringOptions
@@ -58,12 +59,7 @@ def attributor_for(model: Any, **options: Any) -> Attributor:
 
 
 def log_likelihood(model: Any, prompt: str, response: Sequence[int]) -> float:
-    """By a plain forward pass of the model as it is, none of our code in between."""
-    ids = [*encode(prompt), *response]
-    with torch.no_grad():
-        logits = model(input_ids=torch.tensor([ids])).logits[0, -len(response) - 1 : -1]
-    targets = torch.tensor(response)[:, None]
-    return float(logits.float().log_softmax(-1).gather(-1, targets).sum())
+    return float(plain_scores(model, encode(prompt), response).sum())
 
 
 def assert_right(model: Any, attribution: Attribution, response: Sequence[int]) -> None:
@@ -93,6 +89,7 @@ def merge(model: Any) -> None:
 def test_another_adapter_is_another_model(change: Any) -> None:
     model = adapted()
     attributor = attributor_for(model)
+    assert attributor.language_model.model is model.get_base_model()
     response = answer(attributor, model)
     first = attribute(attributor, response)
     assert_right(model, first, response)
@@ -169,22 +166,8 @@ class Remembered:
         return output * type(self).factor
 
 
-@pytest.mark.parametrize("factor", [1.5, 0.5])
-def test_a_hook_that_reads_from_elsewhere_is_followed(
-    factor: float, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    model: Any = build("llama").model
-    model.model.layers[0].mlp.register_forward_hook(Remembered())
-    attributor = attributor_for(model)
-    response = answer(attributor, model)
-    assert_right(model, attribute(attributor, response), response)
-    monkeypatch.setattr(Remembered, "factor", factor)
-    attribution = attribute(attributor, encode("38 me"))
-    assert_right(model, attribution, encode("38 me"))
-
-
 class Counting:
-    """A hook whose copy goes its own way."""
+    """A hook of which a twin has a copy of its own."""
 
     def __init__(self) -> None:
         self.factor = 1.0
@@ -193,14 +176,16 @@ class Counting:
         return output * self.factor
 
 
-def test_a_hook_of_which_the_twin_has_a_copy_is_made_anew() -> None:
+@pytest.mark.parametrize("hook", [Remembered(), Counting()])
+def test_a_hook_that_reads_from_elsewhere_is_followed(
+    hook: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     model: Any = build("llama").model
-    hook = Counting()
     model.model.layers[0].mlp.register_forward_hook(hook)
     attributor = attributor_for(model)
     response = encode("38 me")
     assert_right(model, attribute(attributor, response), response)
-    hook.factor = 2.0
+    monkeypatch.setattr(hook if isinstance(hook, Counting) else Remembered, "factor", 1.5)
     assert_right(model, attribute(attributor, response), response)
 
 
@@ -216,11 +201,6 @@ def test_self_check_compares_with_the_model_itself() -> None:
     twin.lm_head.weight = torch.nn.Parameter(twin.lm_head.weight.flip(0))
     with pytest.raises(ScoringFailed, match="differs from the reference"):
         attribute(attributor, response)
-
-
-def test_a_wrapped_model_is_the_same_model_for_all() -> None:
-    model = adapted()
-    assert LanguageModel(model, byte_tokenizer()).model is model.get_base_model()
 
 
 @pytest.mark.filterwarnings("ignore")

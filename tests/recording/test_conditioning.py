@@ -5,17 +5,10 @@ from typing import Any
 
 import pytest
 import torch
+from support.implementations import chosen, plain_scores
 from support.tiny_models import build as build_tiny
 from support.tiny_models import byte_tokenizer
-from support.vision_models import (
-    Segment,
-    gemma3,
-    ids_of,
-    inputs_for,
-    llava,
-    qwen2_5_vl,
-    tokenizer,
-)
+from support.vision_models import Segment, gemma3, ids_of, inputs_for, llava, qwen2_5_vl, tokenizer
 from transformers import (
     DynamicCache,
     GenerationConfig,
@@ -45,12 +38,7 @@ def log_likelihood(
     response: Sequence[int],
     inputs: Callable[[PreTrainedModel, Sequence[int]], dict[str, torch.Tensor]] = inputs_for,
 ) -> float:
-    """By a plain forward pass over the whole sequence, none of our code in between."""
-    ids = [*prompt, *response]
-    with torch.no_grad():
-        logits = model(input_ids=torch.tensor([ids]), **inputs(model, ids)).logits[0]
-    log_probabilities = logits[-len(response) - 1 : -1].log_softmax(-1)
-    return float(log_probabilities.gather(-1, torch.tensor(response)[:, None]).sum())
+    return float(plain_scores(model, prompt, response, **inputs(model, [*prompt, *response])).sum())
 
 
 def answered(
@@ -72,10 +60,21 @@ def generate(model: Any, ids: Sequence[int], **inputs: Any) -> torch.Tensor:
     )
 
 
+TEXT = (*SENTENCES, QUESTION)
+
+
+def assert_scores(attribution: Attribution, expected: Callable[[list[int]], float]) -> None:
+    """Each source scores the difference that its absence from the text makes."""
+    for source in attribution.sources:
+        rest = ids_of([one.replace(source.text, "") for one in TEXT])
+        difference = expected(ids_of(TEXT)) - expected(rest)
+        assert attribution.score(source.id) == pytest.approx(difference, abs=NATS)
+
+
 PLACES = {
-    "first": (None, *SENTENCES, QUESTION),
+    "first": (None, *TEXT),
     "between": (SENTENCES[0], None, SENTENCES[1], QUESTION),
-    "last": (*SENTENCES, QUESTION, None),
+    "last": (*TEXT, None),
 }
 
 
@@ -107,26 +106,13 @@ def test_scores_are_those_of_the_model_that_sees_the_image(
 @pytest.mark.parametrize("build", [llava, qwen2_5_vl])
 def test_text_after_an_image_s_answer_is_scored_as_if_that_had_not_been(build: Any) -> None:
     model = build()
-    ids = ids_of((*SENTENCES, QUESTION))
     with torch.no_grad():
         generate(model, ids_of(PLACES["first"]), **inputs_for(model, ids_of(PLACES["first"])))
     attributor = Attributor(model, tokenizer(), progress=False, verdicts=None, method="thorough")
     response = list(b"38 me")
-    attribution = attributor.attribute(ids, response, SENTENCES)
+    attribution = attributor.attribute(ids_of(TEXT), response, SENTENCES)
     assert attribution.provenance.implementation == "packed"
-    for source in attribution.sources:
-        rest = ids_of([one.replace(source.text, "") for one in (*SENTENCES, QUESTION)])
-        with torch.no_grad():
-            full, without = (
-                model(input_ids=torch.tensor([[*prompt, *response]])).logits[0]
-                for prompt in (ids, rest)
-            )
-        targets = torch.tensor(response)[:, None]
-        expected, other = (
-            float(logits[-len(response) - 1 : -1].log_softmax(-1).gather(-1, targets).sum())
-            for logits in (full, without)
-        )
-        assert attribution.score(source.id) == pytest.approx(expected - other, abs=NATS)
+    assert_scores(attribution, lambda ids: log_likelihood(model, ids, response, lambda *_: {}))
 
 
 @pytest.mark.parametrize("method", ["gradient_norm", "masked"])
@@ -148,7 +134,7 @@ def test_images_that_were_dropped_for_their_memory_are_missed() -> None:
 
 def test_what_cannot_be_given_to_another_prompt_is_refused_by_its_name() -> None:
     model: Any = build_tiny("gpt2").model
-    ids = ids_of((*SENTENCES, QUESTION))
+    ids = ids_of(TEXT)
     types = [int(index >= 10) for index in range(len(ids))]
     embeddings = model.get_input_embeddings()(torch.tensor([ids])).detach()
     for name, inputs in {
@@ -166,41 +152,32 @@ def test_what_cannot_be_given_to_another_prompt_is_refused_by_its_name() -> None
 def test_an_answer_to_embeddings_alone_is_no_answer_to_a_text() -> None:
     language_model = build_tiny("llama")
     model: Any = language_model.model
-    ids = ids_of((*SENTENCES, QUESTION))
+    ids = ids_of(TEXT)
     attributor = Attributor(model, byte_tokenizer(), progress=False)
     with attributor.recorder:
         embeddings = model.get_input_embeddings()(torch.tensor([ids])).detach() * 1.5
         output = model.generate(inputs_embeds=embeddings, max_new_tokens=6, do_sample=False)
     answer = language_model.decode(output[0].tolist(), skip_special_tokens=True)
     with pytest.raises(UnsupportedModel, match="inputs_embeds"):
-        attributor.attribute("".join((*SENTENCES, QUESTION)), answer, SENTENCES)
+        attributor.attribute("".join(TEXT), answer, SENTENCES)
 
 
 def test_zeros_as_types_of_tokens_are_given_where_the_model_heeds_them() -> None:
-    ids = ids_of((*SENTENCES, QUESTION))
-    zeros = torch.zeros(1, len(ids), dtype=torch.long)
+    def zeros(_: object, ids: Sequence[int]) -> dict[str, torch.Tensor]:
+        return {"token_type_ids": torch.zeros(1, len(ids)).long()}
+
+    ids = ids_of(TEXT)
     model = build_tiny("gpt2").model  # it adds the embedding of id 0
     attributor = Attributor(model, byte_tokenizer(), progress=False, verdicts=None)
     with attributor.recorder:
-        output = generate(model, ids, token_type_ids=zeros)
+        output = generate(model, ids, **zeros(None, ids))
     response = output[0, len(ids) :].tolist()
     attribution = attributor.attribute(ids, response, SENTENCES)
-    for source in attribution.sources:
-        rest = ids_of([one.replace(source.text, "") for one in (*SENTENCES, QUESTION)])
-        full, without = (
-            log_likelihood(
-                model,
-                prompt,
-                response,
-                lambda _, ids: {"token_type_ids": torch.zeros(1, len(ids)).long()},
-            )
-            for prompt in (ids, rest)
-        )
-        assert attribution.score(source.id) == pytest.approx(full - without, abs=NATS)
+    assert_scores(attribution, lambda ids: log_likelihood(model, ids, response, zeros))
 
 
 def test_what_the_model_does_not_heed_is_nothing() -> None:
-    ids = ids_of((*SENTENCES, QUESTION))
+    ids = ids_of(TEXT)
     zeros = torch.zeros(1, len(ids), dtype=torch.long)
     model = build_tiny("gpt2").model
     attributor = Attributor(model, byte_tokenizer(), progress=False, verdicts=None)
@@ -219,7 +196,7 @@ def test_what_the_model_does_not_heed_is_nothing() -> None:
 @pytest.mark.parametrize("given", ["call", "decoder_input_ids", "generation_config"])
 def test_the_decoder_begins_as_it_began(given: str) -> None:
     model: Any = build_tiny("t5").model
-    ids = ids_of((*SENTENCES, QUESTION))
+    ids = ids_of(TEXT)
     begun = {"call": (7,), "decoder_input_ids": (0, 9, 8), "generation_config": (5,)}[given]
     options: dict[str, Any] = {"call": {"decoder_start_token_id": 7}}.get(given, {})
     if given == "decoder_input_ids":
@@ -239,13 +216,9 @@ def test_the_decoder_begins_as_it_began(given: str) -> None:
         decoded = torch.tensor([[*begun, *response[:-1]]])
         with torch.no_grad():
             logits = model(input_ids=torch.tensor([prompt]), decoder_input_ids=decoded).logits[0]
-        log_probabilities = logits[len(begun) - 1 :].log_softmax(-1)
-        return float(log_probabilities.gather(-1, torch.tensor(response)[:, None]).sum())
+        return float(chosen(logits[len(begun) - 1 :], response).sum())
 
-    for source in attribution.sources:
-        rest = ids_of([one.replace(source.text, "") for one in (*SENTENCES, QUESTION)])
-        expected = plain(ids) - plain(rest)
-        assert attribution.score(source.id) == pytest.approx(expected, abs=NATS)
+    assert_scores(attribution, plain)
 
 
 class RenamedCache(LlamaForCausalLM):  # type: ignore[no-untyped-call]
@@ -257,7 +230,7 @@ class RenamedCache(LlamaForCausalLM):  # type: ignore[no-untyped-call]
 
 
 def test_a_cache_by_an_unknown_name_is_refused() -> None:
-    ids = ids_of((*SENTENCES, QUESTION))
+    ids = ids_of(TEXT)
     config: Any = build_tiny("llama").model.config
     model: Any = RenamedCache(config)
     model.eval()
@@ -269,7 +242,7 @@ def test_a_cache_by_an_unknown_name_is_refused() -> None:
 
 
 def test_a_cache_that_the_caller_filled_changes_no_score() -> None:
-    ids = ids_of((*SENTENCES, QUESTION))
+    ids = ids_of(TEXT)
     model = build_tiny("llama").model
     cache = DynamicCache()
     with torch.no_grad():

@@ -173,24 +173,22 @@ def test_the_caller_s_config_is_not_touched(llama: LanguageModel) -> None:
     assert len(recorder.generations) == 2
 
 
-def test_an_exception_propagates_and_nothing_stays_in_flight(llama: LanguageModel) -> None:
+@pytest.mark.parametrize(
+    ("error", "ids", "options"),
+    [(IndexError, torch.tensor([[10_000]]), {}), (ValueError, IDS, {"unheard_of": 1})],
+)
+def test_an_exception_propagates_and_nothing_stays_in_flight(
+    llama: LanguageModel, error: type[Exception], ids: torch.Tensor, options: dict[str, Any]
+) -> None:
     with GenerationRecorder(llama) as recorder:
-        with pytest.raises(IndexError) as found:
-            generate(llama, torch.tensor([[10_000]]), **SHORT)
+        with pytest.raises(error) as found:
+            generate(llama, ids, **SHORT, **options)
         recorder.find("anything", timeout=scaled(60))
         generate(llama, IDS, **SHORT)
-    with pytest.raises(IndexError) as expected:
-        generate(llama, torch.tensor([[10_000]]), **SHORT)
+    with pytest.raises(error) as expected:
+        generate(llama, ids, **SHORT, **options)
     assert str(found.value) == str(expected.value)
     assert len(recorder.generations) == 1
-
-
-def test_wrong_arguments_raise_the_error_of_generate_itself(llama: LanguageModel) -> None:
-    with pytest.raises(ValueError) as expected:
-        generate(llama, IDS, max_new_tokens=2, unheard_of=1)
-    with GenerationRecorder(llama), pytest.raises(ValueError) as found:
-        generate(llama, IDS, max_new_tokens=2, unheard_of=1)
-    assert str(found.value) == str(expected.value)
 
 
 def test_a_failing_listener_does_not_lose_the_answer(
@@ -225,26 +223,17 @@ def test_a_listener_may_leave_and_die_while_it_is_told(llama: LanguageModel) -> 
 
 @pytest.mark.parametrize("first", [0, 1])
 def test_detaching_in_any_order_restores_the_model(llama: LanguageModel, first: int) -> None:
+    """And attaching or detaching twice is as once."""
     before = dict(vars(llama.model))
-    recorders = [GenerationRecorder(llama).attach(), GenerationRecorder(llama).attach()]
+    recorders = [GenerationRecorder(llama).attach().attach(), GenerationRecorder(llama).attach()]
     generate(llama, IDS, **SHORT)
+    recorders[first].detach()
     recorders[first].detach()
     generate(llama, IDS, **SHORT)
     recorders[1 - first].detach()
     generate(llama, IDS, **SHORT)
     assert vars(llama.model) == before
     assert [len(recorders[first].generations), len(recorders[1 - first].generations)] == [1, 2]
-
-
-def test_attaching_and_detaching_twice_is_harmless(llama: LanguageModel) -> None:
-    recorder = GenerationRecorder(llama)
-    before = dict(vars(llama.model))
-    with recorder.attach():
-        recorder.attach()
-        generate(llama, IDS, **SHORT)
-    recorder.detach()
-    assert len(recorder.generations) == 1
-    assert vars(llama.model) == before
 
 
 class TestOwnGenerate:
@@ -269,19 +258,23 @@ class TestOwnGenerate:
         assert vars(model.model)["generate"] is shouting
         assert [one.response_ids for one in recorder.generations] == [tuple(expected[0, 12:])]
 
-    def test_whose_output_is_no_continuation_is_not_recorded(self, model: LanguageModel) -> None:
-        vars(model.model)["generate"] = lambda inputs: inputs.flip(1).repeat(1, 2)
-        with GenerationRecorder(model) as recorder:
-            assert generate(model, IDS).shape == (1, 24)
-        assert recorder.generations == ()
-
     def test_that_returns_something_else_is_left_alone(
         self, model: LanguageModel, caplog: pytest.LogCaptureFixture
     ) -> None:
-        vars(model.model)["generate"] = lambda inputs: "done"
-        with GenerationRecorder(model):
-            assert generate(model, IDS) == "done"
+        with GenerationRecorder(model) as recorder:
+            pass
+        for answered in (lambda inputs: "done", lambda inputs: inputs.flip(1).repeat(1, 2)):
+            vars(model.model)["generate"] = answered
+            with recorder:
+                assert_same(generate(model, IDS), answered(IDS))
+        assert recorder.generations == ()
         assert caplog.records == []
+
+    def test_is_the_copy_s_too(self, model: LanguageModel) -> None:
+        vars(model.model)["generate"] = mine = lambda inputs: inputs
+        with GenerationRecorder(model):
+            twin = copy.deepcopy(model.model)
+        assert vars(twin)["generate"] is mine
 
     def test_put_on_while_recording_stays(self, model: LanguageModel) -> None:
         recorder = GenerationRecorder(model).attach()
@@ -329,14 +322,6 @@ def test_a_copy_generates_with_its_own_weights_unrecorded(
     assert recorder.generations == ()
 
 
-def test_a_copy_keeps_the_caller_s_own_generate() -> None:
-    model = build("llama")
-    vars(model.model)["generate"] = mine = lambda inputs: inputs
-    with GenerationRecorder(model):
-        twin = copy.deepcopy(model.model)
-    assert vars(twin)["generate"] is mine
-
-
 def test_saving_while_recording(llama: LanguageModel, tmp_path: Path) -> None:
     with GenerationRecorder(llama):
         llama.model.save_pretrained(tmp_path)
@@ -345,7 +330,7 @@ def test_saving_while_recording(llama: LanguageModel, tmp_path: Path) -> None:
     assert_same(generate(LanguageModel(loaded, llama.tokenizer), IDS, **SHORT), expected)
 
 
-def test_a_dropped_recorder_leaves_the_model_and_its_caches_go() -> None:
+def test_a_dropped_recorder_leaves_the_model_and_both_can_go() -> None:
     model = build("llama")
     before = dict(vars(model.model))
     recorder = GenerationRecorder(model).attach()
@@ -357,13 +342,9 @@ def test_a_dropped_recorder_leaves_the_model_and_its_caches_go() -> None:
     gc.collect()
     assert vars(model.model) == before
     assert keys() is None
-
-
-def test_a_model_can_be_collected_while_recorded() -> None:
-    model = build("llama")
     recorder = GenerationRecorder(model).attach()
     generate(model, IDS, **SHORT)
     reference = weakref.ref(model.model)
-    del model, recorder
+    del model, recorder, before
     gc.collect()
     assert reference() is None

@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from support import scorers
 from support.architectures import ARCHITECTURES, VOCABULARY_SIZE, WITH_STATES, Architecture
-from support.implementations import NATS, generation_for, model_of, score
+from support.implementations import NATS, chosen, generation_for, model_of, score
 from support.tiny_models import architecture, byte_tokenizer
 from transformers import (
     DynamicCache,
@@ -20,7 +21,7 @@ from transformers import (
 )
 from transformers.cache_utils import DynamicLayer
 
-from attribot_rag.context import Ablation, ContextOptions, TokenizedText, locate_context
+from attribot_rag.context import Ablation
 from attribot_rag.errors import InvalidInput, UnsupportedModel
 from attribot_rag.model.generation import Generation, cache_inputs
 from attribot_rag.model.language_model import LanguageModel
@@ -133,8 +134,7 @@ def with_keys_deleted(
             position_ids=torch.tensor([[*new, *range(len(prompt_ids), end)]]),
             **cache_inputs(model, cache),
         ).logits[0, -len(generation.response_ids) :]
-    targets = torch.tensor(generation.response_ids)[:, None]
-    return torch.as_tensor(logits.log_softmax(-1).gather(-1, targets)[:, 0])
+    return chosen(logits, generation.response_ids)
 
 
 @pytest.mark.parametrize("name", ["llama", "gpt2", "qwen3", "gpt_neox", "mixtral"])
@@ -175,10 +175,8 @@ def with_masks_by_hand(
     if not getattr(config, "layer_types", None):
         masks = masks["sliding_attention" if config.sliding_window else "full_attention"]
     with torch.no_grad():
-        logits = model(torch.tensor([ids]), attention_mask=masks, use_cache=False).logits
-    targets = torch.tensor(generation.response_ids)[:, None]
-    scored = logits[0, -len(generation.response_ids) :].log_softmax(-1)
-    return torch.as_tensor(scored.gather(-1, targets)[:, 0])
+        logits = model(torch.tensor([ids]), attention_mask=masks, use_cache=False).logits[0]
+    return chosen(logits[-len(generation.response_ids) :], generation.response_ids)
 
 
 @pytest.mark.parametrize(
@@ -238,16 +236,9 @@ RECOMPUTED: tuple[Reencoded, ...] = ("response", "question", "document", "rest")
 
 
 def scorer_of(model: PreTrainedModel) -> Scorer:
+    prompt = f"Read this: {DOCUMENT} Then say: who signed? "
     language_model = LanguageModel(model, byte_tokenizer())
-    prompt_ids = language_model.encode(f"Read this: {DOCUMENT} Then say: who signed? ")
-    return Scorer(
-        language_model=language_model,
-        generation=Generation(prompt_ids, language_model.encode("Nobody did.")),
-        context=locate_context(
-            TokenizedText.of(prompt_ids, language_model), [DOCUMENT], ContextOptions()
-        ),
-        models=ScoringModels(model),
-    )
+    return scorers.scorer([DOCUMENT], "Nobody did.", language_model=language_model, prompt=prompt)
 
 
 @pytest.fixture(scope="module")
@@ -279,6 +270,9 @@ def test_recomputing_less_is_something_else(without_positions: Scorer) -> None:
     for other in (exact, found["response"]):
         assert np.abs(found["question"] - other).max() > 10 * NATS
     assert np.abs(found["response"] - exact).max() > 100 * NATS
+    dials = "'all'; choose one of response, question, document, rest"
+    with pytest.raises(InvalidInput, match=dials):
+        without_positions.score(inner, recompute="all")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("name", ["llama", "gpt2"])
@@ -289,13 +283,6 @@ def test_nothing_removed_is_the_full_prompt_at_every_dial(name: str, recompute: 
     masked = scorer.score([Ablation()], recompute=recompute)
     for found in (masked.full, masked.ablated[0], exact.ablated[0]):
         assert np.allclose(found, exact.full, atol=1e-4)
-
-
-def test_an_unknown_dial_names_the_valid_ones(without_positions: Scorer) -> None:
-    with pytest.raises(
-        InvalidInput, match="'all'; choose one of response, question, document, rest"
-    ):
-        without_positions.score([Ablation.of(0)], recompute="all")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("name", REFUSALS)

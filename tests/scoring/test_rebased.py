@@ -2,14 +2,12 @@
 
 import numpy as np
 import pytest
+from support.scorers import scorer as scorer_of
 from support.tiny_models import byte_level
 
-from attribot_rag.context import Ablation, ContextOptions, TokenizedText, locate_context
-from attribot_rag.model.generation import Generation
-from attribot_rag.scoring import Scorer, ScoringModels, ScoringOptions
+from attribot_rag.context import Ablation
+from attribot_rag.scoring import Reencoded, Scorer
 
-LANGUAGE_MODEL = byte_level()
-MODELS = ScoringModels(LANGUAGE_MODEL.model)
 A = "The treaty was signed in the town hall."
 B = "The river was closed for two winters."
 C = "The first ships came up the river with salt."
@@ -17,16 +15,12 @@ D = "The town hall burned down in 1683."
 
 
 def scorer(*documents: str, implementation: str = "auto") -> Scorer:
-    prompt = [{"role": "user", "content": "\n\n".join(documents) + "\n\nQuestion: who?"}]
-    prompt_ids = LANGUAGE_MODEL.encode_prompt(prompt)
-    return Scorer(
-        language_model=LANGUAGE_MODEL,
-        generation=Generation(prompt_ids, LANGUAGE_MODEL.encode("In the town hall.")),
-        context=locate_context(
-            TokenizedText.of(prompt_ids, LANGUAGE_MODEL), documents, ContextOptions()
-        ),
-        models=MODELS,
-        options=ScoringOptions(implementation=implementation),
+    content = "\n\n".join(documents) + "\n\nQuestion: who?"
+    return scorer_of(
+        documents,
+        "In the town hall.",
+        prompt=[{"role": "user", "content": content}],
+        implementation=implementation,
     )
 
 
@@ -41,22 +35,12 @@ def test_rebased_is_the_shortened_prompt_made_by_hand(implementation: str) -> No
     assert np.allclose(found.full, expected.full, atol=1e-4)
     assert np.allclose(found.ablated, expected.ablated, atol=1e-4)
     assert found.in_step == expected.in_step == (True,) * 3
-
-
-@pytest.mark.parametrize("recompute", ["response", "question", "document"])
-def test_masked_too(recompute: str) -> None:
-    rebased = scorer(f"{A} {B}", f"{C} {D}").rebased([0, 3])
-    assert rebased is not None
-    found = rebased.score([Ablation.of(3)], recompute=recompute)  # type: ignore[arg-type]
-    expected = scorer(A, D).score([Ablation.of(1)], recompute=recompute)  # type: ignore[arg-type]
-    assert np.allclose(found.ablated, expected.ablated, atol=1e-4)
-
-
-def test_keeping_all_is_the_same_scorer() -> None:
-    one = scorer(A, B)
-    prefilled = one.usage.prefilled_tokens
-    assert one.rebased([0, 1]) is one
-    assert one.usage.prefilled_tokens == prefilled
+    dials: tuple[Reencoded, ...] = ("response", "question", "document")
+    for recompute in dials:
+        masked = rebased.score([Ablation.of(3)], recompute=recompute)
+        expected = by_hand.score([Ablation.of(1)], recompute=recompute)
+        assert np.allclose(masked.ablated, expected.ablated, atol=1e-4)
+    assert by_hand.rebased([0, 1]) is by_hand
 
 
 def test_a_new_prompt_is_prefilled_once_and_units_lose_what_is_gone() -> None:
@@ -74,28 +58,14 @@ def test_a_new_prompt_is_prefilled_once_and_units_lose_what_is_gone() -> None:
     assert one.usage.prefilled_tokens == before + num_read
 
 
-def test_rebasing_again_goes_on_from_the_shortened_prompt() -> None:
-    one = scorer(f"{A} {B}", f"{C} {D}")
-    first = one.rebased([0, 1, 3])
-    assert first is not None
-    second = first.rebased([0, 3])
-    at_once = one.rebased([0, 3])
-    assert second is not None and at_once is not None
-    assert second.generation.prompt_ids == at_once.generation.prompt_ids
-
-
 def test_without_the_whole_context() -> None:
     one = scorer(f"{A} {B}", f"{C} {D}")
     without = one.without(one.context.whole)
     assert without is not None
-    assert LANGUAGE_MODEL.decode(without.generation.prompt_ids) == (
+    assert byte_level().decode(without.generation.prompt_ids) == (
         "<|im_start|>user\n\n\nQuestion: who?<|im_end|>\n<|im_start|>assistant\n"
     )
     assert without.context.present == ()
     whole = one.score([one.context.whole])
     assert np.allclose(without.score([]).full, whole.ablated[0], atol=1e-4)
     assert whole.in_step == (True,)
-
-
-def test_units_are_the_sources_that_stand_in_the_prompt() -> None:
-    assert scorer(A, B).units == ((0,), (1,))

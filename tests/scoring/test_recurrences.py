@@ -6,6 +6,7 @@ import pytest
 import torch
 from support.architectures import ARCHITECTURES, VOCABULARY_SIZE
 from support.families import FAMILIES, RECURRENT_GEMMA_GOES_ON, build_family
+from support.implementations import chosen
 from transformers import DynamicCache
 
 from attribot_rag.model.generation import Generation, cache_inputs
@@ -70,6 +71,6 @@ def test_a_twin_of_rwkv_leaves_the_model_s_weights_alone() -> None:
             scores.append(implementation.log_likelihoods(rows))
             logits = model(input_ids=torch.tensor([IDS])).logits
             assert torch.equal(logits, truth(input_ids=torch.tensor([IDS])).logits)
-    expected = logits[0, 89:93].log_softmax(-1).gather(-1, torch.tensor(IDS[90:94])[:, None])[:, 0]
+    expected = chosen(logits[0, 89:93], IDS[90:94])
     for found in scores:
         assert (found[0] - expected).abs().max() < 1e-3

@@ -5,15 +5,17 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 import torch
+from support import scorers
 from support.architectures import ARCHITECTURES, Architecture
+from support.implementations import chosen
 from support.tiny_models import architecture, byte_tokenizer
 from transformers import GPT2LMHeadModel, PreTrainedModel
 
-from attribot_rag.context import Ablation, ContextOptions, TokenizedText, locate_context
+from attribot_rag.context import Ablation
 from attribot_rag.methods import LeaveOneOut, Masked
 from attribot_rag.model.generation import Generation
 from attribot_rag.model.language_model import LanguageModel
-from attribot_rag.scoring import Scorer, ScoringModels, ScoringOptions
+from attribot_rag.scoring import Scorer
 
 DOCUMENTS = (
     "The treaty was signed. It rained all day. Ships came.",
@@ -26,16 +28,12 @@ NAMES = ["llama", "gpt2", "qwen3", "gpt_neox", "mixtral"]
 
 def scorer_of(model: PreTrainedModel, implementation: str = "auto") -> Scorer:
     """Nothing stands between the last document and the question but a blank of the question."""
-    language_model = LanguageModel(model, byte_tokenizer())
-    prompt_ids = language_model.encode(f"Read this: {' '.join(DOCUMENTS)} Then say: who signed? ")
-    return Scorer(
-        language_model=language_model,
-        generation=Generation(prompt_ids, language_model.encode("Nobody did.")),
-        context=locate_context(
-            TokenizedText.of(prompt_ids, language_model), DOCUMENTS, ContextOptions()
-        ),
-        models=ScoringModels(model),
-        options=ScoringOptions(implementation=implementation),
+    return scorers.scorer(
+        DOCUMENTS,
+        "Nobody did.",
+        language_model=LanguageModel(model, byte_tokenizer()),
+        prompt=f"Read this: {' '.join(DOCUMENTS)} Then say: who signed? ",
+        implementation=implementation,
     )
 
 
@@ -58,8 +56,7 @@ def by_hand(model: PreTrainedModel, generation: Generation, hidden: Sequence[int
             position_ids=torch.arange(length)[None],
             use_cache=False,
         ).logits[0, -len(generation.response_ids) :]
-    targets = torch.tensor(generation.response_ids)[:, None]
-    return [float(one) for one in logits.log_softmax(-1).gather(-1, targets)[:, 0]]
+    return chosen(logits, generation.response_ids).tolist()
 
 
 @pytest.mark.parametrize("name", NAMES)

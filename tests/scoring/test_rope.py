@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 import torch
+from support.implementations import chosen
 from transformers import LlamaConfig, LlamaForCausalLM, Phi3Config, Phi3ForCausalLM, PreTrainedModel
 
 from attribot_rag.model.generation import Generation
@@ -73,10 +74,9 @@ def test_scores_are_those_of_the_generation(build: Any, num_prompt: int) -> None
             output_logits=True,
             return_dict_in_generate=True,
         )
-        response = given.sequences[0, len(kept) :]
-        logits = torch.cat(given.logits).log_softmax(-1)
-        expected = logits.gather(1, response[:, None])[:, 0]
-        generation = Generation(shown, tuple(response.tolist()))
+        response = given.sequences[0, len(kept) :].tolist()
+        expected = chosen(torch.cat(given.logits), response)
+        generation = Generation(shown, tuple(response))
         with torch.no_grad():
             implementation = models.make(Reference, generation)
             scored = implementation.log_likelihoods([Row.exact(kept, 0, generation)])[0]
@@ -90,13 +90,18 @@ def test_scores_are_those_of_the_generation(build: Any, num_prompt: int) -> None
 
 
 @pytest.mark.parametrize("build", [phi3, llama_longrope, llama_dynamic])
-def test_the_model_is_left_as_it_was(build: Any) -> None:
+def test_a_longer_row_leaves_nothing_behind(build: Any) -> None:
+    """Neither for a shorter one of the same batch nor in the model."""
     torch.manual_seed(0)
     model = build().eval()
     before = model.generation_config.to_dict()
-    generation = Generation(tuple(range(3, 33)), tuple(range(40, 60)))
+    generation = Generation(tuple(range(3, 93)), tuple(range(100, 120)))
+    models = ScoringModels(model)
+    assert models.select("auto", generation).name == "reference"
+    rows = [Row.exact(generation.prompt_ids[:length], 0, generation) for length in (90, 30, 90)]
     with torch.no_grad():
-        rows = [Row.exact(generation.prompt_ids, 0, generation)] * 2
-        first, second = ScoringModels(model).make(Reference, generation).log_likelihoods(rows)
+        first, short, second = models.make(Reference, generation).log_likelihoods(rows)
+        alone = models.make(Reference, generation).log_likelihoods(rows[1:2])[0]
     assert torch.equal(first, second)
+    assert torch.allclose(short, alone, atol=1e-5)
     assert model.generation_config.to_dict() == before

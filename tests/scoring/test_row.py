@@ -24,6 +24,9 @@ def test_an_exact_row_feeds_what_follows_the_shared_beginning() -> None:
     assert (row.num_tokens, row.num_visible) == (4, 2)
     assert row.positions == [2, 3, 4, 5]
     assert row.full_ids(generation_of(8)) == (100, 101, 105, 106, 90, 91)
+    nothing_shared = Row.exact((7, 8), 0, generation_of(3))
+    assert nothing_shared.blocks == (TokenBlock((), (7, 8, 90, 91), 0),)
+    assert nothing_shared.full_ids(generation_of(3)) == (7, 8, 90, 91)
 
 
 def test_the_last_token_of_the_prompt_is_always_fed() -> None:
@@ -34,14 +37,6 @@ def test_the_last_token_of_the_prompt_is_always_fed() -> None:
     cut_at_the_end = Row.exact((100, 101), 2, generation)
     assert cut_at_the_end.token_ids == (101, 90, 91)
     assert cut_at_the_end.positions == [1, 2, 3]
-
-
-def test_an_exact_row_that_shares_nothing_sees_nothing() -> None:
-    row = Row.exact((7, 8), 0, generation_of(3))
-    assert row.blocks == (TokenBlock((), (7, 8, 90, 91), 0),)
-    assert row.is_exact
-    assert row.num_visible == 0
-    assert row.full_ids(generation_of(3)) == (7, 8, 90, 91)
 
 
 def test_hiding_nothing_and_recomputing_the_tail_is_the_exact_row() -> None:
@@ -57,41 +52,6 @@ def test_a_hidden_stretch_parts_the_segments() -> None:
     assert not row.is_exact
     assert row.num_visible == 8
     assert row.full_ids(generation_of(10)) == (*range(100, 110), 90, 91)
-
-
-def test_what_is_recomputed_before_the_tail_is_a_piece_of_its_own() -> None:
-    row = Row.masked(generation_of(10), range(2, 4), [4, 5, 8, 9])
-    assert row.blocks == (
-        TokenBlock(((0, 2),), (104, 105), 4),
-        TokenBlock(((0, 2), (6, 8)), (108, 109, 90, 91), 8),
-    )
-    assert row.positions == [4, 5, 8, 9, 10, 11]
-    assert row.num_visible == 8
-
-
-def test_everything_keeps_its_position_when_the_end_is_hidden() -> None:
-    row = Row.masked(generation_of(6), [4, 5], [])
-    assert row.blocks == (TokenBlock(((0, 3),), (103,), 3), TokenBlock(((0, 3),), (90, 91), 6))
-    assert not row.is_exact
-
-
-def test_hidden_tokens_in_the_tail_are_not_fed() -> None:
-    row = Row.masked(generation_of(8), [6], range(5, 8))
-    assert row.token_ids == (105, 107, 90, 91)
-    assert row.positions == [5, 7, 8, 9]
-    assert [block.segments for block in row.blocks] == [((0, 5),), ((0, 5),)]
-
-
-def test_hiding_the_beginning_leaves_a_gap() -> None:
-    row = Row.masked(generation_of(4), [0, 1, 2], [])
-    assert row.blocks == (TokenBlock((), (103, 90, 91), 3),)
-    assert row.num_visible == 0
-    assert not row.is_exact
-
-
-def test_a_response_of_one_token_feeds_the_prompt_alone() -> None:
-    row = Row.masked(Generation((5, 6, 7), (8,)), [1], [])
-    assert row.token_ids == (7,)
 
 
 def test_where_all_is_hidden_the_last_token_sees_itself_alone() -> None:

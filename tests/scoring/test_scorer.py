@@ -1,7 +1,6 @@
 """The ablate-and-score loop: budgets, order, duplicates, memory, self-check."""
 
 from collections.abc import Sequence
-from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -9,22 +8,19 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.implementations import plain_scores
+from support.scorers import scorer as scorer_of
+from support.scorers import scoring_models
 from support.tiny_models import byte_level
 
-from attribot_rag.context import Ablation, ContextOptions, TokenizedText, locate_context
-from attribot_rag.errors import (
-    InvalidInput,
-    ScoringFailed,
-    ScoringOutOfMemory,
-)
+from attribot_rag.context import Ablation
+from attribot_rag.errors import InvalidInput, ScoringFailed, ScoringOutOfMemory
 from attribot_rag.methods import LeaveOneOut
-from attribot_rag.model.generation import Generation
-from attribot_rag.scoring import LogLikelihoods, Progress, Scorer, ScoringModels, ScoringOptions
+from attribot_rag.scoring import LogLikelihoods, Progress, Scorer
 from attribot_rag.scoring.implementations.packed import Packed
 from attribot_rag.scoring.row import Row
 
 LANGUAGE_MODEL = byte_level()
-MODELS = ScoringModels(LANGUAGE_MODEL.model)
 DOCUMENTS = (
     "The treaty was signed in the town hall. The river was closed for two winters. "
     "The merchants asked for one thing only.",
@@ -41,16 +37,7 @@ def scorer(
     **options: Any,
 ) -> Scorer:
     prompt = [{"role": "user", "content": "\n\n".join(documents) + "\n\nQuestion: who?"}]
-    prompt_ids = LANGUAGE_MODEL.encode_prompt(prompt)
-    generation = Generation(prompt_ids, LANGUAGE_MODEL.encode(response))
-    tokens = TokenizedText.of(prompt_ids, LANGUAGE_MODEL)
-    return Scorer(
-        language_model=LANGUAGE_MODEL,
-        generation=generation,
-        context=locate_context(tokens, documents, ContextOptions()),
-        models=MODELS,
-        options=ScoringOptions(**options),
-    )
+    return scorer_of(documents, response, prompt=prompt, **options)
 
 
 class Told(Progress):
@@ -83,7 +70,7 @@ def test_there_is_something_to_compare(truth: LogLikelihoods) -> None:
 
 
 @given(budget=st.integers(1, 5000), implementation=st.sampled_from(IMPLEMENTATIONS))
-@settings(deadline=None, max_examples=25)
+@settings(max_examples=25)
 def test_any_budget_gives_the_same_scores(
     truth: LogLikelihoods, budget: int, implementation: str
 ) -> None:
@@ -98,7 +85,7 @@ def test_any_budget_gives_the_same_scores(
     ),
     implementation=st.sampled_from(IMPLEMENTATIONS),
 )
-@settings(deadline=None, max_examples=25)
+@settings(max_examples=25)
 def test_any_ablation_equals_scoring_the_prompt_without_that_text(
     ablations: list[set[int]], implementation: str
 ) -> None:
@@ -116,36 +103,15 @@ def test_any_ablation_equals_scoring_the_prompt_without_that_text(
                 kept = kept.rstrip(" \0")
             text = text[:start] + kept + "\0" * (end - start - len(kept)) + text[end:]
         ids = LANGUAGE_MODEL.encode(text.replace("\0", ""), special=True)
-        sequence = torch.tensor([[*ids, *one.generation.response_ids]])
-        with torch.no_grad():
-            logits = LANGUAGE_MODEL.model(sequence).logits[0, len(ids) - 1 : -1]
-        response = torch.tensor(one.generation.response_ids)[:, None]
-        expected = logits.log_softmax(-1).gather(-1, response)[:, 0].double().numpy()
+        expected = plain_scores(LANGUAGE_MODEL.model, ids, one.generation.response_ids).numpy()
         assert np.allclose(log_likelihoods, expected, atol=1e-4)
 
 
 @given(order=st.permutations(range(SENTENCES)))
-@settings(deadline=None, max_examples=10)
+@settings(max_examples=10)
 def test_the_order_of_ablations_does_not_matter(truth: LogLikelihoods, order: list[int]) -> None:
     found = scorer().score([Ablation.of(index) for index in order])
     assert np.allclose(found.ablated, truth.ablated[list(order)], atol=1e-4)
-
-
-def test_a_duplicate_is_ablated_everywhere() -> None:
-    one = scorer()
-    twice = [source for source in one.context.sources if len(source.occurrences) == 2]
-    assert [source.text for source in twice] == ["The river was closed for two winters."]
-    assert twice[0].documents == (0, 2)
-    ablated = one.context.ablate(Ablation.of(twice[0].id), LANGUAGE_MODEL)
-    assert "two winters" not in LANGUAGE_MODEL.decode(ablated.ids)
-
-
-def test_removing_every_source_leaves_the_rest_of_the_prompt() -> None:
-    one = scorer()
-    everything = one.context.ablate(Ablation.of(*range(SENTENCES)), LANGUAGE_MODEL)
-    assert LANGUAGE_MODEL.decode(everything.ids) == (
-        "<|im_start|>user\n\n\n\n\n\n\nQuestion: who?<|im_end|>\n<|im_start|>assistant\n"
-    )
 
 
 def test_tokens_are_counted(truth: LogLikelihoods) -> None:
@@ -193,7 +159,7 @@ class Scarce(Packed):
 
 def scarce_scorer(room: int) -> Scorer:
     one = scorer(token_budget=100_000)
-    scarce = MODELS.make(Scarce, one.generation)
+    scarce = scoring_models(one.language_model).make(Scarce, one.generation)
     assert isinstance(scarce, Scarce)
     scarce.room = room
     one._engine._implementation = scarce
@@ -214,37 +180,37 @@ def test_running_out_of_memory_halves_the_budget_and_goes_on(truth: LogLikelihoo
 def test_one_ablation_that_does_not_fit_says_what_to_do() -> None:
     with pytest.raises(ScoringOutOfMemory, match="shorter context"):
         every_source(scarce_scorer(room=3))
-
-
-def test_another_runtime_error_is_not_taken_for_memory() -> None:
     one = scorer()
-
-    class Broken(Packed):
-        def log_likelihoods(self, rows: Sequence[Row]) -> torch.Tensor:
-            raise RuntimeError("shapes do not match")
-
-    one._engine._implementation = MODELS.make(Broken, one.generation)
+    one._engine._implementation = scoring_models(one.language_model).make(Broken, one.generation)
     with pytest.raises(RuntimeError, match="shapes"):
         every_source(one)
 
 
-def test_the_self_check_reports_how_far_the_reference_is() -> None:
+class Wrong(Packed):
+    """Gives numbers that are not the reference's."""
+
+    def log_likelihoods(self, rows: Sequence[Row]) -> torch.Tensor:
+        return super().log_likelihoods(rows) * 1.01
+
+
+class Broken(Packed):
+    """Fails, and not for memory."""
+
+    def log_likelihoods(self, rows: Sequence[Row]) -> torch.Tensor:
+        raise RuntimeError("shapes do not match")
+
+
+def test_the_self_check_compares_with_the_reference() -> None:
     one = scorer(self_check=True)
     every_source(one)
     assert one.session.self_check is not None
     assert one.session.self_check < 1e-4
-
-
-def test_the_self_check_refuses_wrong_numbers() -> None:
-    one = scorer(self_check=True)
-
-    class Wrong(Packed):
-        def log_likelihoods(self, rows: Sequence[Row]) -> torch.Tensor:
-            return super().log_likelihoods(rows) * 1.01
-
-    one._engine._implementation = MODELS.make(Wrong, one.generation)
+    wrong = scorer(self_check=True)
+    wrong._engine._implementation = scoring_models(wrong.language_model).make(
+        Wrong, wrong.generation
+    )
     with pytest.raises(ScoringFailed, match="reference"):
-        every_source(one)
+        every_source(wrong)
 
 
 def test_unknown_options_name_the_valid_ones() -> None:
@@ -262,10 +228,3 @@ def test_leave_one_out_is_the_difference_to_the_full_prompt(truth: LogLikelihood
     assert scores.token_log_likelihoods is not None
     assert np.allclose(scores.token_log_likelihoods, truth.full, atol=1e-4)
     assert all(scores.exact)
-
-
-def test_the_sources_of_a_prompt_do_not_depend_on_the_order_of_the_documents() -> None:
-    expected = {source.text for source in scorer().context.sources}
-    for first, second in combinations(range(3), 2):
-        documents = [DOCUMENTS[first], DOCUMENTS[second], DOCUMENTS[3 - first - second]]
-        assert {source.text for source in scorer(documents).context.sources} == expected

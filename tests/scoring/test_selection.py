@@ -39,7 +39,6 @@ from attribot_rag.scoring.implementations.packed import Packed
 from attribot_rag.scoring.implementations.reference import Reference
 from attribot_rag.scoring.implementations.selection import ScoringModels
 from attribot_rag.scoring.implementations.twin import make_twin
-from attribot_rag.scoring.row import Row
 
 BY_NAME = {architecture.name: architecture for architecture in ARCHITECTURES}
 GENERATION = Generation(tuple(range(3, 33)), (40, 41, 42))
@@ -60,46 +59,6 @@ def test_asking_for_an_implementation_that_is_not_right_says_why() -> None:
             models.select("packed", GENERATION)
 
 
-def test_longrope_depends_on_the_length_of_the_row() -> None:
-    model = build("phi3_longrope")
-    boundary = model.config.original_max_position_embeddings
-    models = ScoringModels(model)
-    short = Generation(tuple(range(3, boundary)), (40, 41, 42))
-    longer = Generation(tuple(range(2, boundary)), (40, 41, 42))
-    assert models.refusal(Packed, short) is None
-    assert "rotary" in str(models.refusal(Packed, longer))
-    assert "rotary" in str(models.refusal(Cropped, longer))
-    assert models.refusal(Reference, longer) is None
-
-
-def test_the_reference_forgets_a_longer_row_where_frequencies_adapt() -> None:
-    config = LlamaConfig(
-        vocab_size=300,
-        hidden_size=32,
-        intermediate_size=64,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        max_position_embeddings=40,
-        initializer_range=0.25,
-        rope_parameters={"rope_type": "dynamic", "factor": 4.0, "rope_theta": 10_000.0},
-    )
-    torch.manual_seed(0)
-    model = LlamaForCausalLM(config)
-    generator = torch.Generator().manual_seed(1)
-    ids = tuple(torch.randint(3, 300, (93,), generator=generator).tolist())
-    generation = Generation(ids[:90], ids[90:])
-    models = ScoringModels(model)
-    assert models.select("auto", generation).name == "reference"
-    rows = [
-        Row.exact(generation.prompt_ids, 90, generation),
-        Row.exact(generation.prompt_ids[:50], 50, generation),
-    ]
-    with torch.inference_mode():
-        together = models.make(Reference, generation).log_likelihoods(rows)
-        apart = models.make(Reference, generation).log_likelihoods(rows[1:])
-    assert torch.allclose(together[1:], apart, atol=1e-5)
-
-
 class TwistedAttention(LlamaAttention):
     """An architecture whose attention does more than the configuration tells."""
 
@@ -107,19 +66,6 @@ class TwistedAttention(LlamaAttention):
         output, weights = super().forward(hidden_states, *args, **kwargs)
         counts = torch.arange(1, hidden_states.shape[1] + 1)[:, None]
         return output + hidden_states.cumsum(dim=1) / counts, weights
-
-
-def test_a_probe_notices_what_the_configuration_does_not_tell() -> None:
-    model = build("llama")
-    for module in model.modules():
-        if type(module) is LlamaAttention:
-            module.__class__ = TwistedAttention
-    models = ScoringModels(model)
-    assert "probe" in str(models.refusal(Packed, GENERATION))
-    assert models.select("auto", GENERATION).name == "reference"
-    assert "differs from the reference" in str(models.fallback(Reference, GENERATION))
-    with pytest.raises(UnsupportedModel, match="differs from the reference"):
-        models.select("cropped", GENERATION)
 
 
 class BrokenAttention(LlamaAttention):
@@ -131,16 +77,33 @@ class BrokenAttention(LlamaAttention):
         return super().forward(hidden_states, *args, **kwargs)
 
 
-def with_broken_kernel() -> PreTrainedModel:
+class OwnAttention(LlamaAttention):
+    """A layer that attends on its own, without transformers' interface."""
+
+    def forward(self, hidden_states: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
+        return hidden_states.cumsum(dim=1), None
+
+
+def llama_with(attention: type[LlamaAttention], first_layer: int = 0) -> PreTrainedModel:
+    """A Llama whose layers from one on attend like this."""
     model = build("llama")
-    for module in model.modules():
-        if type(module) is LlamaAttention:
-            module.__class__ = BrokenAttention
+    layers = [module for module in model.modules() if type(module) is LlamaAttention]
+    for layer in layers[first_layer:]:
+        layer.__class__ = attention
     return model
 
 
+def test_a_probe_notices_what_the_configuration_does_not_tell() -> None:
+    models = ScoringModels(llama_with(TwistedAttention))
+    assert "probe" in str(models.refusal(Packed, GENERATION))
+    assert models.select("auto", GENERATION).name == "reference"
+    assert "differs from the reference" in str(models.fallback(Reference, GENERATION))
+    with pytest.raises(UnsupportedModel, match="differs from the reference"):
+        models.select("cropped", GENERATION)
+
+
 def test_a_broken_kernel_is_logged_once_for_a_model(caplog: pytest.LogCaptureFixture) -> None:
-    models = ScoringModels(with_broken_kernel())
+    models = ScoringModels(llama_with(BrokenAttention))
     with caplog.at_level(logging.WARNING, logger="attribot_rag"):
         for _ in range(3):
             assert models.select("auto", GENERATION).name == "cropped"
@@ -162,7 +125,7 @@ def test_the_provenance_says_why_a_slower_implementation_was_used() -> None:
         text = "The treaty was signed."
         return attributor.attribute(f"{text} Who?", "They.", documents=[text]).provenance
 
-    broken = provenance(with_broken_kernel(), "auto")
+    broken = provenance(llama_with(BrokenAttention), "auto")
     assert broken.implementation == "cropped"
     assert broken.fallback == "packed: a probe of it failed (RuntimeError)"
     for implementation in ("auto", "packed", "cropped"):
@@ -170,39 +133,9 @@ def test_the_provenance_says_why_a_slower_implementation_was_used() -> None:
     assert "AttentionInterface" in str(provenance(build("bloom"), "auto").fallback)
 
 
-class OwnAttention(LlamaAttention):
-    """A layer that attends on its own, without transformers' interface."""
-
-    def forward(self, hidden_states: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
-        return hidden_states.cumsum(dim=1), None
-
-
 def test_a_layer_that_attends_on_its_own_is_noticed() -> None:
-    model = build("llama")
-    last = [module for module in model.modules() if type(module) is LlamaAttention][-1]
-    last.__class__ = OwnAttention
-    models = ScoringModels(model)
+    models = ScoringModels(llama_with(OwnAttention, first_layer=2))
     assert "2 of its 3 layers" in str(models.refusal(Packed, GENERATION))
-
-
-def test_twins_are_made_anew_when_the_weights_were_replaced() -> None:
-    model = build("llama")
-    models = ScoringModels(model)
-    rows = [Row.exact(GENERATION.prompt_ids, len(GENERATION.prompt_ids), GENERATION)]
-
-    def score() -> torch.Tensor:
-        implementation = models.select("packed", GENERATION)
-        with torch.inference_mode():
-            return implementation.log_likelihoods(rows)
-
-    before = score()
-    with torch.no_grad():
-        model.lm_head.weight = torch.nn.Parameter(model.lm_head.weight.flip(0))
-    after = score()
-    assert not torch.allclose(before, after)
-    with torch.inference_mode():
-        truth = models.make(Reference, GENERATION).log_likelihoods(rows)
-    assert torch.allclose(after, truth, atol=1e-4)
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES, ids=lambda one: one.name)

@@ -50,10 +50,8 @@ def handmade(
         rows.append(None if given is None else tuple(row))
     sources = tuple(_source(index, text, known) for index, text in enumerate(scores))
     standard: dict[str, Any] = {
-        "not_located": (),
-        "exact": (True,) * len(sources),
-        "notes": (),
-        "provenance": PROVENANCE,
+        **{"not_located": (), "exact": (True,) * len(sources), "notes": ()},
+        **{"provenance": PROVENANCE},
     }
     return Attribution(
         response=response,
@@ -103,9 +101,7 @@ def attribution(
         "not_located": (),
         "sources": tuple(source(index, *held) for index, held in enumerate(holders)),
         "token_scores": tuple(None if row is None else tuple(row) for row in token_scores),
-        "exact": (True,) * len(token_scores),
-        "notes": (),
-        "provenance": PROVENANCE,
+        **{"exact": (True,) * len(token_scores), "notes": (), "provenance": PROVENANCE},
     }
     return Attribution(**{**values, **changed})
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from functools import cache
+from typing import Any
 
 import torch
 from transformers import PreTrainedModel
@@ -39,14 +40,27 @@ def score(
         return implementation.log_likelihoods(rows)
 
 
-def plain_log_likelihoods(model: PreTrainedModel, generation: Generation, row: Row) -> torch.Tensor:
-    """From the model's own logits for the whole sequence, none of our code in between."""
-    response = torch.tensor([generation.response_ids])
-    ids = torch.tensor([row.full_ids(generation)])
+def chosen(logits: torch.Tensor, ids: Sequence[int]) -> torch.Tensor:
+    """The log-probabilities of these ids by a row of logits each."""
+    return logits.float().log_softmax(-1).gather(-1, torch.tensor(ids)[:, None])[:, 0]
+
+
+def plain_scores(
+    model: Any, prompt_ids: Sequence[int], response_ids: Sequence[int], **inputs: Any
+) -> torch.Tensor:
+    """By a plain forward pass over prompt and response, none of our code in between."""
+    ids = torch.tensor([[*prompt_ids, *response_ids]])
     with torch.no_grad():
-        if model.config.is_encoder_decoder:
-            prompt = ids[:, : ids.shape[1] - RESPONSE_LENGTH + 1]
-            logits = model(input_ids=prompt, labels=response).logits
-        else:
-            logits = model(input_ids=ids, use_cache=False).logits[:, -RESPONSE_LENGTH:]
-    return torch.log_softmax(logits.float(), -1).gather(-1, response[..., None])[0, :, 0]
+        logits = model(input_ids=ids, **inputs).logits[0, -len(response_ids) - 1 : -1]
+    return chosen(logits, response_ids)
+
+
+def plain_log_likelihoods(model: PreTrainedModel, generation: Generation, row: Row) -> torch.Tensor:
+    """Of a response of the usual length after the prompt of a row."""
+    prompt = row.full_ids(generation)[: 1 - RESPONSE_LENGTH]
+    if not model.config.is_encoder_decoder:
+        return plain_scores(model, prompt, generation.response_ids, use_cache=False)
+    labels = torch.tensor([generation.response_ids])
+    with torch.no_grad():
+        logits = model(input_ids=torch.tensor([prompt]), labels=labels).logits[0]
+    return chosen(logits, generation.response_ids)

@@ -113,13 +113,14 @@ def scorer(
     *,
     language_model: LanguageModel | None = None,
     prompt: Prompt | None = None,
-    budget: int | None = None,
+    budget: Budget | int | None = None,
     progress: Progress | None = None,
     context: ContextOptions | None = None,
     **options: Any,
 ) -> Scorer:
-    """A scorer as the facade makes it; `budget` is in tokens."""
+    """A scorer as the facade makes it; a `budget` that is a number is in tokens."""
     language_model = language_model or byte_level()
+    budget = Budget(tokens=budget) if isinstance(budget, int) else budget
     if prompt is None:
         prompt = chat(documents) if language_model.tokenizer.chat_template else plain(documents)
     prompt_ids = language_model.encode_prompt(prompt)
@@ -132,9 +133,7 @@ def scorer(
         context=located,
         models=scoring_models(language_model),
         options=ScoringOptions(**options),
-        session=Session(
-            Meter(None if budget is None else Budget(tokens=budget)), progress or Progress()
-        ),
+        session=Session(Meter(budget), progress or Progress()),
         prompt_input=PromptInput(prompt, located, context),
     )
 

@@ -24,9 +24,7 @@ def messages(
 
 
 def rendered(
-    language_model: LanguageModel,
-    documents: Sequence[str] = DOCUMENTS,
-    question: str = QUESTION,
+    language_model: LanguageModel, documents: Sequence[str] = DOCUMENTS, question: str = QUESTION
 ) -> str:
     """The prompt as text, by the chat template if there is one."""
     if not language_model.tokenizer.chat_template:

@@ -29,9 +29,7 @@ def service(
         said = Path(folder, "said.txt")
         with said.open("w") as log:
             process = subprocess.Popen(
-                [*command, "--port", "0", *options],
-                stderr=log,
-                env=environment,
+                [*command, "--port", "0", *options], stderr=log, env=environment
             )
         try:
             while not (found := re.search(r"running on (http://\S+)", said.read_text("utf-8"))):

@@ -39,30 +39,22 @@ def ids_of(segments: Sequence[Segment]) -> list[int]:
 
 
 TEXT: dict[str, Any] = {
-    "vocab_size": 300,
-    "hidden_size": 64,
-    "intermediate_size": 128,
-    "num_hidden_layers": 3,
-    "num_attention_heads": 4,
-    "num_key_value_heads": 2,
-    "initializer_range": 0.2,
-    "bos_token_id": 1,
-    "eos_token_id": None,
+    **{"vocab_size": 300, "hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 3},
+    **{"num_attention_heads": 4, "num_key_value_heads": 2, "initializer_range": 0.2},
+    **{"bos_token_id": 1, "eos_token_id": None},
+}
+
+
+VISION: dict[str, Any] = {
+    **{"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2},
+    **{"num_attention_heads": 2, "image_size": 30, "patch_size": 15},
 }
 
 
 @cache
 def llava() -> Any:
     torch.manual_seed(0)
-    vision = CLIPVisionConfig(
-        hidden_size=32,
-        intermediate_size=64,
-        num_hidden_layers=2,
-        num_attention_heads=2,
-        image_size=30,
-        patch_size=15,
-        initializer_range=0.2,
-    )
+    vision = CLIPVisionConfig(**VISION, initializer_range=0.2)
     config = LlavaConfig(
         vision_config=vision, text_config=LlamaConfig(**TEXT), image_token_index=IMAGE
     )
@@ -91,14 +83,8 @@ def llava_of_prompt() -> Any:
 def qwen2_5_vl() -> Any:
     torch.manual_seed(0)
     vision = {
-        "depth": 2,
-        "hidden_size": 32,
-        "intermediate_size": 64,
-        "num_heads": 2,
-        "out_hidden_size": 64,
-        "patch_size": 4,
-        "window_size": 16,
-        "fullatt_block_indexes": [1],
+        **{"depth": 2, "hidden_size": 32, "intermediate_size": 64, "num_heads": 2},
+        **{"out_hidden_size": 64, "patch_size": 4, "window_size": 16, "fullatt_block_indexes": [1]},
     }
     rope = {"rope_type": "default", "mrope_section": [2, 3, 3], "rope_theta": 10000.0}
     config = Qwen2_5_VLConfig(
@@ -111,14 +97,7 @@ def qwen2_5_vl() -> Any:
 def gemma3() -> Any:
     """Image tokens see each other both ways; two of three layers have a window."""
     torch.manual_seed(0)
-    vision = SiglipVisionConfig(
-        hidden_size=32,
-        intermediate_size=64,
-        num_hidden_layers=2,
-        num_attention_heads=2,
-        image_size=30,
-        patch_size=15,
-    )
+    vision = SiglipVisionConfig(**VISION)
     layers = ["sliding_attention", "full_attention", "sliding_attention"]
     text = {**TEXT, "head_dim": 16, "sliding_window": 16, "layer_types": layers}
     config = Gemma3Config(

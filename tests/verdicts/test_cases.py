@@ -29,7 +29,7 @@ FLOORS: Mapping[str, float] = {
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", FLOORS)
 def test_verdicts_of_held_out_cases(kind: str, smollm2: LanguageModel) -> None:
-    attributor = Attributor(smollm2.model, smollm2.tokenizer, progress=False)
+    attributor = Attributor(smollm2, progress=False)
     cases = [case for case in CASES if (case["kind"], case["split"]) == (kind, "held_out")]
     assert len(cases) >= 3
     wanted, wrong = math.ceil(FLOORS[kind] * len(cases)), []

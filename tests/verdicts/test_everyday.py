@@ -13,7 +13,7 @@ MUSEUM = "The museum is open on Sundays. Entry costs 9 crowns."
 
 @pytest.fixture(scope="module")
 def attributor(smollm2: LanguageModel) -> Attributor:
-    return Attributor(smollm2.model, smollm2.tokenizer, progress=False)
+    return Attributor(smollm2, progress=False)
 
 
 def attribute(
@@ -34,17 +34,6 @@ def cited(found: Attribution, sentence: int = 0) -> list[str]:
     return sorted(found.sources[one].text.strip().casefold() for one in ids)
 
 
-def test_a_distractor_of_the_same_type_is_not_either(attributor: Attributor) -> None:
-    found = attribute(
-        attributor,
-        "What does a ferry ticket cost?",
-        [FERRY, MUSEUM],
-        "A ferry ticket costs 18 crowns.",
-    )
-    assert found.verdicts[0].kind == "grounded"
-    assert cited(found) == ["a ferry ticket costs 18 crowns."]
-
-
 def test_either_means_that_any_one_alone_suffices(attributor: Attributor) -> None:
     found = attribute(
         attributor,
@@ -61,18 +50,6 @@ def test_either_means_that_any_one_alone_suffices(attributor: Attributor) -> Non
         "mail to the island of osk is carried by the ferry kittiwake.",
         "the ferry kittiwake carries the mail to osk.",
     ]
-
-
-@pytest.mark.parametrize("others", [(), ("The museum is open on Sundays.",)])
-def test_both_facts_of_a_sentence_are_cited(attributor: Attributor, others: Sequence[str]) -> None:
-    found = attribute(
-        attributor,
-        "What does a ticket cost, and how high is the lighthouse?",
-        ["The lighthouse is 38 metres high.", "A ticket costs 18 crowns.", *others],
-        "A ticket costs 18 crowns, and the lighthouse is 38 metres high.",
-    )
-    assert found.verdicts[0].kind == "grounded"
-    assert cited(found) == ["a ticket costs 18 crowns.", "the lighthouse is 38 metres high."]
 
 
 LONG = (
@@ -139,44 +116,61 @@ ROOMS = """| Room | Beds | Price per night |
 CAR_PARK = "A place in the car park costs 17 talers a night. There are 62 places."
 SHUTTLE = "The shuttle leaves at 8:25 and 14:10. A seat costs 6 talers."
 PETS = "Dogs are welcome for 11 talers a night."
+TICKET, LIGHTHOUSE = "A ticket costs 18 crowns.", "The lighthouse is 38 metres high."
+BOTH = (
+    "What does a ticket cost, and how high is the lighthouse?",
+    "A ticket costs 18 crowns, and the lighthouse is 38 metres high.",
+)
+CITED: dict[str, tuple[str, str, list[str], list[str]]] = {
+    "a distractor of the same type is not either": (
+        "What does a ferry ticket cost?",
+        "A ferry ticket costs 18 crowns.",
+        [FERRY, MUSEUM],
+        ["A ferry ticket costs 18 crowns."],
+    ),
+    "both facts of a sentence": (*BOTH, [LIGHTHOUSE, TICKET], [TICKET, LIGHTHOUSE]),
+    "and of no other": (
+        *BOTH,
+        [LIGHTHOUSE, TICKET, "The museum is open on Sundays."],
+        [TICKET, LIGHTHOUSE],
+    ),
+    "the unit that all prices share does not hide whose number it is": (
+        "How much does the salt bath cost?",
+        "The salt bath costs 22 talers.",
+        [SPA],
+        ["- Salt bath: 10:00 to 19:00, 22 talers"],
+    ),
+    "a cell of a table, though other rows give the unit": (
+        "How much does the Lanternfish room cost per night?",
+        "The Lanternfish room costs 193 talers per night.",
+        [ROOMS, CAR_PARK],
+        ["| Lanternfish | 3 | 193 talers |"],
+    ),
+    "an invented price, though the context gives its unit": (
+        "How much is the helicopter tour?",
+        "The helicopter tour costs 530 talers.",
+        [SHUTTLE, PETS, CAR_PARK],
+        [],
+    ),
+    "two prices": (
+        "What do a massage and a place in the car park cost?",
+        "A massage costs 71 talers, and a place in the car park costs 17 talers a night.",
+        [SPA, CAR_PARK],
+        [
+            "- Massage by Ilka Drumm: 55 minutes for 71 talers",
+            "A place in the car park costs 17 talers a night.",
+        ],
+    ),
+}
 
 
-def test_the_unit_that_all_prices_share_does_not_hide_whose_number_it_is(
-    attributor: Attributor,
-) -> None:
-    question, answer = "How much does the salt bath cost?", "The salt bath costs 22 talers."
-    found = attribute(attributor, question, [SPA], answer)
-    assert found.verdicts[0].kind == "grounded"
-    assert cited(found) == ["- salt bath: 10:00 to 19:00, 22 talers"]
-
-
-def test_a_cell_of_a_table_is_the_cause_though_other_rows_give_the_unit(
-    attributor: Attributor,
-) -> None:
-    question = "How much does the Lanternfish room cost per night?"
-    answer = "The Lanternfish room costs 193 talers per night."
-    found = attribute(attributor, question, [ROOMS, CAR_PARK], answer)
-    assert found.verdicts[0].kind == "grounded"
-    assert cited(found) == ["| lanternfish | 3 | 193 talers |"]
-
-
-def test_an_invented_price_is_unsupported_though_the_context_gives_its_unit(
-    attributor: Attributor,
-) -> None:
-    question, answer = "How much is the helicopter tour?", "The helicopter tour costs 530 talers."
-    found = attribute(attributor, question, [SHUTTLE, PETS, CAR_PARK], answer)
-    assert (found.verdicts[0].kind, cited(found)) == ("unsupported", [])
-    assert (found.verdicts[0].reliance or 0) > 10
-
-
-def test_two_prices_cite_both_their_sources(attributor: Attributor) -> None:
-    question = "What do a massage and a place in the car park cost?"
-    answer = "A massage costs 71 talers, and a place in the car park costs 17 talers a night."
-    found = attribute(attributor, question, [SPA, CAR_PARK], answer)
-    assert cited(found) == [
-        "- massage by ilka drumm: 55 minutes for 71 talers",
-        "a place in the car park costs 17 talers a night.",
-    ]
+@pytest.mark.parametrize("name", CITED)
+def test_what_is_cited(attributor: Attributor, name: str) -> None:
+    question, answer, documents, expected = CITED[name]
+    found = attribute(attributor, question, documents, answer)
+    assert cited(found) == sorted(text.casefold() for text in expected)
+    assert found.verdicts[0].kind == ("grounded" if expected else "unsupported")
+    assert expected or (found.verdicts[0].reliance or 0) > 10
 
 
 def test_every_value_of_a_structured_answer_has_its_own_verdict(attributor: Attributor) -> None:

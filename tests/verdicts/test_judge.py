@@ -131,25 +131,17 @@ SHIPS, SALT, STOP = 4, 20, 24
 
 
 def test_a_source_that_suffices_is_cited() -> None:
-    found = verdict({3: 9.0}, reliance=10.0)
+    """What was measured stands in the scores."""
+    judgement = judged({3: 9.0}, reliance=10.0)
+    (found,) = judgement.verdicts
     assert replace(found, kept=None) == Verdict(
         start=0, end=len(RESPONSE), kind="grounded", source_ids=(3,), effect=9.0, reliance=10.0
     )
     assert found.kept == pytest.approx(0.9)
-
-
-def test_sources_of_words_of_their_own_are_cited_each() -> None:
-    found = verdict({4: 7.0, 10: 9.0}, reliance=20.0)
-    assert (found.kind, found.source_ids, found.relation) == ("grounded", (4, 10), "each")
-    assert found.effect == pytest.approx(16.0)
-    assert found.kept == pytest.approx(0.8)
-
-
-def test_either_of_two_sources() -> None:
-    found = verdict_by(one_of({}, {SHIPS: 9.0}, {SHIPS: 9.0}), [1, 2])
-    assert (found.kind, found.source_ids, found.relation) == ("redundant", (1, 2), "either")
-    assert found.effect == pytest.approx(9.0)
-    assert found.kept == pytest.approx(1.0)
+    scores = judgement.scores
+    assert [i for i, estimated in enumerate(scores.estimated) if not estimated] == [3]
+    assert sum(scores.token_scores[3] or ()) == pytest.approx(9.0)
+    assert not scores.exact[3]
 
 
 def test_a_distractor_that_lacks_a_word_is_not_either() -> None:
@@ -230,36 +222,40 @@ def test_numbers_that_the_model_does_not_expect_are_invented() -> None:
     assert kinds(5.5) == "redundant"
 
 
-def test_what_was_measured_stands_in_the_scores() -> None:
-    found = judged({3: 9.0}, reliance=10.0)
-    (measured,) = [i for i, estimated in enumerate(found.scores.estimated) if not estimated]
-    assert measured == 3
-    assert sum(found.scores.token_scores[3] or ()) == pytest.approx(9.0)
-    assert not found.scores.exact[3]
-
-
 @pytest.mark.parametrize("reliance", [5.9, 0.0, -5.0])
 def test_unsupported(reliance: float) -> None:
     found = verdict({3: 2.0}, reliance=reliance)
     assert (found.kind, found.source_ids, found.effect) == ("unsupported", (), None)
     assert found.reliance == reliance
+    found = verdict({3: 3.9}, reliance=400.0)  # no group carries the sentence
+    assert (found.kind, found.source_ids, found.reason) == ("open", (), "scattered")
+    assert found.reliance == 400.0
+
+
+def test_each_of_two_sources_and_either() -> None:
+    found = verdict({4: 7.0, 10: 9.0}, reliance=20.0)
+    assert (found.kind, found.source_ids, found.relation) == ("grounded", (4, 10), "each")
+    assert found.effect == pytest.approx(16.0)
+    assert found.kept == pytest.approx(0.8)
+    found = verdict_by(one_of({}, {SHIPS: 9.0}, {SHIPS: 9.0}), [1, 2])
+    assert (found.kind, found.source_ids, found.relation) == ("redundant", (1, 2), "either")
+    assert found.effect == pytest.approx(9.0)
+    assert found.kept == pytest.approx(1.0)
 
 
 def test_open_where_the_reliance_was_not_measured() -> None:
+    """It is, if the budget allows and the method did not."""
     one = exhausted(scorer(response=RESPONSE, language_model=other_chat(), budget=10**9))
     found = judged({3: 9.0}, reliance=None, one=one)
     assert found.scores.context_reliance is None
     expected = Verdict(start=0, end=len(RESPONSE), kind="open", reason="budget")
     assert found.verdicts == (expected,)
-
-
-def test_the_reliance_is_measured_if_the_method_did_not() -> None:
     one = scorer(response=RESPONSE, language_model=other_chat())
     found = judged({3: 9.0}, reliance=None, one=one)
-    expected = one.score([one.context.whole]).changes[0]
-    assert expected is not None
-    assert found.scores.context_reliance == pytest.approx(expected, abs=ATOL)
-    assert found.verdicts[0].reliance == pytest.approx(sum(expected), abs=ATOL)
+    measured = one.score([one.context.whole]).changes[0]
+    assert measured is not None
+    assert found.scores.context_reliance == pytest.approx(measured, abs=ATOL)
+    assert found.verdicts[0].reliance == pytest.approx(sum(measured), abs=ATOL)
 
 
 def test_trivial_sentences() -> None:
@@ -277,12 +273,6 @@ def test_thinking_is_not_judged_and_a_note_says_so() -> None:
     assert [note for note in found.notes if "own reasoning" in note] == [
         "The answer was conditioned on the model's own reasoning before it."
     ]
-
-
-def test_open_where_no_group_carries_the_sentence() -> None:
-    found = verdict({3: 3.9}, reliance=400.0)
-    assert (found.kind, found.source_ids, found.reason) == ("open", (), "scattered")
-    assert found.reliance == 400.0
 
 
 @pytest.mark.parametrize("reliance", [2.9, -5.0])
@@ -373,6 +363,9 @@ def test_follows_from_an_earlier_sentence() -> None:
     (origin,) = Origins(one, sentences_of(shown(one))).find(1)
     assert second.effect == pytest.approx(origin.effect, abs=ATOL)
     assert second.reliance == 0.0
+    options = VerdictOptions(min_follows=20.0)  # the earlier sentence has little effect
+    found = judged({3: 9.0}, reliance=8.0, response=response, options=options).verdicts
+    assert [verdict.kind for verdict in found] == ["grounded", "unsupported"]
 
 
 def test_a_marker_on_what_follows_is_judged_by_what_it_follows_from() -> None:
@@ -395,13 +388,6 @@ def test_a_list_of_sources_is_trivial_and_speaks_of_the_whole_answer() -> None:
     expected = {number: number - 1 in carrying for number in (1, 2)}
     assert {marker.number: marker.supported for marker in found.markers} == expected
     assert len({*expected.values()}) == 2
-
-
-def test_an_earlier_sentence_of_little_effect_is_no_origin() -> None:
-    response = "The ships came. They had salt."
-    options = VerdictOptions(min_follows=20.0)
-    found = judged({3: 9.0}, reliance=8.0, response=response, options=options).verdicts
-    assert [one.kind for one in found] == ["grounded", "unsupported"]
 
 
 def test_an_earlier_sentence_must_matter_as_much_as_the_context() -> None:

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-import torch
+from support.implementations import plain_scores
 from support.scorers import ATOL, TREATY, other_chat, scorer
 
 from attribot_rag.context.context import find_turns
@@ -38,12 +38,9 @@ def sentence(text: str, answer: str = ANSWER) -> AnswerSentence:
 def log_likelihood(before: str, text: str, *, whole: bool = False) -> float:
     """Of the text's ids, or all but the first, after those of what is before; plain model."""
     language_model = other_chat()
-    ids = language_model.encode(before + text)
-    with torch.inference_mode():
-        logits = language_model.model(torch.tensor([ids])).logits[0].double()
-    log_probabilities = logits[:-1].log_softmax(-1)
-    chosen = log_probabilities.gather(1, torch.tensor(ids[1:])[:, None])
-    return float(chosen[1 - int(whole) - len(language_model.encode(text)) :].sum())
+    prompt, response = language_model.encode(before), language_model.encode(text)
+    scores = plain_scores(language_model.model, prompt, response).double()
+    return float(scores[int(not whole) :].sum())
 
 
 def bare_prompt(one: Scorer) -> str:
@@ -67,24 +64,17 @@ def find(one: Scorer, *texts: str) -> list[Origin]:
     return list(origins.find(len(texts) - 1))
 
 
-def test_the_conversation() -> None:
+@pytest.mark.parametrize(("before", "text"), [("", FIRST), (FIRST + SECOND, THIRD)])
+def test_the_conversation(before: str, text: str) -> None:
+    """It is taken out before all of the answer."""
     one = conversing()
-    (said,) = find(one, FIRST)
+    (said,) = find(one, text)
     bare = bare_prompt(one)
-    expected = log_likelihood(bare, FIRST, whole=True)
-    expected -= log_likelihood(without_turns(bare), FIRST, whole=True)
+    expected = log_likelihood(bare + before, text, whole=True)
+    expected -= log_likelihood(without_turns(bare) + before, text, whole=True)
     assert said.sentence is None
     assert said.effect == pytest.approx(expected, abs=ATOL)
-    assert abs(said.effect) > 10 * ATOL
-
-
-def test_the_conversation_is_taken_out_before_all_of_the_answer() -> None:
-    one = conversing()
-    (said,) = find(one, THIRD)
-    bare, before = bare_prompt(one), FIRST + SECOND
-    expected = log_likelihood(bare + before, THIRD, whole=True)
-    expected -= log_likelihood(without_turns(bare) + before, THIRD, whole=True)
-    assert said.effect == pytest.approx(expected, abs=ATOL)
+    assert abs(said.effect) > 10 * ATOL or before
 
 
 def test_one_earlier_sentence() -> None:
@@ -123,29 +113,6 @@ def test_without_a_conversation_only_sentences_are_origins() -> None:
     assert find(conversing(turns=()), FIRST) == []
 
 
-@pytest.mark.slow
-def test_tokens_grow_with_the_sentences_and_not_with_their_square() -> None:
-    def tokens_for(count: int) -> int:
-        texts = [f"The ship number {number + 10} came. " for number in range(count)]
-        answer = "".join(texts)
-        one = conversing(turns=(), answer=answer)
-        before = one.usage.tokens
-        origins = Origins(one, [sentence(text, answer) for text in texts])
-        for index in range(count):
-            assert index == 0 or list(origins.find(index))
-        return one.usage.tokens - before
-
-    few, middle, many = tokens_for(4), tokens_for(12), tokens_for(20)
-    assert many - middle <= 1.1 * (middle - few)
-
-
-def test_no_budget_for_the_shorter_prompt() -> None:
-    one = conversing(budget=10**6)
-    one.session.meter.spend(10**6, 1.0)
-    assert find(one, FIRST, SECOND) == []
-    assert one.session.meter.exhausted
-
-
 def test_no_budget_for_the_sentences() -> None:
     sentences = [sentence(FIRST), sentence(SECOND)]
     assert len(list(Origins(conversing(), sentences).find(1))) == 2
@@ -155,6 +122,13 @@ def test_no_budget_for_the_sentences() -> None:
     (said,) = origins.find(1)
     assert said.sentence is None
     assert one.session.meter.exhausted
+    assert find(one, FIRST, SECOND) == []  # not for the shorter prompt, either
+    alone = conversing(turns=())
+    origins = Origins(alone, [*sentences, sentence(THIRD)])
+    bare = other_chat().encode(bare_prompt(alone))
+    alone.session.meter.reserve(len(bare) + 2 * len(THIRD))  # for reading it alone, and no more
+    assert list(origins.find(2)) == []
+    assert alone.session.meter.exhausted
 
 
 def test_what_an_answer_repeats_is_read_once() -> None:
@@ -174,13 +148,3 @@ def test_what_an_answer_repeats_is_read_once() -> None:
         passes.append(one.usage.forward_passes - before)
     # Alone; then after the first sentence, and after the same.
     assert passes == [1, 2, 0, 0, 0, 0]
-
-
-def test_no_budget_for_single_sentences_names_none() -> None:
-    one = conversing(turns=())
-    origins = Origins(one, [sentence(FIRST), sentence(SECOND), sentence(THIRD)])
-    bare = other_chat().encode(bare_prompt(one))
-    one.session.meter.reserve(len(bare) + 2 * len(THIRD))  # for reading it alone, and no more
-    found = list(origins.find(2))
-    assert one.session.meter.exhausted
-    assert found == []

@@ -102,10 +102,7 @@ def test_the_tokenizer_says_it_first() -> None:
     language_model = model("<§>")
     template = {
         "start_anchor": "<never>",
-        "fields": {
-            "thinking": {"open": "<plan>", "close": "<§>", "optional": True},
-            "content": {},
-        },
+        "fields": {"thinking": {"open": "<plan>", "close": "<§>", "optional": True}, "content": {}},
     }
     language_model.tokenizer.response_template = template
     assert answer_in(f"<plan>{THOUGHT}<§>{ANSWER}", language_model) == ANSWER

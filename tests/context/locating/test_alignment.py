@@ -12,20 +12,12 @@ def decoded(text: str) -> TokenizedText:
     return TokenizedText.of(byte_level().encode(text), byte_level())
 
 
-def test_without_a_shown_text_white_space_around_is_left_out() -> None:
-    tokens = decoded(f"\n{ANSWER} \n")
-    text, spans = tokens.aligned(None)
-    assert text == ANSWER
-    assert "".join(text[start:end] for start, end in spans) == ANSWER
-
-
-def test_what_was_shown_with_other_space_around_it() -> None:
-    text, spans = decoded(f" {ANSWER}").aligned(f"\n\n{ANSWER}\n")
-    assert text == f"\n\n{ANSWER}\n"
-    assert "".join(text[start:end] for start, end in spans).strip() == ANSWER
-
-
-def test_text_that_differs_within() -> None:
+def test_the_text_is_that_which_was_shown() -> None:
+    """Without one, white space around is left out."""
+    for seen, shown in ((f"\n{ANSWER} \n", None), (f" {ANSWER}", f"\n\n{ANSWER}\n")):
+        text, spans = decoded(seen).aligned(shown)
+        assert text == (shown or ANSWER)
+        assert "".join(text[start:end] for start, end in spans).strip() == ANSWER
     tokens = decoded("in the old town hall.")
     text, spans = tokens.aligned("In  the OLD town hall.")
     hall = tokens.text.index("hall")

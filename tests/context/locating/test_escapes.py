@@ -12,7 +12,7 @@ from xml.sax import saxutils
 import jinja2
 import pytest
 import yaml
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from support.scripts import texts_in_a_script
 
@@ -115,7 +115,6 @@ def test_a_file_is_located_however_it_was_escaped(file: Path, name: str) -> None
     documents=st.lists(texts_in_a_script(), min_size=1, max_size=3),
     name=st.sampled_from(sorted(ESCAPED)),
 )
-@settings(deadline=None, max_examples=200)
 def test_escaping_is_undone_in_every_script(documents: list[str], name: str) -> None:
     """Character for character, but for white space, which YAML folds, and quotation marks."""
     prompt = Unescaped.of(ESCAPED[name](documents))

@@ -2,7 +2,7 @@ import unicodedata
 from collections.abc import Callable
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from support.text_strategies import SPACES, texts, unspaced
 from support.tiny_models import CORPUS
@@ -34,7 +34,6 @@ def assert_maps(place: Location, document: str, prompt: str) -> None:
 
 
 @given(document=texts(min_fragments=1), before=texts(), after=texts())
-@settings(deadline=None, max_examples=300)
 def test_a_document_is_found_character_by_character(document: str, before: str, after: str) -> None:
     prompt = f"{before}\n{document}\n{after}"
     places = locate(document, prompt)
@@ -49,7 +48,6 @@ def test_a_document_is_found_character_by_character(document: str, before: str, 
     spaces=st.lists(st.tuples(*[st.sampled_from(SPACES)] * 2), min_size=13, max_size=13),
     before=texts(),
 )
-@settings(deadline=None, max_examples=300)
 def test_white_space_may_differ(
     words: list[str], spaces: list[tuple[str, str]], before: str
 ) -> None:
@@ -131,16 +129,6 @@ def test_all_places_are_found(seen: str) -> None:
     assert [place.start for place in places] == sorted({place.start for place in places})
 
 
-def test_a_document_longer_than_the_prompt_is_not_in_it() -> None:
-    assert locate(DOCUMENT, DOCUMENT[:-2]) == []
-    assert locate(DOCUMENT, "") == []
-
-
-@pytest.mark.parametrize("blank", ["", " ", "\n\t\r\n"])
-def test_blank_documents_are_nowhere(blank: str) -> None:
-    assert locate(blank, "a b \n\t\r\n") == []
-
-
 def test_a_short_document_is_no_part_of_a_word_if_it_stands_alone() -> None:
     assert [place.start for place in locate("art", "party art, starting. art")] == [6, 21]
     assert located_text("約は", "条約は町で") == ["約は"]
@@ -158,7 +146,6 @@ def test_a_long_document_in_a_long_prompt() -> None:
     data=st.data(),
     edits=st.lists(st.tuples(st.integers(0, 300), st.sampled_from("xyz")), max_size=10),
 )
-@settings(deadline=None, max_examples=100)
 def test_fuzzy_offsets_point_at_the_same_words(
     data: st.DataObject, edits: list[tuple[int, str]]
 ) -> None:
@@ -209,7 +196,6 @@ SENTENCES = [
         st.sampled_from([str, str.lower, str.upper, str.swapcase]), min_size=4, max_size=4
     ),
 )
-@settings(deadline=None, max_examples=200)
 def test_every_changed_sentence_is_found_to_the_letter(
     changes: list[tuple[int, float, str]], cases: list[Callable[[str], str]]
 ) -> None:
@@ -265,18 +251,9 @@ def test_what_applications_do_to_the_form_of_a_text(seen: str) -> None:
     assert place.offsets[0] == place.start and place.offsets[-1] == place.end
     assert list(place.offsets) == sorted(place.offsets)
     assert seen.strip("#|\n ") == prompt[place.start : place.end].strip("#|\n ")
-    for word in (
-        "Treaty",
-        "Signed",
-        "both",
-        "harbour",
-        "open",
-        "again",
-        "Stra",
-        "1.5",
-        "1649",
-        "7",
-    ):
+    for word in [
+        *("Treaty", "Signed", "both", "harbour", "open", "again", "Stra", "1.5", "1649", "7")
+    ]:
         shown = prompt[place.offsets[FORMATTED.index(word)] :].lstrip("*_`[")
         shown = unicodedata.normalize("NFC", shown.replace("\u00ad", ""))
         assert shown.casefold().startswith(word.casefold())
@@ -289,13 +266,7 @@ def test_another_number_is_no_other_form(number: str) -> None:
     assert locate(document.replace("1.5", number), "STRAIGHT ON IT IS 1.5 KM.", threshold=1) == []
 
 
-@pytest.mark.parametrize("document", ["No.", "Yes!", "The fee", "A.B.C.", "..."])
-def test_few_words_are_found_only_as_they_are(document: str) -> None:
-    assert locate(document, "yes and no: the FEE, a b c", threshold=1) == []
-
-
 @given(document=texts(min_fragments=1), before=texts(), after=texts())
-@settings(deadline=None, max_examples=300)
 def test_offsets_of_other_forms_ascend_and_fit(document: str, before: str, after: str) -> None:
     for seen in (document.upper(), document.lower(), unicodedata.normalize("NFKC", document)):
         prompt = f"{before}\n{seen}\n{after}"
@@ -309,27 +280,31 @@ def test_offsets_of_other_forms_ascend_and_fit(document: str, before: str, after
 
 
 @pytest.mark.parametrize(
-    "document",
-    ["![](images/figure-one.png)", "[](https://example.org/some/long/path)", "***", "# "],
+    ("document", "said", "shown"),
+    [
+        ("The effect was seen with p > 0.05 in all of the groups.", "p > 0.05", "p < 0.05"),
+        ("The plot of land measures 10\u00b2 metres in all.", "10\u00b2", "102"),
+        ("Add some 1\u00bd cups of white flour to it.", "1\u00bd", "11.2"),
+        ("The compiler is written in C# for the most part.", "C#", "C"),
+    ],
 )
-def test_documents_without_a_word_are_not_found_and_break_nothing(document: str) -> None:
-    assert (
-        Locator("A prompt about the ferry and its lighthouse.", threshold=0.9).locate(document)
-        == []
-    )
+def test_another_relation_or_power_is_another_text(document: str, said: str, shown: str) -> None:
+    prompt = f"Read this. {document.replace(said, shown)} Then answer."
+    assert locate(document, prompt, threshold=0.99) == []
 
 
 @pytest.mark.parametrize(
-    ("document", "shown"),
+    ("prompt", "documents"),
     [
-        ("The effect was seen with p > 0.05 in all of the groups.", "p < 0.05"),
-        ("The plot of land measures 10\u00b2 metres in all.", "102"),
-        ("Add some 1\u00bd cups of white flour to it.", "11.2"),
-        ("The compiler is written in C# for the most part.", "C"),
+        (DOCUMENT[:-2], [DOCUMENT]),
+        ("", [DOCUMENT]),
+        ("a b \n\t\r\n", ["", " ", "\n\t\r\n"]),
+        ("yes and no: the FEE, a b c", ["No.", "Yes!", "The fee", "A.B.C.", "..."]),
+        ("About a ferry.", ["![](images/figure-one.png)", "[](https://x.org/a)", "***", "# "]),
     ],
+    ids=["too long", "no prompt", "blank", "few words as they are", "without a word"],
 )
-def test_another_relation_or_power_is_another_text(document: str, shown: str) -> None:
-    said = {"p < 0.05": "p > 0.05", "102": "10\u00b2", "11.2": "1\u00bd", "C": "C#"}[shown]
-    prompt = f"Read this. {document.replace(said, shown)} Then answer."
-    found = Locator(prompt, threshold=0.99).locate(document)
-    assert found == []
+def test_what_is_nowhere(prompt: str, documents: list[str]) -> None:
+    for document in documents:
+        for threshold in (0.9, 1):
+            assert locate(document, prompt, threshold) == []

@@ -5,12 +5,14 @@ import logging
 import signal
 import threading
 from collections.abc import Iterator
+from functools import partial
 
 import httpx
 import pytest
 from support.model_server import ModelServer, model_server
-from support.patience import wait_until
+from support.patience import scaled, wait_until
 from support.scorers import ANSWER, TREATY, chat
+from support.threads import at_once
 from support.tiny_models import byt5, byte_level, metaspace
 
 from attribot_rag import Attributor, Budget, ServerOptions
@@ -75,20 +77,25 @@ def test_what_is_not_answered_in_time_is_asked_again(server: ModelServer) -> Non
     thread.join()
 
 
-def test_a_server_that_stays_busy_is_given_up(server: ModelServer) -> None:
+def test_what_stays_busy_or_refuses_is_given_up(server: ModelServer) -> None:
+    """What is refused, at once; the other rows are cancelled."""
     served = connect(server, attempts=2)
     server.failures.extend([(503, {})] * 2)
     with pytest.raises(ServerFailed, match=r"answered 503.*asked 2 times"):
         served.backend.score(IDS[:1], 5)
-
-
-def test_what_is_refused_is_not_asked_again(server: ModelServer) -> None:
-    served = connect(server)
     before = len(server.bodies)
     server.failures.append((400, {}))
     with pytest.raises(ServerFailed, match="answered 400"):
         served.backend.score(IDS[:1], 5)
     assert len(server.bodies) == before + 1
+    server.open.clear()
+    server.failures.append((400, {}))
+    with pytest.raises(ServerFailed, match="400"):
+        served.backend.score(IDS, 5)
+    wait_until(lambda: not server.under_way)
+    for option in ("concurrency", "timeout", "attempts"):
+        with pytest.raises(InvalidInput, match=option):
+            connect(server, **{option: 0})
 
 
 def test_the_servers_own_pause_is_kept() -> None:
@@ -111,7 +118,7 @@ def test_no_more_than_the_allowed_requests_are_under_way(server: ModelServer) ->
 
 
 def test_a_budget_ends_the_wait_for_a_server(server: ModelServer) -> None:
-    one = attributor(server, Budget(seconds=0.3))
+    one = attributor(server, Budget(seconds=scaled(0.3)))
     server.open.clear()
     found = one.attribute(chat(TREATY), ANSWER, TREATY)
     assert found.partial
@@ -146,15 +153,6 @@ def test_ctrl_c_cancels_what_is_under_way(server: ModelServer) -> None:
     wait_until(lambda: server.num_hung_up > 1 and not server.under_way)
 
 
-def test_one_failure_cancels_the_other_rows(server: ModelServer) -> None:
-    served = connect(server)
-    server.open.clear()
-    server.failures.append((400, {}))
-    with pytest.raises(ServerFailed, match="400"):
-        served.backend.score(IDS, 5)
-    wait_until(lambda: not server.under_way)
-
-
 def test_answers_of_several_threads_are_not_mixed_up(server: ModelServer) -> None:
     one = attributor(server)
     answers = (ANSWER, "Visitors can see the seals.", "The river was closed.")
@@ -164,11 +162,7 @@ def test_answers_of_several_threads_are_not_mixed_up(server: ModelServer) -> Non
     def attribute(answer: str) -> None:
         found[answer] = one.attribute(chat(TREATY), answer, TREATY).token_scores
 
-    threads = [threading.Thread(target=attribute, args=(answer,)) for answer in answers]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    at_once(*(partial(attribute, answer) for answer in answers))
     assert [found[answer] for answer in answers] == expected
 
 
@@ -201,17 +195,17 @@ def test_urls() -> None:
             ServedModel.connect(url, LOCAL.tokenizer)
 
 
-def test_a_server_without_log_probabilities_is_told_what_does() -> None:
+def test_a_server_without_log_probabilities_is_told_what_does(server: ModelServer) -> None:
     with (
-        model_server(LOCAL, "other") as server,
+        model_server(LOCAL, "other") as other,
         pytest.raises(UnsupportedServer, match=r"vLLM .* and SGLang .* llama.cpp"),
     ):
-        connect(server)
-
-
-def test_a_server_that_refuses_the_request_is_told_what_does(server: ModelServer) -> None:
+        connect(other)
     server.failures.append((422, {}))
     with pytest.raises(UnsupportedServer, match=r"answered 422.*vLLM .* and SGLang"):
+        connect(server)
+    server.jitter = 100.0
+    with pytest.raises(UnsupportedServer, match="gives logits"):
         connect(server)
 
 
@@ -226,21 +220,10 @@ def test_the_servers_model_and_tokenizer_are_checked(
     with pytest.raises(InvalidInput, match="cannot be loaded"):
         ServedModel.connect(server.url, "/no/such/folder")
     assert "renders chat messages differently" not in caplog.text
-
-
-def test_another_chat_template_is_told_of(
-    server: ModelServer, caplog: pytest.LogCaptureFixture
-) -> None:
-    other = copy.deepcopy(LOCAL.tokenizer)
-    other.chat_template = "{{ messages[0]['content'] }}"
-    ServedModel.connect(server.url, other)
+    other_template = copy.deepcopy(LOCAL.tokenizer)
+    other_template.chat_template = "{{ messages[0]['content'] }}"
+    ServedModel.connect(server.url, other_template)
     assert "renders chat messages differently" in caplog.text
-
-
-def test_logits_are_not_taken_for_log_probabilities(server: ModelServer) -> None:
-    server.jitter = 100.0
-    with pytest.raises(UnsupportedServer, match="gives logits"):
-        connect(server)
 
 
 def test_an_answer_that_is_too_long_is_not_sent() -> None:
@@ -259,9 +242,3 @@ def test_noise_is_measured_and_told(server: ModelServer) -> None:
     assert found.provenance.noise == pytest.approx(0.25 * round(found.provenance.noise / 0.25))
     assert found.provenance.noise > 0.2
     assert any("nats at a token from one call to the next" in note for note in found.notes)
-
-
-@pytest.mark.parametrize("option", [{"concurrency": 0}, {"timeout": -1}, {"attempts": 0}])
-def test_wrong_options(option: dict[str, int]) -> None:
-    with pytest.raises(InvalidInput, match=next(iter(option))):
-        ServerOptions(**option)  # type: ignore[arg-type]
