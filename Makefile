@@ -123,7 +123,7 @@ peers: install
 endurance: install
 	$(BIN)/python -W ignore -m benchmarks.endurance library --count 10000
 	$(BIN)/python -W ignore -m benchmarks.endurance langchain llama_index --count 2000
-	$(BIN)/python -W ignore -m benchmarks.batch memory --records 2000
+	$(BIN)/python -W ignore -m benchmarks.batch --records 2000
 
 fuzz: install
 	HYPOTHESIS_MAX_EXAMPLES=$(FUZZ_EXAMPLES) $(PYTEST) --timeout 86400 \

@@ -1,71 +1,28 @@
-"""Write docs/evaluation/architectures.md: how each architecture is scored, and why.
+"""Write the table of docs/evaluation/architectures.md: how each architecture is scored, and why.
 
-python benchmarks/architectures.py
+python -m benchmarks.architectures
 """
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
+import re
 
 import torch
 import transformers
+from support.architectures import ARCHITECTURES, VOCABULARY_SIZE, Architecture
+from support.families import FAMILIES
+from support.implementations import RESPONSE_LENGTH, plain_log_likelihoods
 
-ROOT = Path(__file__).parents[1]
-sys.path.insert(0, str(ROOT / "tests"))
+from attribot_rag.model.generation import Generation
+from attribot_rag.scoring.base import TwinImplementation
+from attribot_rag.scoring.implementations.reference import Reference
+from attribot_rag.scoring.implementations.selection import IMPLEMENTATIONS, ScoringModels
+from attribot_rag.scoring.row import Row
+from benchmarks import ROOT
 
-from support.architectures import ARCHITECTURES, VOCABULARY_SIZE, Architecture  # noqa: E402
-from support.families import FAMILIES  # noqa: E402
-from support.implementations import RESPONSE_LENGTH, plain_log_likelihoods  # noqa: E402
-
-from attribot_rag.model.generation import Generation  # noqa: E402
-from attribot_rag.scoring.base import TwinImplementation  # noqa: E402
-from attribot_rag.scoring.implementations.reference import Reference  # noqa: E402
-from attribot_rag.scoring.implementations.selection import IMPLEMENTATIONS, ScoringModels  # noqa: E402
-from attribot_rag.scoring.row import Row  # noqa: E402
-
+PAGE = ROOT / "docs" / "evaluation" / "architectures.md"
 NUM_SOURCE_TOKENS = 20
 NUM_PROMPT_TOKENS = 10 * NUM_SOURCE_TOKENS + 20
-INTRODUCTION = """\
-# Which implementation each architecture gets
-
-Written by `python benchmarks/architectures.py` with transformers {version}, from tiny models with
-random weights in float32 (`tests/support/architectures.py`, `families.py`). `auto` takes the first
-of packed, cropped and reference that neither the configuration nor a probe of the model rules out.
-The difference is the largest to a plain forward pass of the model over each row, per response
-token, over prompts of {length} tokens, longer than every window, with five tokens removed at every
-seventh position. Tokens read are those of the prompt, and of the prompt without each of ten
-documents of {source} tokens, as a share of what the reference reads; longer documents and a
-recorded cache make it less. "Masked" says whether a part of the prompt can be hidden while
-everything else stays encoded, which makes `auto` and `masked` fast; where it cannot, they remove
-it exactly or are refused.
-
-| architecture | gets | why not a faster one | masked | tokens read | largest difference (nats) |
-|---|---|---|---|---|---|
-"""
-QUANTIZED = """
-## Quantized weights
-
-A tiny llama in float32, quantized while it is loaded, on a CPU (`make test-quantized`). Scores are
-within 1e-3 nats of plain forward passes of the quantized model itself; twins share the quantized
-weights and what their layers keep beside them.
-
-| scheme | tried | gets | masked |
-|---|---|---|---|
-| torchao, int8 weights | 0.18.0 | packed | yes |
-| torchao, int8 weights and activations | 0.18.0 | reference | no |
-| optimum-quanto, int8 and int4 weights | 0.2.7 | packed | yes |
-| bitsandbytes, nf4, double quantization | 0.50.2 | packed | yes |
-| bitsandbytes, int8, `llm_int8_threshold=0.0` | 0.50.2 | packed | yes |
-| bitsandbytes, int8, the default threshold | 0.50.2 | refused | no |
-| GGUF, `gguf_file=` | gguf 0.19.0 | as any model | as any model |
-
-Where activations are rounded, noise in the last bit grows: probes differ by 0.04 to 0.07 nats.
-bitsandbytes' 8 bits round by the outliers of all tokens, so that later tokens change the numbers of
-earlier ones, here by 0.1 to 0.2 nats: in float32 that is refused with a message that names
-`llm_int8_threshold`; in half precision, whose tolerance is 0.25 nats, it is packed. Of a GGUF file
-transformers restores the weights in float while it loads them: the embedded model is one.
-"""
 
 
 def rows_without(generation: Generation, width: int, step: int) -> list[Row]:
@@ -101,7 +58,7 @@ def describe(architecture: Architecture) -> tuple[str, ...]:
     rows = rows_without(generation, 5, 7)
     implementation = models.select("auto", generation)
     with torch.inference_mode():
-        found = implementation.log_likelihoods(rows)
+        scores = implementation.log_likelihoods(rows)
     model = architecture.build()
     truth = torch.stack([plain_log_likelihoods(model, generation, row) for row in rows])
     reasons = []
@@ -117,19 +74,18 @@ def describe(architecture: Architecture) -> tuple[str, ...]:
         "; ".join(reasons),
         "yes" if refusal is None else f"no: {refusal}",
         f"{read:.2f}",
-        f"{float((truth - found).abs().max()):.0e}",
+        f"{float((truth - scores).abs().max()):.0e}",
     )
 
 
-def table() -> str:
-    introduction = INTRODUCTION.format(
-        version=transformers.__version__,
-        length=ARCHITECTURES[0].prompt_length,
-        source=NUM_SOURCE_TOKENS,
-    )
+def main() -> None:
     rows = (" | ".join(describe(architecture)) for architecture in (*ARCHITECTURES, *FAMILIES))
-    return introduction + "".join(f"| {row} |\n" for row in rows) + QUANTIZED
+    table = "".join(f"| {row} |\n" for row in rows)
+    page = PAGE.read_text("utf-8")
+    page = re.sub(r"(?<=transformers )[\d.]+(?=,)", transformers.__version__, page, count=1)
+    page = re.sub(r"(?<=---\|\n)(\|.*\n)+", lambda _: table, page, count=1)
+    PAGE.write_text(page, encoding="utf-8")
 
 
 if __name__ == "__main__":
-    (ROOT / "docs" / "evaluation" / "architectures.md").write_text(table(), encoding="utf-8")
+    main()

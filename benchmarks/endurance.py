@@ -17,25 +17,20 @@ import gc
 import multiprocessing
 import sys
 import threading
-import time
 import weakref
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import psutil
 import torch
 from peft import LoraConfig, inject_adapter_in_model
 from peft.functional import set_adapter
+from support.scripted_generation import DOCUMENTS, QUESTION, generate, rendered
+from support.tiny_models import byte_level, endless
 
 from attribot_rag.evaluation.setting import hardware
 from attribot_rag.model.language_model import LanguageModel
 from attribot_rag.runtime import AttributionService, ObservedAnswer
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
-
-from support.scripted_generation import DOCUMENTS, QUESTION, generate, rendered
-from support.tiny_models import byte_level, endless
 
 _ADAPTERS = ("first", "second")
 _EXACT: dict[str, Any] = {"method": "leave_one_out", "max_results": 16}
@@ -63,7 +58,6 @@ class Endured(NamedTuple):
     """The sizes after the first tenth and at the end, and whether the model was freed then."""
 
     attributions: int
-    seconds: float
     first: Size
     last: Size
     is_freed: bool
@@ -104,35 +98,34 @@ def library(local: LanguageModel) -> tuple[Attribute, Close]:
 
 
 def langchain(local: LanguageModel) -> tuple[Attribute, Close]:
+    from langchain_core.documents import Document
+    from langchain_core.prompts import ChatPromptTemplate
+    from langchain_core.runnables import RunnableLambda, RunnablePassthrough
     from langchain_huggingface import ChatHuggingFace, HuggingFacePipeline
     from transformers import pipeline
 
-    from benchmarks.langchain_latency import chain_of
     from langchain_attribot import AttributionCallbackHandler
 
     make: Any = pipeline  # which is overloaded for tasks of all kinds
-    answers = make(
-        "text-generation",
-        model=local.model,
-        tokenizer=local.tokenizer,
-        max_new_tokens=8,
-        do_sample=False,
-        return_full_text=False,
-    )
+    options = {"max_new_tokens": 8, "do_sample": False, "return_full_text": False}
+    answers = make("text-generation", model=local.model, tokenizer=local.tokenizer, **options)
     chat = ChatHuggingFace(llm=HuggingFacePipeline(pipeline=answers), tokenizer=local.tokenizer)
     handler = AttributionCallbackHandler(chat, **_EXACT)
-    chain = chain_of(chat, DOCUMENTS).with_config(callbacks=[handler])
+    documents = [Document(page_content=text, id=str(i)) for i, text in enumerate(DOCUMENTS)]
+    retriever: Any = RunnableLambda(lambda _: documents)
+    passages = retriever | (lambda texts: "\n\n".join(one.page_content for one in texts))
+    prompt = ChatPromptTemplate.from_template("{passages}\n\nAnswer briefly: {question}")
+    chain = {"passages": passages, "question": RunnablePassthrough()} | prompt | chat
 
     def attribute(number: int) -> None:
-        message = chain.invoke(QUESTION)
+        message = chain.invoke(QUESTION, {"callbacks": [handler]})
         assert message.response_metadata["attribution"]["status"] == "complete"
 
     return attribute, handler.close
 
 
 def llama_index(local: LanguageModel) -> tuple[Attribute, Close]:
-    from llama_index.core import VectorStoreIndex
-    from llama_index.core.embeddings import MockEmbedding
+    from llama_index.core import SummaryIndex
     from llama_index.core.schema import TextNode
     from llama_index.llms.huggingface import HuggingFaceLLM
     from llama_index.postprocessor.attribot import AttributionPostprocessor
@@ -145,13 +138,9 @@ def llama_index(local: LanguageModel) -> tuple[Attribute, Close]:
         is_chat_model=True,
         generate_kwargs={"do_sample": False},
     )
-    index = VectorStoreIndex(
-        [TextNode(text=text) for text in DOCUMENTS], embed_model=MockEmbedding(8)
-    )
+    index = SummaryIndex([TextNode(text=text) for text in DOCUMENTS])
     postprocessor = AttributionPostprocessor(**_EXACT)
-    engine = index.as_query_engine(
-        llm=llm, similarity_top_k=len(DOCUMENTS), node_postprocessors=[postprocessor]
-    )
+    engine = index.as_query_engine(llm=llm, node_postprocessors=[postprocessor])
 
     def attribute(number: int) -> None:
         metadata = engine.query(QUESTION).metadata or {}
@@ -160,11 +149,7 @@ def llama_index(local: LanguageModel) -> tuple[Attribute, Close]:
     return attribute, postprocessor.close
 
 
-WAYS: dict[str, Callable[[LanguageModel], tuple[Attribute, Close]]] = {
-    "library": library,
-    "langchain": langchain,
-    "llama_index": llama_index,
-}
+WAYS = {"library": library, "langchain": langchain, "llama_index": llama_index}
 
 
 def disturb(model: Any, attribute: Attribute, number: int) -> int:
@@ -190,7 +175,7 @@ def endure(way: str, count: int, *, every: int = 10) -> Endured:
     """Attribute so many answers, with a disturbance after `every` of them."""
     local = adapted_model()
     attribute, close = WAYS[way](local)
-    begin, done, sizes = time.monotonic(), 0, list[Size]()
+    done, sizes = 0, list[Size]()
     while done < count:
         attribute(done)
         done += 1
@@ -199,12 +184,11 @@ def endure(way: str, count: int, *, every: int = 10) -> Endured:
         if done >= count * (len(sizes) + 1) // 10:
             sizes.append(Size.now())
             print(f"{way}, {done:,}: {sizes[-1]}", file=sys.stderr, flush=True)
-    seconds = time.monotonic() - begin
     close()
     model = weakref.ref(local.model)
     del local, attribute, close
     gc.collect()
-    return Endured(done, seconds, sizes[0], sizes[-1], model() is None)
+    return Endured(done, sizes[0], sizes[-1], model() is None)
 
 
 def main() -> None:
@@ -213,15 +197,13 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=10_000)
     options = parser.parse_args()
     print(hardware())
-    print("| through | attributions | minutes | MB | memory | objects | threads | model freed |")
-    print("|---|--:|--:|--:|--:|--:|--:|---|", flush=True)
     for way in options.ways:
         with multiprocessing.get_context("spawn").Pool(1) as pool:
-            one = pool.apply(endure, (way, options.count))
+            endured = pool.apply(endure, (way, options.count))
         print(
-            f"| {way} | {one.attributions:,} | {one.seconds / 60:.0f} | "
-            f"{one.last.memory / 1e6:.0f} | {one.memory_growth:+.2%} | {one.object_growth:+.2%} | "
-            f"{one.last.threads - one.first.threads:+} | {'yes' if one.is_freed else 'no'} |",
+            f"{way}: {endured.attributions:,} attributions, {endured.last.memory / 1e6:.0f} MB, "
+            f"memory {endured.memory_growth:+.2%}, objects {endured.object_growth:+.2%}, threads "
+            f"{endured.last.threads - endured.first.threads:+}, model freed: {endured.is_freed}",
             flush=True,
         )
 

@@ -1,329 +1,159 @@
-"""Seconds, tokens and memory of the scoring implementations on the same ablations.
+"""Attribution against generation, by every implementation and some methods, on real prompts.
 
-    python benchmarks/speed.py HOTPOTQA.json                        # the embedded model
-    python benchmarks/speed.py HOTPOTQA.json --model NAME_OR_PATH --device cuda
-    python benchmarks/speed.py --architecture llama_8b --dtype bfloat16    # random weights and text
-    python benchmarks/speed.py --architecture qwen3_5 --prompt-tokens 2000 # recurrent layers
+    python -m benchmarks.speed HOTPOTQA.json                        # the embedded model
+    python -m benchmarks.speed HOTPOTQA.json --model NAME_OR_PATH --device cuda --dtype bfloat16
 
-Prompts are HotpotQA's (ten titled paragraphs, a question) with the model's own greedy answer, or
-random ids where the weights are random. Every implementation scores the full prompt and the same
-ablations of it, prompt by prompt and in turn, with the head on the response's positions only. The
-loop at the end takes the logits of every token, as the AttriBoT paper's code does.
+Prompts are HotpotQA's (ten titled paragraphs, a question) with the model's own greedy answer, whose
+cache is taken over. `reference` and `cropped` score some sources only; their seconds are
+extrapolated to all. Random weights, with nothing to download: `python -m benchmarks.gpu`.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
-import platform
-import random
+import math
 import statistics
-import threading
-import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
 
-import psutil
 import torch
-from transformers import (
-    AutoModelForCausalLM,
-    Gemma3TextConfig,
-    LlamaConfig,
-    PreTrainedConfig,
-    PreTrainedModel,
-    Qwen3_5TextConfig,
-)
+from transformers import PreTrainedModel
 
-from attribot_rag import ContextOptions, LanguageModel, load_model
-from attribot_rag.context import Ablation, TokenizedText, locate_context
-from attribot_rag.recording import Generation, generate_answer
-from attribot_rag.scoring.base import Reading, TwinImplementation
-from attribot_rag.scoring.implementations.cropped import Cropped
-from attribot_rag.scoring.implementations.memory import Batching
-from attribot_rag.scoring.implementations.packed import Packed
-from attribot_rag.scoring.implementations.reference import Reference
-from attribot_rag.scoring.implementations.selection import ScoringModels
-from attribot_rag.scoring.row import Row
+from attribot_rag import load_model
+from attribot_rag.errors import UnsupportedModel
+from attribot_rag.evaluation.data_sets import load
+from attribot_rag.evaluation.generation import GeneratedAnswer, answer_question, prepare
+from attribot_rag.evaluation.setting import hardware
+from attribot_rag.evaluation.tables import markdown_table
+from attribot_rag.methods import Auto, LeaveOneOut, Masked, Method, Patching
+from attribot_rag.methods.sufficiency import Thresholds
+from attribot_rag.scoring import Scorer, ScoringModels
+from benchmarks.stopwatch import Stopwatch
 
-ARCHITECTURES: dict[str, Callable[[], PreTrainedConfig]] = {
-    "llama_1b": lambda: LlamaConfig(
-        vocab_size=128_256,
-        hidden_size=2048,
-        intermediate_size=8192,
-        num_hidden_layers=16,
-        num_attention_heads=32,
-        num_key_value_heads=8,
-        tie_word_embeddings=True,
-    ),
-    "llama_8b": lambda: LlamaConfig(
-        vocab_size=128_256,
-        hidden_size=4096,
-        intermediate_size=14336,
-        num_hidden_layers=32,
-        num_attention_heads=32,
-        num_key_value_heads=8,
-    ),
-    # 110M parameters, five of six layers with a window
-    "gemma3": lambda: Gemma3TextConfig(
-        vocab_size=32_000,
-        hidden_size=640,
-        intermediate_size=2048,
-        num_hidden_layers=18,
-        num_attention_heads=8,
-        num_key_value_heads=2,
-        head_dim=80,
-        sliding_window=512,
-    ),
-    # 134M parameters, three of four layers recurrent
-    "qwen3_5": lambda: Qwen3_5TextConfig(
-        vocab_size=32_000,
-        hidden_size=640,
-        intermediate_size=2048,
-        num_hidden_layers=16,
-        num_attention_heads=8,
-        num_key_value_heads=2,
-        head_dim=80,
-        linear_num_key_heads=8,
-        linear_num_value_heads=8,
-        linear_key_head_dim=80,
-        linear_value_head_dim=80,
-    ),
+# An implementation and a method; the number of sources that are scored, None for all.
+WAYS: dict[str, tuple[str, Method, int | None]] = {
+    "reference": ("reference", LeaveOneOut(), 4),
+    "cropped": ("cropped", LeaveOneOut(), 8),
+    "packed": ("packed", LeaveOneOut(), None),
+    "masked": ("packed", Masked(), None),
+    "patching": ("packed", Patching(), None),
+    "auto": ("packed", Auto(Thresholds(min_sought=-math.inf)), None),  # whatever matters
 }
 
 
-class ReferenceAllLogits(Reference):
-    """Reference with the logits of every token."""
-
-    name = "loop, all logits"
-
-    def _logits(self, positions: torch.Tensor, **inputs: Any) -> torch.Tensor:
-        return cast(torch.Tensor, self.twin(**inputs).logits[0, positions])
-
-
-KINDS: tuple[type[TwinImplementation], ...] = (Reference, Cropped, Packed, ReferenceAllLogits)
-
-
 @dataclass(frozen=True)
-class Task:
-    """One recorded generation and the rows to score."""
-
-    generation: Generation
-    rows: Sequence[Row]
-
-
-@dataclass
 class Measured:
-    seconds: list[float] = field(default_factory=list)
-    tokens: list[int] = field(default_factory=list)
-    extra_bytes: list[int] = field(default_factory=list)
+    """Seconds for all sources, also as a share of generation's; of what was done: tokens, the
+    share of a large matrix product's throughput that linear layers reach, bytes."""
+
+    seconds: float
+    of_generation: float
+    tokens: int
+    throughput: float
+    bytes: int
 
 
-class PeakMemory:
-    """Bytes beyond what was in use at the start, at the worst moment; sampled on a CPU."""
-
-    def __init__(self, device: torch.device) -> None:
-        self._device = device
-        self._process = psutil.Process()
-        self._done = threading.Event()
-        self.extra = 0
-
-    def __enter__(self) -> PeakMemory:
-        if self._device.type == "cuda":
-            torch.cuda.reset_peak_memory_stats(self._device)
-            self._before = torch.cuda.memory_allocated(self._device)
-        else:
-            self._before = self._process.memory_info().rss
-            self._thread = threading.Thread(target=self._sample)
-            self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._device.type == "cuda":
-            self.extra = torch.cuda.max_memory_allocated(self._device) - self._before
-        else:
-            self._done.set()
-            self._thread.join()
-
-    def _sample(self) -> None:
-        while not self._done.wait(0.01):
-            self.extra = max(self.extra, self._process.memory_info().rss - self._before)
+def measure(way: str, answer: GeneratedAnswer, models: ScoringModels, peak: float) -> Measured:
+    """Raises UnsupportedModel where this way does not take the model."""
+    implementation, method, limit = WAYS[way]
+    scorer = answer.scorer(models, Scorer, implementation)
+    count = len(scorer.units)
+    if limit is not None and limit < count:
+        places = sorted({int((number + 0.5) * count / limit) for number in range(limit)})
+        scorer = scorer.narrowed([scorer.units[place] for place in places])
+    with Stopwatch(scorer.language_model.device) as watch:
+        method.run(scorer)
+    assert answer.seconds is not None
+    usage = scorer.usage
+    seconds = watch.seconds * (count + 1) / (len(scorer.units) + 1)
+    linear = linear_parameters(scorer.language_model.model)
+    flops = 2.0 * linear * (usage.tokens + usage.backward_tokens)
+    throughput = flops / watch.seconds / peak
+    return Measured(seconds, seconds / answer.seconds, usage.tokens, throughput, watch.bytes)
 
 
-def hotpotqa_tasks(
-    language_model: LanguageModel, path: Path, prompts: int, sources: int
-) -> list[Task]:
-    tasks = []
-    for example in json.loads(path.read_text())[:prompts]:
-        documents = [
-            f"{title}: {''.join(sentences).strip()}" for title, sentences in example["context"]
-        ]
-        question = "\n\n".join([*documents, f"Answer the question: {example['question']}"])
-        prompt_ids = language_model.encode_prompt([{"role": "user", "content": question}])
-        generation = generate_answer(language_model, prompt_ids, max_new_tokens=32)
-        assert generation is not None
-        context = locate_context(
-            TokenizedText.of(prompt_ids, language_model), documents, ContextOptions()
-        )
-        count = len(context.sources)
-        chosen = {int((number + 0.5) * count / sources) for number in range(sources)}
-        ablated = [context.ablate(Ablation.of(index), language_model) for index in sorted(chosen)]
-        rows = [Row.exact(prompt_ids, len(prompt_ids), generation)]
-        rows += [Row.exact(one.ids, one.num_shared, generation) for one in ablated]
-        tasks.append(Task(generation, rows))
-    return tasks
-
-
-def random_tasks(
-    vocabulary: int, prompts: int, sources: int, prompt_tokens: int, response_tokens: int = 32
-) -> list[Task]:
-    """Prompts of random ids, of equal sources; the generation's cache is not there."""
-    generator = random.Random(0)
-    tasks = []
-    for _ in range(prompts):
-        ids = [generator.randrange(vocabulary) for _ in range(prompt_tokens + response_tokens)]
-        generation = Generation(tuple(ids[:prompt_tokens]), tuple(ids[prompt_tokens:]))
-        width = (prompt_tokens - 64) // sources
-        rows = [Row.exact(generation.prompt_ids, prompt_tokens, generation)]
-        rows += [
-            Row.exact((*ids[:start], *ids[start + width : prompt_tokens]), start, generation)
-            for start in range(16, 16 + width * sources, width)
-        ]
-        tasks.append(Task(generation, rows))
-    return tasks
-
-
-def measure(
-    kind: type[TwinImplementation], models: ScoringModels, model: PreTrainedModel, task: Task
-) -> tuple[float, int, int, torch.Tensor]:
-    """Seconds, tokens and extra bytes of scoring one task, batching as the scorer does."""
-    with PeakMemory(model.device) as memory, torch.inference_mode():
-        synchronize(model.device)
-        started = time.perf_counter()
-        branches = sorted({row.num_visible for row in task.rows})
-        implementation = models.make(kind, task.generation, Reading(branches))
-        batching = Batching.by_tokens(model, implementation, None)
-        parts = []
-        rows = list(task.rows)
-        while rows:
-            batch = batching.next_batch(rows)
-            parts.append(implementation.log_likelihoods(batch))
-            rows = rows[len(batch) :]
-        synchronize(model.device)
-        seconds = time.perf_counter() - started
-    tokens = implementation.prefilled_tokens + implementation.scored_tokens
-    return seconds, tokens, memory.extra, torch.cat(parts)
-
-
-def synchronize(device: torch.device) -> None:
-    if device.type == "cuda":
-        torch.cuda.synchronize(device)
-
-
-def run(model: PreTrainedModel, tasks: Sequence[Task]) -> dict[str, Measured]:
-    models = ScoringModels(model)
-    right = [
-        kind
-        for kind in KINDS
-        if issubclass(kind, Reference) or models.refusal(kind, tasks[0].generation) is None
-    ]
-    results = {kind.name: Measured() for kind in right}
-    for kind in right:
-        warm_up = Task(tasks[0].generation, tasks[0].rows[-2:])
-        measure(kind, models, model, warm_up)
-    for number, task in enumerate(tasks):
-        truth: torch.Tensor | None = None
-        turn = number % (len(right) - 1)
-        in_turn = right[1:][turn:] + right[1:][:turn]
-        for kind in (right[0], *in_turn):
-            seconds, tokens, extra, found = measure(kind, models, model, task)
-            truth = found if truth is None else truth
-            difference = float((found - truth).abs().max())
-            result = results[kind.name]
-            result.seconds.append(seconds)
-            result.tokens.append(tokens)
-            result.extra_bytes.append(extra)
-            print(
-                f"prompt {number + 1}/{len(tasks)}  {kind.name:24} {seconds:8.2f} s  "
-                f"{tokens:7} tokens  largest difference to reference {difference:.1e} nats",
-                flush=True,
-            )
+def measured(answers: Sequence[GeneratedAnswer]) -> dict[str, list[Measured]]:
+    """The measurements of each way that takes the model, answer by answer."""
+    language_model = answers[0].question.language_model
+    models = ScoringModels(language_model.model)
+    peak = matrix_throughput(language_model.dtype, language_model.device)
+    results: dict[str, list[Measured]] = {}
+    for way in WAYS:
+        try:
+            measure(way, answers[0], models, peak)  # warms up
+            results[way] = []
+        except UnsupportedModel as error:
+            print(f"{way}: {error}")
+    for answer in answers:
+        for way, of_way in results.items():
+            of_way.append(measure(way, answer, models, peak))
     return results
 
 
-def report(results: dict[str, Measured]) -> str:
-    lines = [
-        "| implementation | median s per prompt | tokens per prompt | tokens / s | "
-        "peak extra memory | times faster than reference | than cropped |",
-        "|---|---|---|---|---|---|---|",
-    ]
-    for name, result in results.items():
-        faster = []
-        for other in ("reference", "cropped"):
-            pairs = zip(results[other].seconds, result.seconds, strict=True)
-            faster.append(statistics.median(theirs / ours for theirs, ours in pairs))
-        lines.append(
-            f"| {name} | {statistics.median(result.seconds):.2f} "
-            f"| {statistics.median(result.tokens):.0f} "
-            f"| {sum(result.tokens) / sum(result.seconds):.0f} "
-            f"| {max(result.extra_bytes) / 2**20:.0f} MiB "
-            f"| {faster[0]:.2f} | {faster[1]:.2f} |"
+def matrix_throughput(dtype: torch.dtype, device: torch.device) -> float:
+    """FLOPs a second of a large matrix product: the best of several."""
+    size = 8192 if device.type == "cuda" else 1024
+    matrix = torch.randn(size, size, device=device, dtype=dtype)
+    seconds = []
+    for _ in range(10):
+        with Stopwatch(device) as watch:
+            matrix @ matrix
+        seconds.append(watch.seconds)
+    return 2.0 * size**3 / min(seconds)
+
+
+def linear_parameters(model: PreTrainedModel) -> int:
+    """Of the layers, without embeddings and head."""
+    modules = model.base_model.modules()
+    return sum(layer.weight.numel() for layer in modules if isinstance(layer, torch.nn.Linear))
+
+
+def table(results: Mapping[str, Sequence[Measured]]) -> str:
+    """Medians over the answers, and the most memory."""
+
+    def faster(way: str, than: str) -> str:
+        pairs = zip(results[than], results[way], strict=True)
+        return f"{statistics.median(slow.seconds / fast.seconds for slow, fast in pairs):.2f}"
+
+    rows = []
+    for way, of_way in results.items():
+        columns = ([getattr(one, name) for one in of_way] for name in Measured.__annotations__)
+        seconds, shares, tokens, throughput, memory = columns
+        cells = (
+            f"{statistics.median(seconds):.3f}",
+            f"{statistics.median(shares):.3f}",
+            faster(way, "reference"),
+            faster(way, "cropped"),
+            f"{statistics.median(tokens):.0f}",
+            f"{statistics.median(throughput):.0%}",
+            f"{max(memory) / 2**20:.0f} MiB",
         )
-    return "\n".join(lines)
-
-
-def hardware(device: torch.device) -> str:
-    if device.type == "cuda":
-        return torch.cuda.get_device_name(device)
-    return f"{torch.get_num_threads()} threads of {platform.processor() or platform.machine()}"
+        rows.append([way, *cells])
+    header = ["", "seconds", "of generation", "times faster than reference", "than cropped"]
+    header += ["tokens", "linear layers, of a large product's throughput", "peak extra memory"]
+    return markdown_table(header, rows)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("data", type=Path, nargs="?", help="HotpotQA JSON (distractor setting)")
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("data", type=Path, help="HotpotQA JSON (distractor setting)")
     parser.add_argument("--model", default="smollm2-135m")
-    parser.add_argument("--architecture", choices=ARCHITECTURES, help="with random weights")
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--dtype", default="float32", choices=["float32", "bfloat16", "float16"])
     parser.add_argument("--prompts", type=int, default=8)
-    parser.add_argument(
-        "--sources",
-        type=int,
-        default=12,
-        help="ablations per prompt, spread evenly over its sources",
-    )
-    parser.add_argument("--prompt-tokens", type=int, default=1400, help="of random prompts")
-    arguments = parser.parse_args()
-    dtype = getattr(torch, arguments.dtype)
-    if arguments.architecture:
-        config = ARCHITECTURES[arguments.architecture]()
-        torch.manual_seed(0)
-        with torch.device(arguments.device):
-            model: PreTrainedModel = cast(Any, AutoModelForCausalLM).from_config(
-                config, dtype=dtype
-            )
-        model.train(False)
-        tasks = random_tasks(
-            config.vocab_size, arguments.prompts, arguments.sources, arguments.prompt_tokens
-        )
-    elif arguments.data is None:
-        parser.error("name a HotpotQA file, or use --architecture")
-    else:
-        language_model = load_model(arguments.model, device=arguments.device, dtype=dtype)
-        model = language_model.model
-        tasks = hotpotqa_tasks(language_model, arguments.data, arguments.prompts, arguments.sources)
-    lengths = [len(task.generation.prompt_ids) for task in tasks]
-    results = run(model, tasks)
+    options = parser.parse_args()
+    dtype = getattr(torch, options.dtype)
+    language_model = load_model(options.model, device=options.device, dtype=dtype)
+    examples = load(options.data, "hotpotqa").examples[: options.prompts]
+    questions = [prepare(example, language_model, "attribot", 32) for example in examples]
+    answers = [answer for question in questions if (answer := answer_question(question))]
+    lengths = [len(answer.generation.prompt_ids) for answer in answers]
     print(
-        f"\n{arguments.architecture or arguments.model}, {arguments.dtype}, "
-        f"{hardware(model.device)}, torch {torch.__version__}; "
-        f"{len(tasks)} prompts of {min(lengths)} to {max(lengths)} "
-        f"tokens (median {statistics.median(lengths):.0f}), "
-        f"{sum(len(task.rows) for task in tasks)} ablations; "
-        f"generation's cache {'taken over' if tasks[0].generation.cache else 'not there'}\n"
+        f"{options.model}, {options.dtype}, {hardware(language_model.device)}, torch "
+        f"{torch.__version__}; {len(answers)} prompts of {min(lengths)} to {max(lengths)} tokens\n"
     )
-    print(report(results))
+    print(table(measured(answers)))
 
 
 if __name__ == "__main__":

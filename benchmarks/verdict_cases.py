@@ -8,34 +8,29 @@ markers have to be right. `tests/verdicts/test_cases.py` holds the floors for th
 
 from __future__ import annotations
 
-import sys
 from collections import defaultdict
-from pathlib import Path
 
+from support.verdict_cases import CASES, attribute, is_right
 from tqdm import tqdm
 
 from attribot_rag import Attributor, load_model
-
-ROOT = Path(__file__).parent.parent
-sys.path.insert(0, str(ROOT / "tests"))
-
-from support.verdict_cases import CASES, attribute, is_right  # noqa: E402
+from attribot_rag.evaluation.tables import markdown_table
+from benchmarks.halves import SPLITS
 
 
 def main() -> None:
-    language_model = load_model()
-    attributor = Attributor(language_model, progress=False)
-    found: dict[tuple[str, str], list[bool]] = defaultdict(list)
+    attributor = Attributor(load_model(), progress=False)
+    kinds: dict[str, dict[str, list[bool]]] = defaultdict(lambda: {half: [] for half in SPLITS})
     wrong = []
     for case in tqdm(CASES, unit="case"):
         right = is_right(attribute(attributor, case), case)
-        found[case["kind"], case["split"]].append(right)
+        kinds[case["kind"]][case["split"]].append(right)
         wrong += [] if right else [case["id"]]
-    print("| kind | calibration | held out |\n|---|---|---|")
-    for kind in dict.fromkeys(kind for kind, _ in found):
-        halves = (found[kind, split] for split in ("calibration", "held_out"))
-        cells = (f"{sum(half)} of {len(half)}" for half in halves)
-        print(f"| {' | '.join([kind, *cells])} |")
+    rows = (
+        [kind, *(f"{sum(half)} of {len(half)}" for half in halves.values())]
+        for kind, halves in kinds.items()
+    )
+    print(markdown_table(["kind", "calibration", "held out"], rows))
     print(f"\nwrong: {', '.join(wrong)}")
 
 

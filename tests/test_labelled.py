@@ -11,14 +11,14 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from attribot_rag.context.splitting.splitter import sentences
-from benchmarks.labelled.cases import SPLITS, ExpectedVerdict, LabelledCase, LabelledSource
+from benchmarks.halves import SPLITS
+from benchmarks.labelled.cases import ExpectedVerdict, LabelledCase, LabelledSource
 from benchmarks.labelled.changed_documents import plain
 from benchmarks.labelled.facts import LANGUAGES, tables
-from benchmarks.labelled.kinds import KINDS
-from benchmarks.labelled.labelled_set import labelled_set
+from benchmarks.labelled.kinds import KINDS, cases_of
 
-CASES = labelled_set()
-HALVES = {split: [case for case in CASES if case.split == split] for split in SPLITS}
+HALVES = {split: [*cases_of(split)] for split in SPLITS}
+CASES = [case for half in HALVES.values() for case in half]
 BY_KIND = {kind: [case for case in CASES if case.kind == kind] for kind in KINDS}
 IN_LINES = {"table_row", "list_item", "heading"}
 NUMBERS = r"\d+(?: (?:to|until) \d+)?"
@@ -53,7 +53,7 @@ def test_there_are_enough_sentences_of_every_kind_in_both_halves() -> None:
 
 
 def test_it_is_the_same_at_every_call_and_ids_are_unique() -> None:
-    assert labelled_set() == CASES
+    assert [case for split in SPLITS for case in cases_of(split)] == CASES
     assert len({case.id for case in CASES}) == len(CASES)
 
 

@@ -15,7 +15,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 from benchmarks.labelled.applicability import Worth
 from benchmarks.labelled.cases import ExpectedVerdict, LabelledCase, LabelledSource
 from benchmarks.labelled.outcome import SentenceOutcome, covers, judge_case
-from benchmarks.labelled.report import confusion_table, kinds_table, totals_table, wrong_cases
+from benchmarks.labelled.report import kinds_table, totals_table, wrong_cases
 from benchmarks.labelled.row_cache import CachingAttributor, RowStore
 
 DOCUMENTS = ("Fog is rare. The door is mint.", "The tower is 18 metres high.")
@@ -86,25 +86,12 @@ def test_what_cannot_be_attributed_is_wrong() -> None:
 
 
 def test_only_applicable_sentences_count() -> None:
-    def judged(given: str, right: bool, worth: Worth) -> SentenceOutcome:
-        return SentenceOutcome(
-            case=CASE,
-            index=0,
-            given=given,
-            is_right=right,
-            has_false=not right,
-            has_missing=False,
-            has_wide=False,
-            worth=worth,
-            details="",
-        )
-
-    three = [
-        judged("grounded", True, Worth(9.0)),
-        judged("open", False, Worth(9.0)),
-        judged("unsupported", False, Worth(1.0, "the sources do not matter")),
-    ]
-    assert "| made_up | 3 | 1 | 1 | 1 | 0 | 0 |" in kinds_table(three)
-    assert "| right | 1 of 2 | 50.0% |" in totals_table(three)
-    assert "| made_up | grounded | 1 | 1 |" in confusion_table(three)
-    assert len([*wrong_cases(three)]) == 1
+    outcome = SentenceOutcome(
+        case=CASE, index=0, worth=Worth(9.0), given="grounded", is_right=True, details=""
+    )
+    wrong = replace(outcome, given="open", is_right=False, has_false=True)
+    lost = replace(wrong, worth=Worth(1.0, "the sources do not matter"))
+    outcomes = [outcome, wrong, lost]
+    assert "| made_up | 3 | 1 | 1 | 1 | 0 | 1 open |" in kinds_table(outcomes)
+    assert "| right | 1 of 2 (50.0%; 9.5% to 90.5%) |" in totals_table(outcomes)
+    assert ["got open" in line for line in wrong_cases(outcomes)] == [True, False]

@@ -16,10 +16,10 @@ from attribot_rag import Attributor, Document
 from attribot_rag.attribution import Verdict
 from attribot_rag.context import DocumentSpan
 from attribot_rag.evaluation.example import Example
-from attribot_rag.evaluation.generation import Question, prepare
-from benchmarks.labelled.cases import SPLITS
+from attribot_rag.evaluation.generation import Question, answer_question, prepare
+from benchmarks.halves import SPLITS
 from benchmarks.labelled.row_cache import RowStore
-from benchmarks.natural.answers import TEMPLATE, AnswerStore, examples_of
+from benchmarks.natural.answers import TEMPLATE, examples_of, kept_answer
 from benchmarks.natural.report import JudgedAnswer, table, wrong_sentences
 from benchmarks.natural.truth import JudgedSentence, PromptRows, Truth, judged_sentences, truth_of
 
@@ -137,18 +137,15 @@ def test_every_sentence_of_an_attribution_is_judged_by_its_own_tokens(tmp_path: 
     assert first.truth.reliance + second.truth.reliance == pytest.approx(lost, abs=1e-4)
 
 
-def test_answers_are_kept(tmp_path: Path) -> None:
-    asked, path = question(), tmp_path / "answers.jsonl"
-    answer = AnswerStore(path).get(asked)
-    assert answer is not None
-    with path.open("a") as file:
-        file.write('{"question": "cut sho')
-    lines = path.read_text()
-    again = AnswerStore(path).get(asked)
-    assert again is not None
-    assert again.generation.response_ids == answer.generation.response_ids
-    assert again.generation.unfinished == answer.generation.unfinished
-    assert path.read_text() == lines
+def test_answers_are_generated_once(tmp_path: Path) -> None:
+    store = RowStore(tmp_path)
+    answer, again = kept_answer(question(), store), kept_answer(question(), RowStore(tmp_path))
+    direct = answer_question(question())
+    assert answer is not None and direct is not None
+    assert answer.response_ids == direct.generation.response_ids
+    assert answer.unfinished == direct.generation.unfinished
+    assert again is not None and again.response_ids == answer.response_ids
+    assert (store.new, store.known) == (1, 0)
 
 
 def test_the_halves_share_no_question_and_leave_out_the_published_ones(tmp_path: Path) -> None:
@@ -184,7 +181,7 @@ def test_the_table_counts_sentences() -> None:
 
     false = Truth(9.0, 8.0, 1.0, is_false=True)
     judged = [
-        JudgedAnswer("squad/a", (sentence(false, (FOG, TOWER), kind="grounded"),), 1200, 0.5),
+        JudgedAnswer("squad/a", (sentence(false, (FOG, TOWER), kind="grounded"),)),
         JudgedAnswer(
             "hotpotqa/b",
             (
@@ -192,17 +189,13 @@ def test_the_table_counts_sentences() -> None:
                 sentence(Truth(3.0), kind="open", reason="cut"),
                 sentence(Truth(3.0), kind="unsupported"),
             ),
-            800,
-            1.5,
         ),
     ]
     lines = table(judged).splitlines()
     assert lines[0] == "| | all | squad | hotpotqa |"
-    assert "| sentences | 4 | 1 | 3 |" in lines
+    assert "| answers | 2 | 1 | 1 |" in lines
     cells = {cells[1].strip(): cells[2].strip() for cells in (line.split("|") for line in lines)}
-    once = "1 (25.0%; 4.6% to 69.9%)"
+    once = "1 of 4 (25.0%; 4.6% to 69.9%)"
     names = ("cited", "false citation", "missed cause", "open", "cut", "unsupported")
     assert [cells[name] for name in names] == [once] * 6
-    assert cells["tokens of an attribution"] == "mean 1,000, median 1,000"
-    assert cells["attribution / generation"] == "mean 1.00, median 1.00"
     assert ["grounded" in one for one in wrong_sentences(judged)] == [True, False, False]

@@ -12,15 +12,12 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 from support.tiny_models import byte_level
 
 from attribot_rag import Attributor
-from attribot_rag.context import DocumentSpan
-from benchmarks.peers.citations import scores_of
 from benchmarks.peers.environment import PeerFailed, python_for
 from benchmarks.peers.environment import attribute as run_peer
 from benchmarks.peers.peer import PEERS, Peer
 from benchmarks.peers.runners.loop import attribute, jensen_shannon, shared_prefix
 from benchmarks.peers.runners.runner import stripped, summed, timed, without
-from benchmarks.peers.snippets import lines_of_code
-from benchmarks.peers.table import Row, common, only, table, uses
+from benchmarks.peers.table import Row, table
 
 PAGE = (Path(__file__).parents[1] / "docs" / "evaluation" / "peers.md").read_text()
 
@@ -64,23 +61,14 @@ def test_the_loop_scores_as_exact_leave_one_out_does() -> None:
     assert all(0 <= one <= len(answer) * math.log(2) for one in result["divergences"])
 
 
-def test_a_sentence_of_a_cited_chunk_scores_1() -> None:
-    spans = [[DocumentSpan(0, 0, 9)], [DocumentSpan(0, 9, 20), DocumentSpan(1, 3, 14)], []]
-    assert scores_of([[1, 0, 4]], spans) == [0.0, 1.0, 0.0]
-
-
 def test_the_table_judges_each_row_by_its_answers() -> None:
     truth = {"a": [9.0, 0.1, 0.0, 0.1], "b": [0.0, 0.1, 8.0, 0.1]}
-    good = Row("good", truth, {"a": 2.0, "b": 4.0}, 2, "scores")
-    poor = Row("poor", {"a": [0.0, 1.0, 0.0, 0.0]}, {"a": 1.0}, None, "")
-    lacking = Row("lacking", {}, {}, None, "")
-    lines = table([good, poor, lacking], truth).splitlines()
+    good = Row("good", truth, {"a": 2.0, "b": 4.0})
+    poor = Row("poor", {"a": [0.0, 1.0, 0.0, 0.0]}, {"a": 1.0})
+    lines = table([good, poor, Row("lacking", {}, {})], truth).splitlines()
     assert lines[2] == "| good | 2 | 3.0 | 1.00 | 1.00 | 1.00 | 1.00 |"
     assert lines[3].startswith("| poor | 1 | 1.0 | 0.25 | 0.01 |")
     assert lines[4] == "| lacking | 0 | | | | | |"
-    assert uses([good, poor]).splitlines()[2:] == ["| good | 2 | scores |", "| poor | | |"]
-    assert common([good, poor, lacking]) == {"a"}
-    assert only(good, {"a"}).seconds == {"a": 2.0}
 
 
 def test_an_error_is_a_result_with_its_reason(capsys: pytest.CaptureFixture[str]) -> None:
@@ -93,17 +81,12 @@ def test_an_error_is_a_result_with_its_reason(capsys: pytest.CaptureFixture[str]
 
 
 def test_a_peer_that_fails_says_why(tmp_path: Path) -> None:
-    lacking = Peer("lacking", "no_such_runner", "", "")
+    lacking = Peer("lacking", "no_such_runner")
     python = python_for(lacking, tmp_path, None)
     with pytest.raises(PeerFailed, match=r"no_such_runner.* \(exit status 1; .*\.log\)"):
         run_peer(lacking, python, tmp_path, tmp_path, tmp_path)
 
 
-def test_the_page_has_a_row_and_a_section_for_every_peer() -> None:
-    lines = lines_of_code(PAGE)
+def test_the_page_has_a_row_for_every_peer() -> None:
     for peer in PEERS:
-        assert f"\n### {peer.section}\n" in PAGE
-        rows = [row for row in PAGE.splitlines() if row.startswith(f"| {peer.name} |")]
-        code = f" {lines[peer.section]} |" if peer.section in lines else " |"
-        assert len(rows) >= 2
-        assert rows[-1] == f"| {peer.name} |{code} {peer.shows} |"
+        assert PAGE.count(f"\n| {peer.name} | ") == 2

@@ -1,25 +1,13 @@
 """The applicability of a label to the model: the exact effect of the labelled cause.
 
-A small model ignores a fact now and then, however plainly it is stated. Measured by
-exact ablation of the labelled characters, without any code of the verdicts, a sentence is not
-applicable
-
-- if all its labelled sources together are worth less than 3 nats; of several facts also if one
-  of them alone is worth less than 1.5 nats;
-- if either of its sources is said to carry it, and the loss is half of the joint effect or more
-  although one of them is kept;
-- if an earlier turn, or the sentence that it follows from, is worth less than 3 nats in the prompt
-  without the documents;
-- if it has no cause and the whole context is worth more than 6 nats to it, unless it invents a
-  value where the context has others.
-
-Effects are summed over the sentence's tokens.
+A small model ignores a fact now and then, however plainly it is stated. Effects are measured by
+exact ablation of the labelled characters, without any code of the verdicts, and summed over the
+sentence's tokens. docs/evaluation/error-rates.md gives the rules.
 """
 
 from __future__ import annotations
 
 import re
-from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -98,18 +86,16 @@ class _Measure:
             return Worth(joint, "the sources do not matter")
         if expected.relation == "either":
             for kept in expected.sources:
-                if self._without([one for one in expected.sources if one != kept]) >= (
-                    MOST_LOST * joint
-                ):
+                lost = self._without([source for source in expected.sources if source != kept])
+                if lost >= MOST_LOST * joint:
                     return Worth(joint, f"not carried by {kept.text!r} alone")
             return Worth(joint)
         if any(one.relation == "either" for one in expected.acceptable):
             return Worth(joint)
-        facts: dict[str, list[LabelledSource]] = defaultdict(list)
-        for one in expected.sources:
-            facts[one.text].append(one)
-        for text, held in facts.items():
-            if len(facts) > 1 and self._without(held) < LEAST_OF_SEVERAL:
+        texts = dict.fromkeys(source.text for source in expected.sources)
+        for text in texts if len(texts) > 1 else ():
+            copies = [source for source in expected.sources if source.text == text]
+            if self._without(copies) < LEAST_OF_SEVERAL:
                 return Worth(joint, f"{text!r} does not matter")
         return Worth(joint)
 

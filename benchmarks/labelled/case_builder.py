@@ -32,6 +32,14 @@ def make_case(
     )
 
 
+def stating(
+    stock: Stock, fact: Fact, documents: Sequence[str], sentence: str = "", answer: str = ""
+) -> LabelledCase:
+    """A case whose answer is the fact, from this sentence of the documents: its statement."""
+    expected = grounded(documents, sentence or fact.statement)
+    return make_case(stock, fact.question, documents, answer or fact.answer, expected)
+
+
 def cite(documents: Sequence[str], *sentences: str) -> tuple[LabelledSource, ...]:
     """Every document that holds one of these sentences."""
     return tuple(

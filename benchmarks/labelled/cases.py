@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
 
 from attribot_rag.attribution.verdict import Kind, Relation
 from attribot_rag.attributor.prompting import rag_prompt
 from attribot_rag.context import Document
 from attribot_rag.model.chat_messages import Message
+from benchmarks.halves import Split
 
-Split = Literal["calibration", "held_out"]
 BETWEEN = "\n\n"
-SPLITS: tuple[Split, ...] = ("calibration", "held_out")
 
 
 @dataclass(frozen=True)

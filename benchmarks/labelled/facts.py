@@ -10,7 +10,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from benchmarks.labelled.cases import Split
+from benchmarks.halves import Split
 
 LANGUAGES = ("german", "french", "spanish", "chinese")
 _FOLDER = Path(__file__).parent / "tables"

@@ -1,10 +1,11 @@
-"""How a case of each kind is made: what the documents say, what is answered, what is cited."""
+"""The cases of each kind: what the documents say, what is answered, what is cited."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterator
 from functools import partial
 
+from benchmarks.halves import Split
 from benchmarks.labelled.case_builder import (
     CONVERSATION,
     FOLLOWS,
@@ -16,10 +17,11 @@ from benchmarks.labelled.case_builder import (
     in_documents,
     joined,
     make_case,
+    stating,
 )
 from benchmarks.labelled.cases import ExpectedVerdict, LabelledCase
 from benchmarks.labelled.changed_documents import lowercased, shortened, stripped
-from benchmarks.labelled.facts import Fact, Stock
+from benchmarks.labelled.facts import LANGUAGES, Fact, Stock
 from benchmarks.labelled.structured import (
     heading,
     item_and_sentence,
@@ -36,8 +38,7 @@ _SPELLINGS = {"metres": "meters", "colour": "color", "theatre": "theater", "harb
 def one_source(stock: Stock) -> LabelledCase:
     fact = stock.fact(stock.attribute())
     documents = in_documents(stock, [fact], stock.turn([3, 4, 5]), most=2)
-    expected = grounded(documents, fact.statement)
-    return make_case(stock, fact.question, documents, fact.answer, expected)
+    return stating(stock, fact, documents)
 
 
 def distractor(stock: Stock, num_documents: int, num_distractors: int) -> LabelledCase:
@@ -45,8 +46,7 @@ def distractor(stock: Stock, num_documents: int, num_distractors: int) -> Labell
     fact = stock.fact(stock.attribute())
     others = distractors(stock, fact, num_distractors)
     documents = in_documents(stock, [fact, *others], num_documents)
-    expected = grounded(documents, fact.statement)
-    return make_case(stock, fact.question, documents, fact.answer, expected)
+    return stating(stock, fact, documents)
 
 
 def wrong_distractor(stock: Stock) -> LabelledCase:
@@ -57,8 +57,7 @@ def wrong_distractor(stock: Stock) -> LabelledCase:
     other = stock.fact(fact.attribute if dates else stock.like(fact.attribute))
     documents = in_documents(stock, [fact, other], stock.turn([2, 3, 4, 5]))
     wrong = Fact(fact.attribute, fact.place, other.value)
-    expected = grounded(documents, other.statement)
-    return make_case(stock, fact.question, documents, wrong.answer, expected)
+    return stating(stock, fact, documents, other.statement, wrong.answer)
 
 
 def several_facts(stock: Stock, num_facts: int, num_documents: tuple[int, ...]) -> LabelledCase:
@@ -89,8 +88,7 @@ def twice_verbatim(stock: Stock) -> LabelledCase:
     documents = in_documents(stock, [fact], stock.turn([2, 3, 4]))
     again = stock.document(f"{fact.statement} {stock.filler(fact.place)}", fact.place, 0)
     documents.insert(stock.random.randint(0, len(documents)), again)
-    expected = grounded(documents, fact.statement)
-    return make_case(stock, fact.question, documents, fact.answer, expected)
+    return stating(stock, fact, documents)
 
 
 def twice_near_verbatim(stock: Stock) -> LabelledCase:
@@ -182,8 +180,7 @@ def numbers_only(stock: Stock) -> LabelledCase:
     fact = stock.fact(stock.attribute())
     others = distractors(stock, fact, stock.turn([0, 1]))
     documents = in_documents(stock, [fact, *others], 3)
-    answer = fact.say(fact.attribute.short)
-    return make_case(stock, fact.question, documents, answer, grounded(documents, fact.statement))
+    return stating(stock, fact, documents, answer=fact.say(fact.attribute.short))
 
 
 def few_sources(stock: Stock) -> LabelledCase:
@@ -194,10 +191,7 @@ def few_sources(stock: Stock) -> LabelledCase:
     if in_second:
         place = stock.place()
         documents.append(stock.document(stock.filler(place), place, in_second - 1))
-    documents = stock.shuffled(documents)
-    return make_case(
-        stock, fact.question, documents, fact.answer, grounded(documents, fact.statement)
-    )
+    return stating(stock, fact, stock.shuffled(documents))
 
 
 def in_language(stock: Stock) -> LabelledCase:
@@ -240,3 +234,17 @@ KINDS: dict[str, Builder] = {
     "sibling_items": sibling_items,
     "item_and_sentence": item_and_sentence,
 }
+
+CASES_PER_KIND = 8
+# Of the kinds' number and the attributes' no multiple of one another: all attributes get used.
+_STEP = 5
+
+
+def cases_of(
+    split: Split, kinds: Collection[str] = tuple(KINDS), first: int = CASES_PER_KIND
+) -> Iterator[LabelledCase]:
+    """The first cases of these kinds in one half, equal at every call."""
+    for number, (kind, build) in enumerate(KINDS.items()):
+        language = kind if kind in LANGUAGES else "english"
+        for index in range(first if kind in kinds else 0):
+            yield build(Stock(split, kind, index, _STEP * number, language))

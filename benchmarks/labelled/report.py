@@ -5,74 +5,53 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 
-from scipy.stats import binomtest
-
+from attribot_rag.evaluation.tables import markdown_table
+from benchmarks.halves import share
 from benchmarks.labelled.outcome import SentenceOutcome
 
 _COUNTS: dict[str, Callable[[SentenceOutcome], bool]] = {
-    "right": lambda one: one.is_right,
-    "false citation": lambda one: one.has_false,
-    "uncited cause": lambda one: one.has_missing,
-    "wide citation": lambda one: one.has_wide,
+    "right": lambda outcome: outcome.is_right,
+    "false citation": lambda outcome: outcome.has_false,
+    "uncited cause": lambda outcome: outcome.has_missing,
 }
 
 
-def kinds_table(judged: Sequence[SentenceOutcome]) -> str:
+def kinds_table(outcomes: Sequence[SentenceOutcome]) -> str:
     """A row for each kind; all counts but the first two are of applicable sentences."""
-    names = ["kind", "sentences", "not applicable", *_COUNTS]
-    lines = [_line(names), _line(["---"] * len(names))]
-    for kind in dict.fromkeys(one.case.kind for one in judged):
-        held = [one for one in judged if one.case.kind == kind]
-        applicable = [one for one in held if one.is_applicable]
+    rows = []
+    for kind in dict.fromkeys(outcome.case.kind for outcome in outcomes):
+        of_kind = [outcome for outcome in outcomes if outcome.case.kind == kind]
+        applicable = [outcome for outcome in of_kind if outcome.is_applicable]
         counts = [sum(map(count, applicable)) for count in _COUNTS.values()]
-        lines.append(_line([kind, len(held), len(held) - len(applicable), *counts]))
-    return "\n".join(lines)
+        wrong = Counter(outcome.given for outcome in applicable if not outcome.is_right)
+        otherwise = ", ".join(f"{number} {given}" for given, number in wrong.items())
+        numbers = [len(of_kind), len(of_kind) - len(applicable), *counts]
+        rows.append([kind, *map(str, numbers), otherwise])
+    header = ["kind", "sentences", "not applicable", *_COUNTS, "wrong are"]
+    return markdown_table(header, rows)
 
 
-def totals_table(judged: Sequence[SentenceOutcome]) -> str:
-    """Shares of the applicable sentences, with Wilson intervals."""
-    applicable = [one for one in judged if one.is_applicable]
-    lines = [_line(["all kinds", "sentences", "share", "95 %"]), _line(["---"] * 4)]
-    for name, count in _COUNTS.items():
-        found, total = sum(map(count, applicable)), len(applicable)
-        if total:
-            interval = binomtest(found, total).proportion_ci(method="wilson")
-            held = f"{interval.low:.1%} to {interval.high:.1%}"
-            lines.append(_line([name, f"{found} of {total}", f"{found / total:.1%}", held]))
-    return "\n".join(lines)
-
-
-def confusion_table(judged: Sequence[SentenceOutcome]) -> str:
-    """Counts of verdicts by kind and label; applicable sentences only."""
-    found = Counter(
-        (one.case.kind, one.expected.verdict, one.given) for one in judged if one.is_applicable
+def totals_table(outcomes: Sequence[SentenceOutcome]) -> str:
+    """Shares of the applicable sentences."""
+    applicable = [outcome for outcome in outcomes if outcome.is_applicable]
+    return markdown_table(
+        ["all kinds", "sentences"],
+        (
+            [name, share(sum(map(count, applicable)), len(applicable))]
+            for name, count in _COUNTS.items()
+        ),
     )
-    given = sorted({verdict for _, _, verdict in found})
-    lines = [_line(["kind", "label", *given]), _line(["---"] * (2 + len(given)))]
-    for kind, label in dict.fromkeys((kind, label) for kind, label, _ in found):
-        lines.append(_line([kind, label, *(found[kind, label, one] or "" for one in given)]))
-    return "\n".join(lines)
 
 
-def wrong_cases(judged: Sequence[SentenceOutcome]) -> Iterator[str]:
-    """The verdict on each wrong sentence, with the scores of sources.
+def wrong_cases(outcomes: Sequence[SentenceOutcome]) -> Iterator[str]:
+    """The verdict on each wrong sentence, with the scores of sources, or why no label applies.
 
     `*` marks labelled sources, `>` cited sources; other sources are listed from 1 nat on.
     """
-    for one in judged:
-        if one.is_applicable and not one.is_right:
-            yield (
-                f"{one.case.id} sentence {one.index}: {one.expected.verdict} got {one.given}, "
-                f"the label is worth {one.worth.effect:.1f}\n      {one.details}"
-            )
-
-
-def not_applicable(judged: Sequence[SentenceOutcome]) -> Iterator[str]:
-    """The labels that do not apply to the model, with reasons."""
-    for one in judged:
-        if not one.is_applicable:
-            yield f"{one.case.id} sentence {one.index}: {one.worth.effect:.1f}, {one.worth.reason}"
-
-
-def _line(cells: Sequence[object]) -> str:
-    return f"| {' | '.join(map(str, cells))} |"
+    for outcome in outcomes:
+        label = f"{outcome.case.id} sentence {outcome.index}: {outcome.expected.verdict}"
+        worth = f"the label is worth {outcome.worth.effect:.1f}"
+        if not outcome.is_applicable:
+            yield f"{label} does not apply, {worth}, {outcome.worth.reason}"
+        elif not outcome.is_right:
+            yield f"{label} got {outcome.given}, {worth}\n      {outcome.details}"

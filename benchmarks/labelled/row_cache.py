@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
-import numpy as np
 import torch
-from transformers import PreTrainedModel
 
 from attribot_rag import Attributor, Method
 from attribot_rag.model.generation import Generation
@@ -37,26 +35,33 @@ class RowStore:
         self.known = 0
         self.new = 0
 
-    def get(self, key: object) -> torch.Tensor | None:
-        found = self._connection.execute(
-            "SELECT vector FROM rows WHERE key = ?", (_digest(key),)
-        ).fetchone()
-        if found is None:
-            return None
-        self.known += 1
-        return torch.from_numpy(np.frombuffer(found[0], dtype=np.float32).copy())
+    def vector(self, key: object, compute: Callable[[], torch.Tensor]) -> torch.Tensor:
+        """The vector of this key, computed only if it is not there."""
+        (vector,) = self.vectors([key], lambda _: [compute()])
+        return vector
 
-    def put(self, key: object, vector: torch.Tensor) -> None:
-        self.new += 1
-        with self._connection:
-            self._connection.execute(
-                "INSERT OR REPLACE INTO rows VALUES (?, ?)",
-                (_digest(key), vector.float().cpu().numpy().tobytes()),
-            )
+    def vectors(
+        self, keys: Sequence[object], compute: Callable[[list[int]], Iterable[torch.Tensor]]
+    ) -> list[torch.Tensor]:
+        """The vectors of these keys; `compute` is given the indices of those that lack."""
+        digests = [hashlib.sha256(repr(key).encode()).digest() for key in keys]
+        vectors = [self._get(digest) for digest in digests]
+        lacking = [index for index, vector in enumerate(vectors) if vector is None]
+        self.known += len(keys) - len(lacking)
+        self.new += len(lacking)
+        for index, vector in zip(lacking, compute(lacking) if lacking else (), strict=True):
+            vectors[index] = vector
+            data = vector.float().cpu().numpy().tobytes()
+            with self._connection:
+                self._connection.execute(
+                    "INSERT OR REPLACE INTO rows VALUES (?, ?)", (digests[index], data)
+                )
+        return [vector for vector in vectors if vector is not None]
 
-
-def _digest(key: object) -> bytes:
-    return hashlib.sha256(repr(key).encode()).digest()
+    def _get(self, digest: bytes) -> torch.Tensor | None:
+        query = "SELECT vector FROM rows WHERE key = ?"
+        row = self._connection.execute(query, (digest,)).fetchone()
+        return None if row is None else torch.frombuffer(bytearray(row[0]), dtype=torch.float32)
 
 
 class CachingAttributor(Attributor):
@@ -77,19 +82,15 @@ class CachingModels(ScoringModels):
 
     def __init__(self, language_model: LanguageModel, store: RowStore) -> None:
         super().__init__(language_model.model)
-        # Reading all weights takes longer than everything else; here they never change.
-        self._settled = self.settled()
-        self._settled.__enter__()
-        self._stored_as = language_model.name, str(language_model.dtype)
-        self._store = store
+        self.name = language_model.name, str(language_model.dtype)
+        self.store = store
 
     def select(
         self, requested: str, generation: Generation, reading: Reading | None = None
     ) -> TwinImplementation:
         if self.first(requested, generation) is not Packed:
             return super().select(requested, generation, reading)
-        twin = self._twin(Packed.attention)
-        return _CachedPacked(twin, generation, self.plain_twin, self._store, self._stored_as)
+        return _CachedPacked(self, generation)
 
     def masked_refusal(self, kind: type[Implementation], generation: Generation) -> str | None:
         return super().masked_refusal(Packed if kind is _CachedPacked else kind, generation)
@@ -102,61 +103,45 @@ class _CachedPacked(Packed):
     positions.
     """
 
-    def __init__(
-        self,
-        twin: PreTrainedModel,
-        generation: Generation,
-        native: PreTrainedModel,
-        store: RowStore,
-        name: tuple[str, str],
-    ) -> None:
-        super().__init__(twin, generation)
-        self._native = native
-        self._store = store
-        self._name = name
+    def __init__(self, models: CachingModels, generation: Generation) -> None:
+        super().__init__(models._twin(Packed.attention), generation)
+        self._models = models
         self._is_ready = False
 
     def log_likelihoods(self, rows: Sequence[Row]) -> torch.Tensor:
-        keys = [self._key(row) for row in rows]
-        found = [self._store.get(key) for key in keys]
-        missing = [index for index, one in enumerate(found) if one is None]
-        if missing:
+        def score(lacking: list[int]) -> Iterable[torch.Tensor]:
             self._make_ready()
-            scored = super().log_likelihoods([rows[index] for index in missing])
-            for index, vector in zip(missing, scored, strict=True):
-                self._store.put(keys[index], vector)
-                found[index] = vector
-        return torch.stack([one for one in found if one is not None])
+            return super(_CachedPacked, self).log_likelihoods([rows[index] for index in lacking])
+
+        return torch.stack(self._models.store.vectors([self._key(row) for row in rows], score))
 
     def weights(self, row: Row, reduction: Reduction) -> torch.Tensor:
-        key = ("weights", reduction, self._key(row))
-        found = self._store.get(key)
-        if found is None:
+        def read() -> torch.Tensor:
             self._make_ready()
-            found = super().weights(row, reduction)
-            self._store.put(key, found)
-        return found
+            return super(_CachedPacked, self).weights(row, reduction)
+
+        return self._models.store.vector(("weights", reduction, self._key(row)), read)
 
     def effects(self, row: Row, patch: Patch) -> Effects:
+        def estimate() -> torch.Tensor:
+            self._make_ready()
+            effects = super(_CachedPacked, self).effects(row, patch)
+            return torch.cat([effects.by_part.flatten(), effects.weights])
+
         members = hashlib.sha256(patch.members.numpy().tobytes()).hexdigest()
         parts = tuple(map(tuple, patch.parts))
         key = ("effects", members, parts, patch.factors, patch.located, self._key(row))
-        found = self._store.get(key)
-        if found is None:
-            self._make_ready()
-            effects = super().effects(row, patch)
-            self._store.put(key, torch.cat([effects.by_part.flatten(), effects.weights]))
-            return effects
-        num_effects = len(found) - len(patch.members)
-        return Effects(found[:num_effects].view(len(parts), -1), found[num_effects:])
+        vector = self._models.store.vector(key, estimate)
+        num_effects = len(vector) - len(patch.members)
+        return Effects(vector[:num_effects].view(len(parts), -1), vector[num_effects:])
 
     def _make_ready(self) -> None:
         if not self._is_ready:
             with torch.inference_mode():
-                self.prepare(self._native)
+                self.prepare(self._models.plain_twin)
             self._is_ready = True
 
     def _key(self, row: Row) -> tuple[object, ...]:
         generation = self.generation
         read = row.full_ids(generation) if row.is_exact else (generation.prompt_ids, row.blocks)
-        return (self._name, read, generation.response_ids)
+        return (self._models.name, read, generation.response_ids)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from benchmarks.labelled.case_builder import asked, grounded, joined, make_case
+from benchmarks.labelled.case_builder import asked, grounded, joined, make_case, stating
 from benchmarks.labelled.cases import LabelledCase
 from benchmarks.labelled.facts import Fact, Stock
 
@@ -17,8 +17,7 @@ def table_row(stock: Stock) -> LabelledCase:
     head = _line([place, *notes, value])
     lines = [head, _line(["---"] * (2 + len(notes))), *rows.values()]
     documents = stock.shuffled(["\n".join(lines), *stock.irrelevant(2)])
-    expected = grounded(documents, rows[fact])
-    return make_case(stock, fact.question, documents, fact.answer, expected)
+    return stating(stock, fact, documents, rows[fact])
 
 
 def _row(stock: Stock, place: str, value: str) -> str:
@@ -32,47 +31,37 @@ def _line(cells: list[str]) -> str:
 
 def list_item(stock: Stock) -> LabelledCase:
     """A list with several items of like facts."""
-    facts = _alike(stock)
-    fact = stock.random.choice(facts)
-    items = _items(stock, facts)
-    documents = stock.shuffled([_listed(stock, items), *stock.irrelevant(2)])
-    expected = grounded(documents, items[fact])
-    return make_case(stock, fact.question, documents, fact.answer, expected)
+    fact, item, text = _listed(stock)
+    return stating(stock, fact, stock.shuffled([text, *stock.irrelevant(2)]), item)
 
 
 def sibling_items(stock: Stock) -> LabelledCase:
     """The same, and nothing else but the list."""
-    facts = _alike(stock)
-    fact = stock.random.choice(facts)
-    items = _items(stock, facts)
-    documents = [_listed(stock, items)]
-    expected = grounded(documents, items[fact])
-    return make_case(stock, fact.question, documents, fact.answer, expected)
+    fact, item, text = _listed(stock)
+    return stating(stock, fact, [text], item)
 
 
 def item_and_sentence(stock: Stock) -> LabelledCase:
     """Two facts in one sentence: an item of a list, and a sentence of another document."""
+    fact, item, text = _listed(stock)
+    other = stock.fact(stock.attribute(3))
+    documents = stock.shuffled([text, stock.document(other.statement, other.place, 1)])
+    expected = grounded(documents, item, other.statement)
+    facts = [fact, other]
+    return make_case(stock, asked(stock, facts), documents, joined(stock, facts), expected)
+
+
+def _listed(stock: Stock) -> tuple[Fact, str, str]:
+    """A fact, its item with a bullet or number, and the list of like facts in which it stands."""
     facts = _alike(stock)
-    fact, other = stock.random.choice(facts), stock.fact(stock.attribute(3))
-    items = _items(stock, facts)
-    beside = stock.document(other.statement, other.place, 1)
-    documents = stock.shuffled([_listed(stock, items), beside])
-    expected = grounded(documents, items[fact], other.statement)
-    answer = joined(stock, [fact, other])
-    return make_case(stock, asked(stock, [fact, other]), documents, answer, expected)
-
-
-def _items(stock: Stock, facts: list[Fact]) -> dict[Fact, str]:
-    """The item of each fact, with its bullet or number."""
+    fact = stock.random.choice(facts)
     bullet = stock.tables["bullet"]
-    return {
-        one: bullet.replace("1", str(number)) + one.say(one.attribute.item)
+    items = [
+        bullet.replace("1", str(number)) + one.say(one.attribute.item)
         for number, one in enumerate(facts, start=1)
-    }
-
-
-def _listed(stock: Stock, items: dict[Fact, str]) -> str:
-    return "\n".join([stock.tables["list_title"], "", *items.values()])
+    ]
+    text = "\n".join([stock.tables["list_title"], "", *items])
+    return fact, items[facts.index(fact)], text
 
 
 def _alike(stock: Stock) -> list[Fact]:
@@ -85,4 +74,4 @@ def heading(stock: Stock) -> LabelledCase:
     title = f"## {fact.say(fact.attribute.heading)}"
     text = f"{stock.filler(fact.place)} {stock.filler(fact.place)}"
     documents = stock.shuffled([f"{title}\n\n{text}", *stock.irrelevant(2)])
-    return make_case(stock, fact.question, documents, fact.answer, grounded(documents, title))
+    return stating(stock, fact, documents, title)

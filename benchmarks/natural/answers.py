@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import random
 from collections.abc import Container, Mapping
 from dataclasses import replace
 from pathlib import Path
 
+import torch
+
 from attribot_rag.evaluation.data_sets import load, sample
 from attribot_rag.evaluation.example import Example
-from attribot_rag.evaluation.generation import GeneratedAnswer, Question, answer_question
+from attribot_rag.evaluation.generation import Question, answer_question
 from attribot_rag.model.generation import Generation
-from benchmarks.labelled.cases import SPLITS, Split
+from benchmarks.halves import SPLITS, Split
+from benchmarks.labelled.row_cache import RowStore
 
 TEMPLATE = "attribot"
 MAX_NEW_TOKENS = 64
@@ -46,33 +48,17 @@ def _neighbouring(example: Example) -> Example:
     return replace(example, documents=documents, evidence=())
 
 
-class AnswerStore:
-    """Greedy answers in a file of JSON lines; what it lacks is generated and added to it."""
+def kept_answer(question: Question, store: RowStore) -> Generation | None:
+    """The greedy answer without its KV cache, generated only once; None if it has no tokens."""
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        lines = path.read_text().splitlines() if path.exists() else []
-        records = (json.loads(line) for line in lines if line.endswith("}"))
-        self._records = {record["question"]: record for record in records}
-
-    def get(self, question: Question) -> GeneratedAnswer | None:
-        """The answer without its KV cache, None if it has no tokens."""
-        if question.digest not in self._records:
-            self._add(question)
-        record = self._records[question.digest]
-        if not record["response_ids"]:
-            return None
-        response_ids, unfinished = tuple(record["response_ids"]), record["unfinished"]
-        generation = Generation(question.prompt_ids, response_ids, unfinished=unfinished)
-        return GeneratedAnswer(question, generation, seconds=None)
-
-    def _add(self, question: Question) -> None:
+    def generate() -> torch.Tensor:
         answered = answer_question(question)
-        record = {
-            "question": question.digest,
-            "response_ids": [] if answered is None else answered.generation.response_ids,
-            "unfinished": answered is not None and answered.generation.unfinished,
-        }
-        self._records[question.digest] = record
-        with self._path.open("a") as file:
-            file.write(json.dumps(record) + "\n")
+        if answered is None:
+            return torch.tensor([0.0])
+        generation = answered.generation
+        return torch.tensor([float(generation.unfinished), *generation.response_ids])
+
+    unfinished, *response_ids = store.vector(("answer", question.digest), generate).int().tolist()
+    if not response_ids:
+        return None
+    return Generation(question.prompt_ids, tuple(response_ids), unfinished=bool(unfinished))

@@ -53,15 +53,11 @@ class PromptRows:
         for index, document in enumerate(example.documents):
             pieces = (document.text[start:end].strip() for start, end in _within(spans, index))
             documents.append(Document(" ".join(filter(None, pieces))))
-        held = tuple(document for document in documents if document.text)
-        prompt = prompt_of(replace(example, documents=held), TEMPLATE, language_model)
+        kept = tuple(document for document in documents if document.text)
+        prompt = prompt_of(replace(example, documents=kept), TEMPLATE, language_model)
         prompt_ids = language_model.encode_prompt(prompt)
         key = ("plain", language_model.name, language_model.dtype, prompt_ids, self.response_ids)
-        row = self.store.get(key)
-        if row is None:
-            row = self._score(prompt_ids)
-            self.store.put(key, row)
-        return row
+        return self.store.vector(key, lambda: self._score(prompt_ids))
 
     @torch.inference_mode()
     def _score(self, prompt_ids: tuple[int, ...]) -> torch.Tensor:

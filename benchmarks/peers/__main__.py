@@ -11,39 +11,33 @@ is compared.
 from __future__ import annotations
 
 import argparse
-import json
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import torch
 
 from attribot_rag import load_model
-from attribot_rag.evaluation.results import ResultStore
+from attribot_rag.evaluation.results import ResultStore, ScoreRecord
 from attribot_rag.evaluation.setting import hardware
 from attribot_rag.model.smollm2 import smollm2_folder
-from attribot_rag.scoring.session import progress_bar
+from benchmarks import ROOT
 from benchmarks.peers.cases import Case, answered, questions, write
-from benchmarks.peers.citations import cited_row
-from benchmarks.peers.environment import ROOT, PeerFailed, attribute, python_for
-from benchmarks.peers.peer import CITATIONS, LEAVE_ONE_OUT, PEERS, Peer
-from benchmarks.peers.snippets import lines_of_code
-from benchmarks.peers.table import Row, Scores, common, only, table, uses
-from benchmarks.peers.truth import evaluated, seconds_here
+from benchmarks.peers.environment import PeerFailed, attribute, python_for
+from benchmarks.peers.peer import LEAVE_ONE_OUT, PEERS
+from benchmarks.peers.runners.runner import read
+from benchmarks.peers.table import Row, Scores, table
+from benchmarks.questions import add_files, files
 
-DATA_SETS = ("hotpotqa", "squad")
-PAGE = ROOT / "docs" / "evaluation" / "peers.md"
 EVALUATION = ROOT / "docs" / "evaluation" / "results.jsonl"
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    for name in DATA_SETS:
-        parser.add_argument(f"--{name}", type=Path)
+    parser = argparse.ArgumentParser(description=__doc__)
+    add_files(parser)
     parser.add_argument("--examples", type=int, default=5, help="questions of each data set")
     parser.add_argument("--folder", type=Path, default=ROOT / "build" / "peers")
-    parser.add_argument("--peers", nargs="+", choices=sorted({one.file for one in PEERS}))
+    parser.add_argument("--peers", nargs="+", choices=sorted({peer.file for peer in PEERS}))
     parser.add_argument(
         "--evaluation",
         type=Path,
@@ -52,21 +46,17 @@ def main() -> None:
     )
     parser.add_argument("--torch-index", default=os.environ.get("TORCH_INDEX"))
     options = parser.parse_args()
-    paths = {name: getattr(options, name) for name in DATA_SETS if getattr(options, name)}
-    if not paths:
-        parser.error("name a file with --hotpotqa or --squad")
     torch.set_num_threads(1)
     options.folder.mkdir(parents=True, exist_ok=True)
-    examples = questions(paths, options.examples)
-    with progress_bar(shown=True, doing="answering", unit="question") as progress:
-        cases = answered(examples, load_model(), options.folder / "cases.json", progress)
+    examples = questions(files(parser, options), options.examples)
+    cases = answered(examples, load_model(), options.folder / "cases.json")
     asked = options.folder / "asked.json"
     write(cases, asked)
     results = ResultStore(options.evaluation)
     problems = {}
     for peer in PEERS:
-        known = evaluated(cases, results, peer.evaluated)
-        if len(known) < len(cases) if options.peers is None else peer.file in options.peers:
+        scored = evaluated(cases, results, peer.evaluated)
+        if len(scored) < len(cases) if options.peers is None else peer.file in options.peers:
             try:
                 python = python_for(peer, options.folder, options.torch_index)
                 attribute(peer, python, asked, options.folder, smollm2_folder())
@@ -78,44 +68,41 @@ def main() -> None:
 def report(
     cases: Sequence[Case], folder: Path, evaluation: ResultStore, problems: dict[str, str]
 ) -> str:
-    """The tables, and what failed."""
-    lines = lines_of_code(PAGE.read_text())
+    """The table, and what failed."""
     truth: Scores = {}
     rows = []
+    digests = {case.key: case.digest for case in cases}
     for peer in PEERS:
-        results = _results(peer, cases, folder)
-        failed = {key: one["error"] for key, one in results.items() if "error" in one}
-        if failed:
-            problems[peer.name] = "; ".join(f"{key}: {error}" for key, error in failed.items())
-        good = {key: one for key, one in results.items() if "error" not in one}
-        if peer is CITATIONS:
-            rows.append(cited_row(peer, cases, good, folder, lines.get(peer.section)))
-            continue
-        known = evaluated(cases, evaluation, peer.evaluated)
-        scores = {key: one.scores for key, one in known.items()}
-        scores |= {key: one[peer.scores] for key, one in good.items()}
-        seconds = seconds_here(known, hardware())
-        seconds |= {key: one["seconds"] for key, one in good.items()}
+        of_evaluation = evaluated(cases, evaluation, peer.evaluated)
+        scores = {key: record.scores for key, record in of_evaluation.items()}
+        seconds = {
+            key: record.seconds
+            for key, record in of_evaluation.items()
+            if (record.clock, record.hardware) == ("cpu", hardware())
+        }
+        for key, result in read(folder / f"{peer.file}.json").items():
+            if result["digest"] == digests.get(key):
+                if "error" in result:
+                    problems[f"{peer.name}, {key}"] = result["error"]
+                else:
+                    scores[key], seconds[key] = result[peer.scores], result["seconds"]
         if peer is LEAVE_ONE_OUT:
             truth = scores
-        rows.append(Row(peer.name, scores, seconds, lines.get(peer.section), peer.shows))
-    said = [f"{len(cases)} answers, {hardware()}, seconds of the processor", table(rows, truth)]
-    shared = common(rows)
-    if any(len(row.scores) > len(shared) for row in rows):
-        said.append(f"Over the {len(shared)} that all of them have:")
-        said.append(table([only(row, shared) for row in rows], truth))
-    said.append(uses(rows))
-    return "\n\n".join([*said, *(f"{name}: {error}" for name, error in problems.items())])
+        rows.append(Row(peer.name, scores, seconds))
+    title = f"{len(cases)} answers, {hardware()}, seconds of the processor"
+    errors = (f"{name}: {error}" for name, error in problems.items())
+    return "\n\n".join([title, table(rows, truth), *errors])
 
 
-def _results(peer: Peer, cases: Sequence[Case], folder: Path) -> dict[str, dict[str, Any]]:
-    """What the runner kept of these cases, by their keys."""
-    path = folder / f"{peer.file}.json"
-    kept = json.loads(path.read_text()) if path.exists() else {}
+def evaluated(
+    cases: Sequence[Case], results: ResultStore, method: str | None
+) -> Mapping[str, ScoreRecord]:
+    """The results of an evaluation's method for the same answers, by the keys of the cases."""
+    records = {} if method is None else results.of_method(method)
     return {
-        case.key: kept[case.key]
+        case.key: records[case.key]
         for case in cases
-        if kept.get(case.key, {}).get("digest") == case.digest
+        if case.key in records and records[case.key].digest == case.answer_digest
     }
 
 

@@ -5,18 +5,19 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
 from typing import Any
+
+from tqdm import tqdm
 
 from attribot_rag import LanguageModel
 from attribot_rag.evaluation.data_sets import load, sample
 from attribot_rag.evaluation.example import Example
 from attribot_rag.evaluation.generation import TEMPLATES, answer_question, prepare
 from attribot_rag.evaluation.setting import setting
-from attribot_rag.scoring import Progress
 
 MAX_NEW_TOKENS = 64
 TEMPLATE = TEMPLATES["attribot"]
@@ -88,25 +89,18 @@ def questions(paths: dict[str, Path], count: int) -> list[Example]:
     return list(chain.from_iterable(zip(*drawn, strict=False)))
 
 
-def answered(
-    examples: Sequence[Example], language_model: LanguageModel, path: Path, progress: Progress
-) -> list[Case]:
+def answered(examples: Sequence[Example], language_model: LanguageModel, path: Path) -> list[Case]:
     """The cases of the file at `path`; what it lacks is generated and added to it."""
-    known = {case.key: case for case in read(path)} if path.exists() else {}
-    progress.expect(len(examples))
-    for example in examples:
-        if example.key not in known:
+    rows = json.loads(path.read_text()) if path.exists() else []
+    names = [option.name for option in fields(Case)]
+    cases = {row["key"]: Case(**{name: row[name] for name in names}) for row in rows}
+    for example in tqdm(examples, desc="answering", unit="question"):
+        if example.key not in cases:
             case = answer(example, language_model)
             if case is not None:
-                known[case.key] = case
-                write([*known.values()], path)
-        progress.advance(1)
-    return [known[example.key] for example in examples if example.key in known]
-
-
-def read(path: Path) -> list[Case]:
-    rows = json.loads(path.read_text())
-    return [Case(**{name: row[name] for name in row if name != "digest"}) for row in rows]
+                cases[case.key] = case
+                write([*cases.values()], path)
+    return [cases[example.key] for example in examples if example.key in cases]
 
 
 def write(cases: Sequence[Case], path: Path) -> None:

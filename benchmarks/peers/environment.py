@@ -7,9 +7,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+from benchmarks import ROOT
 from benchmarks.peers.peer import Peer
 
-ROOT = Path(__file__).parents[2]
 RUNNERS = "benchmarks.peers.runners"
 PINS = (ROOT / "constraints.txt", Path(__file__).parent / "constraints.txt")
 

@@ -11,16 +11,15 @@ the sentences that it cites.
 from __future__ import annotations
 
 import argparse
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from scipy.stats import binomtest
-
 from attribot_rag.attribution.verdict import Check
 from attribot_rag.checks import CitedText, check_sentence
-from benchmarks.labelled.cases import SPLITS
+from attribot_rag.evaluation.tables import markdown_table
+from benchmarks.halves import add_halves, share, shows_cases
 
 CASES = Path(__file__).with_name("cases.tsv")
 
@@ -61,62 +60,43 @@ def cases(split: str) -> Iterator[ValueCase]:
             yield case
 
 
-@dataclass
-class Counts:
-    """Checks that are right or wrong, and altered values that are told or missed."""
+def count(judged: Iterable[tuple[ValueCase, tuple[Check, ...]]]) -> dict[str, Counter[str]]:
+    """Checks that are right or wrong, and altered values that are told or missed.
 
-    right: int = 0
-    wrong: int = 0
-    told: int = 0
-    missed: int = 0
-
-    def row(self, name: str) -> str:
-        precision = _share(self.right, self.right + self.wrong)
-        return f"| {name} | {precision} | {_share(self.told, self.told + self.missed)} |"
-
-
-def _share(count: int, total: int) -> str:
-    """A share with Wilson's interval of 95 %."""
-    if not total:
-        return "-"
-    low, high = binomtest(count, total).proportion_ci(method="wilson")
-    return f"{count}/{total} = {count / total:.2f} ({low:.2f} to {high:.2f})"
-
-
-def count(judged: Iterable[tuple[ValueCase, tuple[Check, ...]]]) -> dict[str, Counts]:
-    """Counts for all cases, each kind and each language. A wrong check counts for its own kind."""
-    counts: dict[str, Counts] = defaultdict(Counts)
+    For all cases, each kind and each language; a wrong check counts for its own kind.
+    """
+    counts: dict[str, Counter[str]] = defaultdict(Counter)
     for case, checks in judged:
         right = [case.is_right(check) for check in checks]
         for check, is_right in zip(checks, right, strict=True):
             for name in ("all", case.kind if is_right else check.kind, case.language):
-                counts[name].right += is_right
-                counts[name].wrong += not is_right
+                counts[name]["right" if is_right else "wrong"] += 1
         if case.kind != "-":
             for name in ("all", case.kind, case.language):
-                counts[name].told += any(right)
-                counts[name].missed += not any(right)
+                counts[name]["told" if any(right) else "missed"] += 1
     return counts
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--split", choices=SPLITS, default="calibration")
-    parser.add_argument("--held-out-cases", action="store_true")
+    parser = argparse.ArgumentParser(description=__doc__)
+    add_halves(parser)
     options = parser.parse_args()
     judged = [(case, case.checks()) for case in cases(options.split)]
-    print(f"{options.split}: {len(judged)} sentences\n")
-    print("| | precision | recall |\n|---|---|---|")
-    for name, counts in sorted(count(judged).items()):
-        print(counts.row(name))
-    if options.split == "calibration" or options.held_out_cases:
-        for case, checks in judged:
-            right = [case.is_right(check) for check in checks]
-            if not all(right) or (case.kind != "-" and not any(right)):
-                shown = [(one.kind, one.value, one.source_value) for one in checks]
-                print(
-                    f"\n{case.language} {case.kind}: {case.sentence}\n  {case.sources}\n  {shown}"
-                )
+    rows = (
+        [
+            name,
+            share(n["right"], n["right"] + n["wrong"]),
+            share(n["told"], n["told"] + n["missed"]),
+        ]
+        for name, n in sorted(count(judged).items())
+    )
+    table = markdown_table(["", "precision", "recall"], rows)
+    print(f"{options.split}: {len(judged)} sentences\n\n{table}")
+    for case, checks in judged if shows_cases(options) else ():
+        right = [case.is_right(check) for check in checks]
+        if not all(right) or (case.kind != "-" and not any(right)):
+            shown = [(check.kind, check.value, check.source_value) for check in checks]
+            print(f"\n{case.language} {case.kind}: {case.sentence}\n  {case.sources}\n  {shown}")
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rapidfuzz.distance import Levenshtein
 from support.calls import num_calls
+from support.large_inputs import Texts, absent, near_equal, retrieval
 from support.text_strategies import texts
 from support.tiny_models import byt5, byte_level, metaspace
 
@@ -21,7 +22,6 @@ from attribot_rag.context.splitting.splitter import sentences
 from attribot_rag.context.words import find_all
 from attribot_rag.errors import DocumentsNotLocated
 from attribot_rag.model.language_model import LanguageModel
-from benchmarks.locating import INPUTS, Texts, retrieval
 
 
 def context_of(prompt: str, documents: list[str], in_time: int | None = None) -> Context:
@@ -59,11 +59,9 @@ def test_the_work_grows_with_the_input() -> None:
     assert 0 < large < 15 * small
 
 
-@pytest.mark.parametrize(
-    "name", ["a near-equal document of 10 KB", "a near-equal document of 32 KB"]
-)
-def test_a_long_document_with_misspellings_is_not_compared_with_everything(name: str) -> None:
-    prompt, documents = INPUTS[name]()
+@pytest.mark.parametrize("length", [10_000, 32_000])
+def test_a_long_document_with_misspellings_is_not_compared_with_everything(length: int) -> None:
+    prompt, documents = near_equal(length)
     context = context_of(prompt, documents)
     ((start, end),) = context.regions
     assert prompt[start:end] == prompt.split("\n\n")[1]
@@ -84,7 +82,7 @@ def test_a_long_text_without_certain_agreement_is_not_similar(
 
 @pytest.mark.slow
 def test_absent_documents_are_hardly_compared() -> None:
-    prompt, documents = INPUTS["999 absent documents of 950 characters"]()
+    prompt, documents = absent()
     assert context_of(prompt, documents).not_located == tuple(range(999))
     assert pairs_compared(prompt, documents) < 4 * len(prompt) * sum(map(len, documents)) / 10
 
@@ -100,7 +98,7 @@ def test_equal_documents_have_the_same_places_and_not_too_many(number: int) -> N
 
 
 def test_documents_that_repeat_each_other_have_few_places_in_all() -> None:
-    prompt, documents = INPUTS["'a ' x 7,900, 'a' to 'a ' x 500"]()
+    prompt, documents = "a " * 7_900, ["a " * number for number in range(1, 501)]
     found = locate_documents(prompt, documents, threshold=0.9)
     assert len(found.whole) == len(documents)
     located = sum(place.end - place.start for places in found.whole.values() for place in places)

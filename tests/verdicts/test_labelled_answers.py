@@ -6,8 +6,7 @@ import pytest
 
 from attribot_rag import LanguageModel
 from benchmarks.labelled.applicability import worths
-from benchmarks.labelled.kinds import KINDS
-from benchmarks.labelled.labelled_set import cases_of
+from benchmarks.labelled.kinds import KINDS, cases_of
 from benchmarks.labelled.outcome import judge_case
 from benchmarks.labelled.row_cache import CachingAttributor, RowStore
 

@@ -39,17 +39,22 @@ def run(attribute: Attribute, **model_options: Any) -> None:
     loaded: Any = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, **model_options)
     model = loaded.eval()
     cases = json.loads(cases_path.read_text())
-    results = json.loads(results_path.read_text()) if results_path.exists() else {}
+    results = read(results_path)
     cases.sort(key=lambda case: len(case["prompt"]) * len(case["sources"]))
     for number, case in enumerate(cases, start=1):
-        known = results.get(case["key"], {})
-        if known.get("digest") == case["digest"] and "error" not in known:
+        earlier = results.get(case["key"], {})
+        if earlier.get("digest") == case["digest"] and "error" not in earlier:
             continue
         result = timed(partial(attribute, model, tokenizer, case))
         results[case["key"]] = {"digest": case["digest"], **result}
         results_path.write_text(json.dumps(results, indent=1))
         said = result.get("error") or f"{result['seconds']:.1f} s"
         print(f"{results_path.stem} {number}/{len(cases)}: {said}", flush=True)
+
+
+def read(path: Path) -> dict[str, Result]:
+    """The results of a file by the keys of cases; none if it does not exist."""
+    return dict(json.loads(path.read_text())) if path.exists() else {}
 
 
 def timed(attribute: Callable[[], Result]) -> Result:
