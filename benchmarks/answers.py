@@ -23,7 +23,7 @@ from attribot_rag.attributor.prompting import rag_prompt
 from attribot_rag.evaluation.data_sets import FORMATS, load, sample
 from attribot_rag.evaluation.example import Example
 from attribot_rag.model import DEFAULT_MODEL
-from attribot_rag.recording.answer import generate_answer
+from attribot_rag.recording.generating import generate_answer
 from attribot_rag.scoring.session import progress_bar
 
 

@@ -30,7 +30,7 @@ from peft.functional import set_adapter
 
 from attribot_rag.evaluation.setting import hardware
 from attribot_rag.model.language_model import LanguageModel
-from attribot_rag.runtime import AttributionService, ObservedAnswer
+from attribot_rag.runtime import Answer, AttributionService
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
@@ -96,7 +96,7 @@ def library(local: LanguageModel) -> tuple[Attribute, Close]:
         output = generate(local, ids, max_new_tokens=8, do_sample=False)
         answer = local.decode(output[0, ids.shape[1] :].tolist(), skip_special_tokens=True)
         name = f"run {number} of thread {threading.get_ident()}"
-        observed = ObservedAnswer(answer, DOCUMENTS, [QUESTION])
+        observed = Answer(answer, DOCUMENTS, [QUESTION])
         run = service.attribute(name, name, observed, background=number % 2 == 0)
         assert service.store.wait(run.run_id, _PATIENCE).attribution is not None
 

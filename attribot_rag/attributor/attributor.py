@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Iterator, MutableMapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
+from itertools import chain
 from typing import Any, cast, get_args
 
 import torch
@@ -27,9 +28,9 @@ from attribot_rag.context import (
     ContextOptions,
     Document,
     PromptInput,
-    TokenizedText,
     locate_context,
 )
+from attribot_rag.context.document import Documents
 from attribot_rag.errors import InvalidInput, NotRecorded, UnknownOption
 from attribot_rag.methods import Method, make_method
 from attribot_rag.model.chat_messages import Message, continued_text, message_text
@@ -43,14 +44,18 @@ from attribot_rag.model.language_model import (
 )
 from attribot_rag.model.queue import ModelQueue
 from attribot_rag.model.served import ServedModel, ServerOptions
-from attribot_rag.recording import GenerationRecorder, generate_answer, with_recorded
+from attribot_rag.recording import (
+    Answer,
+    GenerationRecorder,
+    PromptText,
+    Transcript,
+    generate_answer,
+    with_recorded,
+)
 from attribot_rag.scoring import Budget, Meter, Scorer, ScoringOptions, Session, scoring_models
 from attribot_rag.scoring.implementations.memory import naming_out_of_memory
 from attribot_rag.scoring.session import progress_bar
 from attribot_rag.verdicts import Judgement, VerdictOptions, judge
-
-# Any: the documents of frameworks, as Document.of reads them.
-Documents = Sequence[str | Document | Mapping[str, Any] | Any]
 
 _VERDICTS = VerdictOptions()
 _GENERATION_WAIT = 0.5
@@ -178,30 +183,26 @@ class Attributor:
         `response` what it answered, as text or ids, or the beginning of that. Raises InvalidInput
         or one of its kinds for what cannot be attributed.
         """
-        prompt_ids = self.language_model.encode_prompt(prompt)
+        given = PromptText(self.language_model.encode_prompt(prompt), self.language_model)
         shown: str | None = None
         if isinstance(response, str):
-            shown = self._answer(prompt, prompt_ids, response)
-            generation = self._find_text(prompt_ids, shown)
+            shown = self._answer(prompt, given, response)
+            transcript = self._find_text(given, shown)
             begun = continued_text(cast(Sequence[Message], prompt)) if is_chat(prompt) else ""
-            if begun and generation.retokenized and shown.startswith(begun):
-                shown = self._answer(prompt, prompt_ids, shown.removeprefix(begun))
-                generation = self._find_text(prompt_ids, shown)
+            if begun and transcript.generation.retokenized and shown.startswith(begun):
+                shown = self._answer(prompt, given, shown.removeprefix(begun))
+                transcript = self._find_text(given, shown)
         else:
-            response_ids = self._answer_ids(prompt_ids, plain_ids(response))
+            response_ids = self._answer_ids(given.ids, plain_ids(response))
             retokenized = isinstance(prompt, str) or is_chat(prompt)
-            given = Generation(prompt_ids, response_ids, retokenized=retokenized)
-            generation = self._find_ids(given)
+            generation = Generation(given.ids, response_ids, retokenized=retokenized)
+            transcript = Transcript.of(self._find_ids(generation), self.language_model)
         note = ""
-        if generation.retokenized and self.recorder.generations:
-            generation, note = with_recorded(
-                self.recorder,
-                self.language_model,
-                prompt,
-                generation,
-                timeout=_RESPONSE_WAIT,
+        if transcript.generation.retokenized and self.recorder.generations:
+            transcript, note = with_recorded(
+                self.recorder, prompt, transcript, timeout=_RESPONSE_WAIT
             )
-        attribution = self.attribute_generation(generation, documents, prompt, response=shown)
+        attribution = self._attribute(transcript, documents, prompt, shown)
         notes = (*attribution.notes, *([note] if note else ()))
         return replace(attribution, notes=notes)
 
@@ -218,8 +219,30 @@ class Attributor:
         `prompt` as chat messages tells earlier turns from the documents; `response` is the text
         that was shown, if it differs from the generation's by white space around it.
         """
+        transcript = Transcript.of(generation, self.language_model)
+        return self._attribute(transcript, documents, prompt, response)
+
+    def attribute_answer(self, answer: Answer) -> Attribution:
+        """Attribute an answer that the recorder matched (`recorder.match`), with its notes."""
+        if answer.transcript is None:
+            raise NotRecorded(f"no recorded generation was matched to the answer {answer.text!r}")
+        shown = answer.text[answer.start :]
+        attribution = self._attribute(answer.transcript, answer.documents, answer.prompt, shown)
+        kinds = {verdict.kind for verdict in attribution.verdicts}
+        warned = answer.warning and kinds & {"unsupported", "open"}
+        notes = (*attribution.notes, *answer.notes, *([answer.warning] if warned else ()))
+        return replace(attribution, notes=notes)
+
+    def _attribute(
+        self,
+        transcript: Transcript,
+        documents: Documents,
+        prompt: Prompt | None,
+        response: str | None,
+    ) -> Attribution:
+        generation = transcript.generation
         with self._turn(generation):
-            attribution = self._attribute(generation, documents, prompt, response)
+            attribution = self._scored(transcript, documents, prompt, response)
             kept = generation.without_tensors()
             if not self._scoring_models.is_conditioned(generation):
                 kept = replace(kept, conditioning=Conditioning())
@@ -245,22 +268,21 @@ class Attributor:
             return nullcontext()
         return ModelQueue.of(self.language_model.model).turn()
 
-    def _attribute(
+    def _scored(
         self,
-        generation: Generation,
+        transcript: Transcript,
         documents: Documents,
         prompt: Prompt | None,
         response: str | None,
     ) -> Attribution:
-        language_model = self.language_model
+        language_model, generation = self.language_model, transcript.generation
         language_model.check_length(len(generation.prompt_ids), len(generation.response_ids))
         self._scoring_models.make_ready(self.scoring_options.implementation, generation)
         if self._scoring_models.changed_since(generation):
             generation = generation.without_cache()
         meter = Meter(self.budget)
-        tokens = TokenizedText.of(language_model.check_ids(generation.prompt_ids), language_model)
-        response_ids = language_model.check_ids(generation.response_ids)
-        if not language_model.decode(response_ids, skip_special_tokens=True).strip():
+        tokens = transcript.prompt.tokens
+        if not transcript.response.text.strip():
             raise InvalidInput("the response is blank, nothing can be attributed")
         turns = _earlier_turns(prompt) if prompt is not None else ()
         located_until = time.perf_counter() + _LOCATING_SECONDS
@@ -282,6 +304,7 @@ class Attributor:
                 options=self.scoring_options,
                 session=Session(meter, progress, self.between_batches),
                 prompt_input=PromptInput(given, context, self.context_options),
+                decoded=transcript.response,
             )
             scores = self.method.run(scorer)
             shown = ResponseText(*scorer.response.aligned(response))
@@ -384,13 +407,10 @@ class Attributor:
     def _chats(self) -> bool:
         return bool(self.language_model.tokenizer.chat_template)
 
-    def _answer(self, prompt: Prompt, prompt_ids: tuple[int, ...], response: str) -> str:
+    def _answer(self, prompt: Prompt, given: PromptText, response: str) -> str:
         """What was answered, without the prompt before it and the special tokens after it."""
-        decode = self.language_model.decode
-        before = [decode(prompt_ids), decode(prompt_ids, skip_special_tokens=True)]
-        if isinstance(prompt, str):
-            before.insert(0, prompt)
-        for text in before:
+        before = (prompt,) if isinstance(prompt, str) else ()
+        for text in chain(before, given.texts):
             if text.strip() and response.startswith(text):
                 response = response[len(text) :]
                 break
@@ -416,15 +436,15 @@ class Attributor:
         ends = (i for i, one in enumerate(response_ids) if one in language_model.eos_ids)
         return response_ids[: next(ends, None)]
 
-    def _find_text(self, prompt_ids: tuple[int, ...], response: str) -> Generation:
+    def _find_text(self, prompt: PromptText, response: str) -> Transcript:
         """The recorded generation that gave this response, or else one from its text."""
-        language_model = self.language_model
-        recorded = self.recorder.find(
-            response, prompt=language_model.decode(prompt_ids), timeout=_RESPONSE_WAIT
+        match = self.recorder.find_answer(
+            Answer(response), prompt=prompt.tokens.text, timeout=_RESPONSE_WAIT
         )
-        if recorded is not None:
-            return recorded
-        return Generation(prompt_ids, language_model.encode(response), retokenized=True)
+        if match is not None and match.transcript is not None:
+            return match.transcript
+        response_ids = self.language_model.encode(response)
+        return Transcript(Generation(prompt.ids, response_ids, retokenized=True), prompt)
 
     def _find_ids(self, given: Generation) -> Generation:
         """The recorded generation with these ids, or else the one that was given."""

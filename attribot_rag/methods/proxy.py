@@ -113,6 +113,7 @@ def proxied(scorer: Scorer, language_model: LanguageModel, models: ScoringModels
         generation=generation,
         context=context,
         models=models,
+        decoded=None,
     )
 
 

@@ -3,49 +3,44 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
+from dataclasses import replace
 from typing import cast
 
 from rapidfuzz.distance import Prefix
 
 from attribot_rag.model.chat_messages import Message, message_text
-from attribot_rag.model.generation import Generation
-from attribot_rag.model.language_model import LanguageModel, Prompt, is_chat
+from attribot_rag.model.language_model import Prompt, is_chat
+from attribot_rag.recording.answer import Answer
 from attribot_rag.recording.recorder import GenerationRecorder
+from attribot_rag.recording.transcript import Transcript
 
 _EXCERPT = 60  # characters
 
 
 def with_recorded(
-    recorder: GenerationRecorder,
-    language_model: LanguageModel,
-    prompt: Prompt,
-    given: Generation,
-    *,
-    timeout: float,
-) -> tuple[Generation, str]:
+    recorder: GenerationRecorder, prompt: Prompt, given: Transcript, *, timeout: float
+) -> tuple[Transcript, str]:
     """The generation to score for a prompt of which none was recorded, and a note, or ''.
 
     It is a recorded one that gave this answer and whose prompt holds the messages of users, tools
     and system: then the template was given more than these messages. It is `given` otherwise. The
     note says where the prompts differ.
     """
-    decode = language_model.decode
-    response, rendered = (
-        decode(given.response_ids, skip_special_tokens=True),
-        decode(given.prompt_ids),
-    )
-    find = partial(recorder.find_shown, response, timeout=timeout)
+    rendered = given.prompt.tokens.text
+    answer = Answer(given.response.text)
     match = None
     if is_chat(prompt):
         messages = cast(Sequence[Message], prompt)
         texts = [message_text(one) for one in messages if one.get("role") != "assistant"]
-        match = find(contains=[text for text in texts if text.strip()], like=rendered)
+        texts = [text for text in texts if text.strip()]
+        match = recorder.find_answer(
+            replace(answer, prompt_texts=texts, prompt=rendered), timeout=timeout
+        )
     is_same = match is not None
-    match = match or find()
-    if match is None:
+    match = match or recorder.find_answer(answer, timeout=timeout)
+    if match is None or match.transcript is None:
         return given, ""
-    seen = decode(match.generation.prompt_ids)
+    seen = match.transcript.prompt.tokens.text
     start = Prefix.similarity(seen, rendered)
     end = start + _EXCERPT
     differ = (
@@ -53,7 +48,7 @@ def with_recorded(
         f"{rendered[start:end]!r}"
     )
     if is_same:
-        return match.generation, (
+        return match.transcript, (
             "The recorded generation of this answer was used. Its prompt is not what the chat "
             f"template makes of these messages alone: they differ {differ}."
         )

@@ -8,7 +8,7 @@ from typing import Any
 
 from attribot_rag.attribution import Counterfactual
 from attribot_rag.errors import NotRecorded
-from attribot_rag.runtime.run_store import AttributedRun
+from attribot_rag.runtime.attributed_run import AttributedRun
 from attribot_rag.runtime.service import AttributionService
 
 

@@ -11,7 +11,7 @@ from support.schemas import SUMMARIES
 from attribot_rag import Attribution, Document
 from attribot_rag.attribution import Composition, Marker, Verdict
 from attribot_rag.attribution.summary import MAX_SUMMARY_BYTES
-from attribot_rag.runtime import AttributedRun, RunOutcome
+from attribot_rag.runtime import Answer, AttributedRun
 
 HIGH, WHITE = "The tower is 38 metres high.", "It is white."
 CARRIES = "The ferry carries 84 passengers."
@@ -86,8 +86,8 @@ def test_earlier_answers_may_be_made_of_earlier_ones() -> None:
 
 
 def run(run_id: str, attribution: Attribution, **fields: Any) -> AttributedRun:
-    text = attribution.response
-    return AttributedRun(run_id, run_id, (), text, RunOutcome(attribution), query="Why?", **fields)
+    answer = Answer(attribution.response, query="Why?")
+    return AttributedRun(run_id, run_id, answer, attribution, **fields)
 
 
 @pytest.mark.parametrize("num_earlier", [2, 40])
@@ -118,9 +118,7 @@ def test_answers_end_to_end_share_their_numbers() -> None:
     first, second = run("a", ABOUT_FERRY), run("b", ABOUT_TOWER)
     text = f"Response 1: {CARRIES}\nResponse 2: {HIGH} {WHITE}"
     places = ((12, 12 + len(CARRIES)), (len(CARRIES) + 25, len(text)))
-    whole = AttributedRun(
-        "whole", "whole", (), text, RunOutcome(), earlier=(first, second), places=places
-    )
+    whole = AttributedRun("whole", "whole", Answer(text), earlier=(first, second), places=places)
     SUMMARIES.validate(whole.summary)
     assert whole.summary["status"] == "complete"
     assert whole.to_cited_text() == (

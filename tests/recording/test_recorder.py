@@ -18,8 +18,7 @@ from transformers import StoppingCriteria, StoppingCriteriaList, TextIteratorStr
 from attribot_rag.errors import InvalidInput
 from attribot_rag.model.generation import Generation
 from attribot_rag.model.language_model import LanguageModel
-from attribot_rag.recording import GenerationRecorder
-from attribot_rag.recording.recorder import shown_part
+from attribot_rag.recording import Answer, GenerationRecorder, Transcript
 
 PROMPT_IDS = torch.arange(20, 60)[None]
 
@@ -33,6 +32,12 @@ def model() -> LanguageModel:
 def recorder(model: LanguageModel) -> Iterator[GenerationRecorder]:
     with GenerationRecorder(model) as recorder:
         yield recorder
+
+
+def generation_of(answer: Answer | None) -> Generation:
+    assert answer is not None
+    assert answer.transcript is not None
+    return answer.transcript.generation
 
 
 def answer(model: LanguageModel, seed: int = 0) -> None:
@@ -209,10 +214,9 @@ class TestFindingWhatWasShown:
             recorder.generations[0].prompt_ids, skip_special_tokens=skip_special_tokens
         )
         for shown in (ANSWER, "In the old"):
-            found = recorder.find_shown(prompt + shown, contains=[DOCUMENTS[1]])
-            assert found is not None
-            generation, start = found
-            assert start == len(prompt)
+            found = recorder.find_answer(Answer(prompt + shown, prompt_texts=[DOCUMENTS[1]]))
+            generation = generation_of(found)
+            assert found is not None and found.start == len(prompt)
             assert generation.prompt_ids == recorder.generations[0].prompt_ids
             assert model.decode(generation.response_ids).strip().startswith(shown)
             assert len(generation.response_ids) <= len(recorder.generations[0].response_ids)
@@ -222,10 +226,9 @@ class TestFindingWhatWasShown:
         self, model: LanguageModel, recorder: GenerationRecorder, around: tuple[str, str]
     ) -> None:
         say(model, [rendered(model)], [ANSWER])
-        found = recorder.find_shown(f"{around[0]}{ANSWER}{around[1]}")
-        assert found is not None
-        assert found[1] == 0
-        assert found[0].response_ids == model.encode(ANSWER)
+        found = recorder.find_answer(Answer(f"{around[0]}{ANSWER}{around[1]}"))
+        assert found is not None and found.start == 0
+        assert generation_of(found).response_ids == model.encode(ANSWER)
 
     def test_another_prompt_before_the_answer(
         self, model: LanguageModel, recorder: GenerationRecorder
@@ -234,14 +237,12 @@ class TestFindingWhatWasShown:
         for prompt in prompts:
             say(model, [prompt], [ANSWER])
         for prompt in prompts:
-            found = recorder.find_shown(prompt + ANSWER)
-            assert found is not None
-            assert found[0].prompt_ids == model.encode_prompt(prompt)
-            assert found[1] == len(prompt)
-        assert recorder.find_shown(rendered(model) + ANSWER) is None
-        assert recorder.find_shown(prompts[0] + "Another answer.") is None
-        assert recorder.find_shown(prompts[0]) is None
-        assert recorder.find_shown(prompts[0] + " \n") is None
+            found = recorder.find_answer(Answer(prompt + ANSWER))
+            assert generation_of(found).prompt_ids == model.encode_prompt(prompt)
+            assert found is not None and found.start == len(prompt)
+        other = rendered(model) + ANSWER
+        for shown in (other, prompts[0] + "Another answer.", prompts[0], prompts[0] + " \n"):
+            assert recorder.find_answer(Answer(shown)) is None
 
     def test_an_answer_that_repeats_its_prompt(
         self, model: LanguageModel, recorder: GenerationRecorder
@@ -249,10 +250,9 @@ class TestFindingWhatWasShown:
         prompt = "\n".join([*DOCUMENTS, "Say it again."])
         say(model, [prompt], [prompt + ANSWER])
         (generation,) = recorder.generations
-        found = recorder.find_shown(prompt + ANSWER)
-        assert found is not None
-        assert found[1] == 0
-        assert found[0].response_ids == generation.response_ids
+        found = recorder.find_answer(Answer(prompt + ANSWER))
+        assert found is not None and found.start == 0
+        assert generation_of(found).response_ids == generation.response_ids
 
     def test_find_is_the_same_without_the_place(
         self, model: LanguageModel, recorder: GenerationRecorder
@@ -421,10 +421,10 @@ class TestWaiting:
         other = rendered(model, question="Who closed the harbour?")
         with self.running(model, rendered(model)):
             for asked in ({"prompt": other}, {"contains": ["Who closed the harbour?"]}):
-                match = recorder.match(ANSWER, **asked)
-                assert match.done()
-                assert match.result() is None
                 assert recorder.find(ANSWER, timeout=scaled(600), **asked) is None
+            match = recorder.match(Answer(ANSWER), prompt=other)
+            assert match.done()
+            assert match.result() is None
 
     @pytest.mark.parametrize("row", [0, 1])
     def test_rows_of_a_padded_batch_are_waited_for(
@@ -432,12 +432,11 @@ class TestWaiting:
     ) -> None:
         prompts = [rendered(model, DOCUMENTS[:count]) for count in (1, 2)]
         with self.running(model, *prompts) as gate:
-            match = recorder.match(ANSWER, prompt=prompts[row])
+            match = recorder.match(Answer(ANSWER), prompt=prompts[row])
             assert not match.done()
             gate.opened.set()
             found = match.result(scaled(60))
-        assert found is not None
-        assert found.generation.prompt_ids == model.encode_prompt(prompts[row])
+        assert generation_of(found).prompt_ids == model.encode_prompt(prompts[row])
 
     def test_a_prompt_of_embeddings_is_not_waited_for(
         self, model: LanguageModel, recorder: GenerationRecorder
@@ -456,7 +455,7 @@ class TestWaiting:
         thread.start()
         try:
             assert gate.reached.wait(scaled(60))
-            assert recorder.match(ANSWER).done()
+            assert recorder.match(Answer(ANSWER)).done()
         finally:
             gate.opened.set()
             thread.join()
@@ -479,7 +478,7 @@ class TestWaiting:
         thread = threading.Thread(target=fail)
         thread.start()
         assert gate.reached.wait(scaled(60))
-        match = recorder.match(ANSWER, contains=[DOCUMENTS[0]])
+        match = recorder.match(Answer(ANSWER, prompt_texts=[DOCUMENTS[0]]))
         assert not match.done()
         gate.opened.set()
         assert match.result(scaled(60)) is None
@@ -528,7 +527,7 @@ class TestWaiting:
 def test_text_that_was_not_generated_is_refused(model: LanguageModel) -> None:
     generation = Generation((5, 6), model.encode(ANSWER))
     with pytest.raises(InvalidInput, match="Somewhere else"):
-        shown_part(model, generation, "Somewhere else")
+        Transcript.of(generation, model).cut_to("Somewhere else")
 
 
 class TestFindShownLike:
@@ -551,10 +550,9 @@ class TestFindShownLike:
         answer = language_model.decode(first.response_ids)
         assert answer == language_model.decode(second.response_ids)
         for like, expected in ((short, first), (long, second)):
-            found = recorder.find_shown(answer, contains=[short], like=like)
-            assert found is not None
-            assert found[0].prompt_ids == expected.prompt_ids
-        assert recorder.find_shown(answer, contains=[short], like="neither") is None
-        latest = recorder.find_shown(answer, contains=[short])
-        assert latest is not None
-        assert latest[0].prompt_ids == second.prompt_ids
+            found = recorder.find_answer(Answer(answer, prompt_texts=[short], prompt=like))
+            assert generation_of(found).prompt_ids == expected.prompt_ids
+        unlike = Answer(answer, prompt_texts=[short], prompt="neither")
+        assert recorder.find_answer(unlike) is None
+        latest = recorder.find_answer(Answer(answer, prompt_texts=[short]))
+        assert generation_of(latest).prompt_ids == second.prompt_ids

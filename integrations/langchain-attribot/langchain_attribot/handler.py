@@ -19,10 +19,10 @@ from typing_extensions import Unpack
 from attribot_rag import LanguageModel
 from attribot_rag.errors import DocumentsNotLocated, UnknownOption
 from attribot_rag.runtime import (
+    Answer,
     AttributedRun,
     AttributionService,
     Counterfactual,
-    ObservedAnswer,
     RunStore,
     ServiceOptions,
     answer_without,
@@ -336,7 +336,7 @@ class AttributionCallbackHandler(RunTracker):
             if call.run.parent is None and not call.run.orphan:
                 self._advice.tell(call.run.shape(), call.run.name, NOTHING_SEEN)
             return None
-        answer = ObservedAnswer(
+        answer = Answer(
             text,
             tuple(documents),
             tuple(call.prompt_texts),
@@ -346,7 +346,7 @@ class AttributionCallbackHandler(RunTracker):
             beside_others=call.run.parent is not None,
             span=call.span or span_of(call.run.id),
         )
-        service = service_that_saw(self._services, answer)
+        service, answer = service_that_saw(self._services, answer)
         run = service.attribute(str(call.run.id), str(call.run.root), answer)
         if run.attribution is not None:
             gone = frozenset(run.attribution.not_located)

@@ -19,10 +19,9 @@ from typing_extensions import Unpack
 from attribot_rag import LanguageModel
 from attribot_rag.errors import UnknownOption, UnsupportedModel
 from attribot_rag.runtime import (
+    Answer,
     AttributedRun,
     AttributionService,
-    ObservedAnswer,
-    RunOutcome,
     RunStore,
     ServiceOptions,
     ServiceRegistry,
@@ -159,7 +158,7 @@ class AttributionMiddleware(AgentMiddleware[Any, Any, Any]):
                 self._advise(request)
                 continue
             messages = retrieval.messages_of(_run_id(message)) or asked
-            answer = ObservedAnswer(
+            answer = Answer(
                 message.text,
                 documents,
                 prompt_texts_of(messages),
@@ -182,7 +181,7 @@ class AttributionMiddleware(AgentMiddleware[Any, Any, Any]):
         self._advice.tell((name, tools), f"the agent {name!r}", NOTHING_SEEN)
 
     def _run(
-        self, run_id: str, answer: ObservedAnswer, service: AttributionService | None, model: Any
+        self, run_id: str, answer: Answer, service: AttributionService | None, model: Any
     ) -> AttributedRun:
         if service is not None:
             return service.attribute(run_id, run_id, answer)
@@ -194,9 +193,7 @@ class AttributionMiddleware(AgentMiddleware[Any, Any, Any]):
         if not self._told_of_model:
             self._told_of_model = True
             logger.warning("no attribution: %s", error)
-        run = AttributedRun(run_id, run_id, answer.documents, answer.text, RunOutcome(error=error))
-        self.results.add(run)
-        return run
+        return self.results.add(AttributedRun(run_id, run_id, answer, error=error))
 
 
 def _run_id(message: BaseMessage) -> str:

@@ -18,7 +18,7 @@ from llama_index.postprocessor.attribot.query_tracker import installed
 from llama_index.postprocessor.attribot.response_metadata import ResponseMetadata
 from llama_index_instrumentation import get_dispatcher
 
-from attribot_rag.runtime import AttributedRun
+from attribot_rag.runtime import Answer, AttributedRun
 
 
 def test_metadata_is_still_that_of_the_nodes(tiny_llm: HuggingFaceLLM) -> None:
@@ -104,7 +104,7 @@ def test_copies_have_the_options_and_no_results(tiny_llm: HuggingFaceLLM) -> Non
     postprocessor = AttributionPostprocessor(
         proxy=tiny_llm, keep=2, on_result=told.append, max_pending=3, method="leave_one_out"
     )
-    postprocessor.results.add(AttributedRun("one", "one", ()))
+    postprocessor.results.add(AttributedRun("one", "one", Answer("")))
     for copied in (copy.copy(postprocessor), copy.deepcopy({"it": postprocessor})["it"]):
         assert copied is not postprocessor
         assert (copied.proxy, copied.keep, copied.max_pending) == (tiny_llm, 2, 3)

@@ -41,10 +41,10 @@ from attribot_rag import (
 from attribot_rag.attribution import Numbering
 from attribot_rag.errors import InvalidInput, UnknownOption, UnsupportedModel
 from attribot_rag.runtime import (
+    Answer,
     AttributedRun,
     Counterfactual,
     Mode,
-    RunOutcome,
     RunStore,
     ServiceRegistry,
     answer_without,
@@ -290,14 +290,8 @@ class AttributionPostprocessor(BaseNodePostprocessor, QueryObserver):
             "attribot_rag.Attributor(model, tokenizer).attribute(prompt, answer, nodes)"
         )
         logger.warning("no attribution: %s", error)
-        run = AttributedRun(
-            query.run_id,
-            query.run_id,
-            tuple(query.nodes),
-            text_of(response),
-            RunOutcome(error=error),
-            query=query.text or None,
-        )
+        answer = Answer(text_of(response), tuple(query.nodes), query=query.text or None)
+        run = AttributedRun(query.run_id, query.run_id, answer, error=error)
         query.add(response)
         query.attach(self._results.add(run))
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from llama_index.core.base.response.schema import AsyncStreamingResponse, StreamingResponse
 from llama_index.core.schema import MetadataMode
-from llama_index.postprocessor.attribot.composed_answer import ComposedAnswer, EarlierAnswer
+from llama_index.postprocessor.attribot.composed_answer import ComposedAnswer
 from llama_index.postprocessor.attribot.nodes import (
     MERGED_KEY,
     documents_of,
@@ -26,9 +26,8 @@ from llama_index.postprocessor.attribot.tracked_query import (
 from attribot_rag import Document
 from attribot_rag.errors import DocumentsNotLocated, UnsupportedModel
 from attribot_rag.runtime import (
+    Answer,
     AttributedRun,
-    ObservedAnswer,
-    RunOutcome,
     RunStore,
     ServiceRegistry,
     texts_in_prompt,
@@ -84,22 +83,23 @@ class Completion:
             self._finish(text_of(response))
             return
         if self._query.nodes or self._query.earlier:
-            self._query.attach(self._results.add(self._run("")))
+            self._query.attach(self._results.add(self._run("", is_pending=True)))
 
     def fail(self, error: BaseException, text: str = "") -> None:
         """Attach an error in place of an attribution, to what was not answered."""
-        self._query.attach(self._results.add(self._run(text, RunOutcome(error=error))))
+        self._query.attach(self._results.add(self._run(text, error)))
         self._query.done()
 
     def refuse(self, error: BaseException, text: str) -> None:
         """Attach an error in place of an attribution."""
-        self._attach(self._results.add(self._run(text, RunOutcome(error=error))))
+        self._attach(self._results.add(self._run(text, error)))
 
-    def _run(self, text: str, outcome: RunOutcome | None = None) -> AttributedRun:
+    def _run(
+        self, text: str, error: BaseException | None = None, *, is_pending: bool = False
+    ) -> AttributedRun:
         query = self._query
-        return AttributedRun(
-            query.run_id, query.run_id, tuple(query.nodes), text, outcome, query=query.text or None
-        )
+        answer = Answer(text, tuple(query.nodes), query=query.text or None)
+        return AttributedRun(query.run_id, query.run_id, answer, error=error, is_pending=is_pending)
 
     def _observed(self, stream: Generator[str, None, None]) -> Generator[str, None, None]:
         with self._watched() as shown:
@@ -164,7 +164,7 @@ class Completion:
         if query.error is not None:
             self.refuse(query.error, text)
         elif (query.nodes or query.earlier) and query.calls and not calls:  # empty answers
-            self._attach(self._results.add(self._run("", RunOutcome())))
+            self._attach(self._results.add(self._run("")))
         elif not (query.nodes or query.earlier) or not text.strip() or not calls:
             query.attach(None)
             query.done()
@@ -194,7 +194,7 @@ class Completion:
     def _attach(self, run: AttributedRun) -> None:
         """Attach what is known; when that is all, tell of it."""
         self._query.attach(run)
-        if run.outcome is not None:
+        if not run.is_pending:
             self._query.done()
             if self._on_result is not None:
                 try:
@@ -203,7 +203,7 @@ class Completion:
                     logger.exception("on_result failed for the run %s", run.run_id)
 
     def _attribute(
-        self, call: ModelCall, run_id: str, earlier: Sequence[EarlierAnswer]
+        self, call: ModelCall, run_id: str, earlier: Sequence[Document]
     ) -> AttributedRun:
         """The run of one call's answer, which may be pending."""
         assert call.language_model is not None
@@ -215,10 +215,9 @@ class Completion:
                 f"none of the {len(self._query.nodes)} nodes and {len(earlier)} earlier answers "
                 "stands in the prompt of this call"
             )
-            return AttributedRun(
-                run_id, run_id, (), text, RunOutcome(error=error), query=self._query.text or None
-            )
-        answer = ObservedAnswer(
+            unread = Answer(text, query=self._query.text or None)
+            return AttributedRun(run_id, run_id, unread, error=error)
+        answer = Answer(
             text=text,
             documents=documents,
             prompt_texts=self._prompt_texts(call, documents),
@@ -230,15 +229,11 @@ class Completion:
         )
         return service.attribute(run_id, run_id, answer, background=self._background)
 
-    def _documents(self, call: ModelCall, earlier: Sequence[EarlierAnswer]) -> list[Document]:
+    def _documents(self, call: ModelCall, earlier: Sequence[Document]) -> list[Document]:
         """Of the nodes and the earlier answers those that stand in the call's prompt."""
-        answers = [
-            Document(one.text, one.run_id, {"title": one.query} if one.query else {})
-            for one in earlier
-        ]
-        given = {one.text for one in answers}
-        contained = texts_in_prompt(call.prompt_text, given) if given else ()
-        answers = [one for one in answers if one.text in contained]
+        texts = {one.text for one in earlier}
+        contained = texts_in_prompt(call.prompt_text, texts) if texts else ()
+        answers = [one for one in earlier if one.text in contained]
         nodes = documents_of(self._query.nodes, with_metadata=self._score_metadata)
         if answers:  # engines make nodes of them
             nodes = [one for one in nodes if not any(held.text in one.text for held in answers)]

@@ -5,24 +5,15 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from llama_index.postprocessor.attribot.tracked_query import ModelCall, TrackedQuery
 
+from attribot_rag import Document
 from attribot_rag.errors import InvalidInput
-from attribot_rag.runtime import AttributedRun, RunOutcome, RunStore
+from attribot_rag.runtime import Answer, AttributedRun, RunStore
 
-
-@dataclass(frozen=True)
-class EarlierAnswer:
-    """An answer that may stand in a later prompt, and the id of its run."""
-
-    run_id: str
-    text: str
-    query: str
-
-
-Attribute = Callable[[ModelCall, str, Sequence[EarlierAnswer]], AttributedRun]
+Attribute = Callable[[ModelCall, str, Sequence[Document]], AttributedRun]
 
 
 class ComposedAnswer:
@@ -62,19 +53,19 @@ class ComposedAnswer:
 
         The whole ends when the last of all answers has; with `wait`, here.
         """
-        answers = [EarlierAnswer(one.run_id, one.answer.strip(), one.text) for one in self._earlier]
+        answers = [_document(one.answer, one.run_id, one.text) for one in self._earlier]
         own: list[AttributedRun] = []
         for index, call in enumerate(self._calls):
             call_id = f"{self._query.run_id}/{index + 1}"
             own.append(attribute(call, call_id, () if self._places else tuple(answers)))
-            answers.append(EarlierAnswer(call_id, str(call.answer).strip(), self._query.text))
+            answers.append(_document(str(call.answer), call_id, self._query.text))
         runs = [self._results.get(one.run_id, one.run) for one in self._earlier]
         self._runs = [one for one in runs if one is not None] + own
         stores = [self._results] * (len(self._runs) - len(own)) + [calls] * len(own)
         pending = [
             _future(store, run)
             for store, run in zip(stores, self._runs, strict=True)
-            if run.outcome is None
+            if run.is_pending
         ]
         if wait:
             for future in pending:
@@ -83,8 +74,8 @@ class ComposedAnswer:
             self._end(calls)
             return
         self._num_pending = len(pending)
-        self._results.expect(self._run(None), lambda: self._ended)
-        self._attach(self._run(None))
+        self._results.expect(self._run(is_pending=True), lambda: self._ended)
+        self._attach(self._run(is_pending=True))
         for future in pending:
             future.add_done_callback(lambda _: self._known(calls))
 
@@ -102,39 +93,46 @@ class ComposedAnswer:
         if len(self._calls) > 1:
             for own in self._runs[-len(self._calls) :]:
                 self._results.add(own)
-        outcome = RunOutcome() if self._places is not None else self._runs[-1].outcome
-        run = self._results.add(self._run(outcome))
+        run = self._results.add(self._run())
         self._attach(run)
         self._ended.set_result(run)
 
-    def _run(self, outcome: RunOutcome | None) -> AttributedRun:
+    def _run(self, *, is_pending: bool = False) -> AttributedRun:
         """The whole: what the last call's answer is made of, and how that was attributed."""
-        *before, last = self._runs
-        run = AttributedRun(
-            self._query.run_id,
-            self._query.run_id,
-            tuple(self._query.nodes),
-            self._text,
-            outcome,
-            query=self._query.text or None,
-            span=last.span,
+        query, (*before, last) = self._query, self._runs
+        answer = Answer(
+            self._text, tuple(query.nodes), query=query.text or None, span=last.answer.span
         )
+        run = AttributedRun(query.run_id, query.run_id, answer, is_pending=is_pending)
         if self._places is not None:
             return replace(run, earlier=(*before, last), places=tuple(self._places))
-        run = replace(run, text=last.text, earlier=tuple(_used(before, last)))
-        if last.text.strip() == self._text.strip():
-            return run
-        start = self._text.find(last.text.strip())
-        if start < 0 or outcome is None:
-            return replace(run, shown=self._text)
-        lead = len(last.text) - len(last.text.lstrip())
-        return replace(run, outcome=replace(outcome, start=max(0, start - lead)))
+        shown = None
+        start = last.answer.start
+        if last.text.strip() != self._text.strip():
+            start = self._text.find(last.text.strip())
+            if start < 0 or is_pending:
+                start, shown = last.answer.start, self._text
+            else:
+                start = max(0, start - len(last.text) + len(last.text.lstrip()))
+        return replace(
+            run,
+            answer=replace(answer, text=last.text, start=start),
+            attribution=last.attribution,
+            error=last.error,
+            shown=shown,
+            earlier=tuple(_used(before, last)),
+        )
+
+
+def _document(text: str, run_id: str, query: str) -> Document:
+    """An answer that may stand in a later prompt."""
+    return Document(text.strip(), run_id, {"title": query} if query else {})
 
 
 def _used(before: Sequence[AttributedRun], last: AttributedRun) -> list[AttributedRun]:
     """The answers that stood in a later prompt; all of them where the last was not attributed."""
     if last.attribution is None:
-        return list(before) if last.outcome is not None else []
+        return [] if last.is_pending else list(before)
     found = [one.attribution for one in (*before, last) if one.attribution is not None]
     used = {document.id for one in found for document in one.documents}
     return [one for one in before if one.run_id in used]

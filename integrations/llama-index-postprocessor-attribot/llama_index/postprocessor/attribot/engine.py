@@ -81,7 +81,7 @@ class AttributedQueryEngine(BaseQueryEngine, ObservedWithin):
 
     def _with_nodes(self, response: RESPONSE_TYPE) -> RESPONSE_TYPE:
         run = self.postprocessor.results.get(self._run_id_of(response) or "")
-        known = run is not None and run.outcome is not None and run.error is None
+        known = run is not None and not run.is_pending and run.error is None
         if self._source_nodes != "all" and run is not None and known:
             response.source_nodes = used_nodes(response.source_nodes, run, self._source_nodes)
         return response

@@ -1,0 +1,109 @@
+"""The services of several models: one for each, and the one whose model gave an answer."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Hashable, Sequence
+from concurrent.futures import FIRST_COMPLETED, wait
+
+from typing_extensions import Unpack
+
+from attribot_rag.errors import InvalidInput
+from attribot_rag.methods import make_method
+from attribot_rag.model.language_model import LanguageModel
+from attribot_rag.recording import Answer
+from attribot_rag.runtime.run_store import RunStore
+from attribot_rag.runtime.service import (
+    MATCH_TIMEOUT,
+    AttributionService,
+    ServiceOptions,
+    check_options,
+)
+
+
+def service_that_saw(
+    services: Sequence[AttributionService], answer: Answer
+) -> tuple[AttributionService, Answer]:
+    """The service of the model that gave the answer, and the answer as it matched it.
+
+    The first service if none was seen to give it. Waits only where several models are answering
+    such a prompt.
+    """
+    if len(services) == 1 or not answer.text.strip():
+        return services[0], answer
+    awaited = {service.recorder.match(answer): service for service in services}
+    end = time.monotonic() + MATCH_TIMEOUT
+    while time.monotonic() <= end:
+        for future in [future for future in awaited if future.done()]:
+            service = awaited.pop(future)
+            match = None if future.exception() else future.result()
+            if match is not None:
+                return service, match
+        if len(awaited) == 1:
+            return awaited.popitem()[1], answer
+        if not awaited:
+            break
+        wait(awaited, end - time.monotonic(), return_when=FIRST_COMPLETED)
+    return services[0], answer
+
+
+class ServiceRegistry:
+    """One service for each model, made when it is first asked for; all share one `store`.
+
+    The services of the `max_models` models that were asked for last are kept, each with what was
+    prepared for scoring. They record on demand only. `proxy` and `options` are those of
+    AttributionService.
+    """
+
+    def __init__(
+        self,
+        store: RunStore,
+        *,
+        max_models: int = 4,
+        proxy: LanguageModel | None = None,
+        **options: Unpack[ServiceOptions],
+    ) -> None:
+        if max_models < 1:
+            raise InvalidInput(f"max_models={max_models!r}; use at least 1")
+        mode, max_pending = options.get("mode", "inline"), options.get("max_pending", 1)
+        check_options("ServiceRegistry", options, mode, max_pending)
+        make_method(options.get("method", "auto"), proxy, options.get("keep"))
+        self.store = store
+        self._max_models = max_models
+        self._proxy = proxy
+        self._options = options
+        self._services: OrderedDict[Hashable, AttributionService] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def __len__(self) -> int:
+        return len(self._services)
+
+    @property
+    def services(self) -> tuple[AttributionService, ...]:
+        """Those that are kept."""
+        with self._lock:
+            return tuple(self._services.values())
+
+    def service_for(self, language_model: LanguageModel) -> AttributionService:
+        model = language_model.identity
+        with self._lock:
+            if model not in self._services:
+                self._services[model] = AttributionService(
+                    language_model,
+                    store=self.store,
+                    record_always=False,
+                    proxy=self._proxy,
+                    **self._options,
+                )
+            self._services.move_to_end(model)
+            if len(self._services) > self._max_models:
+                self._services.popitem(last=False)
+            return self._services[model]
+
+    def close(self) -> None:
+        """Stop recording all models, and let go of what was prepared for them."""
+        with self._lock:
+            while self._services:
+                self._services.popitem()[1].close()
