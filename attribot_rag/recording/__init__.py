@@ -3,7 +3,6 @@
 from attribot_rag.model.generation import Generation
 from attribot_rag.recording.answer import Answer
 from attribot_rag.recording.generating import generate_answer, generate_with
-from attribot_rag.recording.other_prompt import with_recorded
 from attribot_rag.recording.recorder import GenerationRecorder
 from attribot_rag.recording.transcript import PromptText, Transcript
 
@@ -15,5 +14,4 @@ __all__ = [
     "Transcript",
     "generate_answer",
     "generate_with",
-    "with_recorded",
 ]

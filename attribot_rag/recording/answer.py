@@ -25,7 +25,8 @@ class Answer:
     asked. `elsewhere` says that another copy of the model gave it, which nobody recorded: its
     prompt and its text are tokenized. `beside_others` says that the application calls models
     several times, so that documents that do not stand in this prompt are no cause for a warning.
-    `span` is the OpenTelemetry span of the model's call, where the framework tells it.
+    `span` is the OpenTelemetry span of the model's call, where the framework tells it. `contents`
+    are what the prompt has of the documents, where that is not what `Document.of` reads.
 
     Once the answer is matched, `transcript` is the generation that gave it, cut to the text, and
     `start` the character at which the response begins in the text. Attributed, it keeps no
@@ -42,5 +43,11 @@ class Answer:
     elsewhere: bool = False
     beside_others: bool = False
     span: Span | None = None
+    contents: Documents | None = None
     transcript: Transcript | None = None
     start: int = 0
+
+    @property
+    def read(self) -> Documents:
+        """The documents as the prompt may have them."""
+        return self.documents if self.contents is None else self.contents

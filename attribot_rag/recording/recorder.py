@@ -157,9 +157,9 @@ class GenerationRecorder:
     def release(self, generation: Generation) -> None:
         """Let go of a generation's cache once it is attributed; its ids stay."""
         with self._lock:
-            self._kept = [
-                kept.without_cache() if kept.holds(generation) else kept for kept in self._kept
-            ]
+            for index, kept in enumerate(self._kept):
+                if kept.holds(generation):
+                    self._kept[index] = replace(kept, generation=kept.generation.without_cache())
 
     def forget(self, generation: Generation) -> None:
         """Keep it no longer, whole or cut."""
@@ -186,7 +186,7 @@ class GenerationRecorder:
             for index, kept in reversed(tuple(enumerate(self._kept))):
                 num_bytes += kept.generation.num_bytes
                 if num_bytes > self._max_cache_bytes:
-                    self._kept[index] = kept.without_tensors()
+                    self._kept[index] = replace(kept, generation=kept.generation.without_tensors())
 
     def _search(self, answer: Answer, prompt: str | None) -> Answer | None:
         with self._lock:

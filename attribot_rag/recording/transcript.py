@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 from attribot_rag.context import TokenizedText
@@ -81,12 +81,6 @@ class Transcript:
     def holds(self, generation: Generation) -> bool:
         """Whether that is this generation, whole or cut."""
         return self.generation.prompt_ids is generation.prompt_ids
-
-    def without_cache(self) -> Transcript:
-        return replace(self, generation=self.generation.without_cache())
-
-    def without_tensors(self) -> Transcript:
-        return replace(self, generation=self.generation.without_tensors())
 
     def shown_part(self, shown: str) -> tuple[Transcript, int] | None:
         """The generation as far as it was shown, perhaps behind its prompt, and where it begins."""

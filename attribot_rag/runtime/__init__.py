@@ -28,12 +28,12 @@ from attribot_rag.attribution.summary import MAX_SUMMARY_BYTES
 from attribot_rag.context import texts_in_prompt
 from attribot_rag.recording import Answer
 from attribot_rag.runtime.attributed_run import AttributedRun
-from attribot_rag.runtime.counterfactual import answer_without
 from attribot_rag.runtime.deduplication import DeduplicatedText, remove_duplicates
 from attribot_rag.runtime.feedback import Feedback, feedback_of
-from attribot_rag.runtime.registry import ServiceRegistry, service_that_saw
+from attribot_rag.runtime.options import Mode, RunOptions, ServiceOptions
+from attribot_rag.runtime.registry import ServiceRegistry, answer_without, service_that_saw
 from attribot_rag.runtime.run_store import RunStore
-from attribot_rag.runtime.service import AttributionService, Mode, ServiceOptions
+from attribot_rag.runtime.service import AttributionService
 from attribot_rag.runtime.told_documents import told_document
 from attribot_rag.runtime.tracing import trace_run
 
@@ -46,6 +46,7 @@ __all__ = [
     "DeduplicatedText",
     "Feedback",
     "Mode",
+    "RunOptions",
     "RunStore",
     "ServiceOptions",
     "ServiceRegistry",

@@ -5,22 +5,22 @@ from __future__ import annotations
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from concurrent.futures import FIRST_COMPLETED, wait
+from contextlib import suppress
+from typing import Any
 
 from typing_extensions import Unpack
 
-from attribot_rag.errors import InvalidInput
+from attribot_rag.attribution import Counterfactual
+from attribot_rag.errors import InvalidInput, NotRecorded
 from attribot_rag.methods import make_method
 from attribot_rag.model.language_model import LanguageModel
 from attribot_rag.recording import Answer
+from attribot_rag.runtime.attributed_run import AttributedRun
+from attribot_rag.runtime.options import RunOptions, ServiceOptions
 from attribot_rag.runtime.run_store import RunStore
-from attribot_rag.runtime.service import (
-    MATCH_TIMEOUT,
-    AttributionService,
-    ServiceOptions,
-    check_options,
-)
+from attribot_rag.runtime.service import MATCH_TIMEOUT, AttributionService
 
 
 def service_that_saw(
@@ -49,6 +49,25 @@ def service_that_saw(
     return services[0], answer
 
 
+def answer_without(
+    services: Iterable[AttributionService], run: AttributedRun, *documents: int, **generate: Any
+) -> Counterfactual:
+    """The answer of the model that gave the run's, by `Attributor.answer_without`.
+
+    Raises NotRecorded for a run without attribution, and if none of the services made it, besides
+    what that raises.
+    """
+    if run.attribution is None:
+        raise NotRecorded(f"the run {run.run_id} has no attribution: {run.error}")
+    for service in services:
+        with suppress(NotRecorded):
+            return service.attributor.answer_without(run.attribution, *documents, **generate)
+    raise NotRecorded(
+        f"no answer without documents for the run {run.run_id}: none of the models that are "
+        "recorded here gave its whole answer in one call"
+    )
+
+
 class ServiceRegistry:
     """One service for each model, made when it is first asked for; all share one `store`.
 
@@ -67,13 +86,12 @@ class ServiceRegistry:
     ) -> None:
         if max_models < 1:
             raise InvalidInput(f"max_models={max_models!r}; use at least 1")
-        mode, max_pending = options.get("mode", "inline"), options.get("max_pending", 1)
-        check_options("ServiceRegistry", options, mode, max_pending)
-        make_method(options.get("method", "auto"), proxy, options.get("keep"))
+        beside = ("max_models", "proxy")
+        self._options = RunOptions.of("ServiceRegistry", options, beside=beside)
+        make_method(self._options.method, proxy, self._options.keep)  # raises for one that is wrong
         self.store = store
         self._max_models = max_models
         self._proxy = proxy
-        self._options = options
         self._services: OrderedDict[Hashable, AttributionService] = OrderedDict()
         self._lock = threading.Lock()
 
@@ -95,7 +113,7 @@ class ServiceRegistry:
                     store=self.store,
                     record_always=False,
                     proxy=self._proxy,
-                    **self._options,
+                    options=self._options,
                 )
             self._services.move_to_end(model)
             if len(self._services) > self._max_models:

@@ -5,23 +5,20 @@ from __future__ import annotations
 import logging
 import sys
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import Future, wait
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
-from typing import Literal, get_args
 
 from typing_extensions import Unpack
 
-from attribot_rag.attributor import Attributor, AttributorOptions
+from attribot_rag.attributor import Attributor
 from attribot_rag.errors import (
     AttributionCancelled,
     AttributionError,
     DocumentsNotLocated,
-    InvalidInput,
     NotRecorded,
-    UnknownOption,
 )
 from attribot_rag.model.language_model import LanguageModel
 from attribot_rag.model.queue import ModelQueue
@@ -29,10 +26,9 @@ from attribot_rag.model.served import ServedModel
 from attribot_rag.recording import Answer, GenerationRecorder
 from attribot_rag.recording.telemetry import current_span
 from attribot_rag.runtime.attributed_run import AttributedRun
+from attribot_rag.runtime.options import RunOptions, ServiceOptions
 from attribot_rag.runtime.run_store import RunStore
 from attribot_rag.runtime.tracing import trace_run
-
-Mode = Literal["inline", "background"]
 
 logger = logging.getLogger(__name__)
 
@@ -41,56 +37,34 @@ _MAX_GENERATIONS = 256  # a large batch has been generated before its first answ
 _MAX_CACHE_BYTES = 512 * 2**20  # of answers that have not been observed yet
 
 
-class ServiceOptions(AttributorOptions, total=False):
-    """Options of AttributionService, for integrations that pass them on."""
-
-    mode: Mode
-    max_pending: int
-    max_results: int
-    on_result: Callable[[AttributedRun], None] | None
-    raise_error: bool
-
-
 class AttributionService:
     """Attributes the answers of one model, and never breaks what asked for it.
 
     Records a local model's generations from the start until `close`; with `record_always` False
-    only between `begin_recording` and `end_recording`. In mode 'background' at most `max_pending`
-    answers may wait. `on_result` is told of every finished run; `store` keeps them, a new one the
-    last `max_results`. Errors become outcomes, and are logged; with `raise_error` they are raised
-    where the caller waits. `proxy` and `options` are those of Attributor.
+    only between `begin_recording` and `end_recording`. `store` keeps the runs, by default a new
+    one. `proxy` is that of Attributor; `options` are those of RunOptions, by name or whole.
     """
 
     def __init__(
         self,
         language_model: LanguageModel,
         *,
-        mode: Mode = "inline",
-        max_pending: int = 32,
-        max_results: int = 128,
-        on_result: Callable[[AttributedRun], None] | None = None,
-        raise_error: bool = False,
         record_always: bool = True,
         store: RunStore | None = None,
         proxy: LanguageModel | None = None,
-        **options: Unpack[AttributorOptions],
+        **options: Unpack[ServiceOptions],
     ) -> None:
-        check_options("AttributionService", options, mode, max_pending)
-        options.setdefault("progress", False)
-        self.store = RunStore(max_results) if store is None else store
-        self.in_background = mode == "background"
+        beside = ("record_always", "store", "proxy")
+        given = RunOptions.of("AttributionService", options, beside=beside)
+        self.options = replace(given, progress=bool(given.progress))
+        self.store = RunStore(self.options.max_results) if store is None else store
+        self.in_background = self.options.mode == "background"
         self.recorder = GenerationRecorder(
             language_model, max_generations=_MAX_GENERATIONS, max_cache_bytes=_MAX_CACHE_BYTES
         )
         self.attributor = Attributor(
-            language_model,
-            recorder=self.recorder,
-            proxy=proxy,
-            **options,
+            language_model, recorder=self.recorder, proxy=proxy, options=self.options
         )
-        self._max_pending = max_pending
-        self._on_result = on_result
-        self._raise_error = raise_error
         self._queue = ModelQueue.of(language_model.identity)
         self._is_served = isinstance(language_model, ServedModel)
         self._counting = threading.Lock()
@@ -140,8 +114,8 @@ class AttributionService:
         What came of it is told to the OpenTelemetry span of the model's call: the answer's, or the
         one that was current when the model generated, or is when this is called.
         """
-        known = answer if answer.span else replace(answer, span=current_span())
-        run = AttributedRun(run_id, root_id, known, is_pending=True)
+        kept = replace(answer, transcript=None, span=answer.span or current_span())
+        run = AttributedRun(run_id, root_id, kept, is_pending=True)
         if not answer.text.strip():
             return self._finish(run)
         try:
@@ -152,7 +126,7 @@ class AttributionService:
             wait([match], MATCH_TIMEOUT)
             return self._attributed(run, match)
         except Exception as error:  # the user's chain must not be lost to its attribution
-            if self._raise_error:
+            if self.options.raise_error:
                 raise
             return self._fail(run, error)
 
@@ -187,7 +161,7 @@ class AttributionService:
             except Exception as error:  # there is nobody to raise it to
                 return self._fail(run, error)
 
-        max_pending = self._max_pending if self.in_background else sys.maxsize
+        max_pending = self.options.max_pending if self.in_background else sys.maxsize
         future = self._queue.submit(task, max_pending=max_pending, after=match)
         future.add_done_callback(partial(self._finish_cancelled, run))
         return future
@@ -200,7 +174,7 @@ class AttributionService:
     def _attributed(self, run: AttributedRun, match: Future[Answer | None]) -> AttributedRun:
         answer = run.answer
         if answer.prompt is not None and self._answered_elsewhere(answer):
-            made = self.attributor.attribute(answer.prompt, answer.text, answer.documents)
+            made = self.attributor.attribute(answer.prompt, answer.text, answer.read)
             return self._finish(replace(run, attribution=made))
         matched = match.result() if match.done() else None
         if matched is not None:
@@ -219,7 +193,7 @@ class AttributionService:
         return self._finish(replace(run, answer=kept, attribution=same.attribution))
 
     def _fail(self, run: AttributedRun, error: Exception) -> AttributedRun:
-        if not self._raise_error:
+        if not self.options.raise_error:
             expected = run.answer.beside_others and isinstance(error, DocumentsNotLocated)
             unexpected = None if isinstance(error, AttributionError) else error
             level = logging.INFO if expected else logging.WARNING
@@ -233,18 +207,9 @@ class AttributionService:
                 trace_run(run, run.span)
             except Exception:
                 logger.exception("the trace was not told of the run %s", run.run_id)
-        if self._on_result is not None:
+        if self.options.on_result is not None:
             try:
-                self._on_result(run)
+                self.options.on_result(run)
             except Exception:
                 logger.exception("on_result failed for the run %s", run.run_id)
         return run
-
-
-def check_options(owner: str, given: Iterable[str], mode: Mode, max_pending: int) -> None:
-    """Raises InvalidInput for what is wrong with options, before a model answers."""
-    UnknownOption.check(owner, given, {*ServiceOptions.__optional_keys__, "proxy"})
-    if mode not in get_args(Mode):
-        raise InvalidInput(f"mode={mode!r}; choose one of {', '.join(get_args(Mode))}")
-    if max_pending < 1:
-        raise InvalidInput(f"max_pending={max_pending!r}; use at least 1")

@@ -72,9 +72,6 @@ def test_nothing_is_recorded_unasked_nor_after_closing(models: list[LanguageMode
         (lambda: ServiceRegistry(RunStore(), method="guess"), "guess"),
         (lambda: ServiceRegistry(RunStore(), keep=3), "keep=3 is for a proxy"),
         (lambda: ServiceRegistry(RunStore(), max_models=0), "max_models=0; use at least 1"),
-        (lambda: ServiceRegistry(RunStore(), max_pending=0), "max_pending=0; use at least 1"),
-        (lambda: ServiceRegistry(RunStore(), mode="on"), "mode='on'; choose"),  # type: ignore[arg-type]
-        (lambda: ServiceRegistry(RunStore(), budgte=1), "mean 'budget'"),  # type: ignore[call-arg]
         (lambda: RunStore(0), "max_results=0; use at least 1"),
     ],
 )

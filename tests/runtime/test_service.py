@@ -374,11 +374,6 @@ class TestErrors:
             attributed(service, answer(documents=["Penguins swim."]))
         assert caplog.records == []
 
-    @pytest.mark.parametrize("max_pending", [0, -1])
-    def test_a_queue_that_holds_nothing(self, making: Making, max_pending: int) -> None:
-        with pytest.raises(InvalidInput, match=f"max_pending={max_pending}; use at least 1"):
-            making(max_pending=max_pending)
-
     def test_unknown_options_are_refused_and_nothing_is_recorded(
         self, model: LanguageModel
     ) -> None:

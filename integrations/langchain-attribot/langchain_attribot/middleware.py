@@ -17,11 +17,12 @@ from langchain_core.runnables.config import ensure_config
 from typing_extensions import Unpack
 
 from attribot_rag import LanguageModel
-from attribot_rag.errors import UnknownOption, UnsupportedModel
+from attribot_rag.errors import UnsupportedModel
 from attribot_rag.runtime import (
     Answer,
     AttributedRun,
     AttributionService,
+    RunOptions,
     RunStore,
     ServiceOptions,
     ServiceRegistry,
@@ -68,17 +69,17 @@ class AttributionMiddleware(AgentMiddleware[Any, Any, Any]):
         **options: Unpack[ServiceOptions],
     ) -> None:
         super().__init__()
-        known = HandlerOptions.__optional_keys__ - {"only"}
-        UnknownOption.check(type(self).__name__, options, known)
+        beside = HandlerOptions.__optional_keys__ - {"only"}
+        run_options = RunOptions.of(type(self).__name__, options, beside=beside)
         self._llm = llm if language_model is None else language_model
         self._answers_elsewhere = language_model is not None
         self._citations = citations
         self._advice = Advice()
         self._told_of_model = False
         self._services = ServiceRegistry(
-            RunStore(options.get("max_results", 128)),
+            RunStore(run_options.max_results),
             proxy=None if proxy is None else language_model_of(proxy),
-            **options,
+            options=run_options,
         )
         if self._llm is not None:
             self._services.service_for(language_model_of(self._llm))

@@ -15,7 +15,7 @@ from llama_index.core.postprocessor import SimilarityPostprocessor
 from llama_index.llms.huggingface import HuggingFaceLLM
 from llama_index.postprocessor.attribot import AttributionPostprocessor
 from llama_index.postprocessor.attribot.query_tracker import installed
-from llama_index.postprocessor.attribot.response_metadata import ResponseMetadata
+from llama_index.postprocessor.attribot.tracked_query import QueryObserver, TrackedQuery
 from llama_index_instrumentation import get_dispatcher
 
 from attribot_rag.runtime import Answer, AttributedRun
@@ -43,10 +43,12 @@ def test_metadata_is_still_that_of_the_nodes(tiny_llm: HuggingFaceLLM) -> None:
 
 def test_a_response_without_nodes_of_its_own_has_some_metadata() -> None:
     response = Response("An answer.")
-    ResponseMetadata.attach(response, {"status": "pending"})
+    query = TrackedQuery("one", QueryObserver(), QUESTION, (), asynchronous=False)
+    query.add(response)
+    query.attach(AttributedRun("one", "one", Answer(""), is_pending=True))
     assert response.metadata
-    assert (response.metadata or {}).get("attribution") == {"status": "pending"}
-    ResponseMetadata.detach(response)
+    assert (response.metadata or {}).get("attribution", {})["status"] == "pending"
+    query.attach(None)
     assert not response.metadata
     assert "attribution" not in response.metadata
     with pytest.raises(KeyError):
