@@ -14,7 +14,7 @@ from attribot_rag._version import __version__
 
 if TYPE_CHECKING:
     from attribot_rag.attribution import Attribution
-    from attribot_rag.attributor import Attributor, AttributorOptions
+    from attribot_rag.attributor import Attributor, AttributorOptions, Options
     from attribot_rag.context import ContextOptions, Document
     from attribot_rag.errors import AttributionError
     from attribot_rag.methods import (
@@ -48,6 +48,7 @@ __all__ = [
     "LeaveOneOut",
     "Masked",
     "Method",
+    "Options",
     "Proxy",
     "Pruned",
     "ScoringOptions",
@@ -73,6 +74,7 @@ _MODULES = {
     "LeaveOneOut": "methods",
     "Masked": "methods",
     "Method": "methods",
+    "Options": "attributor",
     "Proxy": "methods",
     "Pruned": "methods",
     "ScoringOptions": "scoring",

@@ -30,7 +30,7 @@ from support.tiny_models import byte_level, endless
 
 from attribot_rag.evaluation.setting import hardware
 from attribot_rag.model.language_model import LanguageModel
-from attribot_rag.runtime import AttributionService, ObservedAnswer
+from attribot_rag.runtime import Answer, AttributionService
 
 _ADAPTERS = ("first", "second")
 _EXACT: dict[str, Any] = {"method": "leave_one_out", "max_results": 16}
@@ -90,7 +90,7 @@ def library(local: LanguageModel) -> tuple[Attribute, Close]:
         output = generate(local, ids, max_new_tokens=8, do_sample=False)
         answer = local.decode(output[0, ids.shape[1] :].tolist(), skip_special_tokens=True)
         name = f"run {number} of thread {threading.get_ident()}"
-        observed = ObservedAnswer(answer, DOCUMENTS, [QUESTION])
+        observed = Answer(answer, DOCUMENTS, [QUESTION])
         run = service.attribute(name, name, observed, background=number % 2 == 0)
         assert service.store.wait(run.run_id, _PATIENCE).attribution is not None
 

@@ -1,5 +1,7 @@
 """The facade: what a prompt, an answer and its documents become an `Attribution` by."""
 
-from attribot_rag.attributor.attributor import Attributor, AttributorOptions, Documents
+from attribot_rag.attributor.attributor import Attributor
+from attribot_rag.attributor.options import AttributorOptions, Options
+from attribot_rag.context.document import Documents
 
-__all__ = ["Attributor", "AttributorOptions", "Documents"]
+__all__ = ["Attributor", "AttributorOptions", "Documents", "Options"]

@@ -12,11 +12,11 @@ import transformers
 from attribot_rag._version import __version__
 from attribot_rag.attribution import (
     Attribution,
-    Numbering,
     Provenance,
     ResponseText,
     SourceGroup,
 )
+from attribot_rag.attributor.options import Options
 from attribot_rag.checks import with_checks
 from attribot_rag.context import Context, ContextOptions, Document
 from attribot_rag.methods import Method, Scores
@@ -36,9 +36,7 @@ def assemble(
     response: ResponseText,
     judgement: Judgement,
     *,
-    context_options: ContextOptions,
-    budget: Budget | None,
-    numbering: Numbering,
+    options: Options,
 ) -> Attribution:
     """The attribution, once everything is scored and judged: the scorer's usage is final."""
     context, scores = scorer.context, judgement.scores
@@ -55,7 +53,7 @@ def assemble(
         exact=scores.exact,
         estimated=scores.estimated if any(scores.estimated) else (),
         notes=(*_notes(scorer, scores), *judgement.notes, *_budget_note(scorer)),
-        provenance=_provenance(scorer, method, context_options, budget or Budget()),
+        provenance=_provenance(scorer, method, options),
         groups=tuple(
             SourceGroup(group.units, group.token_scores, group.exact) for group in scores.groups
         ),
@@ -65,17 +63,16 @@ def assemble(
         partial=scorer.session.meter.exhausted,
         verdicts=with_checks(judgement.verdicts, response.text, context),
         markers=judgement.markers,
-        numbering=numbering,
+        numbering=options.numbering,
     )
 
 
-def _provenance(
-    scorer: Scorer, method: Method, context_options: ContextOptions, budget: Budget
-) -> Provenance:
+def _provenance(scorer: Scorer, method: Method, options: Options) -> Provenance:
     session, generation = scorer.session, scorer.generation
     used = [usage for _, usage in session.usages]
     row = len(generation.prompt_ids) + len(generation.response_ids) - 1
     cost = method.cost(Workload.of(scorer))
+    budget = _plain(options.budget or Budget())
     return Provenance(
         method=method.name,
         model=scorer.language_model.name,
@@ -96,9 +93,9 @@ def _provenance(
         self_check=session.self_check,
         noise=scorer.language_model.backend.noise,
         options={
-            **_plain(context_options),
+            **_plain(options.context or ContextOptions()),
             **_plain(scorer.options),
-            **{f"budget_{name}": value for name, value in _plain(budget).items()},
+            **{f"budget_{name}": value for name, value in budget.items()},
         },
         versions={
             "python": platform.python_version(),

@@ -3,68 +3,56 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Iterator, MutableMapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any, cast, get_args
+from typing import Any
 
 import torch
 from torch.utils.weak import WeakIdKeyDictionary
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
-from typing_extensions import Never, TypedDict, Unpack
+from typing_extensions import Unpack
 
 from attribot_rag.attribution import (
     Attribution,
     Counterfactual,
-    Numbering,
     Provenance,
     ResponseText,
 )
+from attribot_rag.attributor.answered import transcript_of
 from attribot_rag.attributor.assembly import assemble
 from attribot_rag.attributor.counterfactual import Rerun
-from attribot_rag.attributor.prompting import rag_prompt
+from attribot_rag.attributor.options import AttributorOptions, Options
+from attribot_rag.attributor.prompting import asked, earlier_turns
 from attribot_rag.context import (
     ContextOptions,
-    Document,
     PromptInput,
-    TokenizedText,
     locate_context,
 )
-from attribot_rag.errors import InvalidInput, NotRecorded, UnknownOption
-from attribot_rag.methods import Method, make_method
-from attribot_rag.model.chat_messages import Message, continued_text, message_text
+from attribot_rag.context.document import Documents
+from attribot_rag.errors import InvalidInput, NotRecorded
+from attribot_rag.methods import make_method
 from attribot_rag.model.generation import Conditioning, Generation
-from attribot_rag.model.language_model import LanguageModel, Prompt, is_chat, plain_ids
-from attribot_rag.model.local_backend import decoder_start_ids
+from attribot_rag.model.language_model import (
+    LanguageModel,
+    Prompt,
+)
 from attribot_rag.model.served import ServerOptions
 from attribot_rag.model.served_model import ServedModel
-from attribot_rag.recording import GenerationRecorder, generate_answer, with_recorded
-from attribot_rag.scoring import Budget, Meter, Scorer, ScoringOptions, Session, scoring_models
+from attribot_rag.recording import (
+    Answer,
+    GenerationRecorder,
+    Transcript,
+    generate_answer,
+)
+from attribot_rag.scoring import Meter, Scorer, ScoringOptions, Session, scoring_models
 from attribot_rag.scoring.implementations.memory import naming_out_of_memory
 from attribot_rag.scoring.session import progress_bar
-from attribot_rag.verdicts import Judgement, VerdictOptions, judge
+from attribot_rag.verdicts import Judgement, judge
 
-# Any: the documents of frameworks, as Document.of reads them.
-Documents = Sequence[str | Document | Mapping[str, Any] | Any]
-
-_VERDICTS = VerdictOptions()
 _GENERATION_WAIT = 0.5
-_RESPONSE_WAIT = 30.0
 # What locating may take however small the budget is: without a document there is no score.
 _LOCATING_SECONDS = 1.0
-
-
-class AttributorOptions(TypedDict, total=False):
-    """Options of Attributor, for functions that pass them on."""
-
-    method: str | Method
-    keep: int | float | None
-    budget: Budget | None
-    verdicts: VerdictOptions | None
-    context: ContextOptions | None
-    scoring: ScoringOptions | None
-    numbering: Numbering
-    progress: bool
 
 
 class Attributor:
@@ -81,17 +69,10 @@ class Attributor:
 
     The model comes with its tokenizer, or both together as a LanguageModel.
 
-    `method` is 'auto', 'thorough', 'leave_one_out', 'hierarchical', 'masked', 'patching',
-    'masked_hierarchical', one of the baselines 'context_cite', 'attention_weights', 'gradient_norm'
-    and 'similarity', whose scores are no nats, or a method of `attribot_rag.methods`. A `proxy`, a
-    smaller model with its tokenizer, finds candidates for 'auto' where that pays and runs any other
-    method; with `keep` (a number of sources, or a fraction) it only decides which sources the
-    target scores: proxy pruning. `budget` bounds what one attribution may cost, not counting what
-    is done once for a model. `verdicts` are the thresholds by which each sentence of the answer is
-    judged, or None to leave that out. Cited documents have the numbers of the markers that the
-    model wrote itself, such as [2], if it did; with the `numbering` 'by_citation' always 1, 2, 3 as
-    they are first cited. A `recorder` of the model's may have other bounds than the default. An
-    option that does not exist raises UnknownOption, an InvalidInput.
+    A `proxy`, a smaller model with its tokenizer, finds candidates for the method 'auto' where that
+    pays and runs any other method. A `recorder` of the model's may have other bounds than the
+    default. `options` are those of Options, by name or whole; one that does not exist raises
+    UnknownOption, an InvalidInput.
 
     It may be used by several threads: attributions of one local model's answers take turns.
     """
@@ -101,35 +82,16 @@ class Attributor:
         model: PreTrainedModel | LanguageModel,
         tokenizer: PreTrainedTokenizerBase | None = None,
         *,
-        method: str | Method = "auto",
         proxy: LanguageModel | None = None,
-        keep: int | float | None = None,
-        budget: Budget | None = None,
-        verdicts: VerdictOptions | None = _VERDICTS,
-        context: ContextOptions | None = None,
-        scoring: ScoringOptions | None = None,
-        numbering: Numbering = "by_marker",
-        progress: bool = True,
         recorder: GenerationRecorder | None = None,
-        **unknown: Never,
+        **options: Unpack[AttributorOptions],
     ) -> None:
-        known = {*AttributorOptions.__optional_keys__, "proxy", "recorder"}
-        UnknownOption.check("Attributor", unknown, known)
+        self.options = Options.of("Attributor", options, beside=("proxy", "recorder"))
         self.language_model = LanguageModel.of(model, tokenizer)
         self.recorder = recorder or GenerationRecorder(self.language_model)
-        self.context_options = context or ContextOptions()
-        self.scoring_options = scoring or ScoringOptions()
-        self.method = make_method(method, proxy, keep)
-        if budget is not None and not isinstance(budget, Budget):
-            raise InvalidInput(
-                f"budget={budget!r}; pass Budget(seconds=...), Budget(tokens=...), or None"
-            )
-        self.budget = budget
-        self.verdicts = verdicts
-        if numbering not in get_args(Numbering):
-            raise InvalidInput(f"numbering={numbering!r}; use one of {get_args(Numbering)}")
-        self.numbering = numbering
-        self.progress = progress
+        self.context_options = self.options.context or ContextOptions()
+        self.scoring_options = self.options.scoring or ScoringOptions()
+        self.method = make_method(self.options.method, proxy, self.options.keep)
         self._scoring_models = scoring_models(self.language_model)
         # By their provenance, which copies of an attribution share.
         self._generations: MutableMapping[Provenance, Generation] = WeakIdKeyDictionary()
@@ -173,30 +135,10 @@ class Attributor:
         `response` what it answered, as text or ids, or the beginning of that. Raises InvalidInput
         or one of its kinds for what cannot be attributed.
         """
-        prompt_ids = self.language_model.encode_prompt(prompt)
-        shown: str | None = None
-        if isinstance(response, str):
-            shown = self._answer(prompt, prompt_ids, response)
-            generation = self._find_text(prompt_ids, shown)
-            begun = continued_text(cast(Sequence[Message], prompt)) if is_chat(prompt) else ""
-            if begun and generation.retokenized and shown.startswith(begun):
-                shown = self._answer(prompt, prompt_ids, shown.removeprefix(begun))
-                generation = self._find_text(prompt_ids, shown)
-        else:
-            response_ids = self._answer_ids(prompt_ids, plain_ids(response))
-            retokenized = isinstance(prompt, str) or is_chat(prompt)
-            given = Generation(prompt_ids, response_ids, retokenized=retokenized)
-            generation = self._find_ids(given)
-        note = ""
-        if generation.retokenized and self.recorder.generations:
-            generation, note = with_recorded(
-                self.recorder,
-                self.language_model,
-                prompt,
-                generation,
-                timeout=_RESPONSE_WAIT,
-            )
-        attribution = self.attribute_generation(generation, documents, prompt, response=shown)
+        transcript, shown, note = transcript_of(
+            prompt, response, self.language_model, self.recorder
+        )
+        attribution = self._attribute(transcript, documents, prompt, shown)
         notes = (*attribution.notes, *([note] if note else ()))
         return replace(attribution, notes=notes)
 
@@ -213,8 +155,30 @@ class Attributor:
         `prompt` as chat messages tells earlier turns from the documents; `response` is the text
         that was shown, if it differs from the generation's by white space around it.
         """
+        transcript = Transcript.of(generation, self.language_model)
+        return self._attribute(transcript, documents, prompt, response)
+
+    def attribute_answer(self, answer: Answer) -> Attribution:
+        """Attribute an answer that the recorder matched (`recorder.match`), with its notes."""
+        if answer.transcript is None:
+            raise NotRecorded(f"no recorded generation was matched to the answer {answer.text!r}")
+        shown = answer.text[answer.start :]
+        attribution = self._attribute(answer.transcript, answer.read, answer.prompt, shown)
+        kinds = {verdict.kind for verdict in attribution.verdicts}
+        warned = answer.warning and kinds & {"unsupported", "open"}
+        notes = (*attribution.notes, *answer.notes, *([answer.warning] if warned else ()))
+        return replace(attribution, notes=notes)
+
+    def _attribute(
+        self,
+        transcript: Transcript,
+        documents: Documents,
+        prompt: Prompt | None,
+        response: str | None,
+    ) -> Attribution:
+        generation = transcript.generation
         with self._turn(generation):
-            attribution = self._attribute(generation, documents, prompt, response)
+            attribution = self._scored(transcript, documents, prompt, response)
             kept = generation.without_tensors()
             if not self._scoring_models.is_conditioned(generation):
                 kept = replace(kept, conditioning=Conditioning())
@@ -234,35 +198,32 @@ class Attributor:
         ):
             yield
 
-    def _attribute(
+    def _scored(
         self,
-        generation: Generation,
+        transcript: Transcript,
         documents: Documents,
         prompt: Prompt | None,
         response: str | None,
     ) -> Attribution:
-        language_model = self.language_model
+        language_model, generation = self.language_model, transcript.generation
         language_model.check_length(len(generation.prompt_ids), len(generation.response_ids))
         self._scoring_models.make_ready(self.scoring_options.implementation, generation)
         if self._scoring_models.changed_since(generation):
             generation = generation.without_cache()
-        meter = Meter(self.budget)
-        tokens = TokenizedText.of(language_model.check_ids(generation.prompt_ids), language_model)
-        response_ids = language_model.check_ids(generation.response_ids)
-        if not language_model.decode(response_ids, skip_special_tokens=True).strip():
+        meter = Meter(self.options.budget)
+        if not transcript.response.text.strip():
             raise InvalidInput("the response is blank, nothing can be attributed")
-        turns = _earlier_turns(prompt) if prompt is not None else ()
         located_until = time.perf_counter() + _LOCATING_SECONDS
         context = locate_context(
-            tokens,
+            transcript.prompt.tokens,
             documents,
             self.context_options,
-            earlier_turns=turns,
+            earlier_turns=() if prompt is None else earlier_turns(prompt),
             is_in_time=lambda: meter.allows(0) or time.perf_counter() < located_until,
         )
         meter.exhausted = bool(context.not_in_time)
         given = generation.prompt_ids if prompt is None else prompt
-        with progress_bar(shown=self.progress) as progress:
+        with progress_bar(shown=self.options.progress is not False) as progress:
             scorer = Scorer(
                 language_model=language_model,
                 generation=generation,
@@ -270,24 +231,26 @@ class Attributor:
                 models=self._scoring_models,
                 options=self.scoring_options,
                 session=Session(
-                    meter, progress, self.between_batches, is_judged=self.verdicts is not None
+                    meter,
+                    progress,
+                    self.between_batches,
+                    is_judged=self.options.verdicts is not None,
                 ),
                 prompt_input=PromptInput(given, context, self.context_options),
+                decoded=transcript.response,
             )
             scores = self.method.run(scorer)
             shown = ResponseText(*scorer.response.aligned(response))
             judgement = Judgement(scores=scores)
-            if self.verdicts is not None and scores.unit == "nats":
-                judgement = judge(scorer, scores, shown, self.verdicts)
+            if self.options.verdicts is not None and scores.unit == "nats":
+                judgement = judge(scorer, scores, shown, self.options.verdicts)
         self.recorder.release(generation)
         return assemble(
             scorer,
             self.method,
             shown,
             judgement,
-            context_options=self.context_options,
-            budget=self.budget,
-            numbering=self.numbering,
+            options=self.options,
         )
 
     def ask(
@@ -303,12 +266,7 @@ class Attributor:
         `generate` goes to the model's own `generate`. The result's `response` is the answer; a note
         says if it was cut at `max_new_tokens`.
         """
-        if not question.strip():
-            raise InvalidInput(f"the question is empty: {question!r}")
-        if isinstance(documents, str) or not documents:
-            raise InvalidInput(f"documents={documents!r}; pass a list of at least one document")
-        known = [Document.of(document) for document in documents]
-        prompt = rag_prompt(question, known, self._chats)
+        prompt, known = asked(question, documents, self.language_model)
         prompt_ids = self.language_model.encode_prompt(prompt)
         generation = generate_answer(
             self.language_model, prompt_ids, max_new_tokens=max_new_tokens, **generate
@@ -354,10 +312,9 @@ class Attributor:
                 session=Session(between_batches=self.between_batches),
             ).score([rerun.removed])
             notes = tuple(rerun.notes(second, model_changed=models.changed_since(generation)))
-        ids = () if second is None else second.response_ids
         return Counterfactual(
             documents=tuple(sorted(set(documents))),
-            response=self.language_model.decode(ids, skip_special_tokens=True).strip(),
+            response=rerun.text_of(second),
             score=float((scored.full - scored.ablated[0]).sum()),
             exact=scored.in_step[0],
             notes=notes,
@@ -370,67 +327,3 @@ class Attributor:
         """
         self.recorder.wait_until_idle(_GENERATION_WAIT)
         return 0.0
-
-    @property
-    def _chats(self) -> bool:
-        return bool(self.language_model.tokenizer.chat_template)
-
-    def _answer(self, prompt: Prompt, prompt_ids: tuple[int, ...], response: str) -> str:
-        """What was answered, without the prompt before it and the special tokens after it."""
-        decode = self.language_model.decode
-        before = [decode(prompt_ids), decode(prompt_ids, skip_special_tokens=True)]
-        if isinstance(prompt, str):
-            before.insert(0, prompt)
-        for text in before:
-            if text.strip() and response.startswith(text):
-                response = response[len(text) :]
-                break
-        special_tokens = tuple(self.language_model.tokenizer.all_special_tokens)
-        while special_tokens and response.endswith(special_tokens):
-            response = response.removesuffix(
-                next(token for token in special_tokens if response.endswith(token))
-            )
-        if not response.strip():
-            raise InvalidInput(f"the response {response!r} is empty, nothing can be attributed")
-        return response
-
-    def _answer_ids(
-        self, prompt_ids: tuple[int, ...], response_ids: tuple[int, ...]
-    ) -> tuple[int, ...]:
-        """What was answered, without the prompt before it and the end of sequence after it."""
-        language_model = self.language_model
-        if response_ids[: len(prompt_ids)] == prompt_ids:
-            response_ids = response_ids[len(prompt_ids) :]
-        if language_model.backend.is_encoder_decoder:
-            starts_so = response_ids[:1] == decoder_start_ids(language_model.model)
-            response_ids = response_ids[1:] if starts_so else response_ids
-        ends = (i for i, one in enumerate(response_ids) if one in language_model.eos_ids)
-        return response_ids[: next(ends, None)]
-
-    def _find_text(self, prompt_ids: tuple[int, ...], response: str) -> Generation:
-        """The recorded generation that gave this response, or else one from its text."""
-        language_model = self.language_model
-        recorded = self.recorder.find(
-            response, prompt=language_model.decode(prompt_ids), timeout=_RESPONSE_WAIT
-        )
-        if recorded is not None:
-            return recorded
-        return Generation(prompt_ids, language_model.encode(response), retokenized=True)
-
-    def _find_ids(self, given: Generation) -> Generation:
-        """The recorded generation with these ids, or else the one that was given."""
-        length = len(given.response_ids)
-        for recorded in reversed(self.recorder.generations):
-            cut = recorded.truncated(length)
-            if (cut.prompt_ids, cut.response_ids) == (given.prompt_ids, given.response_ids):
-                return cut
-        return given
-
-
-def _earlier_turns(prompt: Prompt) -> tuple[str, ...]:
-    """What user and assistant said before the last message of the user."""
-    if not is_chat(prompt):
-        return ()
-    said = [m for m in cast(Sequence[Message], prompt) if m.get("role") in ("user", "assistant")]
-    last = max((i for i, message in enumerate(said) if message["role"] == "user"), default=0)
-    return tuple(map(message_text, said[:last]))

@@ -77,6 +77,11 @@ class Rerun:
         recorded = self.generation.settings or _GREEDY
         return generate_with(self.language_model, prompt_ids, {**recorded.values, **settings})
 
+    def text_of(self, answer: Generation | None) -> str:
+        """What the model said; '' for no tokens."""
+        ids = () if answer is None else answer.response_ids
+        return self.language_model.decode(ids, skip_special_tokens=True).strip()
+
     def notes(self, second: Generation | None, *, model_changed: bool) -> Iterator[str]:
         """Why the second answer may differ from the first for another reason than the documents."""
         recorded = self.generation.settings

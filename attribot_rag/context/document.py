@@ -95,6 +95,10 @@ class Document:
         return cls(fields[name], fields.get("id"), dict(metadata))
 
 
+# Any: the documents of frameworks, as Document.of reads them.
+Documents = Sequence[str | Document | Mapping[str, Any] | Any]
+
+
 @dataclass(frozen=True)
 class DocumentSpan:
     """Characters [start, end) of the document with this index."""

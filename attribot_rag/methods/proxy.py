@@ -115,6 +115,7 @@ def proxied(
         generation=generation,
         context=context,
         models=models,
+        decoded=None,
     )
 
 

@@ -1,70 +1,53 @@
-"""An answer of the model: generated here and recorded, or given by its server."""
+"""An answer of a model, from the framework that shows it to the summary that is attached to it."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, cast
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-import torch
+from attribot_rag.context.document import Documents
+from attribot_rag.model.language_model import Prompt
+from attribot_rag.recording.transcript import Transcript
 
-from attribot_rag.model.generation import Generation
-from attribot_rag.model.language_model import LanguageModel
-from attribot_rag.model.served import ServerBackend
-from attribot_rag.recording.recorder import GenerationRecorder
+if TYPE_CHECKING:
+    from opentelemetry.trace import Span
 
 
-def generate_answer(
-    language_model: LanguageModel, prompt_ids: Sequence[int], *, max_new_tokens: int, **options: Any
-) -> Generation | None:
-    """Let the model answer a prompt, greedily by default; None if the answer has no tokens.
+@dataclass(frozen=True, eq=False)
+class Answer:
+    """What is known of an answer.
 
-    `options` go to the model's own `generate`, or to the server of a served model, which is waited
-    for no longer than `max_time` seconds, and whose answer a `streamer` gets as a whole.
+    `text` is what its caller was given: the answer or its beginning, perhaps with the prompt before
+    it. `documents` are the framework's own. `prompt_texts` all stand in the prompt and tell it from
+    other prompts; `prompt` is the whole of it, if it is known. `notes` become the attribution's,
+    `warning` one of an attribution that finds no source of some sentence. `query` is what was
+    asked. `elsewhere` says that another copy of the model gave it, which nobody recorded: its
+    prompt and its text are tokenized. `beside_others` says that the application calls models
+    several times, so that documents that do not stand in this prompt are no cause for a warning.
+    `span` is the OpenTelemetry span of the model's call, where the framework tells it. `contents`
+    are what the prompt has of the documents, where that is not what `Document.of` reads.
+
+    Once the answer is matched, `transcript` is the generation that gave it, cut to the text, and
+    `start` the character at which the response begins in the text. Attributed, it keeps no
+    transcript: that may hold a KV cache.
     """
-    match language_model.backend:
-        case ServerBackend() as server:
-            return _served_answer(language_model, server, prompt_ids, max_new_tokens, options)
-    settings = {"do_sample": False, "max_new_tokens": max_new_tokens, **options}
-    return generate_with(language_model, prompt_ids, settings)
 
+    text: str
+    documents: Documents = ()
+    prompt_texts: Sequence[str] = ()
+    prompt: Prompt | None = None
+    notes: Sequence[str] = ()
+    warning: str = ""
+    query: str | None = None
+    elsewhere: bool = False
+    beside_others: bool = False
+    span: Span | None = None
+    contents: Documents | None = None
+    transcript: Transcript | None = None
+    start: int = 0
 
-def generate_with(
-    language_model: LanguageModel, prompt_ids: Sequence[int], settings: Mapping[str, Any]
-) -> Generation | None:
-    """Let the model's own `generate` answer a prompt with these settings and no others."""
-    inputs = torch.tensor([list(prompt_ids)], device=language_model.device)
-    with GenerationRecorder(language_model) as recorder, torch.inference_mode():
-        generate = cast(Callable[..., Any], language_model.model.generate)
-        generate(inputs, attention_mask=torch.ones_like(inputs), **settings)
-    latest = reversed(recorder.generations)  # other threads may have generated meanwhile
-    return next((one for one in latest if one.prompt_ids == tuple(prompt_ids)), None)
-
-
-def _served_answer(
-    language_model: LanguageModel,
-    server: ServerBackend,
-    prompt_ids: Sequence[int],
-    max_new_tokens: int,
-    options: dict[str, Any],
-) -> Generation | None:
-    max_time, streamer = options.pop("max_time", None), options.pop("streamer", None)
-    deadline = None if max_time is None else time.perf_counter() + max_time
-    answer = server.complete(prompt_ids, max_new_tokens, options, deadline)
-    response = list(language_model.encode(answer.text) if answer.ids is None else answer.ids)
-    ends = {*language_model.eos_ids, *language_model.tokenizer.all_special_ids}
-    while response and response[-1] in ends:
-        response.pop()
-    if streamer is not None:
-        streamer.put(torch.tensor(prompt_ids))
-        streamer.put(torch.tensor(response))
-        streamer.end()
-    if not response:
-        return None
-    return Generation(
-        tuple(prompt_ids),
-        tuple(response),
-        retokenized=answer.ids is None,
-        cut_at=max_new_tokens if answer.is_cut else None,
-        unfinished=answer.is_cut,
-    )
+    @property
+    def read(self) -> Documents:
+        """The documents as the prompt may have them."""
+        return self.documents if self.contents is None else self.contents

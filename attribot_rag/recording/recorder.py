@@ -2,45 +2,22 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Sequence
 from concurrent.futures import Future, wait
-from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from types import TracebackType
-from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
-from attribot_rag.errors import InvalidInput
 from attribot_rag.model.generation import Generation
-from attribot_rag.model.language_model import LanguageModel
+from attribot_rag.model.language_model import LanguageModel, Prompt
+from attribot_rag.recording.answer import Answer
 from attribot_rag.recording.hook import GenerateHook, RunningCall
-from attribot_rag.recording.prompts import RecordedPrompt
+from attribot_rag.recording.transcript import PromptText, Transcript
 
-
-class Match(NamedTuple):
-    """A generation cut to the text that was shown, and where its response begins in that text."""
-
-    generation: Generation
-    start: int
-
-
-class _Kept:
-    """A recorded generation and its prompt's text."""
-
-    def __init__(self, generation: Generation, language_model: LanguageModel) -> None:
-        self.generation = generation
-        self.prompt = RecordedPrompt(generation.prompt_ids, language_model)
-
-    def holds(self, generation: Generation) -> bool:
-        """Whether that is this generation, whole or cut."""
-        return self.generation.prompt_ids is generation.prompt_ids
-
-    def drop_cache(self) -> None:
-        self.generation = self.generation.without_cache()
-
-    def drop_tensors(self) -> None:
-        self.generation = self.generation.without_tensors()
+logger = logging.getLogger(__name__)
 
 
 class GenerationRecorder:
@@ -61,8 +38,8 @@ class GenerationRecorder:
         self._max_generations = max_generations
         self._max_cache_bytes = max_cache_bytes
         self._hook: GenerateHook | None = None
-        self._kept: list[_Kept] = []
-        self._running_prompts: WeakKeyDictionary[RunningCall, list[RecordedPrompt]] = (
+        self._kept: list[Transcript] = []
+        self._running_prompts: WeakKeyDictionary[RunningCall, list[PromptText]] = (
             WeakKeyDictionary()
         )
         self._lock = threading.Lock()
@@ -94,7 +71,7 @@ class GenerationRecorder:
     def generations(self) -> tuple[Generation, ...]:
         """What is kept, oldest first."""
         with self._lock:
-            return tuple(one.generation for one in self._kept)
+            return tuple(transcript.generation for transcript in self._kept)
 
     def find(
         self,
@@ -112,46 +89,37 @@ class GenerationRecorder:
         prompt that are running when it is called: a streamed answer is seen before `generate`
         returns.
         """
-        match = self.find_shown(response, prompt=prompt, contains=contains, timeout=timeout)
-        return None if match is None else match.generation
+        match = self.find_answer(
+            Answer(response, prompt_texts=contains), prompt=prompt, timeout=timeout
+        )
+        return None if match is None or match.transcript is None else match.transcript.generation
 
-    def find_shown(
-        self,
-        shown: str,
-        *,
-        prompt: str | None = None,
-        contains: Sequence[str] = (),
-        like: str | None = None,
-        timeout: float = 0.0,
-    ) -> Match | None:
+    def find_answer(
+        self, answer: Answer, *, prompt: str | None = None, timeout: float = 0.0
+    ) -> Answer | None:
         """As `match`, waiting up to `timeout` seconds."""
-        future = self.match(shown, prompt=prompt, contains=contains, like=like)
+        future = self.match(answer, prompt=prompt)
         wait([future], timeout)
         return future.result() if future.done() else None
 
-    def match(
-        self,
-        shown: str,
-        *,
-        prompt: str | None = None,
-        contains: Sequence[str] = (),
-        like: str | None = None,
-    ) -> Future[Match | None]:
-        """As `find`, with the character at which the response begins in the text that was shown.
+    def match(self, answer: Answer, *, prompt: str | None = None) -> Future[Answer | None]:
+        """The answer with its generation, which `find` describes, and its start in the text.
 
-        That is 0 unless the prompt was shown before it. Of several, the one with the prompt `like`
-        this comes first, then one that was shown whole, then the latest; if none has that prompt
-        and they differ in theirs, there is nothing to choose by, and the result is None.
+        The start is 0 unless the prompt was shown before the response. Of several generations, the
+        one with the answer's own prompt comes first, then one that was shown whole, then the
+        latest; if none has that prompt and they differ in theirs, there is nothing to choose by,
+        and the result is None.
 
         The future is done at once, unless the model is running with a prompt that fits: then when
         such a call has given the answer, or all of them have ended.
         """
         running = self._running()  # before the search, which finds what has ended since
-        future: Future[Match | None] = Future()
-        found = self._search(shown, prompt, contains, like)
-        awaited = {call for call in running if found is None and self._fits(call, prompt, contains)}
+        future: Future[Answer | None] = Future()
+        match = self._search(answer, prompt)
+        texts = answer.prompt_texts
+        awaited = {call for call in running if match is None and self._fits(call, prompt, texts)}
         if not awaited:
-            future.set_result(found)
+            future.set_result(match)
         searching = threading.Lock()
 
         def search_again(call: RunningCall, _: Future[None]) -> None:
@@ -160,12 +128,12 @@ class GenerationRecorder:
                 if future.done():
                     return
                 try:
-                    found = self._search(shown, prompt, contains, like)
+                    match = self._search(answer, prompt)
                 except Exception as error:  # who waits is told; this thread only generates
                     future.set_exception(error)
                 else:
-                    if found is not None or not awaited:
-                        future.set_result(found)
+                    if match is not None or not awaited:
+                        future.set_result(match)
 
         for call in tuple(awaited):
             call.ended.add_done_callback(partial(search_again, call))
@@ -182,16 +150,16 @@ class GenerationRecorder:
         """Whether the call was given a prompt that fits, so that it may give the answer."""
         prompts = self._running_prompts.get(call)
         if prompts is None:
-            prompts = [RecordedPrompt(ids, self._language_model) for ids in call.read_prompts()]
+            prompts = [PromptText(ids, self._language_model) for ids in call.read_prompts()]
             self._running_prompts[call] = prompts
-        return any(one.fits(prompt, contains) for one in prompts)
+        return any(running.fits(prompt, contains) for running in prompts)
 
     def release(self, generation: Generation) -> None:
         """Let go of a generation's cache once it is attributed; its ids stay."""
         with self._lock:
-            for kept in self._kept:
+            for index, kept in enumerate(self._kept):
                 if kept.holds(generation):
-                    kept.drop_cache()
+                    self._kept[index] = replace(kept, generation=kept.generation.without_cache())
 
     def forget(self, generation: Generation) -> None:
         """Keep it no longer, whole or cut."""
@@ -211,70 +179,43 @@ class GenerationRecorder:
                 hook.idle.wait_for(lambda: not hook.running, timeout)
 
     def _keep(self, generations: list[Generation]) -> None:
-        new = [_Kept(generation, self._language_model) for generation in generations]
+        new = [Transcript.of(generation, self._language_model) for generation in generations]
         with self._lock:
             self._kept = (self._kept + new)[-self._max_generations :]
             num_bytes = 0
-            for kept in reversed(self._kept):
+            for index, kept in reversed(tuple(enumerate(self._kept))):
                 num_bytes += kept.generation.num_bytes
                 if num_bytes > self._max_cache_bytes:
-                    kept.drop_tensors()
+                    self._kept[index] = replace(kept, generation=kept.generation.without_tensors())
 
-    def _search(
-        self, shown: str, prompt: str | None, contains: Sequence[str], like: str | None
-    ) -> Match | None:
-        best: tuple[bool, ...] = (False, False, False)
-        found: list[Match] = []
+    def _search(self, answer: Answer, prompt: str | None) -> Answer | None:
         with self._lock:
             latest = tuple(reversed(self._kept))
-        for kept in latest:
-            match = self._shown_part(kept, shown) if kept.prompt.fits(prompt, contains) else None
-            if match is None:
-                continue
-            whole = match.generation.response_ids == kept.generation.response_ids
-            known = bool(kept.generation.prompt_ids)
-            rank = (known, like is not None and kept.prompt.equals(like), whole)
-            if not found or rank > best:
-                best, found = rank, [match]
-            elif rank == best:
-                found.append(match)
-        different = {match.generation.prompt_ids for match in found}
-        ambiguous = like is not None and not best[1] and len(different) > 1
-        return found[0] if found and not ambiguous else None
+        fitting = [kept for kept in latest if kept.prompt.fits(prompt, answer.prompt_texts)]
+        parts = [(kept, part) for kept in fitting if (part := kept.shown_part(answer.text))]
+        if len(parts) > 1:
+            like = self._rendered(answer.prompt)
+            ranks = [
+                (bool(kept.prompt.ids), like is not None and kept.prompt.equals(like), part is kept)
+                for kept, (part, _) in parts
+            ]
+            best = max(ranks)
+            parts = [match for match, rank in zip(parts, ranks, strict=True) if rank == best]
+            different = {part.generation.prompt_ids for _, (part, _) in parts}
+            if like is not None and not best[1] and len(different) > 1:
+                return None
+        if not parts:
+            return None
+        transcript, start = parts[0][1]
+        span = answer.span or transcript.generation.span
+        return replace(answer, transcript=transcript, start=start, span=span)
 
-    def _shown_part(self, kept: _Kept, shown: str) -> Match | None:
-        """The generation as far as it was shown, perhaps behind its prompt."""
-        for before in ("", *kept.prompt.texts):
-            if shown.startswith(before):
-                start = len(before)
-                with suppress(InvalidInput):
-                    part = shown_part(self._language_model, kept.generation, shown[start:])
-                    return Match(part, start)
-        return None
-
-
-def shown_part(language_model: LanguageModel, generation: Generation, response: str) -> Generation:
-    """The generation cut to the tokens whose text was shown as `response`.
-
-    White space at its end stays if nothing else was cut. Raises InvalidInput if the generation's
-    text does not begin with it.
-    """
-    shown = response.strip()
-
-    def text_of(num_tokens: int) -> str:
-        ids = generation.response_ids[:num_tokens]
-        return language_model.decode(ids, skip_special_tokens=True).strip()
-
-    num_tokens = len(generation.response_ids)
-    if not shown or not text_of(num_tokens).startswith(shown):
-        raise InvalidInput(f"the response {response[:80]!r} is not what was generated")
-    if language_model.decode(generation.response_ids).strip() == shown:
-        return generation
-    low, high = 1, num_tokens
-    while low < high:
-        middle = (low + high) // 2
-        if text_of(middle).startswith(shown):
-            high = middle
-        else:
-            low = middle + 1
-    return generation.truncated(low)
+    def _rendered(self, prompt: Prompt | None) -> str | None:
+        """The prompt as the model most likely saw it; None if that cannot be told."""
+        if prompt is None or isinstance(prompt, str):
+            return prompt
+        try:
+            return self._language_model.decode(self._language_model.encode_prompt(prompt))
+        except Exception:  # of a chat template, which may raise anything for what it does not like
+            logger.debug("the prompt could not be rendered", exc_info=True)
+            return None

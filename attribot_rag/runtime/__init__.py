@@ -1,13 +1,13 @@
 """What integrations with frameworks are built on; a stable part of the public interface.
 
 A framework tells its integration what a model was asked and what it answered. The integration
-passes that on as an `ObservedAnswer`; the model's `AttributionService` finds the recorded
+passes that on as an `Answer`; the model's `AttributionService` finds the recorded
 generation that gave the answer, attributes it here or in the background, and keeps the run in a
 `RunStore`:
 
     service = AttributionService(language_model)  # records the model from here on
     ...                                           # the framework has the model answer
-    answer = ObservedAnswer(text, documents, prompt_texts=[question])
+    answer = Answer(text, documents, prompt_texts=[question])
     run = service.attribute("run 1", "root 1", answer)
     run.summary                                   # plain data to attach to the answer
     run.attribution                               # the whole result, or None and an `error`
@@ -26,31 +26,27 @@ prompt was made of, and `told_document` reads a document in whatever form a sear
 from attribot_rag.attribution import Counterfactual
 from attribot_rag.attribution.summary import MAX_SUMMARY_BYTES
 from attribot_rag.context import texts_in_prompt
-from attribot_rag.runtime.counterfactual import answer_without
+from attribot_rag.recording import Answer
+from attribot_rag.runtime.attributed_run import AttributedRun
 from attribot_rag.runtime.deduplication import DeduplicatedText, remove_duplicates
 from attribot_rag.runtime.feedback import Feedback, feedback_of
-from attribot_rag.runtime.run_store import AttributedRun, RunOutcome, RunStore
-from attribot_rag.runtime.service import (
-    AttributionService,
-    Mode,
-    ObservedAnswer,
-    ServiceOptions,
-    ServiceRegistry,
-    service_that_saw,
-)
+from attribot_rag.runtime.options import Mode, RunOptions, ServiceOptions
+from attribot_rag.runtime.registry import ServiceRegistry, answer_without, service_that_saw
+from attribot_rag.runtime.run_store import RunStore
+from attribot_rag.runtime.service import AttributionService
 from attribot_rag.runtime.told_documents import told_document
 from attribot_rag.runtime.tracing import trace_run
 
 __all__ = [
     "MAX_SUMMARY_BYTES",
+    "Answer",
     "AttributedRun",
     "AttributionService",
     "Counterfactual",
     "DeduplicatedText",
     "Feedback",
     "Mode",
-    "ObservedAnswer",
-    "RunOutcome",
+    "RunOptions",
     "RunStore",
     "ServiceOptions",
     "ServiceRegistry",

@@ -1,200 +1,17 @@
-"""Attributions of runs, how each ended, and a store for callers whose answers cannot carry them."""
+"""The last runs of an application, for callers whose answers cannot carry their attributions."""
 
 from __future__ import annotations
 
 import asyncio
-import json
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal
+from dataclasses import replace
 
-from attribot_rag.attribution import Attribution, Composition
 from attribot_rag.attribution.offsets import Offsets
-from attribot_rag.attribution.summary import (
-    MAX_SUMMARY_BYTES,
-    Shown,
-    summarize,
-    summarize_composition,
-    without_attribution,
-)
-from attribot_rag.errors import DocumentsNotLocated, InvalidInput, UnsupportedModel
-
-if TYPE_CHECKING:
-    from opentelemetry.trace import Span
-
-_MIN_CALL_BYTES = 900  # of an earlier answer's summary
-_EMPTY = "The answer is empty, so there is nothing to attribute."
-_TEXT_LENGTHS = (400, 100, 30, 0)  # characters of a query and of an answer in a summary
-
-
-@dataclass(frozen=True)
-class RunOutcome:
-    """An attribution, or the error that took its place; never both.
-
-    It is neither for an answer that is empty, or nothing but earlier answers, end to end.
-
-    `start` is where the attributed response begins in the text that the caller was given, which
-    may hold the prompt too.
-    """
-
-    attribution: Attribution | None = None
-    error: BaseException | None = None
-    start: int = 0
-
-
-@dataclass(frozen=True, eq=False)
-class AttributedRun:
-    """One answer: the model's run, the root run that it was a part of, and what came of it.
-
-    `documents` are the framework's own that `text`, the answer, was attributed to; `outcome` is
-    None while it is pending. `shown` is the text that something made of the answer and the caller
-    was given, None if that is the answer itself, '' if it was given no text. `query` is what was
-    asked, if the framework tells. `earlier` are the runs of answers that `text` was made of: they
-    stood in its prompt, as documents with these runs' ids; or `text` is these answers end to end,
-    each at its place [start, end) of `places`. `span` is the OpenTelemetry span of the model's
-    call, or the one that was current, None without any.
-    """
-
-    run_id: str
-    root_id: str
-    documents: Sequence[Any]
-    text: str = ""
-    outcome: RunOutcome | None = None
-    shown: str | None = None
-    query: str | None = None
-    earlier: tuple[AttributedRun, ...] = ()
-    places: tuple[tuple[int, int], ...] = ()
-    span: Span | None = None
-
-    @property
-    def attribution(self) -> Attribution | None:
-        """The whole result.
-
-        None while it is pending, if there is an `error`, with `places`, and of an empty answer.
-        """
-        return None if self.outcome is None else self.outcome.attribution
-
-    @property
-    def error(self) -> BaseException | None:
-        return None if self.outcome is None else self.outcome.error
-
-    @property
-    def composition(self) -> Composition | None:
-        """The attribution with those of the earlier answers; None without an attribution."""
-        return None if self.attribution is None else self._composed(self.attribution, {})
-
-    def compositions(self) -> list[tuple[int, Composition]]:
-        """The composition, or those of its parts, with where each begins in the text.
-
-        Documents have the same number in all of them. Raises the run's error if there is one.
-        """
-        if self.error is not None:
-            raise self.error
-        if self.attribution is not None:
-            return [(0, self._composed(self.attribution, {}))]
-        found: list[tuple[int, Composition]] = []
-        numbers: Mapping[str, int] = {}
-        for (start, _), run in zip(self.places, self.earlier, strict=False):
-            if run.attribution is not None:
-                composition = run._composed(run.attribution, numbers)
-                numbers = composition.numbers
-                found.append((start, composition))
-        return found
-
-    def to_cited_text(self, *, remarks: bool = True, markers: bool = True) -> str:
-        """The answer with the numbers of what it cites; as Attribution.to_cited_text.
-
-        Where it was made of earlier answers, the numbers are of what these cite. Raises the run's
-        error if there is one.
-        """
-        found = self.compositions()
-        if self.attribution is not None and not self.earlier:
-            return self.attribution.to_cited_text(remarks=remarks, markers=markers)
-        if self.attribution is not None:
-            return found[0][1].to_cited_text(remarks=remarks, markers=markers)
-        ends = dict(self.places)
-        text, end = "", 0
-        for start, composition in found:
-            # They are joined without the white space around them.
-            cited = composition.to_cited_text(remarks=remarks, markers=markers).strip()
-            text, end = f"{text}{self.text[end:start]}{cited}", ends[start]
-        return text + self.text[end:]
-
-    def _composed(self, attribution: Attribution, numbers: Mapping[str, int]) -> Composition:
-        earlier = {one.run_id: one.attribution for one in self._all_earlier()}
-        known = {run_id: one for run_id, one in earlier.items() if one is not None}
-        return Composition(attribution, known, numbers)
-
-    def _all_earlier(self) -> Iterator[AttributedRun]:
-        for run in self.earlier:
-            yield from run._all_earlier()
-            yield run
-
-    @cached_property
-    def summary(self) -> dict[str, Any]:
-        """What is attached to the answer: plain data of at most 16 KB, with its `status`."""
-        return self.summary_of(MAX_SUMMARY_BYTES)
-
-    def summary_of(self, max_bytes: int) -> dict[str, Any]:
-        """The same in fewer bytes of JSON."""
-        shared = 2 * max_bytes // 3 if self.earlier else 0
-        told = self.earlier[: shared // _MIN_CALL_BYTES]
-        room = max_bytes - shared
-        texts = self._texts(room // 4)
-        own = self._own_summary(room - len(json.dumps(texts))) | texts
-        own["omitted"]["calls"] = len(self.earlier) - len(told)
-        if not told:
-            return own
-        calls = [run.summary_of(shared // len(told)) for run in told]
-        if self.places and self.outcome is not None:
-            whole = all(call["status"] == "complete" for call in calls)
-            own["status"] = "complete" if whole else "partial"
-        return {
-            **own,
-            "calls": calls,
-            "places": [list(place) for place in self.places[: len(told)]],
-        }
-
-    def _texts(self, max_bytes: int) -> dict[str, str | None]:
-        for length in _TEXT_LENGTHS:
-            query, answer = (self.query or "")[:length], self.text[:length]
-            texts = {"query": query or None, "answer": answer or None}
-            if len(json.dumps(texts)) <= max_bytes:
-                break
-        return texts
-
-    def _own_summary(self, max_bytes: int) -> dict[str, Any]:
-        composition = self.composition
-        if self.outcome is not None and composition is not None:
-            offsets = None if self.shown is None else Offsets.between(self.text, self.shown)
-            is_lost = self.shown is not None and offsets is None
-            shown = Shown(self.outcome.start, offsets, is_lost)
-            if self.earlier:
-                return summarize_composition(
-                    composition, shown=shown, run_id=self.run_id, max_bytes=max_bytes
-                )
-            return summarize(
-                composition.attribution, shown=shown, run_id=self.run_id, max_bytes=max_bytes
-            )
-        empty = self.outcome is not None and self.error is None and not self.earlier
-        if empty:
-            return without_attribution(
-                "complete", notes=[_EMPTY], run_id=self.run_id, max_bytes=max_bytes
-            )
-        failure: Literal["error", "unsupported"] = (
-            "unsupported" if isinstance(self.error, UnsupportedModel) else "error"
-        )
-        return without_attribution(
-            "pending" if self.outcome is None else failure,
-            error=self.error,
-            length=len(self.text if self.shown is None else self.shown),
-            run_id=self.run_id,
-            max_bytes=max_bytes,
-        )
+from attribot_rag.errors import DocumentsNotLocated, InvalidInput
+from attribot_rag.runtime.attributed_run import AttributedRun
 
 
 class RunStore(Mapping[str, AttributedRun]):
@@ -232,17 +49,17 @@ class RunStore(Mapping[str, AttributedRun]):
     def add(self, run: AttributedRun) -> AttributedRun:
         """Keep the run in place of what was known of it, but for the text that was shown."""
         with self._lock:
-            known = self._runs.get(run.run_id)
-            if known is not None and run.shown is None:
-                run = replace(run, shown=known.shown)
-            if run.run_id not in self._runs and not self._is_beside_the_answer(run):
+            before = self._runs.get(run.run_id)
+            if before is not None and run.shown is None:
+                run = replace(run, shown=before.shown)
+            if before is None and not self._is_beside_the_answer(run):
                 self._roots[run.root_id] = run.run_id
             self._runs[run.run_id] = run
             while len(self._runs) > self._max_results:
                 forgotten, old = self._runs.popitem(last=False)
                 if self._roots.get(old.root_id) == forgotten:
                     del self._roots[old.root_id]
-            if run.outcome is not None:
+            if not run.is_pending:
                 self.last = self._runs.get(self._roots.get(run.root_id, ""), run)
             return run
 
@@ -269,7 +86,7 @@ class RunStore(Mapping[str, AttributedRun]):
                 f"no attribution of the run {run_id}: it retrieved nothing, its model was not "
                 "called, or max_results others came after it"
             )
-        if run.outcome is None:
+        if run.is_pending:
             raise InvalidInput(
                 f"the answer of the run {run_id} has not ended: read its stream to the end, or "
                 "close it"
@@ -323,11 +140,11 @@ class RunStore(Mapping[str, AttributedRun]):
         alike = [(run, offsets) for run, offsets in made if offsets is not None]
         if not alike:
             return None
-        run, offsets = max(alike, key=lambda one: one[1].similarity)
+        run, offsets = max(alike, key=lambda pair: pair[1].similarity)
         return replace(run, shown=offsets.shown)
 
-    def outcome_of(self, run: AttributedRun) -> RunOutcome | None:
-        """How the attribution of the same answer to the same documents within the root ended."""
+    def same_answer(self, run: AttributedRun) -> AttributedRun | None:
+        """The run within the root in which the same answer to the same documents was attributed."""
         with self._lock:
             for other in reversed(self._runs.values()):
                 attribution = other.attribution
@@ -335,7 +152,7 @@ class RunStore(Mapping[str, AttributedRun]):
                     continue
                 same_documents = list(other.documents) == list(run.documents)
                 if same_documents and attribution.response.strip() == run.text.strip():
-                    return other.outcome
+                    return other
         return None
 
     def _key(self, run_id: object) -> str:
@@ -343,6 +160,6 @@ class RunStore(Mapping[str, AttributedRun]):
 
     def _is_beside_the_answer(self, run: AttributedRun) -> bool:
         """Whether it read no documents, and another run of its root did."""
-        known = self._runs.get(self._roots.get(run.root_id, ""))
+        answer = self._runs.get(self._roots.get(run.root_id, ""))
         without = isinstance(run.error, DocumentsNotLocated)
-        return without and known is not None and known.attribution is not None
+        return without and answer is not None and answer.attribution is not None

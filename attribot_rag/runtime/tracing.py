@@ -8,8 +8,8 @@ import time
 from typing import TYPE_CHECKING
 
 from attribot_rag._version import __version__
+from attribot_rag.runtime.attributed_run import AttributedRun
 from attribot_rag.runtime.feedback import Feedback, feedback_of
-from attribot_rag.runtime.run_store import AttributedRun
 
 if TYPE_CHECKING:
     from opentelemetry.trace import Span
@@ -25,7 +25,7 @@ def trace_run(run: AttributedRun, span: Span) -> None:
     gets a linked span of the kind EVALUATOR that carries them, from the global tracer provider.
     Nothing is told of a pending run. Needs opentelemetry-api.
     """
-    if run.outcome is None:
+    if run.is_pending:
         return
     feedback = feedback_of(run)
     if span.is_recording():

@@ -35,7 +35,8 @@ class Scorer:
 
     `units` are the sets of source ids that a method scores, each ablated together; by default each
     source alone. A scorer is never changed: `narrowed`, `rebased`, `without` and `answering` return
-    other scorers with the same session. `prompt_input` lets a proxy encode the same prompt.
+    other scorers with the same session. `prompt_input` lets a proxy encode the same prompt;
+    `decoded` is the response's text, where it is known.
     """
 
     language_model: LanguageModel
@@ -45,6 +46,7 @@ class Scorer:
     options: ScoringOptions = field(default_factory=ScoringOptions)
     session: Session = field(default_factory=Session)
     prompt_input: PromptInput | None = None
+    decoded: TokenizedText | None = None
     units: tuple[Unit, ...] = ()
 
     def __post_init__(self) -> None:
@@ -83,7 +85,7 @@ class Scorer:
     @cached_property
     def response(self) -> TokenizedText:
         """The response's tokens with their text, in which special tokens are empty."""
-        return TokenizedText.of(
+        return self.decoded or TokenizedText.of(
             self.generation.response_ids, self.language_model, skip_special_tokens=True
         )
 
@@ -139,7 +141,8 @@ class Scorer:
             self.session.meter.exhausted = True
             return None
         prompt = TokenizedText.of(generation.prompt_ids, self.language_model)
-        return replace(self, generation=generation, context=replace(self.context, prompt=prompt))
+        context = replace(self.context, prompt=prompt)
+        return replace(self, generation=generation, context=context, decoded=None)
 
     def score(
         self, ablations: Sequence[Ablation], *, recompute: Reencoded | None = None

@@ -19,7 +19,7 @@ from typing_extensions import Unpack
 
 from attribot_rag.attribution import Attribution
 from attribot_rag.attribution.schema import attribution_schema
-from attribot_rag.attributor import Attributor, AttributorOptions
+from attribot_rag.attributor import Attributor, AttributorOptions, Options
 from attribot_rag.context import Document
 from attribot_rag.corpus.chunks import retrieve
 from attribot_rag.display import answer_data
@@ -98,9 +98,10 @@ def create_app(
         raise InvalidInput(f"{limits}: all limits must be above 0")
     if token is not None and not token.strip():
         raise InvalidInput("the token is empty; leave it out to let everybody in")
-    options.setdefault("progress", False)
-    options.setdefault("budget", Budget(seconds=limits.seconds))
-    attributor = _Sharing(language_model, proxy=proxy, **options)
+    bounded = Options.of(
+        "create_app", options, progress=False, budget=Budget(seconds=limits.seconds)
+    )
+    attributor = _Sharing(language_model, proxy=proxy, options=bounded)
     queue = FairQueue(limits.waiting, at_once=limits.clients)
     metrics = Metrics(num_waiting=lambda: len(queue))
     service = _Service(attributor, queue, metrics, tuple(chunks), limits)

@@ -12,6 +12,7 @@ from support.scripted_generation import DOCUMENTS, QUESTION, generate, rendered
 from support.tiny_models import byte_level, endless
 
 from attribot_rag import Attributor
+from attribot_rag.recording import Answer
 from attribot_rag.scoring import ScoringModels
 
 pytestmark = [
@@ -59,7 +60,7 @@ def test_a_forked_process_attributes_whatever_its_parents_threads_do() -> None:
             hold(scoring)
 
     def attributes() -> bool:
-        match = attributor.recorder.match(ANSWER, contains=[QUESTION])
+        match = attributor.recorder.match(Answer(ANSWER, prompt_texts=[QUESTION]))
         found = attributor.attribute(prompt, ANSWER, DOCUMENTS).token_scores
         task = queue.submit(lambda: 3, max_pending=1)
         return match.done() and found == expected and task.result() == 3
@@ -72,7 +73,7 @@ def test_a_forked_process_attributes_whatever_its_parents_threads_do() -> None:
         thread.start()
         assert scoring.wait(scaled(60)) and generating.wait(scaled(60))
         try:
-            assert not attributor.recorder.match(ANSWER, contains=[QUESTION]).done()
+            assert not attributor.recorder.match(Answer(ANSWER, prompt_texts=[QUESTION])).done()
             assert forked(attributes) == 0
             assert queue.num_pending == 2
         finally:

@@ -14,7 +14,7 @@ from support.tiny_models import byte_level
 from attribot_rag import Attribution
 from attribot_rag.errors import ScoringOutOfMemory
 from attribot_rag.model.language_model import LanguageModel
-from attribot_rag.runtime import AttributedRun, AttributionService, ObservedAnswer
+from attribot_rag.runtime import Answer, AttributedRun, AttributionService
 
 POINTS = 12
 ATOL = 1e-3
@@ -33,7 +33,7 @@ def attributed(service: AttributionService, run_id: str, *, background: bool) ->
     """The attribution of an answer that is given now."""
     model = service.attributor.language_model
     say(model, [rendered(model)], [ANSWER])
-    observed = ObservedAnswer(ANSWER, DOCUMENTS, [QUESTION])
+    observed = Answer(ANSWER, DOCUMENTS, [QUESTION])
     run = service.attribute(run_id, run_id, observed, background=background)
     return service.store.wait(run.run_id, scaled(60))
 
@@ -46,7 +46,7 @@ def scores(attribution: Attribution | None) -> np.ndarray[Any, Any]:
 def test_at_every_point_of_an_attribution(service: AttributionService) -> None:
     truth = scores(attributed(service, "first", background=False).attribution)
     model = service.attributor.language_model
-    observed = ObservedAnswer(ANSWER, DOCUMENTS, [QUESTION])
+    observed = Answer(ANSWER, DOCUMENTS, [QUESTION])
     say(model, [rendered(model)], [ANSWER])
     with FailingAllocation() as counting:
         service.attribute("counted", "counted", observed)

@@ -137,8 +137,8 @@ def test_a_misspelt_option_is_told_the_right_one() -> None:
     with pytest.raises(
         UnknownOption,
         match=r"^Attributor has no option 'metod'; did you mean 'method'\? Its options: budget, "
-        "context, keep, method, numbering, progress, proxy, recorder, scoring, verdicts$",
+        "context, keep, method, numbering, options, progress, proxy, recorder, scoring, verdicts$",
     ):
-        Attributor(byte_level(), metod="auto")  # type: ignore[arg-type]
+        Attributor(byte_level(), metod="auto")  # type: ignore[call-arg]
     with pytest.raises(UnknownOption, match=r"no option 'colour'\. Its options: budget, "):
-        Attributor(byte_level(), colour="red")  # type: ignore[arg-type]
+        Attributor(byte_level(), colour="red")  # type: ignore[call-arg]

@@ -6,71 +6,76 @@ import time
 import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import partial
 from typing import Any
 
 import pytest
 import torch
 from support.patience import scaled
 from support.scripted_generation import ANSWER, DOCUMENTS, generate, rendered, say
-from support.threads import at_once
 from support.tiny_models import byt5, byte_level, metaspace
 from transformers import StoppingCriteria, StoppingCriteriaList, TextIteratorStreamer
 
 from attribot_rag.errors import InvalidInput
 from attribot_rag.model.generation import Generation
 from attribot_rag.model.language_model import LanguageModel
-from attribot_rag.recording import GenerationRecorder
-from attribot_rag.recording.recorder import shown_part
+from attribot_rag.recording import Answer, GenerationRecorder, Transcript
 
-MODEL = byte_level()
 PROMPT_IDS = torch.arange(20, 60)[None]
 
 
+@pytest.fixture(scope="module")
+def model() -> LanguageModel:
+    return byte_level()
+
+
 @pytest.fixture
-def recorder() -> Iterator[GenerationRecorder]:
-    with GenerationRecorder(MODEL) as recorder:
+def recorder(model: LanguageModel) -> Iterator[GenerationRecorder]:
+    with GenerationRecorder(model) as recorder:
         yield recorder
 
 
-def answer(seed: int = 0) -> None:
-    generate(MODEL, PROMPT_IDS + seed, max_new_tokens=3, do_sample=False)
+def generation_of(answer: Answer | None) -> Generation:
+    assert answer is not None
+    assert answer.transcript is not None
+    return answer.transcript.generation
 
 
-def found_by(recorder: GenerationRecorder, text: str, **asked: Any) -> Generation:
-    generation = recorder.find(text, **asked)
-    assert generation is not None
-    return generation
+def answer(model: LanguageModel, seed: int = 0) -> None:
+    generate(model, PROMPT_IDS + seed, max_new_tokens=3, do_sample=False)
 
 
 class TestBounds:
-    def test_only_the_last_generations_are_kept(self) -> None:
-        with GenerationRecorder(MODEL, max_generations=3) as recorder:
+    def test_only_the_last_generations_are_kept(self, model: LanguageModel) -> None:
+        with GenerationRecorder(model, max_generations=3) as recorder:
             for seed in range(5):
-                answer(seed)
+                answer(model, seed)
         assert [one.prompt_ids[0] for one in recorder.generations] == [22, 23, 24]
 
-    def test_rows_of_a_batch_count_each_for_itself(self) -> None:
-        """And do not keep each other's caches alive."""
-        with GenerationRecorder(MODEL, max_generations=3) as recorder:
-            generate(MODEL, PROMPT_IDS.repeat(5, 1), max_new_tokens=3, do_sample=False)
-        sizes = [one.num_bytes for one in recorder.generations]
-        assert sizes == [2 * 2 * 40 * 16 * 4] * 3
+    def test_a_batch_larger_than_the_bound(self, model: LanguageModel) -> None:
+        with GenerationRecorder(model, max_generations=2) as recorder:
+            generate(model, PROMPT_IDS.repeat(5, 1), max_new_tokens=3, do_sample=False)
+        assert len(recorder.generations) == 2
 
-    def test_the_oldest_lose_their_caches_first(self) -> None:
-        with GenerationRecorder(MODEL) as recorder:
-            answer()
+    def test_the_oldest_lose_their_caches_first(self, model: LanguageModel) -> None:
+        with GenerationRecorder(model) as recorder:
+            answer(model)
         size = recorder.generations[0].num_bytes
         assert size >= 2 * 2 * 40 * 16 * 4  # layers, keys and values, positions, width, float32
-        with GenerationRecorder(MODEL, max_cache_bytes=2 * size) as recorder:
+        with GenerationRecorder(model, max_cache_bytes=2 * size) as recorder:
             for seed in range(4):
-                answer(seed)
+                answer(model, seed)
         assert [one.cache is not None for one in recorder.generations] == [0, 0, 1, 1]
         assert sum(one.num_bytes for one in recorder.generations) == 2 * size
 
-    def test_releasing_drops_one_cache_and_keeps_the_ids(self) -> None:
-        with GenerationRecorder(MODEL) as recorder:
-            generate(MODEL, PROMPT_IDS, max_new_tokens=3, do_sample=True, num_return_sequences=2)
+    def test_rows_of_a_batch_do_not_keep_each_other_alive(self, model: LanguageModel) -> None:
+        with GenerationRecorder(model) as recorder:
+            generate(model, PROMPT_IDS.repeat(4, 1), max_new_tokens=3, do_sample=False)
+        sizes = [one.num_bytes for one in recorder.generations]
+        assert sizes == [2 * 2 * 40 * 16 * 4] * 4
+
+    def test_releasing_drops_one_cache_and_keeps_the_ids(self, model: LanguageModel) -> None:
+        with GenerationRecorder(model) as recorder:
+            generate(model, PROMPT_IDS, max_new_tokens=3, do_sample=True, num_return_sequences=2)
         first, second = recorder.generations
         recorder.release(first.truncated(1))
         assert [one.cache is None for one in recorder.generations] == [True, False]
@@ -79,11 +84,11 @@ class TestBounds:
         assert all(one.num_bytes == 0 for one in recorder.generations)
 
     @pytest.mark.slow
-    def test_two_hundred_generations_leave_bounded_memory(self) -> None:
+    def test_two_hundred_generations_leave_bounded_memory(self, model: LanguageModel) -> None:
         alive: list[weakref.ref[torch.Tensor]] = []
-        with GenerationRecorder(MODEL, max_generations=4) as recorder:
+        with GenerationRecorder(model, max_generations=4) as recorder:
             for seed in range(200):
-                answer(seed)
+                answer(model, seed)
                 cache = recorder.generations[-1].cache
                 assert cache is not None
                 alive += [weakref.ref(tensor) for layer in cache for tensor in layer]
@@ -94,10 +99,12 @@ class TestBounds:
 
 
 class TestFinding:
-    def test_the_same_answer_to_different_prompts(self, recorder: GenerationRecorder) -> None:
-        prompts = [rendered(MODEL, [document]) for document in DOCUMENTS]
+    def test_the_same_answer_to_different_prompts(
+        self, model: LanguageModel, recorder: GenerationRecorder
+    ) -> None:
+        prompts = [rendered(model, [document]) for document in DOCUMENTS]
         for prompt in prompts:
-            say(MODEL, [prompt], [ANSWER])
+            say(model, [prompt], [ANSWER])
         for prompt, document in zip(prompts, DOCUMENTS, strict=True):
             for found in (
                 recorder.find(ANSWER, prompt=prompt),
@@ -105,13 +112,16 @@ class TestFinding:
                 recorder.find(ANSWER, contains=[f"\n {document} "]),
             ):
                 assert found is not None
-                assert found.prompt_ids == MODEL.encode_prompt(prompt)
-        latest = found_by(recorder, ANSWER)
-        assert latest.prompt_ids == MODEL.encode_prompt(prompts[-1])
+                assert found.prompt_ids == model.encode_prompt(prompt)
+        latest = recorder.find(ANSWER)
+        assert latest is not None
+        assert latest.prompt_ids == model.encode_prompt(prompts[-1])
 
-    def test_what_was_not_said_or_asked_is_not_found(self, recorder: GenerationRecorder) -> None:
-        prompt = rendered(MODEL)
-        say(MODEL, [prompt], [ANSWER])
+    def test_what_was_not_said_or_asked_is_not_found(
+        self, model: LanguageModel, recorder: GenerationRecorder
+    ) -> None:
+        prompt = rendered(model)
+        say(model, [prompt], [ANSWER])
         assert recorder.find("Another answer.") is None
         assert recorder.find(ANSWER + " And more.") is None
         assert recorder.find(ANSWER, prompt=prompt + "x") is None
@@ -120,14 +130,24 @@ class TestFinding:
         assert recorder.find("") is None
         assert recorder.find(" \n") is None
 
-    def test_rows_of_a_padded_batch(self, recorder: GenerationRecorder) -> None:
-        prompts = [rendered(MODEL, DOCUMENTS[:count]) for count in (1, 3, 2)]
+    def test_rows_of_a_padded_batch(
+        self, model: LanguageModel, recorder: GenerationRecorder
+    ) -> None:
+        prompts = [rendered(model, DOCUMENTS[:count]) for count in (1, 3, 2)]
         answers = ["In the town hall.", "In October, in the old town hall.", "By the river."]
-        say(MODEL, prompts, answers)
+        say(model, prompts, answers)
         for prompt, text in zip(prompts, answers, strict=True):
-            found = found_by(recorder, text, prompt=prompt)
-            assert found.prompt_ids == MODEL.encode_prompt(prompt)
-            assert found.response_ids == MODEL.encode(text)
+            found = recorder.find(text, prompt=prompt)
+            assert found is not None
+            assert found.prompt_ids == model.encode_prompt(prompt)
+            assert found.response_ids == model.encode(text)
+
+    def test_eos_is_no_token_of_the_answer(
+        self, model: LanguageModel, recorder: GenerationRecorder
+    ) -> None:
+        sequences = say(model, [rendered(model)], [ANSWER])
+        assert sequences[0, -1] == model.tokenizer.eos_token_id
+        assert recorder.generations[0].response_ids == model.encode(ANSWER)
 
     @pytest.mark.parametrize("build", [byte_level, metaspace, byt5])
     def test_a_stopped_answer_is_cut_to_what_was_shown(self, build: Any) -> None:
@@ -136,7 +156,8 @@ class TestFinding:
             say(model, [rendered(model)], [ANSWER + " 🙂 Ja, 条約!"])
         full = recorder.generations[0]
         for shown in (ANSWER, "In the old", "In the old town h", ANSWER + " 🙂", ANSWER + " 🙂 J"):
-            found = found_by(recorder, shown)
+            found = recorder.find(shown)
+            assert found is not None
             cut = model.decode(found.response_ids)
             assert cut.strip().startswith(shown)
             assert found.response_ids == full.response_ids[: len(found.response_ids)]
@@ -145,20 +166,21 @@ class TestFinding:
 
     @pytest.mark.parametrize("around", [(" ", ""), ("", "\n"), ("\n\n", " \t")])
     def test_space_around_the_answer_does_not_matter(
-        self, recorder: GenerationRecorder, around: tuple[str, str]
+        self, model: LanguageModel, recorder: GenerationRecorder, around: tuple[str, str]
     ) -> None:
         said = f"{around[1]}{ANSWER}{around[0]}"
-        say(MODEL, [rendered(MODEL)], [said])
-        found = found_by(recorder, f"{around[0]}{ANSWER}{around[1]}")
-        assert MODEL.decode(found.response_ids).strip() == ANSWER
-        assert MODEL.decode(found.response_ids) == said.rstrip() or not said[-1:].strip()
+        say(model, [rendered(model)], [said])
+        found = recorder.find(f"{around[0]}{ANSWER}{around[1]}")
+        assert found is not None
+        assert model.decode(found.response_ids).strip() == ANSWER
+        assert model.decode(found.response_ids) == said.rstrip() or not said[-1:].strip()
 
     def test_a_prompt_is_known_with_and_without_its_special_tokens(
-        self, recorder: GenerationRecorder
+        self, model: LanguageModel, recorder: GenerationRecorder
     ) -> None:
-        prompt = rendered(MODEL)
-        say(MODEL, [prompt], [ANSWER])
-        bare = MODEL.decode(MODEL.encode_prompt(prompt), skip_special_tokens=True)
+        prompt = rendered(model)
+        say(model, [prompt], [ANSWER])
+        bare = model.decode(model.encode_prompt(prompt), skip_special_tokens=True)
         assert bare != prompt
         assert recorder.find(ANSWER, prompt=bare) is not None
 
@@ -171,6 +193,11 @@ class TestFinding:
         assert recorder.generations[0].prompt_ids[:num_bos] == (1,) * num_bos
         for asked in (prompt, "<s>" + prompt, "<s><s>" + prompt):
             assert recorder.find(ANSWER, prompt=asked) is not None
+
+    def test_recorded_answers_are_found_after_detaching(self, model: LanguageModel) -> None:
+        with GenerationRecorder(model) as recorder:
+            say(model, [rendered(model)], [ANSWER])
+        assert recorder.find(ANSWER, timeout=scaled(60)) is not None
 
 
 class TestFindingWhatWasShown:
@@ -187,82 +214,95 @@ class TestFindingWhatWasShown:
             recorder.generations[0].prompt_ids, skip_special_tokens=skip_special_tokens
         )
         for shown in (ANSWER, "In the old"):
-            found = recorder.find_shown(prompt + shown, contains=[DOCUMENTS[1]])
-            assert found is not None
-            generation, start = found
-            assert start == len(prompt)
+            found = recorder.find_answer(Answer(prompt + shown, prompt_texts=[DOCUMENTS[1]]))
+            generation = generation_of(found)
+            assert found is not None and found.start == len(prompt)
             assert generation.prompt_ids == recorder.generations[0].prompt_ids
             assert model.decode(generation.response_ids).strip().startswith(shown)
             assert len(generation.response_ids) <= len(recorder.generations[0].response_ids)
 
     @pytest.mark.parametrize("around", [("", ""), (" ", ""), ("\n\n", " \t")])
     def test_an_answer_alone_begins_where_its_text_does(
-        self, recorder: GenerationRecorder, around: tuple[str, str]
+        self, model: LanguageModel, recorder: GenerationRecorder, around: tuple[str, str]
     ) -> None:
-        say(MODEL, [rendered(MODEL)], [ANSWER])
-        found = recorder.find_shown(f"{around[0]}{ANSWER}{around[1]}")
-        assert found is not None
-        assert found[1] == 0
-        assert found[0].response_ids == MODEL.encode(ANSWER)
+        say(model, [rendered(model)], [ANSWER])
+        found = recorder.find_answer(Answer(f"{around[0]}{ANSWER}{around[1]}"))
+        assert found is not None and found.start == 0
+        assert generation_of(found).response_ids == model.encode(ANSWER)
 
-    def test_another_prompt_before_the_answer(self, recorder: GenerationRecorder) -> None:
-        prompts = [rendered(MODEL, [document]) for document in DOCUMENTS]
+    def test_another_prompt_before_the_answer(
+        self, model: LanguageModel, recorder: GenerationRecorder
+    ) -> None:
+        prompts = [rendered(model, [document]) for document in DOCUMENTS]
         for prompt in prompts:
-            say(MODEL, [prompt], [ANSWER])
+            say(model, [prompt], [ANSWER])
         for prompt in prompts:
-            found = recorder.find_shown(prompt + ANSWER)
-            assert found is not None
-            assert found[0].prompt_ids == MODEL.encode_prompt(prompt)
-            assert found[1] == len(prompt)
-            assert recorder.find(prompt + ANSWER) == found[0]
-        assert recorder.find_shown(rendered(MODEL) + ANSWER) is None
-        assert recorder.find_shown(prompts[0] + "Another answer.") is None
-        assert recorder.find_shown(prompts[0]) is None
-        assert recorder.find_shown(prompts[0] + " \n") is None
+            found = recorder.find_answer(Answer(prompt + ANSWER))
+            assert generation_of(found).prompt_ids == model.encode_prompt(prompt)
+            assert found is not None and found.start == len(prompt)
+        other = rendered(model) + ANSWER
+        for shown in (other, prompts[0] + "Another answer.", prompts[0], prompts[0] + " \n"):
+            assert recorder.find_answer(Answer(shown)) is None
 
-    def test_an_answer_that_repeats_its_prompt(self, recorder: GenerationRecorder) -> None:
+    def test_an_answer_that_repeats_its_prompt(
+        self, model: LanguageModel, recorder: GenerationRecorder
+    ) -> None:
         prompt = "\n".join([*DOCUMENTS, "Say it again."])
-        say(MODEL, [prompt], [prompt + ANSWER])
+        say(model, [prompt], [prompt + ANSWER])
         (generation,) = recorder.generations
-        found = recorder.find_shown(prompt + ANSWER)
-        assert found is not None
-        assert found[1] == 0
-        assert found[0].response_ids == generation.response_ids
+        found = recorder.find_answer(Answer(prompt + ANSWER))
+        assert found is not None and found.start == 0
+        assert generation_of(found).response_ids == generation.response_ids
 
-    def test_a_prompt_like_the_one_that_was_given_comes_first(
-        self, recorder: GenerationRecorder
+    def test_find_is_the_same_without_the_place(
+        self, model: LanguageModel, recorder: GenerationRecorder
     ) -> None:
-        short, long = "The harbour was closed.", "Read this. The harbour was closed. And this."
-        for prompt in (short, long):
-            say(MODEL, [prompt], [ANSWER])
-        first, second = recorder.generations
-        for like, expected in ((short, first), (long, second), (None, second)):
-            found = recorder.find_shown(ANSWER, contains=[short], like=like)
-            assert found is not None
-            assert found[0].prompt_ids == expected.prompt_ids
-        assert recorder.find_shown(ANSWER, contains=[short], like="neither") is None
+        say(model, [rendered(model)], [ANSWER])
+        found = recorder.find(rendered(model) + ANSWER)
+        assert found is not None
+        assert found.response_ids == model.encode(ANSWER)
 
 
 class TestForgetting:
-    def test_a_generation_is_kept_no_longer(self, recorder: GenerationRecorder) -> None:
-        """Nor one that was found cut; equal ones, as rows of a batch, are told apart."""
-        say(MODEL, [rendered(MODEL)] * 2, [ANSWER] * 2)
-        say(MODEL, [rendered(MODEL)], [ANSWER])
-        say(MODEL, [rendered(MODEL)], ["By the river."])
-        first, second, third, last = recorder.generations
-        for _ in range(2):
-            recorder.forget(second)
-            assert list(recorder.generations) == [first, third, last]
-        latest = found_by(recorder, "In the old")
-        recorder.forget(latest)
-        assert list(recorder.generations) == [first, last]
-        recorder.forget(first)
-        assert recorder.find(ANSWER) is None
-
-    def test_its_memory_is_given_back_and_what_comes_later_is_kept(
-        self, recorder: GenerationRecorder
+    def test_a_generation_is_kept_no_longer(
+        self, model: LanguageModel, recorder: GenerationRecorder
     ) -> None:
-        answer()
+        say(model, [rendered(model)], [ANSWER])
+        say(model, [rendered(model)], ["By the river."])
+        first, second = recorder.generations
+        recorder.forget(first)
+        assert list(recorder.generations) == [second]
+        assert recorder.find(ANSWER) is None
+        recorder.forget(first)
+        assert list(recorder.generations) == [second]
+
+    def test_nor_one_that_was_found_cut(
+        self, model: LanguageModel, recorder: GenerationRecorder
+    ) -> None:
+        say(model, [rendered(model)], [ANSWER])
+        found = recorder.find("In the old")
+        assert found is not None
+        recorder.forget(found)
+        assert recorder.generations == ()
+
+    def test_equal_ones_are_told_apart(
+        self, model: LanguageModel, recorder: GenerationRecorder
+    ) -> None:
+        """Rows of one batch and calls with one prompt have equal ids, but are not the same."""
+        say(model, [rendered(model)] * 2, [ANSWER] * 2)
+        say(model, [rendered(model)], [ANSWER])
+        generations = recorder.generations
+        recorder.forget(generations[1])
+        assert list(recorder.generations) == [generations[0], generations[2]]
+        latest = recorder.find(ANSWER)
+        assert latest is not None
+        recorder.forget(latest)
+        assert list(recorder.generations) == [generations[0]]
+
+    def test_its_memory_is_given_back(
+        self, model: LanguageModel, recorder: GenerationRecorder
+    ) -> None:
+        answer(model)
         (generation,) = recorder.generations
         assert generation.cache is not None
         alive = [weakref.ref(tensor) for layer in generation.cache for tensor in layer]
@@ -270,7 +310,13 @@ class TestForgetting:
         del generation
         gc.collect()
         assert [reference() for reference in alive] == [None] * 4
-        answer()
+
+    def test_what_comes_later_is_kept(
+        self, model: LanguageModel, recorder: GenerationRecorder
+    ) -> None:
+        answer(model)
+        recorder.forget(recorder.generations[0])
+        answer(model)
         assert len(recorder.generations) == 1
 
 
@@ -287,124 +333,226 @@ class Gate(StoppingCriteria):
         return torch.zeros(len(input_ids), dtype=torch.bool)
 
 
-@contextmanager
-def running(*prompts: str, gate: Gate | None = None, **inputs: Any) -> Iterator[Gate]:
-    """The model answers prompts, or inputs of `generate`; it goes on when the gate is opened."""
-    gate = gate or Gate()
-    options = {**inputs, "stopping_criteria": StoppingCriteriaList([gate])}
-    given = (MODEL, prompts, [ANSWER] * len(prompts)) if prompts else (MODEL,)
-    thread = threading.Thread(target=say if prompts else generate, args=given, kwargs=options)
-    thread.start()
-    try:
-        assert gate.reached.wait(scaled(60))
-        yield gate
-    finally:
-        gate.opened.set()
-        thread.join()
-
-
 class TestWaiting:
     def test_a_streamed_answer_is_found_before_generate_returns(
-        self, recorder: GenerationRecorder
+        self, model: LanguageModel, recorder: GenerationRecorder
     ) -> None:
-        streamer = TextIteratorStreamer(MODEL.tokenizer, skip_prompt=True, skip_special_tokens=True)
+        streamer = TextIteratorStreamer(model.tokenizer, skip_prompt=True, skip_special_tokens=True)
         thread = threading.Thread(
-            target=say, args=(MODEL, [rendered(MODEL)], [ANSWER]), kwargs={"streamer": streamer}
+            target=say, args=(model, [rendered(model)], [ANSWER]), kwargs={"streamer": streamer}
         )
         thread.start()
         text = "".join(streamer)
-        found = recorder.find(text, prompt=rendered(MODEL), timeout=scaled(60))
+        found = recorder.find(text, prompt=rendered(model), timeout=scaled(60))
         thread.join()
         assert text == ANSWER
         assert found is not None
-        assert found.response_ids == MODEL.encode(ANSWER)
+        assert found.response_ids == model.encode(ANSWER)
         assert found.cache is not None
 
-    def test_waits_for_what_is_under_way(self, recorder: GenerationRecorder) -> None:
-        with running(rendered(MODEL)) as gate:
-            assert recorder.find(ANSWER) is None
-            assert recorder.find(ANSWER, timeout=0.01) is None
-            recorder.wait_until_idle(0.01)
-            assert recorder.generations == ()
-            threading.Timer(0.1, gate.opened.set).start()
-            assert recorder.find(ANSWER, timeout=scaled(60)) is not None
-            recorder.wait_until_idle(60)
-            assert len(recorder.generations) == 1
+    def test_waits_for_what_is_under_way(
+        self, model: LanguageModel, recorder: GenerationRecorder
+    ) -> None:
+        gate = Gate()
+        thread = threading.Thread(
+            target=say,
+            args=(model, [rendered(model)], [ANSWER]),
+            kwargs={"stopping_criteria": StoppingCriteriaList([gate])},
+        )
+        thread.start()
+        assert gate.reached.wait(scaled(60))
+        assert recorder.find(ANSWER) is None
+        assert recorder.find(ANSWER, timeout=0.01) is None
+        threading.Timer(0.1, gate.opened.set).start()
+        found = recorder.find(ANSWER, timeout=scaled(60))
+        thread.join()
+        assert found is not None
 
-    def test_does_not_wait_for_what_began_later(self, recorder: GenerationRecorder) -> None:
+    def test_does_not_wait_for_what_began_later(
+        self, model: LanguageModel, recorder: GenerationRecorder
+    ) -> None:
         """Steady traffic must not hold up the search for an answer that was never recorded."""
+        gates = [Gate(), Gate()]
+        threads = [
+            threading.Thread(
+                target=say,
+                args=(model, [rendered(model)], [ANSWER]),
+                kwargs={"stopping_criteria": StoppingCriteriaList([gate])},
+            )
+            for gate in gates
+        ]
+        threads[0].start()
+        assert gates[0].reached.wait(scaled(60))
         found: list[Generation | None] = []
         search = threading.Thread(
             target=lambda: found.append(recorder.find("never said", timeout=scaled(600)))
         )
-        with running(rendered(MODEL)) as gate:
-            search.start()
-            time.sleep(0.1)
-            with running(rendered(MODEL)):
-                gate.opened.set()
-                search.join(60)
-                assert found == [None]
+        search.start()
+        time.sleep(0.1)
+        threads[1].start()
+        assert gates[1].reached.wait(scaled(60))
+        gates[0].opened.set()
+        search.join(60)
+        assert found == [None]
+        gates[1].opened.set()
+        for thread in threads:
+            thread.join()
+
+    @contextmanager
+    def running(self, model: LanguageModel, *prompts: str, **options: Any) -> Iterator[Gate]:
+        """The model answers these prompts, and goes on when the gate is opened or at the end."""
+        gate = Gate()
+        criteria = StoppingCriteriaList([gate])
+        answers = [ANSWER] * len(prompts)
+        thread = threading.Thread(
+            target=say, args=(model, prompts, answers), kwargs={"stopping_criteria": criteria}
+        )
+        thread.start()
+        try:
+            assert gate.reached.wait(scaled(60))
+            yield gate
+        finally:
+            gate.opened.set()
+            thread.join()
 
     def test_another_prompt_s_generation_is_not_waited_for(
-        self, recorder: GenerationRecorder
+        self, model: LanguageModel, recorder: GenerationRecorder
     ) -> None:
-        other = rendered(MODEL, question="Who closed the harbour?")
-        with running(rendered(MODEL)):
+        other = rendered(model, question="Who closed the harbour?")
+        with self.running(model, rendered(model)):
             for asked in ({"prompt": other}, {"contains": ["Who closed the harbour?"]}):
-                match = recorder.match(ANSWER, **asked)
-                assert match.done()
-                assert match.result() is None
                 assert recorder.find(ANSWER, timeout=scaled(600), **asked) is None
+            match = recorder.match(Answer(ANSWER), prompt=other)
+            assert match.done()
+            assert match.result() is None
 
     @pytest.mark.parametrize("row", [0, 1])
     def test_rows_of_a_padded_batch_are_waited_for(
-        self, recorder: GenerationRecorder, row: int
+        self, model: LanguageModel, recorder: GenerationRecorder, row: int
     ) -> None:
-        prompts = [rendered(MODEL, DOCUMENTS[:count]) for count in (1, 2)]
-        with running(*prompts) as gate:
-            match = recorder.match(ANSWER, prompt=prompts[row])
+        prompts = [rendered(model, DOCUMENTS[:count]) for count in (1, 2)]
+        with self.running(model, *prompts) as gate:
+            match = recorder.match(Answer(ANSWER), prompt=prompts[row])
             assert not match.done()
             gate.opened.set()
             found = match.result(scaled(60))
-        assert found is not None
-        assert found.generation.prompt_ids == MODEL.encode_prompt(prompts[row])
+        assert generation_of(found).prompt_ids == model.encode_prompt(prompts[row])
 
-    def test_a_prompt_of_embeddings_is_not_waited_for(self, recorder: GenerationRecorder) -> None:
-        embeddings = MODEL.model.get_input_embeddings()(PROMPT_IDS)
-        with running(inputs_embeds=embeddings, max_new_tokens=2):
-            assert recorder.match(ANSWER).done()
+    def test_a_prompt_of_embeddings_is_not_waited_for(
+        self, model: LanguageModel, recorder: GenerationRecorder
+    ) -> None:
+        gate = Gate()
+        embeddings = model.model.get_input_embeddings()(PROMPT_IDS)
+        thread = threading.Thread(
+            target=generate,
+            args=(model,),
+            kwargs={
+                "inputs_embeds": embeddings,
+                "max_new_tokens": 2,
+                "stopping_criteria": StoppingCriteriaList([gate]),
+            },
+        )
+        thread.start()
+        try:
+            assert gate.reached.wait(scaled(60))
+            assert recorder.match(Answer(ANSWER)).done()
+        finally:
+            gate.opened.set()
+            thread.join()
         assert [one.prompt_ids for one in recorder.generations] == [()]  # to be refused by name
 
-    @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
-    def test_a_call_that_fails_ends_the_wait(self, recorder: GenerationRecorder) -> None:
+    def test_a_call_that_fails_ends_the_wait(
+        self, model: LanguageModel, recorder: GenerationRecorder
+    ) -> None:
         class Failing(Gate):
             def __call__(self, *args: Any, **kwargs: Any) -> torch.Tensor:
                 super().__call__(*args, **kwargs)
                 raise RuntimeError("out of memory")
 
-        with running(rendered(MODEL), gate=Failing()) as gate:
-            match = recorder.match(ANSWER, contains=[DOCUMENTS[0]])
-            assert not match.done()
-            gate.opened.set()
-            assert match.result(scaled(60)) is None
+        gate = Failing()
 
-    def test_threads_that_attach_and_detach_lose_nothing(self) -> None:
-        before = dict(vars(MODEL.model))
+        def fail() -> None:
+            with pytest.raises(RuntimeError, match="out of memory"):
+                say(model, [rendered(model)], [ANSWER], stopping_criteria=[gate])
+
+        thread = threading.Thread(target=fail)
+        thread.start()
+        assert gate.reached.wait(scaled(60))
+        match = recorder.match(Answer(ANSWER, prompt_texts=[DOCUMENTS[0]]))
+        assert not match.done()
+        gate.opened.set()
+        assert match.result(scaled(60)) is None
+        thread.join()
+
+    def test_idle_is_when_all_have_returned(
+        self, model: LanguageModel, recorder: GenerationRecorder
+    ) -> None:
+        gate = Gate()
+        thread = threading.Thread(
+            target=say,
+            args=(model, [rendered(model)], [ANSWER]),
+            kwargs={"stopping_criteria": StoppingCriteriaList([gate])},
+        )
+        thread.start()
+        assert gate.reached.wait(scaled(60))
+        counts = []
+        recorder.wait_until_idle(0.01)
+        counts.append(len(recorder.generations))
+        gate.opened.set()
+        recorder.wait_until_idle(60)
+        counts.append(len(recorder.generations))
+        assert counts == [0, 1]
+        thread.join()
+
+    def test_threads_that_attach_and_detach_lose_nothing(self, model: LanguageModel) -> None:
+        before = dict(vars(model.model))
         lost: list[int] = []
 
         def work(seed: int) -> None:
             for _ in range(20):
-                with GenerationRecorder(MODEL) as own:
-                    answer(seed)
+                with GenerationRecorder(model) as own:
+                    answer(model, seed)
                 if all(one.prompt_ids[0] != 20 + seed for one in own.generations):
                     lost.append(seed)
 
-        at_once(*(partial(work, seed) for seed in range(4)))
+        threads = [threading.Thread(target=work, args=(seed,)) for seed in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
         assert lost == []
-        assert vars(MODEL.model) == before
+        assert vars(model.model) == before
 
 
-def test_text_that_was_not_generated_is_refused() -> None:
-    generation = Generation((5, 6), MODEL.encode(ANSWER))
+def test_text_that_was_not_generated_is_refused(model: LanguageModel) -> None:
+    generation = Generation((5, 6), model.encode(ANSWER))
     with pytest.raises(InvalidInput, match="Somewhere else"):
-        shown_part(MODEL, generation, "Somewhere else")
+        Transcript.of(generation, model).cut_to("Somewhere else")
+
+
+class TestFindShownLike:
+    """Which of several generations that fit is meant."""
+
+    def test_a_prompt_like_the_one_that_was_given_comes_first(self) -> None:
+        language_model = byte_level()
+        short, long = "The harbour was closed.", "Read this. The harbour was closed. And this."
+        with GenerationRecorder(language_model) as recorder:
+            for prompt in (short, long):
+                inputs = torch.tensor([language_model.encode(prompt)])
+                language_model.model.generate(  # type: ignore[operator]
+                    inputs,
+                    attention_mask=torch.ones_like(inputs),
+                    max_new_tokens=4,
+                    do_sample=False,
+                    suppress_tokens=[i for i in range(language_model.vocabulary_size) if i != 70],
+                )
+        first, second = recorder.generations
+        answer = language_model.decode(first.response_ids)
+        assert answer == language_model.decode(second.response_ids)
+        for like, expected in ((short, first), (long, second)):
+            found = recorder.find_answer(Answer(answer, prompt_texts=[short], prompt=like))
+            assert generation_of(found).prompt_ids == expected.prompt_ids
+        unlike = Answer(answer, prompt_texts=[short], prompt="neither")
+        assert recorder.find_answer(unlike) is None
+        latest = recorder.find_answer(Answer(answer, prompt_texts=[short]))
+        assert generation_of(latest).prompt_ids == second.prompt_ids

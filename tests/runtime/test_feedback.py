@@ -10,7 +10,7 @@ from support.attributions import handmade
 from attribot_rag import Document
 from attribot_rag.attribution import Check, Verdict
 from attribot_rag.errors import NotRecorded
-from attribot_rag.runtime import AttributedRun, RunOutcome, feedback_of
+from attribot_rag.runtime import Answer, AttributedRun, feedback_of
 
 DOCUMENTS = (
     Document("The hall is old. It has a tower.", id="a"),
@@ -29,7 +29,7 @@ def run_of(*kinds: str, **fields: Any) -> AttributedRun:
     attribution = handmade(
         "It is old. Nobody doubts it.", DOCUMENTS, SCORES, verdicts=verdicts, **fields
     )
-    return AttributedRun("run", "root", DOCUMENTS, "", RunOutcome(attribution))
+    return AttributedRun("run", "root", Answer("", DOCUMENTS), attribution)
 
 
 @pytest.mark.parametrize(
@@ -65,11 +65,11 @@ def test_each_document_has_the_sum_of_its_sources_scores() -> None:
 
 
 def test_a_run_without_attribution_names_its_error() -> None:
-    failed = AttributedRun("run", "root", (), "It is old.", RunOutcome(error=NotRecorded("It is")))
+    failed = AttributedRun("run", "root", Answer("It is old."), error=NotRecorded("It is"))
     feedback = feedback_of(failed)
     assert (feedback.label, feedback.score) == ("not_attributed", None)
     assert (feedback.explanation, feedback.metadata["status"]) == ("NotRecorded", "error")
-    pending = AttributedRun("run", "root", ())
+    pending = AttributedRun("run", "root", Answer(""), is_pending=True)
     assert feedback_of(pending).explanation == "pending"
 
 
@@ -79,7 +79,7 @@ def test_sentences_to_check_are_counted() -> None:
     first, *others = run.attribution.verdicts
     check = Check(start=first.start, end=first.end, kind="name", value="It is old. ")
     verdicts = (replace(first, checks=(check, check)), *others)
-    checked = replace(run, outcome=RunOutcome(replace(run.attribution, verdicts=verdicts)))
+    checked = replace(run, attribution=replace(run.attribution, verdicts=verdicts))
     assert feedback_of(run).metadata["sentences_to_check"] == 0
     assert feedback_of(checked).metadata["sentences_to_check"] == 1
     assert feedback_of(checked).score == feedback_of(run).score

@@ -21,7 +21,7 @@ from support.tiny_models import byte_level
 from attribot_rag import Attribution, Attributor
 from attribot_rag.errors import AttributionCancelled, NotRecorded
 from attribot_rag.model.language_model import LanguageModel
-from attribot_rag.runtime import AttributedRun, AttributionService, ObservedAnswer
+from attribot_rag.runtime import Answer, AttributedRun, AttributionService
 
 SECONDS = scaled(60)
 ANSWERS = (ANSWER, "They brought salt and timber. The river was closed.")
@@ -49,7 +49,7 @@ def expected(question: str, num_documents: int, answer: str) -> Attribution:
 
 
 @dataclass(eq=False)
-class Answer:
+class Said:
     """One that a thread generates; it ends when the gate is opened."""
 
     question: str
@@ -76,7 +76,7 @@ class Answer:
 
 @dataclass(eq=False)
 class Run:
-    answer: Answer
+    answer: Said
     shown: str
     asked: Future[AttributedRun]
     is_cancelled: bool = False
@@ -90,7 +90,7 @@ class Conversations(RuleBasedStateMachine):
         super().__init__()
         self.threads = ThreadPoolExecutor(8)
         self.services: list[AttributionService] = []
-        self.begun: list[Answer] = []
+        self.begun: list[Said] = []
         self.asked: list[tuple[AttributionService, Run]] = []
         self._open()
 
@@ -103,9 +103,9 @@ class Conversations(RuleBasedStateMachine):
         text=st.sampled_from(ANSWERS),
         streamed=st.booleans(),
     )
-    def generate(self, num_documents: int, text: str, streamed: bool) -> Answer:
+    def generate(self, num_documents: int, text: str, streamed: bool) -> Said:
         """In a thread; one that is not streamed has ended afterwards."""
-        answer = Answer(f"What was number {len(self.begun)}?", num_documents, text)
+        answer = Said(f"What was number {len(self.begun)}?", num_documents, text)
         self.begun.append(answer)
         answer.generated = self.threads.submit(answer.generate)
         assert answer.begun.wait(SECONDS)
@@ -114,14 +114,14 @@ class Conversations(RuleBasedStateMachine):
         return answer
 
     @rule(answer=answers)
-    def end(self, answer: Answer) -> None:
+    def end(self, answer: Said) -> None:
         answer.end()
 
     @rule(target=runs, answer=consumes(answers), background=st.booleans(), whole=st.booleans())
-    def attribute(self, answer: Answer, background: bool, whole: bool) -> Run:
+    def attribute(self, answer: Said, background: bool, whole: bool) -> Run:
         """In another thread; what still runs is awaited in the background."""
         shown = answer.text if whole else BEGINNINGS[answer.text]
-        observed = ObservedAnswer(shown, DOCUMENTS[: answer.num_documents], [answer.question])
+        observed = Answer(shown, DOCUMENTS[: answer.num_documents], [answer.question])
         service, name = self.services[-1], answer.question
         later = background or not answer.generated.done()
         asked = self.threads.submit(service.attribute, name, name, observed, background=later)

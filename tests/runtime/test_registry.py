@@ -15,8 +15,8 @@ from transformers import StoppingCriteria, StoppingCriteriaList
 from attribot_rag.errors import InvalidInput
 from attribot_rag.model.language_model import LanguageModel
 from attribot_rag.runtime import (
+    Answer,
     AttributionService,
-    ObservedAnswer,
     RunStore,
     ServiceRegistry,
     service_that_saw,
@@ -39,7 +39,7 @@ def test_each_model_has_one_service_and_all_share_the_store(models: list[Languag
     for number, (model, service) in enumerate(zip(models, services, strict=True)):
         with service.recording():
             say(model, [rendered(model)], [ANSWER])
-            answer = ObservedAnswer(ANSWER, DOCUMENTS, [QUESTION])
+            answer = Answer(ANSWER, DOCUMENTS, [QUESTION])
             service.attribute(f"run {number}", f"root {number}", answer)
     assert [run.attribution is not None for run in registry.store.values()] == [True] * 3
 
@@ -72,9 +72,6 @@ def test_nothing_is_recorded_unasked_nor_after_closing(models: list[LanguageMode
         (lambda: ServiceRegistry(RunStore(), method="guess"), "guess"),
         (lambda: ServiceRegistry(RunStore(), keep=3), "keep=3 is for a proxy"),
         (lambda: ServiceRegistry(RunStore(), max_models=0), "max_models=0; use at least 1"),
-        (lambda: ServiceRegistry(RunStore(), max_pending=0), "max_pending=0; use at least 1"),
-        (lambda: ServiceRegistry(RunStore(), mode="on"), "mode='on'; choose"),  # type: ignore[arg-type]
-        (lambda: ServiceRegistry(RunStore(), budgte=1), "mean 'budget'"),  # type: ignore[call-arg]
         (lambda: RunStore(0), "max_results=0; use at least 1"),
     ],
 )
@@ -85,8 +82,8 @@ def test_bad_options_are_refused_before_any_model_is_there(
         making()
 
 
-def answer_of(text: str) -> ObservedAnswer:
-    return ObservedAnswer(text, DOCUMENTS, [QUESTION])
+def answer_of(text: str) -> Answer:
+    return Answer(text, DOCUMENTS, [QUESTION])
 
 
 class TestWhichModelAnswered:
@@ -95,9 +92,11 @@ class TestWhichModelAnswered:
         for model, text in zip(models, ("One.", "Two.", "Three."), strict=True):
             say(model, [rendered(model)], [text])
         for text, service in zip(("One.", "Two.", "Three."), services, strict=True):
-            assert service_that_saw(services, answer_of(text)) is service
+            found, matched = service_that_saw(services, answer_of(text))
+            assert found is service
+            assert matched.transcript is not None
         for text in ("Four.", " "):
-            assert service_that_saw(services, answer_of(text)) is services[0]
+            assert service_that_saw(services, answer_of(text))[0] is services[0]
 
     def test_of_several_that_are_answering_whoever_gives_it(
         self, models: list[LanguageModel]
@@ -122,6 +121,6 @@ class TestWhichModelAnswered:
             assert all(hold.reached.wait(scaled(60)) for hold in holds)
             asked = pool.submit(service_that_saw, services, answer_of(ANSWER))
             holds[1].go.set()
-            found = asked.result(scaled(60))
+            found, _ = asked.result(scaled(60))
             holds[0].go.set()
         assert found is services[1]

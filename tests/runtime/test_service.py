@@ -25,6 +25,7 @@ from support.tiny_models import byte_level
 from transformers import StoppingCriteria, StoppingCriteriaList, TextIteratorStreamer
 
 from attribot_rag import Attribution, Attributor, Document, LeaveOneOut
+from attribot_rag.context import TokenizedText
 from attribot_rag.errors import (
     AttributionCancelled,
     DocumentsNotLocated,
@@ -35,12 +36,13 @@ from attribot_rag.errors import (
     UnsupportedModel,
 )
 from attribot_rag.model.language_model import LanguageModel
+from attribot_rag.recording import GenerationRecorder
 from attribot_rag.runtime import (
     MAX_SUMMARY_BYTES,
+    Answer,
     AttributedRun,
     AttributionService,
-    ObservedAnswer,
-    RunOutcome,
+    service_that_saw,
 )
 from attribot_rag.verdicts import VerdictOptions
 
@@ -77,17 +79,15 @@ def service(making: Making) -> AttributionService:
     return making()
 
 
-def answer(text: str = ANSWER, **fields: Any) -> ObservedAnswer:
+def answer(text: str = ANSWER, **fields: Any) -> Answer:
     given = {"text": text, "documents": DOCUMENTS, "prompt_texts": [QUESTION], **fields}
-    return ObservedAnswer(**given)
+    return Answer(**given)
 
 
 _ids = itertools.count()
 
 
-def attributed(
-    service: AttributionService, answer: ObservedAnswer, **options: Any
-) -> AttributedRun:
+def attributed(service: AttributionService, answer: Answer, **options: Any) -> AttributedRun:
     """The run under an id of its own, within a root of its own."""
     number = next(_ids)
     return service.attribute(f"run {number}", f"root {number}", answer, **options)
@@ -104,8 +104,7 @@ def attribution_of(run: AttributedRun) -> Attribution:
 
 
 def start_of(run: AttributedRun) -> int:
-    assert run.outcome is not None
-    return run.outcome.start
+    return run.answer.start
 
 
 def true_log_likelihoods(
@@ -119,6 +118,37 @@ def true_log_likelihoods(
 
 
 class TestCapture:
+    @pytest.mark.parametrize("num_models", [1, 2])
+    def test_it_is_searched_and_decoded_once(
+        self, making: Making, monkeypatch: pytest.MonkeyPatch, num_models: int
+    ) -> None:
+        other = byte_level()
+        services = [making(), *(AttributionService(other) for _ in range(num_models - 1))]
+        model = services[0].attributor.language_model
+        say(model, [rendered(model)], [ANSWER])
+        (generation,) = services[0].recorder.generations
+        calls: list[tuple[str, object]] = []
+        decode, search = TokenizedText.of.__func__, GenerationRecorder._search  # type: ignore[attr-defined]
+
+        def decoding(cls: Any, ids: Any, *rest: Any, **named: Any) -> Any:
+            calls.append(("decoded", tuple(ids)))
+            return decode(cls, ids, *rest, **named)
+
+        def searching(recorder: GenerationRecorder, *rest: Any) -> Any:
+            calls.append(("searched", recorder))
+            return search(recorder, *rest)
+
+        monkeypatch.setattr(TokenizedText, "of", classmethod(decoding))
+        monkeypatch.setattr(GenerationRecorder, "_search", searching)
+        service, matched = service_that_saw(services, answer())
+        assert service is services[0]
+        run = service.attribute("run", "root", matched)
+        assert attribution_of(run).documents
+        assert run.answer.transcript is None  # it may hold a KV cache
+        searched = [("searched", service.recorder) for service in services]
+        decoded = [("decoded", ids) for ids in (generation.prompt_ids, generation.response_ids)]
+        assert sorted(map(str, calls)) == sorted(map(str, [*searched, *decoded]))
+
     def test_the_ids_scored_are_those_that_generate_saw_and_gave(
         self, model: LanguageModel, service: AttributionService
     ) -> None:
@@ -277,7 +307,7 @@ class TestErrors:
         ],
     )
     def test_an_answer_that_was_never_generated(
-        self, model: LanguageModel, service: AttributionService, given: ObservedAnswer
+        self, model: LanguageModel, service: AttributionService, given: Answer
     ) -> None:
         say(model, [rendered(model)], [ANSWER])
         run = attributed(service, given)
@@ -342,11 +372,6 @@ class TestErrors:
         with pytest.raises(DocumentsNotLocated):
             attributed(service, answer(documents=["Penguins swim."]))
         assert caplog.records == []
-
-    @pytest.mark.parametrize("max_pending", [0, -1])
-    def test_a_queue_that_holds_nothing(self, making: Making, max_pending: int) -> None:
-        with pytest.raises(InvalidInput, match=f"max_pending={max_pending}; use at least 1"):
-            making(max_pending=max_pending)
 
     def test_unknown_options_are_refused_and_nothing_is_recorded(
         self, model: LanguageModel
@@ -492,7 +517,7 @@ class TestWhileTheModelRuns:
     @pytest.fixture(autouse=True)
     def patient(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """Whoever waits for a generation waits until it has ended."""
-        monkeypatch.setattr("attribot_rag.runtime.service._MATCH_TIMEOUT", 3600.0)
+        monkeypatch.setattr("attribot_rag.runtime.service.MATCH_TIMEOUT", 3600.0)
 
     @pytest.fixture
     def held(self, model: LanguageModel) -> Iterator[Callable[[str], Held]]:
@@ -646,7 +671,7 @@ class TestOutcomes:
 
 
 def failed(error: Exception) -> AttributedRun:
-    return AttributedRun("run", "root", (), "Answer.", RunOutcome(error=error))
+    return AttributedRun("run", "root", Answer("Answer."), error=error)
 
 
 def test_recording_lasts_as_long_as_somebody_asked_for_it(

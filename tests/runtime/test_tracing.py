@@ -24,15 +24,15 @@ from support.tiny_models import byte_level
 
 from attribot_rag.model.language_model import LanguageModel
 from attribot_rag.runtime import (
+    Answer,
     AttributedRun,
     AttributionService,
-    ObservedAnswer,
     feedback_of,
     trace_run,
 )
 from attribot_rag.runtime.retrieved_documents import RetrievedDocuments
 
-OBSERVED = ObservedAnswer(ANSWER, DOCUMENTS, [QUESTION])
+OBSERVED = Answer(ANSWER, DOCUMENTS, [QUESTION])
 Traced = dict[str, ReadableSpan]
 
 
@@ -174,7 +174,7 @@ def test_the_span_that_a_framework_tells_comes_first(
     told = tracer.start_span("told")
     with tracer.start_as_current_span("other"):
         say(model, [rendered(model)], [ANSWER])
-        answer = ObservedAnswer(ANSWER, DOCUMENTS, [QUESTION], span=told)
+        answer = Answer(ANSWER, DOCUMENTS, [QUESTION], span=told)
         run = service.attribute("run", "root", answer)
     told.end()
     spans = spans_of(exporter)
@@ -203,7 +203,7 @@ def test_without_a_span_nothing_is_told_and_a_span_can_be_named_later(
     assert not exporter.get_finished_spans()
     with trace.get_tracer("test").start_as_current_span("later") as span:
         trace_run(run, span)
-        trace_run(AttributedRun("pending", "root", ()), span)
+        trace_run(AttributedRun("pending", "root", Answer(""), is_pending=True), span)
     check(spans_of(exporter)["later"], run)
 
 
@@ -242,4 +242,4 @@ def test_scores_of_documents_go_where_retrievers_found_them(
     assert by_place[first, 0] == scored[2]["score"]
     assert by_place[first, 2] == by_place[second, 0] == scored[0]["score"]
     assert {one["identifier"] for one in told} == {"run"}
-    assert documents.annotations(AttributedRun("run", "root", ())) == []
+    assert documents.annotations(AttributedRun("run", "root", Answer(""))) == []

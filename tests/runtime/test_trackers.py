@@ -19,7 +19,7 @@ from support.scripted_generation import ANSWER, DOCUMENTS, QUESTION, rendered, s
 from support.tiny_models import byte_level
 
 from attribot_rag.model.language_model import LanguageModel
-from attribot_rag.runtime import AttributedRun, AttributionService, ObservedAnswer, feedback_of
+from attribot_rag.runtime import Answer, AttributedRun, AttributionService, feedback_of
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # what the clients warn of is theirs
 
@@ -48,7 +48,7 @@ def attributed(model: LanguageModel, names: dict[str, Any], recipe: str) -> Attr
     service = AttributionService(model, method="leave_one_out", on_result=on_result)
     try:
         say(model, [rendered(model)], [ANSWER])
-        run = service.attribute("run", "root", ObservedAnswer(ANSWER, DOCUMENTS, [QUESTION]))
+        run = service.attribute("run", "root", Answer(ANSWER, DOCUMENTS, [QUESTION]))
     finally:
         service.close()
     assert told == [run]

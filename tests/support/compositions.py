@@ -3,7 +3,7 @@
 from typing import Any
 
 from attribot_rag import Attribution, Document
-from attribot_rag.runtime import AttributedRun, RunOutcome
+from attribot_rag.runtime import Answer, AttributedRun
 from support.attributions import handmade
 
 HIGH, WHITE = "The tower is 38 metres high.", "It is white."
@@ -24,8 +24,8 @@ def composed(*scores: tuple[float, ...], **fields: Any) -> Attribution:
 
 
 def run(run_id: str, attribution: Attribution, **fields: Any) -> AttributedRun:
-    text = attribution.response
-    return AttributedRun(run_id, run_id, (), text, RunOutcome(attribution), query="Why?", **fields)
+    answer = Answer(attribution.response, query="Why?")
+    return AttributedRun(run_id, run_id, answer, attribution, **fields)
 
 
 EARLIER = {"a": ABOUT_TOWER, "b": ABOUT_FERRY}
@@ -36,4 +36,4 @@ def end_to_end() -> AttributedRun:
     text = f"Response 1: {CARRIES}\nResponse 2: {HIGH} {WHITE}"
     places = ((12, 12 + len(CARRIES)), (len(CARRIES) + 25, len(text)))
     earlier = (run("a", ABOUT_FERRY), run("b", ABOUT_TOWER))
-    return AttributedRun("whole", "whole", (), text, RunOutcome(), earlier=earlier, places=places)
+    return AttributedRun("whole", "whole", Answer(text), earlier=earlier, places=places)

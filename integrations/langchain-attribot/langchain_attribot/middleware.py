@@ -17,12 +17,12 @@ from langchain_core.runnables.config import ensure_config
 from typing_extensions import Unpack
 
 from attribot_rag import LanguageModel
-from attribot_rag.errors import UnknownOption, UnsupportedModel
+from attribot_rag.errors import UnsupportedModel
 from attribot_rag.runtime import (
+    Answer,
     AttributedRun,
     AttributionService,
-    ObservedAnswer,
-    RunOutcome,
+    RunOptions,
     RunStore,
     ServiceOptions,
     ServiceRegistry,
@@ -69,17 +69,17 @@ class AttributionMiddleware(AgentMiddleware[Any, Any, Any]):
         **options: Unpack[ServiceOptions],
     ) -> None:
         super().__init__()
-        known = HandlerOptions.__optional_keys__ - {"only"}
-        UnknownOption.check(type(self).__name__, options, known)
+        beside = HandlerOptions.__optional_keys__ - {"only"}
+        run_options = RunOptions.of(type(self).__name__, options, beside=beside)
         self._llm = llm if language_model is None else language_model
         self._answers_elsewhere = language_model is not None
         self._citations = citations
         self._advice = Advice()
         self._told_of_model = False
         self._services = ServiceRegistry(
-            RunStore(options.get("max_results", 128)),
+            RunStore(run_options.max_results),
             proxy=None if proxy is None else language_model_of(proxy),
-            **options,
+            options=run_options,
         )
         if self._llm is not None:
             self._services.service_for(language_model_of(self._llm))
@@ -159,7 +159,7 @@ class AttributionMiddleware(AgentMiddleware[Any, Any, Any]):
                 self._advise(request)
                 continue
             messages = retrieval.messages_of(_run_id(message)) or asked
-            answer = ObservedAnswer(
+            answer = Answer(
                 message.text,
                 documents,
                 prompt_texts_of(messages),
@@ -182,7 +182,7 @@ class AttributionMiddleware(AgentMiddleware[Any, Any, Any]):
         self._advice.tell((name, tools), f"the agent {name!r}", NOTHING_SEEN)
 
     def _run(
-        self, run_id: str, answer: ObservedAnswer, service: AttributionService | None, model: Any
+        self, run_id: str, answer: Answer, service: AttributionService | None, model: Any
     ) -> AttributedRun:
         if service is not None:
             return service.attribute(run_id, run_id, answer)
@@ -194,9 +194,7 @@ class AttributionMiddleware(AgentMiddleware[Any, Any, Any]):
         if not self._told_of_model:
             self._told_of_model = True
             logger.warning("no attribution: %s", error)
-        run = AttributedRun(run_id, run_id, answer.documents, answer.text, RunOutcome(error=error))
-        self.results.add(run)
-        return run
+        return self.results.add(AttributedRun(run_id, run_id, answer, error=error))
 
 
 def _run_id(message: BaseMessage) -> str:

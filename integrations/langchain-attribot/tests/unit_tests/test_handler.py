@@ -26,7 +26,7 @@ from langgraph.graph import START, StateGraph
 
 from attribot_rag import Attributor, Budget, LanguageModel, LeaveOneOut
 from attribot_rag.attribution.schema import summary_schema
-from attribot_rag.errors import InvalidInput, NotRecorded, UnknownOption
+from attribot_rag.errors import InvalidInput, NotRecorded
 from langchain_attribot import AttributionCallbackHandler, attribute, citations_of
 
 EXACT = {"method": "leave_one_out", "verdicts": None}
@@ -489,28 +489,6 @@ def test_other_tracers_see_the_same_runs(
     chain.invoke(QUESTION, config={"callbacks": [handler, beside]})
     assert [shape(one) for one in alone.roots] == [shape(one) for one in beside.roots]
     assert capsys.readouterr() == ("", "")
-
-
-def test_options_that_make_no_sense_are_refused(tiny_chat: ChatHuggingFace) -> None:
-    with pytest.raises(InvalidInput, match="mode='later'; choose one of inline, background"):
-        AttributionCallbackHandler(tiny_chat, mode="later")  # type: ignore[arg-type]
-    with pytest.raises(InvalidInput, match="FakeListChatModel holds no local"):
-        AttributionCallbackHandler(FakeListChatModel(responses=["a"]))
-    with pytest.raises(InvalidInput, match="max_results=0"):
-        AttributionCallbackHandler(tiny_chat, max_results=0)
-    with pytest.raises(InvalidInput, match="max_pending=0"):
-        AttributionCallbackHandler(tiny_chat, max_pending=0)
-    with pytest.raises(InvalidInput, match="unknown method"):
-        AttributionCallbackHandler(tiny_chat, method="guess")
-    with pytest.raises(
-        UnknownOption, match=r"Handler has no option 'metod'; did you mean 'method'"
-    ):
-        AttributionCallbackHandler(tiny_chat, metod="auto")  # type: ignore[call-arg]
-    with (
-        pytest.raises(UnknownOption, match=r"did you mean 'citations'\?"),
-        attribute(tiny_chat, citation=True),  # type: ignore[call-arg]
-    ):
-        pass
 
 
 def test_a_budget_makes_it_partial_and_says_so(tiny_chat: ChatHuggingFace) -> None:

@@ -63,7 +63,7 @@ def other(tiny: LanguageModel) -> Iterator[Held]:
 @pytest.fixture(autouse=True)
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever waits for a generation waits until it has ended."""
-    monkeypatch.setattr("attribot_rag.runtime.service._MATCH_TIMEOUT", 3600.0)
+    monkeypatch.setattr("attribot_rag.runtime.service.MATCH_TIMEOUT", 3600.0)
 
 
 def from_a_cache(tiny: LanguageModel) -> Runnable[Any, Any]:

@@ -3,7 +3,10 @@
 import asyncio
 import json
 import logging
+import sys
 from collections.abc import Callable
+from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import jsonschema
@@ -19,7 +22,7 @@ from llama_index.core.response_synthesizers import ResponseMode
 from llama_index.core.schema import MetadataMode, TextNode
 from llama_index.llms.huggingface import HuggingFaceLLM
 from llama_index.postprocessor.attribot import AttributionPostprocessor
-from llama_index.postprocessor.attribot.models import language_model_of
+from llama_index.postprocessor.attribot.options import language_model_of
 from llama_index.postprocessor.attribot.query_tracker import installed
 
 from attribot_rag import Attributor, LanguageModel, LeaveOneOut
@@ -431,3 +434,26 @@ def test_a_synthesizer_of_one_s_own(
         node_postprocessors=[SimilarityPostprocessor(), postprocessor],
     )
     complete(engine.query(QUESTION))
+
+
+def test_a_plain_answer_passes_four_files(tiny_llm: HuggingFaceLLM) -> None:
+    """One call of one model takes the direct way; other answers are built on it."""
+    postprocessor = AttributionPostprocessor(**EXACT)
+    engine = index_of().as_query_engine(llm=tiny_llm, node_postprocessors=[postprocessor])
+    engine.query(QUESTION)
+    files: set[str] = set()
+
+    def called(frame: FrameType, event: str, _: Any) -> None:
+        path = Path(frame.f_code.co_filename)
+        if event == "call" and path.parent.parts[-2:] == ("postprocessor", "attribot"):
+            files.add(path.name)
+
+    sys.setprofile(called)
+    try:
+        response = engine.query(QUESTION)
+    finally:
+        sys.setprofile(None)
+    assert response.metadata["attribution"]["status"] == "complete"
+    assert files == {"base.py", "completion.py", "query_tracker.py", "tracked_query.py"}
+    assert len(postprocessor.results) == 2  # an id each
+    postprocessor.close()

@@ -39,21 +39,6 @@ def engine_of(llm: Any, postprocessor: AttributionPostprocessor, **options: Any)
     return index_of().as_query_engine(llm=llm, node_postprocessors=[postprocessor], **options)
 
 
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        ({"method": "bogus"}, "bogus"),
-        ({"keep": 5}, "keep=5 is for a proxy"),
-        ({"proxy": MockLLM()}, "MockLLM holds no local Hugging Face model"),
-        ({"verdict": None}, "no option 'verdict'; did you mean 'verdicts'"),
-        ({"max_pending": 0}, "max_pending"),
-    ],
-)
-def test_bad_options_are_refused_at_once(options: dict[str, Any], said: str) -> None:
-    with pytest.raises(ValueError, match=said):
-        AttributionPostprocessor(**options)
-
-
 def test_what_cannot_be_prepared_is_said(
     tiny_llm: HuggingFaceLLM, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -8,8 +8,6 @@ import llama_index
 import pytest
 from conftest import QUESTION, index_of
 from llama_index.core.llms import MockLLM
-from llama_index.core.postprocessor.types import BaseNodePostprocessor
-from llama_index.postprocessor.attribot import AttributionPostprocessor
 from llama_index.postprocessor.attribot.query_tracker import QueryTracker, installed
 
 
@@ -34,17 +32,6 @@ def test_the_namespace_belongs_to_nobody() -> None:
     shared = {Path("llama_index/__init__.py"), Path("llama_index/postprocessor/__init__.py")}
     for distribution in distributions(name="llama-index-postprocessor-attribot"):
         assert shared.isdisjoint(Path(str(file)) for file in distribution.files or ())
-
-
-def test_it_is_a_postprocessor_as_others_are() -> None:
-    postprocessor = AttributionPostprocessor(max_pending=3, mode="background")
-    assert isinstance(postprocessor, BaseNodePostprocessor)
-    kept = postprocessor.to_dict()
-    assert kept["class_name"] == "AttributionPostprocessor"
-    assert (kept["max_pending"], kept["mode"]) == (3, "background")
-    assert "proxy" not in kept
-    assert AttributionPostprocessor.from_dict(kept).max_pending == 3
-    assert postprocessor.postprocess_nodes([]) == []
 
 
 def test_nothing_is_kept_of_engines_without_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,10 +15,10 @@ from llama_index.core.postprocessor import SimilarityPostprocessor
 from llama_index.llms.huggingface import HuggingFaceLLM
 from llama_index.postprocessor.attribot import AttributionPostprocessor
 from llama_index.postprocessor.attribot.query_tracker import installed
-from llama_index.postprocessor.attribot.response_metadata import ResponseMetadata
+from llama_index.postprocessor.attribot.tracked_query import QueryObserver, TrackedQuery
 from llama_index_instrumentation import get_dispatcher
 
-from attribot_rag.runtime import AttributedRun
+from attribot_rag.runtime import Answer, AttributedRun
 
 
 def test_metadata_is_still_that_of_the_nodes(tiny_llm: HuggingFaceLLM) -> None:
@@ -43,10 +43,12 @@ def test_metadata_is_still_that_of_the_nodes(tiny_llm: HuggingFaceLLM) -> None:
 
 def test_a_response_without_nodes_of_its_own_has_some_metadata() -> None:
     response = Response("An answer.")
-    ResponseMetadata.attach(response, {"status": "pending"})
+    query = TrackedQuery("one", QueryObserver(), QUESTION, (), asynchronous=False)
+    query.add(response)
+    query.attach(AttributedRun("one", "one", Answer(""), is_pending=True))
     assert response.metadata
-    assert (response.metadata or {}).get("attribution") == {"status": "pending"}
-    ResponseMetadata.detach(response)
+    assert (response.metadata or {}).get("attribution", {})["status"] == "pending"
+    query.attach(None)
     assert not response.metadata
     assert "attribution" not in response.metadata
     with pytest.raises(KeyError):
@@ -104,7 +106,7 @@ def test_copies_have_the_options_and_no_results(tiny_llm: HuggingFaceLLM) -> Non
     postprocessor = AttributionPostprocessor(
         proxy=tiny_llm, keep=2, on_result=told.append, max_pending=3, method="leave_one_out"
     )
-    postprocessor.results.add(AttributedRun("one", "one", ()))
+    postprocessor.results.add(AttributedRun("one", "one", Answer("")))
     for copied in (copy.copy(postprocessor), copy.deepcopy({"it": postprocessor})["it"]):
         assert copied is not postprocessor
         assert (copied.proxy, copied.keep, copied.max_pending) == (tiny_llm, 2, 3)

@@ -58,7 +58,7 @@ def test_an_evaluator_span_is_linked_to_the_model_s(
     (link,) = carrier.links
     assert link.context in [one.context for one in of_kind(spans, "LLM")]
     metadata = json.loads(str((carrier.attributes or {})["annotations.0.annotation.metadata"]))
-    assert metadata["run_id"] == f"{run.run_id}/1"  # of the query's one call
+    assert metadata["run_id"] == run.run_id
     assert [one["score"] is not None for one in metadata["documents"]] == [True, True]
     assert [one.name for one in carrier.events] == ["gen_ai.evaluation.result"]
     assert run.attribution is not None

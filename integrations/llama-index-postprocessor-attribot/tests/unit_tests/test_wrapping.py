@@ -3,7 +3,6 @@
 import asyncio
 from typing import Any
 
-import pytest
 from conftest import EXACT, QUESTION, index_of, nodes
 from llama_index.core.base.llms.types import CitationBlock, TextBlock
 from llama_index.core.schema import MetadataMode
@@ -11,7 +10,6 @@ from llama_index.llms.huggingface import HuggingFaceLLM
 from llama_index.postprocessor.attribot import AttributedQueryEngine, AttributionPostprocessor
 
 from attribot_rag.attribution import cite
-from attribot_rag.errors import InvalidInput, UnknownOption
 
 
 def engine_of(llm: HuggingFaceLLM, **options: Any) -> AttributedQueryEngine:
@@ -75,20 +73,3 @@ def test_citations_stand_where_they_belong(llm: HuggingFaceLLM) -> None:
     assert (citation.source, citation.title) == ("lighthouse", "lighthouse.md")
     assert citation.additional_location_info["number"] == 1
     assert cite(attribution).numbers == {1: 1}
-
-
-def test_options_that_make_no_sense_are_refused(tiny_llm: HuggingFaceLLM) -> None:
-    with pytest.raises(InvalidInput, match="source_nodes='some'; choose one of all, ranked, used"):
-        engine_of(tiny_llm, source_nodes="some")
-    with pytest.raises(ValueError, match="mode"):
-        AttributionPostprocessor(mode="later")  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="threshold"):
-        AttributionPostprocessor(threshold=2)
-    with pytest.raises(ValueError, match=r"no option 'metod'; did you mean 'method'\?.*verdicts"):
-        AttributionPostprocessor(metod="auto")  # type: ignore[call-arg]
-    with pytest.raises(ValueError, match="str holds no local Hugging Face model"):
-        AttributionPostprocessor(proxy="a name")  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="str holds no local Hugging Face model"):
-        engine_of(tiny_llm, language_model="a name")
-    with pytest.raises(UnknownOption, match=r"AttributedQueryEngine .*did you mean 'budget'\?"):
-        engine_of(tiny_llm, budgte=None)

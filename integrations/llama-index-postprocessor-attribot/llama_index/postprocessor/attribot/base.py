@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any, TypeAlias
 from uuid import uuid4
 
@@ -13,45 +14,40 @@ from llama_index.core.base.llms.types import ChatMessage
 from llama_index.core.base.response.schema import RESPONSE_TYPE, Response
 from llama_index.core.chat_engine.types import AGENT_CHAT_RESPONSE_TYPE
 from llama_index.core.llms import LLM
-from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.schema import NodeWithScore, QueryBundle
 from llama_index.postprocessor.attribot.citing import cited_message
 from llama_index.postprocessor.attribot.completion import Completion
-from llama_index.postprocessor.attribot.models import find_language_model, language_model_of
 from llama_index.postprocessor.attribot.nodes import nodes_of, without_duplicates
+from llama_index.postprocessor.attribot.options import (
+    LocalModel,
+    OptionFields,
+    PostprocessorOptions,
+    language_model_of,
+    run_options_of,
+)
 from llama_index.postprocessor.attribot.query_tracker import installed
-from llama_index.postprocessor.attribot.response_metadata import KEY, ResponseMetadata
+from llama_index.postprocessor.attribot.response_metadata import KEY
 from llama_index.postprocessor.attribot.tracked_query import (
     QueryObserver,
     TrackedQuery,
+    find_language_model,
     streaming,
     text_of,
 )
-from pydantic import ConfigDict, Field, PrivateAttr, SkipValidation, model_validator
+from pydantic import Field, PrivateAttr, SkipValidation
+from typing_extensions import Unpack
 
-from attribot_rag import (
-    AttributorOptions,
-    Budget,
-    ContextOptions,
-    LanguageModel,
-    Method,
-    ScoringOptions,
-    VerdictOptions,
-)
-from attribot_rag.attribution import Numbering
-from attribot_rag.errors import InvalidInput, UnknownOption, UnsupportedModel
+from attribot_rag import LanguageModel
+from attribot_rag.errors import InvalidInput, UnsupportedModel
 from attribot_rag.runtime import (
+    Answer,
     AttributedRun,
     Counterfactual,
-    Mode,
-    RunOutcome,
+    RunOptions,
     RunStore,
     ServiceRegistry,
     answer_without,
 )
-
-LocalModel: TypeAlias = LLM | LanguageModel
-"""What holds a local model: a HuggingFaceLLM, or the model itself."""
 
 AnyResponse: TypeAlias = RESPONSE_TYPE | AGENT_CHAT_RESPONSE_TYPE
 """What a query engine or a chat engine answers."""
@@ -59,19 +55,7 @@ AnyResponse: TypeAlias = RESPONSE_TYPE | AGENT_CHAT_RESPONSE_TYPE
 logger = logging.getLogger(__name__)
 
 
-class PostprocessorOptions(AttributorOptions, total=False):
-    """Options of AttributionPostprocessor that say how answers are attributed."""
-
-    language_model: LocalModel | None
-    proxy: LocalModel | None
-    mode: Mode
-    max_pending: int
-    max_results: int
-    on_result: Callable[[AttributedRun], None] | None
-    score_metadata: bool
-
-
-class AttributionPostprocessor(BaseNodePostprocessor, QueryObserver):
+class AttributionPostprocessor(OptionFields, QueryObserver):
     """Attaches to every response which retrieved text caused it.
 
         engine = index.as_query_engine(node_postprocessors=[AttributionPostprocessor()])
@@ -90,64 +74,38 @@ class AttributionPostprocessor(BaseNodePostprocessor, QueryObserver):
             answer = llm.complete(prompt)
         response.metadata["attribution"]
 
-    `method`, `proxy` (a HuggingFaceLLM too), `keep`, `budget`, `verdicts`, `context`, `scoring`,
-    `numbering` and `progress` are those of attribot_rag.Attributor. With `score_metadata`, the
-    metadata lines that the model reads with a node count as its text. In mode 'background', and in
-    asynchronous queries, whose event loop scoring must not block, the response has the status
-    'pending' at first: `result` waits for the attribution, `aresult` awaits it. `on_result` is told
-    of the run of every response that was given, once its attribution has ended.
+    Its fields are also the options of attribot_rag.runtime.RunOptions, which may be given whole,
+    but for `raise_error`: a query never fails for its attribution. `proxy` is that of
+    attribot_rag.Attributor, and may be a HuggingFaceLLM. With `score_metadata`, the metadata lines
+    that the model reads with a node count as its text. In mode 'background', and in asynchronous
+    queries, whose event loop scoring must not block, the response has the status 'pending' at
+    first: `result` waits for the attribution, `aresult` awaits it. `on_result` is told of the run
+    of every response that was given, once its attribution has ended.
     """
 
-    model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
-
-    method: SkipValidation[str | Method] = "auto"
     language_model: SkipValidation[LocalModel | None] = Field(default=None, exclude=True)
     proxy: SkipValidation[LocalModel | None] = Field(default=None, exclude=True)
-    keep: int | float | None = None
-    budget: Budget | None = None
-    verdicts: VerdictOptions | None = Field(default_factory=VerdictOptions)
-    context: ContextOptions | None = None
-    scoring: ScoringOptions | None = None
-    numbering: Numbering = "by_marker"
-    progress: bool = False
-    mode: Mode = "inline"
     deduplicate: bool = False
     threshold: float = Field(default=0.9, gt=0, le=1)
     min_overlap: int | None = Field(default=30, ge=1)
     score_metadata: bool = False
-    max_pending: int = Field(default=32, ge=1)
-    max_results: int = Field(default=128, ge=1)
-    on_result: Callable[[AttributedRun], None] | None = Field(default=None, exclude=True)
 
+    _run_options: RunOptions = PrivateAttr()
     _services: ServiceRegistry = PrivateAttr()
-    _results: RunStore = PrivateAttr()
     _scoring_model: LanguageModel | None = PrivateAttr(default=None)
     _told_of: set[str] = PrivateAttr(default_factory=set)
 
-    @model_validator(mode="before")
-    @classmethod
-    def _check_names(cls, given: Any) -> Any:
-        if isinstance(given, dict):
-            UnknownOption.check(cls.__name__, given, cls.model_fields)
-        return given
+    def __init__(self, **given: Unpack[PostprocessorOptions]) -> None:
+        super().__init__(**given)  # type: ignore[misc]  # the fields of OptionFields, too
 
     def model_post_init(self, _: Any) -> None:
         if self.language_model is not None:
             self._scoring_model = language_model_of(self.language_model)
-        self._results = RunStore(self.max_results)
+        options = self._run_options = run_options_of(self)
         self._services = ServiceRegistry(
-            RunStore(self.max_results),
-            mode=self.mode,
-            max_pending=self.max_pending,
-            method=self.method,
+            RunStore(options.max_results),
             proxy=None if self.proxy is None else language_model_of(self.proxy),
-            keep=self.keep,
-            budget=self.budget,
-            verdicts=self.verdicts,
-            context=self.context,
-            scoring=self.scoring,
-            numbering=self.numbering,
-            progress=self.progress,
+            options=replace(options, on_result=None),  # which is told of whole responses
         )
         installed()
 
@@ -168,9 +126,14 @@ class AttributionPostprocessor(BaseNodePostprocessor, QueryObserver):
         return "AttributionPostprocessor"
 
     @property
+    def run_options(self) -> RunOptions:
+        """The options of every service among the fields."""
+        return self._run_options
+
+    @property
     def results(self) -> RunStore:
-        """The last answers, by the `run_id` in their responses' metadata."""
-        return self._results
+        """The last answers, by the `run_id` in their responses' metadata, and their calls'."""
+        return self._services.store
 
     def close(self) -> None:
         """Let go of what was prepared for the models."""
@@ -266,10 +229,8 @@ class AttributionPostprocessor(BaseNodePostprocessor, QueryObserver):
         completion = Completion(
             query,
             self._services,
-            self._results,
             score_metadata=self.score_metadata,
-            in_background=self.mode == "background",
-            on_result=self.on_result,
+            options=self.run_options,
             told_of=self._told_of,
         )
         try:
@@ -290,16 +251,10 @@ class AttributionPostprocessor(BaseNodePostprocessor, QueryObserver):
             "attribot_rag.Attributor(model, tokenizer).attribute(prompt, answer, nodes)"
         )
         logger.warning("no attribution: %s", error)
-        run = AttributedRun(
-            query.run_id,
-            query.run_id,
-            tuple(query.nodes),
-            text_of(response),
-            RunOutcome(error=error),
-            query=query.text or None,
-        )
+        answer = Answer(text_of(response), tuple(query.nodes), query=query.text or None)
+        run = AttributedRun(query.run_id, query.run_id, answer, error=error)
         query.add(response)
-        query.attach(self._results.add(run))
+        query.attach(self.results.add(run))
 
 
 def _made(
@@ -330,5 +285,5 @@ def _run_id_of(response: Any) -> str:
 def _told(response: Any, run: AttributedRun) -> AttributedRun:
     """Who waits may be woken before the response was told."""
     if response.metadata[KEY]["status"] == "pending":
-        ResponseMetadata.attach(response, run.summary)
+        response.metadata.attribution = run.summary
     return run

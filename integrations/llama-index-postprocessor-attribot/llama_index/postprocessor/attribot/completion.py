@@ -4,32 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Callable, Generator, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from concurrent.futures import Future
 from typing import Any
 
 from llama_index.core.base.response.schema import AsyncStreamingResponse, StreamingResponse
-from llama_index.core.schema import MetadataMode
-from llama_index.postprocessor.attribot.composed_answer import ComposedAnswer, EarlierAnswer
-from llama_index.postprocessor.attribot.nodes import (
-    MERGED_KEY,
-    documents_of,
-    has_visible_metadata,
-)
-from llama_index.postprocessor.attribot.tracked_query import (
-    ModelCall,
-    TrackedQuery,
-    streaming,
-    text_of,
-)
+from llama_index.core.schema import MetadataMode, NodeWithScore
+from llama_index.postprocessor.attribot.composed_answer import ComposedAnswer
+from llama_index.postprocessor.attribot.nodes import MERGED_KEY
+from llama_index.postprocessor.attribot.streamed_response import aobserved, observed
+from llama_index.postprocessor.attribot.tracked_query import ModelCall, TrackedQuery, text_of
 
 from attribot_rag import Document
 from attribot_rag.errors import DocumentsNotLocated, UnsupportedModel
 from attribot_rag.runtime import (
+    Answer,
     AttributedRun,
-    ObservedAnswer,
-    RunOutcome,
-    RunStore,
+    RunOptions,
     ServiceRegistry,
     texts_in_prompt,
 )
@@ -47,7 +38,7 @@ _DEDUPLICATED = (
 
 
 class Completion:
-    """Attributes one answer, and attaches the outcome to its responses.
+    """Attributes one answer, and attaches the run to its responses.
 
     Whatever goes wrong is attached too: a response never fails for want of its attribution. Of each
     kind of model that cannot score, the log tells once; `told_of` are those that it told of.
@@ -57,96 +48,44 @@ class Completion:
         self,
         query: TrackedQuery,
         services: ServiceRegistry,
-        results: RunStore,
         *,
         score_metadata: bool,
-        in_background: bool,
-        on_result: Callable[[AttributedRun], None] | None,
+        options: RunOptions,
         told_of: set[str],
     ) -> None:
         self._query = query
+        self._in_background = query.asynchronous
         self._services = services
-        self._results = results
-        self._in_background = in_background
-        self._on_result = on_result
+        self._options = options
         self._told_of = told_of
         self._score_metadata = score_metadata
-        self._background = query.asynchronous
 
     def begin(self, response: Any) -> None:
         """Attribute what is there; a stream when it has ended."""
         self._query.add(response)
         if isinstance(response, StreamingResponse):
-            response.response_gen = self._observed(response.response_gen)
+            response.response_gen = observed(response.response_gen, self._query, self._streamed)
         elif isinstance(response, AsyncStreamingResponse):
-            response.response_gen = self._aobserved(response.response_gen)
+            response.response_gen = aobserved(response.response_gen, self._query, self._streamed)
         else:
             self._finish(text_of(response))
             return
         if self._query.nodes or self._query.earlier:
-            self._query.attach(self._results.add(self._run("")))
+            self._query.attach(self._kept("", is_pending=True))
 
     def fail(self, error: BaseException, text: str = "") -> None:
         """Attach an error in place of an attribution, to what was not answered."""
-        self._query.attach(self._results.add(self._run(text, RunOutcome(error=error))))
+        self._query.attach(self._kept(text, error))
         self._query.done()
 
-    def refuse(self, error: BaseException, text: str) -> None:
-        """Attach an error in place of an attribution."""
-        self._attach(self._results.add(self._run(text, RunOutcome(error=error))))
-
-    def _run(self, text: str, outcome: RunOutcome | None = None) -> AttributedRun:
-        query = self._query
-        return AttributedRun(
-            query.run_id, query.run_id, tuple(query.nodes), text, outcome, query=query.text or None
-        )
-
-    def _observed(self, stream: Generator[str, None, None]) -> Generator[str, None, None]:
-        with self._watched() as shown:
-            try:
-                while True:
-                    with streaming(self._query):
-                        piece = next(stream, None)
-                    if piece is None:
-                        break
-                    shown.append(piece)
-                    yield piece
-            except GeneratorExit:  # stopped, and whoever stopped it is not kept waiting
-                stream.close()
-                self._background = True
-                raise
-
-    async def _aobserved(self, stream: AsyncGenerator[str, None]) -> AsyncGenerator[str, None]:
-        try:
-            with self._watched() as shown:
-                while True:
-                    with streaming(self._query):
-                        piece = await anext(stream, None)
-                    if piece is None:
-                        break
-                    shown.append(piece)
-                    yield piece
-        except (GeneratorExit, asyncio.CancelledError):
-            await stream.aclose()
-            raise
-
-    @contextmanager
-    def _watched(self) -> Iterator[list[str]]:
-        """Attribute the pieces that were shown, once a stream has ended or was stopped."""
-        shown: list[str] = []
-        try:
-            yield shown
-        except (GeneratorExit, asyncio.CancelledError):
-            self._streamed("".join(shown))
-            raise
-        except BaseException as error:
-            self.fail(error, "".join(shown))
-            raise
-        self._streamed("".join(shown))
-
-    def _streamed(self, text: str) -> None:
+    def _streamed(self, text: str, error: BaseException | None) -> None:
+        stopped = isinstance(error, GeneratorExit | asyncio.CancelledError)
+        if error is not None and not stopped:
+            self.fail(error, text)
+            return
         for call in self._query.calls[-1:]:
             call.answer = text
+        self._in_background |= stopped  # whoever stopped it is not kept waiting
         self._finish(text)
 
     def _finish(self, text: str) -> None:
@@ -155,20 +94,45 @@ class Completion:
             self._attribute_all(text)
         except Exception as error:
             logger.exception("no attribution of %s", self._query.run_id)
-            self.refuse(error, text)
+            self._attach(self._kept(text, error))
 
     def _attribute_all(self, text: str) -> None:
         query = self._query
         calls = [call for call in query.calls if call.answer is None or call.answer.strip()]
-        remote = [call.name for call in calls if call.language_model is None]
+        has_documents = bool(query.nodes or query.earlier)
         if query.error is not None:
-            self.refuse(query.error, text)
-        elif (query.nodes or query.earlier) and query.calls and not calls:  # empty answers
-            self._attach(self._results.add(self._run("", RunOutcome())))
-        elif not (query.nodes or query.earlier) or not text.strip() or not calls:
+            self._attach(self._kept(text, query.error))
+        elif has_documents and query.calls and not calls:  # empty answers
+            self._attach(self._kept(""))
+        elif not (has_documents and text.strip() and calls):
             query.attach(None)
             query.done()
-        elif remote:
+        elif error := self._refusal(calls):
+            self._attach(self._kept(text, error))
+        elif len(calls) == 1 and not query.earlier and query.has_said(text.strip()):
+            self._attribute_one(calls[0])
+        else:
+            earlier = [one for one in query.earlier if one.run is not None and one.answer.strip()]
+            wait = not self._in_background and self._options.mode == "inline"
+            ComposedAnswer(
+                query, calls, earlier, text, self._services.store, self._attach
+            ).attribute(self._attribute, wait=wait)
+
+    def _attribute_one(self, call: ModelCall) -> None:
+        """Attribute the response as the answer of its only call."""
+        run = self._attribute(call, self._query.run_id)
+        self._attach(run)
+        if run.is_pending:
+            store = self._services.store
+
+            def attach(future: Future[AttributedRun]) -> None:
+                self._attach(store[run.run_id] if future.cancelled() else future.result())
+
+            store.future(run.run_id).add_done_callback(attach)
+
+    def _refusal(self, calls: Sequence[ModelCall]) -> UnsupportedModel | None:
+        remote = [call.name for call in calls if call.language_model is None]
+        if remote:
             error = UnsupportedModel(
                 f"{', '.join(dict.fromkeys(remote))} is not a local Hugging Face model, whose "
                 "probabilities the score needs; answer with a HuggingFaceLLM on a model of "
@@ -178,80 +142,83 @@ class Completion:
             if not self._told_of.issuperset(remote):
                 self._told_of.update(remote)
                 logger.warning("no attribution: %s", error)
-            self.refuse(error, text)
-        elif any(call.answer is None for call in calls):
-            error = UnsupportedModel(
+            return error
+        if any(call.answer is None for call in calls):
+            return UnsupportedModel(
                 f"the answer took {len(calls)} calls, of which one was streamed to another, so "
                 "that its answer is not known; use a response mode of one call to stream"
             )
-            self.refuse(error, text)
-        else:
-            earlier = [one for one in query.earlier if one.run is not None and one.answer.strip()]
-            answer = ComposedAnswer(query, calls, earlier, text, self._results, self._attach)
-            wait = not (self._background or self._in_background)
-            answer.attribute(self._attribute, self._services.store, wait=wait)
+        return None
+
+    def _kept(
+        self, text: str, error: BaseException | None = None, *, is_pending: bool = False
+    ) -> AttributedRun:
+        """The run of a response that is not attributed, or not yet."""
+        query = self._query
+        answer = Answer(text, tuple(query.nodes), query=query.text or None)
+        return self._services.store.add(
+            AttributedRun(query.run_id, query.run_id, answer, error=error, is_pending=is_pending)
+        )
 
     def _attach(self, run: AttributedRun) -> None:
         """Attach what is known; when that is all, tell of it."""
         self._query.attach(run)
-        if run.outcome is not None:
+        if not run.is_pending:
             self._query.done()
-            if self._on_result is not None:
+            if self._options.on_result is not None:
                 try:
-                    self._on_result(run)
+                    self._options.on_result(run)
                 except Exception:
                     logger.exception("on_result failed for the run %s", run.run_id)
 
     def _attribute(
-        self, call: ModelCall, run_id: str, earlier: Sequence[EarlierAnswer]
+        self, call: ModelCall, run_id: str, earlier: Sequence[Document] = ()
     ) -> AttributedRun:
         """The run of one call's answer, which may be pending."""
         assert call.language_model is not None
         service = self._services.service_for(call.language_model)
         documents = self._documents(call, earlier)
-        text = str(call.answer)
+        query = self._query.text or None
         if not documents:
             error = DocumentsNotLocated(
                 f"none of the {len(self._query.nodes)} nodes and {len(earlier)} earlier answers "
                 "stands in the prompt of this call"
             )
-            return AttributedRun(
-                run_id, run_id, (), text, RunOutcome(error=error), query=self._query.text or None
-            )
-        answer = ObservedAnswer(
-            text=text,
-            documents=documents,
+            unread = Answer(str(call.answer), query=query)
+            return service.store.add(AttributedRun(run_id, run_id, unread, error=error))
+        messages = [
+            {"role": str(one.role.value), "content": one.content or ""}
+            for one in call.messages or ()
+        ]
+        answer = Answer(
+            text=str(call.answer),
+            documents=tuple(self._query.nodes),
+            contents=documents,
             prompt_texts=self._prompt_texts(call, documents),
-            prompt=_messages(call) or call.prompt,
+            prompt=messages or call.prompt,
             notes=self._notes(),
             warning=self._warning(),
-            query=self._query.text or None,
+            query=query,
             elsewhere=call.elsewhere,
         )
-        return service.attribute(run_id, run_id, answer, background=self._background)
+        return service.attribute(run_id, run_id, answer, background=self._in_background)
 
-    def _documents(self, call: ModelCall, earlier: Sequence[EarlierAnswer]) -> list[Document]:
+    def _documents(self, call: ModelCall, earlier: Sequence[Document]) -> list[Document]:
         """Of the nodes and the earlier answers those that stand in the call's prompt."""
-        answers = [
-            Document(one.text, one.run_id, {"title": one.query} if one.query else {})
-            for one in earlier
-        ]
-        given = {one.text for one in answers}
-        contained = texts_in_prompt(call.prompt_text, given) if given else ()
-        answers = [one for one in answers if one.text in contained]
         nodes = documents_of(self._query.nodes, with_metadata=self._score_metadata)
+        if len(self._query.calls) == 1 and not earlier:
+            return nodes
+        read = texts_in_prompt(call.prompt_text, {one.text for one in earlier})
+        answers = [one for one in earlier if one.text in read]
         if answers:  # engines make nodes of them
-            nodes = [one for one in nodes if not any(held.text in one.text for held in answers)]
-        if len(self._query.calls) > 1 or earlier:
-            contained = texts_in_prompt(call.prompt_text, {one.text for one in nodes})
-            nodes = [one for one in nodes if one.text in contained]
-        return [*nodes, *answers]
+            nodes = [node for node in nodes if not any(one.text in node.text for one in answers)]
+        read = texts_in_prompt(call.prompt_text, {node.text for node in nodes})
+        return [*(node for node in nodes if node.text in read), *answers]
 
     def _prompt_texts(self, call: ModelCall, documents: Sequence[Document]) -> list[str]:
         """Texts that stand in the prompt as they are, whatever stands between them."""
         contents = (one.node.get_content(MetadataMode.NONE) for one in self._query.nodes)
-        answers = (one.text for one in documents)
-        texts = map(str.strip, (self._query.text, *contents, *answers))
+        texts = map(str.strip, (self._query.text, *contents, *(one.text for one in documents)))
         return [text for text in texts if text and text in call.prompt_text]
 
     def _notes(self) -> tuple[str, ...]:
@@ -261,11 +228,23 @@ class Completion:
     def _warning(self) -> str:
         if self._score_metadata:
             return ""
-        read = any(has_visible_metadata(one.node) for one in self._query.nodes)
-        return _METADATA_READ if read else ""
+        read = (one.node.get_metadata_str(MetadataMode.LLM) for one in self._query.nodes)
+        return _METADATA_READ if any(map(str.strip, read)) else ""
 
 
-def _messages(call: ModelCall) -> list[dict[str, str]] | None:
-    if call.messages is None:
-        return None
-    return [{"role": str(one.role.value), "content": one.content or ""} for one in call.messages]
+def documents_of(nodes: Sequence[NodeWithScore], *, with_metadata: bool) -> list[Document]:
+    """The nodes' texts, after the metadata lines that the model reads if they are asked for.
+
+    What numbers all of them in the prompt, as CitationQueryEngine does ("Source 1:"), is left out.
+    """
+    mode = MetadataMode.LLM if with_metadata else MetadataMode.NONE
+    own = [one.node.get_content(MetadataMode.NONE) for one in nodes]
+    labels = [f"Source {number}:\n" for number in range(1, len(nodes) + 1)]
+    labelled = all(text.startswith(label) for text, label in zip(own, labels, strict=True))
+    documents = []
+    for one, label in zip(nodes, labels, strict=True):
+        text = one.node.get_content(mode)
+        if labelled:
+            text = text.replace(label, "", 1).strip()
+        documents.append(Document(text, one.node.node_id, dict(one.node.metadata)))
+    return documents

@@ -5,24 +5,17 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, replace
+from concurrent.futures import wait as futures_wait
+from contextlib import suppress
+from dataclasses import replace
 
 from llama_index.postprocessor.attribot.tracked_query import ModelCall, TrackedQuery
 
+from attribot_rag import Document
 from attribot_rag.errors import InvalidInput
-from attribot_rag.runtime import AttributedRun, RunOutcome, RunStore
+from attribot_rag.runtime import Answer, AttributedRun, RunStore
 
-
-@dataclass(frozen=True)
-class EarlierAnswer:
-    """An answer that may stand in a later prompt, and the id of its run."""
-
-    run_id: str
-    text: str
-    query: str
-
-
-Attribute = Callable[[ModelCall, str, Sequence[EarlierAnswer]], AttributedRun]
+Attribute = Callable[[ModelCall, str, Sequence[Document]], AttributedRun]
 
 
 class ComposedAnswer:
@@ -40,13 +33,13 @@ class ComposedAnswer:
         calls: Sequence[ModelCall],
         earlier: Sequence[TrackedQuery],
         text: str,
-        results: RunStore,
+        store: RunStore,
         attach: Callable[[AttributedRun], None],
     ) -> None:
         self._query = query
         self._earlier = earlier
         self._text = text
-        self._results = results
+        self._store = store
         self._attach = attach
         self._places = _places([str(call.answer) for call in calls], text)
         if len(calls) == 1 or self._places is None:
@@ -54,99 +47,98 @@ class ComposedAnswer:
             last = [str(call.answer).strip() == text.strip() for call in calls]
             calls = calls[: last.index(True) + 1] if True in last else calls
         self._calls = calls
+        self._runs: list[AttributedRun] = []
         self._lock = threading.Lock()
         self._ended: Future[AttributedRun] = Future()
 
-    def attribute(self, attribute: Attribute, calls: RunStore, *, wait: bool) -> None:
-        """Attribute the calls in their order, whose runs `calls` holds.
+    def attribute(self, attribute: Attribute, *, wait: bool) -> None:
+        """Attribute the calls in their order, each under an id of its own.
 
         The whole ends when the last of all answers has; with `wait`, here.
         """
-        answers = [EarlierAnswer(one.run_id, one.answer.strip(), one.text) for one in self._earlier]
-        own: list[AttributedRun] = []
+        answers = [_document(one.answer, one.run_id, one.text) for one in self._earlier]
+        runs = [self._store.get(one.run_id, one.run) for one in self._earlier]
+        self._runs = [run for run in runs if run is not None]
         for index, call in enumerate(self._calls):
             call_id = f"{self._query.run_id}/{index + 1}"
-            own.append(attribute(call, call_id, () if self._places else tuple(answers)))
-            answers.append(EarlierAnswer(call_id, str(call.answer).strip(), self._query.text))
-        runs = [self._results.get(one.run_id, one.run) for one in self._earlier]
-        self._runs = [one for one in runs if one is not None] + own
-        stores = [self._results] * (len(self._runs) - len(own)) + [calls] * len(own)
-        pending = [
-            _future(store, run)
-            for store, run in zip(stores, self._runs, strict=True)
-            if run.outcome is None
-        ]
+            self._runs.append(attribute(call, call_id, () if self._places else tuple(answers)))
+            answers.append(_document(str(call.answer), call_id, self._query.text))
+        futures = [self._future(run) for run in self._runs]
+        pending = [future for future in futures if not future.done()]
         if wait:
-            for future in pending:
-                future.result()
-        if all(future.done() for future in pending):
-            self._end(calls)
+            futures_wait(pending)
+        if wait or not pending:
+            self._end(futures)
             return
         self._num_pending = len(pending)
-        self._results.expect(self._run(None), lambda: self._ended)
-        self._attach(self._run(None))
+        self._store.expect(self._run(is_pending=True), lambda: self._ended)
+        self._attach(self._run(is_pending=True))
         for future in pending:
-            future.add_done_callback(lambda _: self._known(calls))
+            future.add_done_callback(lambda _: self._known(futures))
 
-    def _known(self, calls: RunStore) -> None:
+    def _future(self, run: AttributedRun) -> Future[AttributedRun]:
+        if run.is_pending:
+            with suppress(InvalidInput):  # a stream that nobody has read to its end
+                return self._store.future(run.run_id)
+        ended: Future[AttributedRun] = Future()
+        ended.set_result(run)
+        return ended
+
+    def _known(self, futures: Sequence[Future[AttributedRun]]) -> None:
         with self._lock:
             self._num_pending -= 1
             ended = not self._num_pending
         if ended:
-            self._end(calls)
+            self._end(futures)
 
-    def _end(self, calls: RunStore) -> None:
+    def _end(self, futures: Sequence[Future[AttributedRun]]) -> None:
         self._runs = [
-            calls.get(run.run_id) or self._results.get(run.run_id) or run for run in self._runs
+            self._store.get(run.run_id) or (run if future.cancelled() else future.result())
+            for run, future in zip(self._runs, futures, strict=True)
         ]
-        if len(self._calls) > 1:
-            for own in self._runs[-len(self._calls) :]:
-                self._results.add(own)
-        outcome = RunOutcome() if self._places is not None else self._runs[-1].outcome
-        run = self._results.add(self._run(outcome))
+        run = self._store.add(self._run())
         self._attach(run)
         self._ended.set_result(run)
 
-    def _run(self, outcome: RunOutcome | None) -> AttributedRun:
+    def _run(self, *, is_pending: bool = False) -> AttributedRun:
         """The whole: what the last call's answer is made of, and how that was attributed."""
-        *before, last = self._runs
-        run = AttributedRun(
-            self._query.run_id,
-            self._query.run_id,
-            tuple(self._query.nodes),
-            self._text,
-            outcome,
-            query=self._query.text or None,
-            span=last.span,
+        query, (*before, last) = self._query, self._runs
+        answer = Answer(
+            self._text, tuple(query.nodes), query=query.text or None, span=last.answer.span
         )
+        run = AttributedRun(query.run_id, query.run_id, answer, is_pending=is_pending)
         if self._places is not None:
             return replace(run, earlier=(*before, last), places=tuple(self._places))
-        run = replace(run, text=last.text, earlier=tuple(_used(before, last)))
-        if last.text.strip() == self._text.strip():
-            return run
-        start = self._text.find(last.text.strip())
-        if start < 0 or outcome is None:
-            return replace(run, shown=self._text)
-        lead = len(last.text) - len(last.text.lstrip())
-        return replace(run, outcome=replace(outcome, start=max(0, start - lead)))
+        shown = None
+        start = last.answer.start
+        if last.text.strip() != self._text.strip():
+            start = self._text.find(last.text.strip())
+            if start < 0 or is_pending:
+                start, shown = last.answer.start, self._text
+            else:
+                start = max(0, start - len(last.text) + len(last.text.lstrip()))
+        return replace(
+            run,
+            answer=replace(answer, text=last.text, start=start),
+            attribution=last.attribution,
+            error=last.error,
+            shown=shown,
+            earlier=tuple(_used(before, last)),
+        )
+
+
+def _document(text: str, run_id: str, query: str) -> Document:
+    """An answer that may stand in a later prompt."""
+    return Document(text.strip(), run_id, {"title": query} if query else {})
 
 
 def _used(before: Sequence[AttributedRun], last: AttributedRun) -> list[AttributedRun]:
     """The answers that stood in a later prompt; all of them where the last was not attributed."""
     if last.attribution is None:
-        return list(before) if last.outcome is not None else []
+        return [] if last.is_pending else list(before)
     found = [one.attribution for one in (*before, last) if one.attribution is not None]
     used = {document.id for one in found for document in one.documents}
     return [one for one in before if one.run_id in used]
-
-
-def _future(store: RunStore, run: AttributedRun) -> Future[AttributedRun]:
-    try:
-        return store.future(run.run_id)
-    except InvalidInput:  # a stream that nobody has read to its end
-        unknown: Future[AttributedRun] = Future()
-        unknown.set_result(run)
-        return unknown
 
 
 def _places(answers: list[str], text: str) -> list[tuple[int, int]] | None:

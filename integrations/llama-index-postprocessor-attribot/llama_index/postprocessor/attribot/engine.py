@@ -8,12 +8,9 @@ from llama_index.core.base.base_query_engine import BaseQueryEngine
 from llama_index.core.base.response.schema import RESPONSE_TYPE
 from llama_index.core.prompts.mixin import PromptMixinType
 from llama_index.core.schema import NodeWithScore, QueryBundle
-from llama_index.postprocessor.attribot.base import (
-    AnyResponse,
-    AttributionPostprocessor,
-    PostprocessorOptions,
-)
+from llama_index.postprocessor.attribot.base import AnyResponse, AttributionPostprocessor
 from llama_index.postprocessor.attribot.citing import SourceNodes, used_nodes
+from llama_index.postprocessor.attribot.options import EngineOptions
 from llama_index.postprocessor.attribot.tracked_query import ObservedWithin
 from typing_extensions import Unpack
 
@@ -38,9 +35,9 @@ class AttributedQueryEngine(BaseQueryEngine, ObservedWithin):
         engine: BaseQueryEngine,
         *,
         source_nodes: SourceNodes = "all",
-        **options: Unpack[PostprocessorOptions],
+        **options: Unpack[EngineOptions],
     ) -> None:
-        names = {*PostprocessorOptions.__optional_keys__, "source_nodes"}
+        names = {*EngineOptions.__optional_keys__, "source_nodes"}
         UnknownOption.check("AttributedQueryEngine", options, names)
         if source_nodes not in get_args(SourceNodes):
             known = ", ".join(get_args(SourceNodes))
@@ -71,7 +68,7 @@ class AttributedQueryEngine(BaseQueryEngine, ObservedWithin):
 
     async def _aquery(self, query_bundle: QueryBundle) -> RESPONSE_TYPE:
         response = await self._engine.aquery(query_bundle)
-        if self.postprocessor.mode == "inline" and self._run_id_of(response):
+        if self.postprocessor.run_options.mode == "inline" and self._run_id_of(response):
             await self.postprocessor.aresult(response)
         return self._with_nodes(response)
 
@@ -81,7 +78,7 @@ class AttributedQueryEngine(BaseQueryEngine, ObservedWithin):
 
     def _with_nodes(self, response: RESPONSE_TYPE) -> RESPONSE_TYPE:
         run = self.postprocessor.results.get(self._run_id_of(response) or "")
-        known = run is not None and run.outcome is not None and run.error is None
+        known = run is not None and not run.is_pending and run.error is None
         if self._source_nodes != "all" and run is not None and known:
             response.source_nodes = used_nodes(response.source_nodes, run, self._source_nodes)
         return response

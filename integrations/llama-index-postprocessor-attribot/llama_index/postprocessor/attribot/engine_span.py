@@ -30,6 +30,17 @@ class EngineSpan:
     synthesized: TrackedQuery | None = None
     own: TrackedQuery | None = None
 
+    def own_query(self, observer: QueryObserver | None) -> TrackedQuery | None:
+        """The query for which it calls a model itself, with nodes or answers of others to hand."""
+        if self.answered:
+            observer = observer or self.answered[-1].observer
+        if observer is None or not (self.nodes or self.answered):
+            return None
+        if self.own is None:
+            self.own = TrackedQuery(self.id_, observer, self.text, (), self.asynchronous)
+        self.own.nodes, self.own.earlier = self.nodes, tuple(self.answered)
+        return self.own
+
     def finish(self, response: Any) -> None:
         """Attach what is known to what the engine answers, and tell the engine that asked."""
         query = self.query_of(response)

@@ -1,4 +1,4 @@
-"""LlamaIndex's nodes as documents, and without duplicates."""
+"""Nodes of LlamaIndex: made of what somebody says are documents, and without duplicates."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from typing import Any
 
 from llama_index.core.schema import BaseNode, ImageNode, MetadataMode, NodeWithScore, TextNode
 
-from attribot_rag import Document
 from attribot_rag.runtime import DeduplicatedText, remove_duplicates, told_document
 
 MERGED_KEY = "attribot_merged"
@@ -22,24 +21,6 @@ _PROVENANCE = frozenset(
         *("filename", "id", "doc_id", "link", "path", "source", "title", "url", MERGED_KEY),
     }
 )
-
-
-def documents_of(nodes: Sequence[NodeWithScore], *, with_metadata: bool) -> list[Document]:
-    """The nodes' texts, after the metadata lines that the model reads if they are asked for.
-
-    What numbers all of them in the prompt, as CitationQueryEngine does ("Source 1:"), is left out.
-    """
-    mode = MetadataMode.LLM if with_metadata else MetadataMode.NONE
-    own = [one.node.get_content(MetadataMode.NONE) for one in nodes]
-    labels = [f"Source {number}:\n" for number in range(1, len(nodes) + 1)]
-    labelled = all(text.startswith(label) for text, label in zip(own, labels, strict=True))
-    documents = []
-    for one, label in zip(nodes, labels, strict=True):
-        text = one.node.get_content(mode)
-        if labelled:
-            text = text.replace(label, "", 1).strip()
-        documents.append(Document(text, one.node.node_id, dict(one.node.metadata)))
-    return documents
 
 
 def nodes_of(documents: Iterable[Any]) -> list[NodeWithScore]:
@@ -56,11 +37,6 @@ def nodes_of(documents: Iterable[Any]) -> list[NodeWithScore]:
             node = TextNode(text=told.text, metadata=dict(told.metadata), **own)
             nodes.append(NodeWithScore(node=node))
     return nodes
-
-
-def has_visible_metadata(node: BaseNode) -> bool:
-    """Whether the model reads metadata lines with the node's text."""
-    return bool(node.get_metadata_str(MetadataMode.LLM).strip())
 
 
 def without_duplicates(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 import logging
 import threading
-from collections.abc import AsyncGenerator, Generator
 from typing import Any
 
 from llama_index.core.base.base_query_engine import BaseQueryEngine
@@ -14,15 +13,15 @@ from llama_index.core.callbacks.base_handler import BaseCallbackHandler
 from llama_index.core.chat_engine.types import BaseChatEngine
 from llama_index.core.instrumentation.span import BaseSpan
 from llama_index.core.instrumentation.span_handlers import BaseSpanHandler
-from llama_index.core.llms import LLM, ChatResponse
+from llama_index.core.llms import LLM
 from llama_index.postprocessor.attribot.engine_span import EngineSpan
-from llama_index.postprocessor.attribot.models import describe, find_language_model
-from llama_index.postprocessor.attribot.passed_nodes import PassedNodes
 from llama_index.postprocessor.attribot.tracked_query import (
     ModelCall,
     ObservedWithin,
+    PassedNodes,
     QueryObserver,
     TrackedQuery,
+    describe,
     streamed_query,
 )
 from llama_index_instrumentation import get_dispatcher
@@ -31,7 +30,6 @@ from pydantic import PrivateAttr
 
 _SYNTHESES = ("synthesize", "asynthesize")
 _RETRIEVING = ("retrieve", "aretrieve", "_postprocess_nodes", "_apostprocess_nodes")
-_COMPLETIONS = ("complete", "stream_complete", "acomplete", "astream_complete")
 
 logger = logging.getLogger(__name__)
 
@@ -93,7 +91,9 @@ class QueryTracker(BaseSpanHandler[BaseSpan]):
             observer = self._observed_by(instance, parent, engine)
         query = self._queries.get(parent) or streamed_query.get()
         if query is None and engine is not None and isinstance(instance, LLM):
-            query = _own_query(engine, observer or engine.observer)
+            query = engine.own_query(observer or engine.observer)
+            if query is not None:
+                _listen_to(getattr(engine.instance, "callback_manager", None))
         if query is not None:
             self._queries[id_] = query
             self._call(id_, parent, instance, bound_args, query)
@@ -105,7 +105,14 @@ class QueryTracker(BaseSpanHandler[BaseSpan]):
             return
         self._observers[id_] = observer
         if synthesizes:
-            query = _tracked_query(id_, observer, bound_args, engine)
+            query = TrackedQuery(
+                id_,
+                observer,
+                _question(bound_args),
+                tuple(bound_args.arguments["nodes"]),
+                asynchronous=_method(id_).startswith("a"),
+                earlier=() if engine is None else tuple(engine.answered),
+            )
             self._queries[id_] = query
             _listen_to(getattr(instance, "callback_manager", None))
 
@@ -161,9 +168,9 @@ class QueryTracker(BaseSpanHandler[BaseSpan]):
                 call = query.calls[-1]
                 call.begun = False
             if call is None:
-                call = ModelCall(describe(instance), None)
+                call = ModelCall(describe(instance))
                 query.calls.append(call)
-            _fill(call, instance, _method(id_), bound_args, query)
+            call.ask(instance, _method(id_), bound_args, query)
         if call is not None:
             self._calls[id_] = call
 
@@ -184,16 +191,17 @@ class QueryTracker(BaseSpanHandler[BaseSpan]):
                 engine.nodes = tuple(result)
                 engine.observer = engine.observer or observer
         if call is not None and isinstance(instance, LLM):
-            _answer(call, instance, _method(id_), result)
+            call.end(instance, _method(id_), result)
         if query is not None and query.run_id == id_:
             if engine is not None:
                 engine.synthesized = query
             query.finish(result)
         elif engine is not None and engine.instance is instance and hasattr(result, "source_nodes"):
-            if engine.id_ == id_:
-                engine.finish(result)
-            elif engine.synthesized is not None:
+            is_answer = engine.id_ != id_ or (engine.outer is None and engine.own is None)
+            if engine.synthesized is not None and is_answer:
                 engine.synthesized.add(result)  # which has new metadata, perhaps
+            elif engine.id_ == id_:
+                engine.finish(result)
 
     def prepare_to_drop_span(self, id_: str, *_: Any, **__: Any) -> None:
         query, engine = self._queries.get(id_), self._engines.get(id_)
@@ -213,95 +221,12 @@ def _method(id_: str) -> str:
     return id_.split("-", 1)[0].rsplit(".", 1)[-1]
 
 
-def _argument(bound_args: inspect.BoundArguments, name: str) -> Any:
-    """An argument by its name, or the first one of a method behind a decorator."""
-    given = bound_args.arguments
-    if name in given:
-        return given[name]
-    named = given.get("kwargs", {})
-    if name in named:
-        return named[name]
-    first = next(iter(given.get("args", ())), None)
-    return first if name == "prompt" and isinstance(first, str) else None
-
-
-def _tracked_query(
-    id_: str,
-    observer: QueryObserver,
-    bound_args: inspect.BoundArguments,
-    engine: EngineSpan | None,
-) -> TrackedQuery:
-    return TrackedQuery(
-        id_,
-        observer,
-        _question(bound_args),
-        tuple(bound_args.arguments["nodes"]),
-        asynchronous=_method(id_).startswith("a"),
-        earlier=() if engine is None else tuple(engine.answered),
-    )
-
-
-def _own_query(engine: EngineSpan, observer: QueryObserver | None) -> TrackedQuery | None:
-    """The query of an engine that calls a model itself, with nodes or answers of others to hand."""
-    if engine.answered:
-        observer = observer or engine.answered[-1].observer
-    if observer is None or not (engine.nodes or engine.answered):
-        return None
-    if engine.own is None:
-        engine.own = TrackedQuery(
-            engine.id_,
-            observer,
-            engine.text,
-            (),
-            engine.asynchronous,
-        )
-        _listen_to(getattr(engine.instance, "callback_manager", None))
-    engine.own.nodes = engine.nodes
-    engine.own.earlier = tuple(engine.answered)
-    return engine.own
-
-
 def _question(bound_args: inspect.BoundArguments) -> str:
     """What an engine or a synthesizer is asked."""
     given = bound_args.arguments
     names = ("query", "str_or_query_bundle", "query_bundle", "message")
     asked = next((given[name] for name in names if name in given), "")
     return str(getattr(asked, "query_str", asked))
-
-
-def _fill(
-    call: ModelCall, llm: LLM, method: str, bound_args: inspect.BoundArguments, query: TrackedQuery
-) -> None:
-    """What the innermost model that is told of the call is told."""
-    if call.language_model is None:  # of a model around a local one, that one
-        call.language_model = query.observer.model_of(llm)
-        if call.language_model is not None:
-            try:
-                query.observer.model_called(query, call.language_model)
-            except Exception as error:  # which LlamaIndex would swallow
-                query.error = error
-    messages = _argument(bound_args, "messages")
-    if messages is not None:
-        call.messages, call.asked = tuple(messages), llm
-    held = find_language_model(llm)
-    known = call.language_model
-    call.elsewhere = known is not None and (held is None or held.backend is not known.backend)
-    if method in _COMPLETIONS:
-        call.prompt = str(_argument(bound_args, "prompt") or "")
-        if call.asked is not llm:
-            call.messages = None
-
-
-def _answer(call: ModelCall, llm: LLM, method: str, result: Any) -> None:
-    """What the innermost model answered, which others may have changed."""
-    if method in _COMPLETIONS and hasattr(result, "text"):
-        if call.answer is None or find_language_model(llm) is not None:
-            call.answer = str(result.text)
-    elif isinstance(result, ChatResponse):
-        if call.answer is None:  # of a model that chats without completing a prompt
-            call.answer = result.message.content or ""
-    elif not call.prompt:
-        call.begun = isinstance(result, (Generator, AsyncGenerator))
 
 
 class SynthesisCallback(BaseCallbackHandler):

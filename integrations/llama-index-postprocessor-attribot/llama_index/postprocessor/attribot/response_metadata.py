@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 KEY = "attribution"
@@ -39,17 +38,3 @@ class ResponseMetadata(dict[str, Any]):
         copied = ResponseMetadata(self)
         copied.attribution = self.attribution
         return copied
-
-    @classmethod
-    def attach(cls, response: Any, summary: dict[str, Any]) -> None:
-        """Chat responses have no metadata to begin with."""
-        metadata: Mapping[str, Any] | None = getattr(response, "metadata", None)
-        if not isinstance(metadata, cls):
-            metadata = response.metadata = cls(metadata or {})
-        metadata.attribution = summary
-
-    @classmethod
-    def detach(cls, response: Any) -> None:
-        metadata = getattr(response, "metadata", None)
-        if isinstance(metadata, cls):
-            metadata.attribution = None

@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import inspect
+import threading
+from collections import OrderedDict
+from collections.abc import AsyncGenerator, Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, cast
+from weakref import ReferenceType, ref
 
 from llama_index.core.base.llms.types import ChatMessage
-from llama_index.core.llms import LLM
-from llama_index.core.schema import NodeWithScore
+from llama_index.core.llms import LLM, ChatResponse
+from llama_index.core.schema import MetadataMode, NodeWithScore
 from llama_index.postprocessor.attribot.response_metadata import ResponseMetadata
+from torch.nn import Module
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from attribot_rag import LanguageModel
 from attribot_rag.runtime import AttributedRun
+
+_MAX_NODES = 1024
+_COMPLETIONS = ("complete", "stream_complete", "acomplete", "astream_complete")
 
 
 class QueryObserver:
@@ -43,6 +52,64 @@ class ObservedWithin:
     postprocessor: QueryObserver
 
 
+class PassedNodes:
+    """Who observed the last nodes that went through a postprocessor.
+
+    A workflow may make others of them, with their ids and texts.
+    """
+
+    def __init__(self) -> None:
+        self._objects: OrderedDict[int, tuple[ReferenceType[NodeWithScore], QueryObserver]] = (
+            OrderedDict()
+        )
+        self._texts: OrderedDict[tuple[str, int], QueryObserver] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def add(self, nodes: Sequence[NodeWithScore], observer: QueryObserver) -> None:
+        with self._lock:
+            for node in nodes:
+                self._objects[id(node)] = ref(node), observer
+                self._texts[_key(node)] = observer
+            for kept in (self._objects, self._texts):
+                while len(kept) > _MAX_NODES:
+                    kept.popitem(last=False)
+
+    def observer_of(
+        self, nodes: Sequence[NodeWithScore], *, same_objects: bool
+    ) -> QueryObserver | None:
+        """Who saw one of these nodes, or unless `same_objects` one with its id and text."""
+        for node in nodes if self._objects else ():
+            reference, observer = self._objects.get(id(node), (None, None))
+            if reference is not None and reference() is node:
+                return observer
+        for node in nodes if self._texts and not same_objects else ():
+            observer = self._texts.get(_key(node))
+            if observer is not None:
+                return observer
+        return None
+
+
+def _key(node: NodeWithScore) -> tuple[str, int]:
+    return node.node_id, hash(node.node.get_content(MetadataMode.NONE))
+
+
+def find_language_model(llm: Any) -> LanguageModel | None:
+    """The model and tokenizer that a HuggingFaceLLM generates with; None for another kind."""
+    if isinstance(llm, LanguageModel):
+        return llm
+    model, tokenizer = getattr(llm, "_model", None), getattr(llm, "_tokenizer", None)
+    if hasattr(model, "generate") and isinstance(tokenizer, PreTrainedTokenizerBase):
+        return LanguageModel(cast(PreTrainedModel, model), tokenizer)
+    return None
+
+
+def describe(llm: Any) -> str:
+    """Its class, and that of the model that it holds if there is any."""
+    model = getattr(llm, "_model", None)
+    name = type(llm).__name__
+    return f"{name} ({type(model).__name__})" if isinstance(model, Module) else name
+
+
 @dataclass(eq=False)
 class ModelCall:
     """A call of a model, with its prompt as text and perhaps as messages.
@@ -54,7 +121,7 @@ class ModelCall:
     """
 
     name: str
-    language_model: LanguageModel | None
+    language_model: LanguageModel | None = None
     prompt: str = ""
     messages: Sequence[ChatMessage] | None = None
     asked: LLM | None = None
@@ -66,6 +133,50 @@ class ModelCall:
     def prompt_text(self) -> str:
         """The prompt; the texts of the messages for a model that makes no text of them here."""
         return self.prompt or "\n\n".join(one.content or "" for one in self.messages or ())
+
+    def ask(
+        self, llm: LLM, method: str, bound_args: inspect.BoundArguments, query: TrackedQuery
+    ) -> None:
+        """What the innermost model that is told of the call is told."""
+        if self.language_model is None:  # of a model around a local one, that one
+            self.language_model = query.observer.model_of(llm)
+            if self.language_model is not None:
+                try:
+                    query.observer.model_called(query, self.language_model)
+                except Exception as error:  # which LlamaIndex would swallow
+                    query.error = error
+        messages = _argument(bound_args, "messages")
+        if messages is not None:
+            self.messages, self.asked = tuple(messages), llm
+        own, scoring = find_language_model(llm), self.language_model
+        self.elsewhere = scoring is not None and (own is None or own.backend is not scoring.backend)
+        if method in _COMPLETIONS:
+            self.prompt = str(_argument(bound_args, "prompt") or "")
+            if self.asked is not llm:
+                self.messages = None
+
+    def end(self, llm: LLM, method: str, result: Any) -> None:
+        """What the innermost model answered, which others may have changed."""
+        if method in _COMPLETIONS and hasattr(result, "text"):
+            if self.answer is None or find_language_model(llm) is not None:
+                self.answer = str(result.text)
+        elif isinstance(result, ChatResponse):
+            if self.answer is None:  # of a model that chats without completing a prompt
+                self.answer = result.message.content or ""
+        elif not self.prompt:
+            self.begun = isinstance(result, (Generator, AsyncGenerator))
+
+
+def _argument(bound_args: inspect.BoundArguments, name: str) -> Any:
+    """An argument by its name, or the first one of a method behind a decorator."""
+    given = bound_args.arguments
+    if name in given:
+        return given[name]
+    named = given.get("kwargs", {})
+    if name in named:
+        return named[name]
+    first = next(iter(given.get("args", ())), None)
+    return first if name == "prompt" and isinstance(first, str) else None
 
 
 @dataclass(eq=False)
@@ -126,13 +237,18 @@ class TrackedQuery:
             self.when_done.pop()()
 
     def _attach(self, response: Any) -> None:
+        metadata = getattr(response, "metadata", None)  # chat responses have none to begin with
+        if not isinstance(metadata, ResponseMetadata):
+            if self.run is None:
+                return
+            metadata = response.metadata = ResponseMetadata(metadata or {})
         if self.run is None:
-            ResponseMetadata.detach(response)
+            metadata.attribution = None
             return
         text = text_of(response)
         changed = text and self.answer.strip() and text != self.answer.strip()
         run = replace(self.run, shown=text) if changed else self.run
-        ResponseMetadata.attach(response, run.summary)
+        metadata.attribution = run.summary
 
 
 streamed_query: ContextVar[TrackedQuery | None] = ContextVar("attribot_streaming", default=None)

@@ -1,0 +1,144 @@
+"""The generation that a prompt and a response are about: a recorded one, or one made of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import chain
+from typing import cast
+
+from rapidfuzz.distance import Prefix
+
+from attribot_rag.errors import InvalidInput
+from attribot_rag.model.chat_messages import Message, continued_text, message_text
+from attribot_rag.model.generation import Generation
+from attribot_rag.model.language_model import (
+    LanguageModel,
+    Prompt,
+    is_chat,
+    plain_ids,
+)
+from attribot_rag.model.local_backend import decoder_start_ids
+from attribot_rag.recording import Answer, GenerationRecorder, PromptText, Transcript
+
+_WAIT = 30.0  # seconds for a generation that runs
+_EXCERPT = 60  # characters
+
+
+def transcript_of(
+    prompt: Prompt,
+    response: str | Sequence[int],
+    language_model: LanguageModel,
+    recorder: GenerationRecorder,
+) -> tuple[Transcript, str | None, str]:
+    """The generation, the response's text as it was shown if that is known, and a note or ''.
+
+    Raises InvalidInput for an empty prompt or response.
+    """
+    given = PromptText(language_model.encode_prompt(prompt), language_model)
+    shown: str | None = None
+    if isinstance(response, str):
+        shown = _without_prompt(prompt, given, response)
+        transcript = _by_text(given, shown, recorder)
+        begun = continued_text(cast(Sequence[Message], prompt)) if is_chat(prompt) else ""
+        if begun and transcript.generation.retokenized and shown.startswith(begun):
+            shown = _without_prompt(prompt, given, shown.removeprefix(begun))
+            transcript = _by_text(given, shown, recorder)
+    else:
+        response_ids = _answer_ids(given.ids, plain_ids(response), language_model)
+        retokenized = isinstance(prompt, str) or is_chat(prompt)
+        generation = Generation(given.ids, response_ids, retokenized=retokenized)
+        transcript = Transcript.of(_by_ids(generation, recorder), language_model)
+    note = ""
+    if transcript.generation.retokenized and recorder.generations:
+        transcript, note = _to_another_prompt(transcript, prompt, recorder)
+    return transcript, shown, note
+
+
+def _without_prompt(prompt: Prompt, given: PromptText, response: str) -> str:
+    """What was answered, without the prompt before it and the special tokens after it."""
+    before = (prompt,) if isinstance(prompt, str) else ()
+    for text in chain(before, given.texts):
+        if text.strip() and response.startswith(text):
+            response = response[len(text) :]
+            break
+    special_tokens = tuple(given.language_model.tokenizer.all_special_tokens)
+    while special_tokens and response.endswith(special_tokens):
+        response = response.removesuffix(
+            next(token for token in special_tokens if response.endswith(token))
+        )
+    if not response.strip():
+        raise InvalidInput(f"the response {response!r} is empty, nothing can be attributed")
+    return response
+
+
+def _answer_ids(
+    prompt_ids: tuple[int, ...], response_ids: tuple[int, ...], language_model: LanguageModel
+) -> tuple[int, ...]:
+    """What was answered, without the prompt before it and the end of sequence after it."""
+    if response_ids[: len(prompt_ids)] == prompt_ids:
+        response_ids = response_ids[len(prompt_ids) :]
+    if language_model.backend.is_encoder_decoder:
+        starts_so = response_ids[:1] == decoder_start_ids(language_model.model)
+        response_ids = response_ids[1:] if starts_so else response_ids
+    ends = (i for i, token_id in enumerate(response_ids) if token_id in language_model.eos_ids)
+    return response_ids[: next(ends, None)]
+
+
+def _by_text(prompt: PromptText, response: str, recorder: GenerationRecorder) -> Transcript:
+    """The recorded generation that gave this response, or else one from its text."""
+    match = recorder.find_answer(Answer(response), prompt=prompt.tokens.text, timeout=_WAIT)
+    if match is not None and match.transcript is not None:
+        return match.transcript
+    response_ids = prompt.language_model.encode(response)
+    return Transcript(Generation(prompt.ids, response_ids, retokenized=True), prompt)
+
+
+def _by_ids(given: Generation, recorder: GenerationRecorder) -> Generation:
+    """The recorded generation with these ids, or else the one that was given."""
+    length = len(given.response_ids)
+    for recorded in reversed(recorder.generations):
+        cut = recorded.truncated(length)
+        if (cut.prompt_ids, cut.response_ids) == (given.prompt_ids, given.response_ids):
+            return cut
+    return given
+
+
+def _to_another_prompt(
+    given: Transcript, prompt: Prompt, recorder: GenerationRecorder
+) -> tuple[Transcript, str]:
+    """The generation to score for a prompt of which none was recorded, and a note, or ''.
+
+    It is a recorded one that gave this answer and whose prompt holds the messages of users, tools
+    and system: then the template was given more than these messages. It is `given` otherwise. The
+    note says where the prompts differ.
+    """
+    rendered = given.prompt.tokens.text
+    answer = Answer(given.response.text)
+    match = None
+    if is_chat(prompt):
+        messages = cast(Sequence[Message], prompt)
+        texts = [message_text(one) for one in messages if one.get("role") != "assistant"]
+        texts = [text for text in texts if text.strip()]
+        like = replace(answer, prompt_texts=texts, prompt=rendered)
+        match = recorder.find_answer(like, timeout=_WAIT)
+    is_same = match is not None
+    match = match or recorder.find_answer(answer, timeout=_WAIT)
+    if match is None or match.transcript is None:
+        return given, ""
+    seen = match.transcript.prompt.tokens.text
+    start = Prefix.similarity(seen, rendered)
+    end = start + _EXCERPT
+    differ = (
+        f"at character {start}, where the model saw {seen[start:end]!r} and this prompt has "
+        f"{rendered[start:end]!r}"
+    )
+    if is_same:
+        return match.transcript, (
+            "The recorded generation of this answer was used. Its prompt is not what the chat "
+            f"template makes of these messages alone: they differ {differ}."
+        )
+    return given, (
+        f"A recorded generation gave this answer to another prompt. The two differ {differ}. To "
+        "attribute that generation, pass as the prompt the token ids that the model was given."
+    )

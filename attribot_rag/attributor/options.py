@@ -1,0 +1,89 @@
+"""The options of attributions, each described here and nowhere else."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Any, get_args
+
+from typing_extensions import Self, TypedDict
+
+from attribot_rag.attribution import Numbering
+from attribot_rag.context import ContextOptions
+from attribot_rag.errors import InvalidInput, UnknownOption
+from attribot_rag.methods import Method
+from attribot_rag.scoring import Budget, ScoringOptions
+from attribot_rag.verdicts import VerdictOptions
+
+_VERDICTS = VerdictOptions()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """How answers are attributed.
+
+    Whatever takes options takes them by name, `method="masked"`, or whole,
+    `options=Options(method="masked")`; names go before what is given whole.
+
+    `method` is 'auto', 'thorough', 'leave_one_out', 'hierarchical', 'masked', 'patching',
+    'masked_hierarchical', one of the baselines 'context_cite', 'attention_weights', 'gradient_norm'
+    and 'similarity', whose scores are no nats, or a method of `attribot_rag.methods`. With `keep`
+    (a number of sources, or a fraction), a proxy only decides which sources the target scores:
+    proxy pruning. `budget` bounds what one attribution may cost, not counting what is done once for
+    a model. `verdicts` are the thresholds by which each sentence of the answer is judged, or None
+    to leave that out. `context` says how documents are found and cut into sources, `scoring` how
+    log-likelihoods are computed. Cited documents have the numbers of the markers that the model
+    wrote itself, such as [2], if it did; with the `numbering` 'by_citation' always 1, 2, 3 as they
+    are first cited. `progress` shows a bar; by default an Attributor does, a service does not.
+    """
+
+    method: str | Method = "auto"
+    keep: int | float | None = None
+    budget: Budget | None = None
+    verdicts: VerdictOptions | None = _VERDICTS
+    context: ContextOptions | None = None
+    scoring: ScoringOptions | None = None
+    numbering: Numbering = "by_marker"
+    progress: bool | None = None
+
+    def __post_init__(self) -> None:
+        if self.budget is not None and not isinstance(self.budget, Budget):
+            raise InvalidInput(
+                f"budget={self.budget!r}; pass Budget(seconds=...), Budget(tokens=...), or None"
+            )
+        if self.numbering not in get_args(Numbering):
+            raise InvalidInput(f"numbering={self.numbering!r}; use one of {get_args(Numbering)}")
+
+    @classmethod
+    def of(
+        cls, owner: str, given: Mapping[str, Any], *, beside: Collection[str] = (), **defaults: Any
+    ) -> Self:
+        """The options that `owner` was given by name or whole, with `defaults` of its own.
+
+        `beside` are names of what else it takes. Raises UnknownOption for any other name,
+        InvalidInput for values that are no options.
+        """
+        names = {field.name for field in fields(cls)}
+        UnknownOption.check(owner, given, {*names, *beside, "options"})
+        whole = given.get("options")
+        if whole is None:
+            whole = cls(**defaults)
+        elif not isinstance(whole, Options):
+            raise InvalidInput(f"options={whole!r}; pass {cls.__name__}(method=...), or None")
+        elif not isinstance(whole, cls):
+            whole = cls(**vars(whole))
+        return replace(whole, **{name: given[name] for name in given if name in names})
+
+
+class AttributorOptions(TypedDict, total=False):
+    """Options by name, for the signatures of functions that pass them on."""
+
+    options: Options | None
+    method: str | Method
+    keep: int | float | None
+    budget: Budget | None
+    verdicts: VerdictOptions | None
+    context: ContextOptions | None
+    scoring: ScoringOptions | None
+    numbering: Numbering
+    progress: bool | None

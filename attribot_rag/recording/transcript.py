@@ -1,0 +1,115 @@
+"""Prompts and generations as text, by which an answer is tied to the generation that gave it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cached_property
+
+from attribot_rag.context import TokenizedText
+from attribot_rag.errors import InvalidInput
+from attribot_rag.model.generation import Generation
+from attribot_rag.model.language_model import LanguageModel
+
+
+@dataclass(frozen=True, eq=False)
+class PromptText:
+    """The ids of a prompt, decoded when its text is first asked for."""
+
+    ids: tuple[int, ...]
+    language_model: LanguageModel
+
+    @cached_property
+    def tokens(self) -> TokenizedText:
+        """The prompt with its special tokens."""
+        return TokenizedText.of(self.language_model.check_ids(self.ids), self.language_model)
+
+    @cached_property
+    def without_special_tokens(self) -> str:
+        return self.language_model.decode(self.ids, skip_special_tokens=True)
+
+    @property
+    def texts(self) -> Iterator[str]:
+        """The prompt with its special tokens, then without them."""
+        yield self.tokens.text
+        yield self.without_special_tokens
+
+    def equals(self, prompt: str) -> bool:
+        """Whether this is the whole prompt, with or without its special tokens."""
+        bare = self._without_bos(prompt)
+        return any(bare == self._without_bos(text) for text in self.texts)
+
+    def fits(self, prompt: str | None, contains: Sequence[str]) -> bool:
+        """Whether it equals `prompt`, unless that is None, and contains all these texts.
+
+        A prompt of embeddings may have been any prompt.
+        """
+        if not self.ids:
+            return True
+        if prompt is not None and not self.equals(prompt):
+            return False
+        return all(text.strip() in self.tokens.text for text in contains)
+
+    def _without_bos(self, prompt: str) -> str:
+        """A prompt without the BOS before it, which is there once, twice or not at all."""
+        bos = self.language_model.tokenizer.bos_token
+        prompt = prompt.strip()
+        while bos and prompt.startswith(bos):
+            prompt = prompt[len(bos) :].strip()
+        return prompt
+
+
+@dataclass(frozen=True, eq=False)
+class Transcript:
+    """A generation with its texts, each decoded once."""
+
+    generation: Generation
+    prompt: PromptText
+
+    @classmethod
+    def of(cls, generation: Generation, language_model: LanguageModel) -> Transcript:
+        return cls(generation, PromptText(generation.prompt_ids, language_model))
+
+    @cached_property
+    def response(self) -> TokenizedText:
+        """The response's tokens with their text, in which special tokens are empty."""
+        language_model = self.prompt.language_model
+        ids = language_model.check_ids(self.generation.response_ids)
+        return TokenizedText.of(ids, language_model, skip_special_tokens=True)
+
+    def holds(self, generation: Generation) -> bool:
+        """Whether that is this generation, whole or cut."""
+        return self.generation.prompt_ids is generation.prompt_ids
+
+    def shown_part(self, shown: str) -> tuple[Transcript, int] | None:
+        """The generation as far as it was shown, perhaps behind its prompt, and where it begins."""
+        with suppress(InvalidInput):
+            return self.cut_to(shown), 0
+        for prompt in self.prompt.texts:
+            if shown.startswith(prompt):
+                with suppress(InvalidInput):
+                    return self.cut_to(shown[len(prompt) :]), len(prompt)
+        return None
+
+    def cut_to(self, response: str) -> Transcript:
+        """The generation cut to the tokens whose text was shown as `response`.
+
+        White space at its end stays if nothing else was cut. Raises InvalidInput if the
+        generation's text does not begin with it.
+        """
+        shown = response.strip()
+        if not shown or not self.response.text.strip().startswith(shown):
+            raise InvalidInput(f"the response {response[:80]!r} is not what was generated")
+        decode, ids = self.prompt.language_model.decode, self.generation.response_ids
+        if decode(ids).strip() == shown:
+            return self
+        low, high = 1, len(ids)
+        while low < high:
+            middle = (low + high) // 2
+            if decode(ids[:middle], skip_special_tokens=True).strip().startswith(shown):
+                high = middle
+            else:
+                low = middle + 1
+        cut = self.generation.truncated(low)
+        return self if cut is self.generation else Transcript(cut, self.prompt)

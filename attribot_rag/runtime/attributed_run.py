@@ -1,0 +1,187 @@
+"""An answer of an application with what it was attributed to, and the summary of that."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal
+
+from attribot_rag.attribution import Attribution, Composition
+from attribot_rag.attribution.offsets import Offsets
+from attribot_rag.attribution.summary import (
+    MAX_SUMMARY_BYTES,
+    Shown,
+    summarize,
+    summarize_composition,
+    without_attribution,
+)
+from attribot_rag.errors import UnsupportedModel
+from attribot_rag.recording import Answer
+
+if TYPE_CHECKING:
+    from opentelemetry.trace import Span
+
+_MIN_CALL_BYTES = 900  # of an earlier answer's summary
+_EMPTY = "The answer is empty, so there is nothing to attribute."
+_TEXT_LENGTHS = (400, 100, 30, 0)  # characters of a query and of an answer in a summary
+
+
+@dataclass(frozen=True, eq=False)
+class AttributedRun:
+    """One answer: the model's run, the root run that it was a part of, and what came of it.
+
+    Of `attribution` and `error` there is one at most: neither while the run `is_pending`, and for
+    an answer that is empty, or nothing but earlier answers, end to end. `shown` is the text that
+    something made of the answer and the caller was given, None if that is the answer itself, '' if
+    it was given no text. `earlier` are the runs of answers that the answer was made of: they stood
+    in its prompt, as documents with these runs' ids; or it is these answers end to end, each at its
+    place [start, end) of `places`.
+    """
+
+    run_id: str
+    root_id: str
+    answer: Answer
+    attribution: Attribution | None = None
+    error: BaseException | None = None
+    is_pending: bool = False
+    shown: str | None = None
+    earlier: tuple[AttributedRun, ...] = ()
+    places: tuple[tuple[int, int], ...] = ()
+
+    @property
+    def text(self) -> str:
+        """The answer."""
+        return self.answer.text
+
+    @property
+    def documents(self) -> Sequence[Any]:
+        """The framework's own, to which the answer was attributed."""
+        return self.answer.documents
+
+    @property
+    def query(self) -> str | None:
+        """The question, if the framework tells it."""
+        return self.answer.query
+
+    @property
+    def span(self) -> Span | None:
+        """The OpenTelemetry span of the model's call, or the one that was current; None without."""
+        return self.answer.span
+
+    @property
+    def composition(self) -> Composition | None:
+        """The attribution with those of the earlier answers; None without an attribution."""
+        return None if self.attribution is None else self._composed(self.attribution, {})
+
+    def compositions(self) -> list[tuple[int, Composition]]:
+        """The composition, or those of its parts, with where each begins in the text.
+
+        Documents have the same number in all of them. Raises the run's error if there is one.
+        """
+        if self.error is not None:
+            raise self.error
+        if self.attribution is not None:
+            return [(0, self._composed(self.attribution, {}))]
+        compositions: list[tuple[int, Composition]] = []
+        numbers: Mapping[str, int] = {}
+        for (start, _), run in zip(self.places, self.earlier, strict=False):
+            if run.attribution is not None:
+                composition = run._composed(run.attribution, numbers)
+                numbers = composition.numbers
+                compositions.append((start, composition))
+        return compositions
+
+    def to_cited_text(self, *, remarks: bool = True, markers: bool = True) -> str:
+        """The answer with the numbers of what it cites; as Attribution.to_cited_text.
+
+        Where it was made of earlier answers, the numbers are of what these cite. Raises the run's
+        error if there is one.
+        """
+        compositions = self.compositions()
+        if self.attribution is not None and not self.earlier:
+            return self.attribution.to_cited_text(remarks=remarks, markers=markers)
+        if self.attribution is not None:
+            return compositions[0][1].to_cited_text(remarks=remarks, markers=markers)
+        ends = dict(self.places)
+        text, end = "", 0
+        for start, composition in compositions:
+            # They are joined without the white space around them.
+            cited = composition.to_cited_text(remarks=remarks, markers=markers).strip()
+            text, end = f"{text}{self.text[end:start]}{cited}", ends[start]
+        return text + self.text[end:]
+
+    def _composed(self, attribution: Attribution, numbers: Mapping[str, int]) -> Composition:
+        earlier = {
+            run.run_id: run.attribution
+            for run in self._all_earlier()
+            if run.attribution is not None
+        }
+        return Composition(attribution, earlier, numbers)
+
+    def _all_earlier(self) -> Iterator[AttributedRun]:
+        for run in self.earlier:
+            yield from run._all_earlier()
+            yield run
+
+    @cached_property
+    def summary(self) -> dict[str, Any]:
+        """What is attached to the answer: plain data of at most 16 KB, with its `status`."""
+        return self.summary_of(MAX_SUMMARY_BYTES)
+
+    def summary_of(self, max_bytes: int) -> dict[str, Any]:
+        """The same in fewer bytes of JSON."""
+        shared = 2 * max_bytes // 3 if self.earlier else 0
+        told = self.earlier[: shared // _MIN_CALL_BYTES]
+        room = max_bytes - shared
+        texts = self._texts(room // 4)
+        own = self._own_summary(room - len(json.dumps(texts))) | texts
+        own["omitted"]["calls"] = len(self.earlier) - len(told)
+        if not told:
+            return own
+        calls = [run.summary_of(shared // len(told)) for run in told]
+        if self.places and not self.is_pending:
+            whole = all(call["status"] == "complete" for call in calls)
+            own["status"] = "complete" if whole else "partial"
+        return {
+            **own,
+            "calls": calls,
+            "places": [list(place) for place in self.places[: len(told)]],
+        }
+
+    def _texts(self, max_bytes: int) -> dict[str, str | None]:
+        for length in _TEXT_LENGTHS:
+            query, answer = (self.query or "")[:length], self.text[:length]
+            texts = {"query": query or None, "answer": answer or None}
+            if len(json.dumps(texts)) <= max_bytes:
+                break
+        return texts
+
+    def _own_summary(self, max_bytes: int) -> dict[str, Any]:
+        composition = self.composition
+        if composition is not None:
+            offsets = None if self.shown is None else Offsets.between(self.text, self.shown)
+            is_lost = self.shown is not None and offsets is None
+            shown = Shown(self.answer.start, offsets, is_lost)
+            if self.earlier:
+                return summarize_composition(
+                    composition, shown=shown, run_id=self.run_id, max_bytes=max_bytes
+                )
+            return summarize(
+                composition.attribution, shown=shown, run_id=self.run_id, max_bytes=max_bytes
+            )
+        if not (self.is_pending or self.error or self.earlier):
+            return without_attribution(
+                "complete", notes=[_EMPTY], run_id=self.run_id, max_bytes=max_bytes
+            )
+        failure: Literal["error", "unsupported"] = (
+            "unsupported" if isinstance(self.error, UnsupportedModel) else "error"
+        )
+        return without_attribution(
+            "pending" if self.is_pending else failure,
+            error=self.error,
+            length=len(self.text if self.shown is None else self.shown),
+            run_id=self.run_id,
+            max_bytes=max_bytes,
+        )

@@ -1,0 +1,48 @@
+"""The options of services that attribute an application's answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from attribot_rag.attributor import AttributorOptions, Options
+from attribot_rag.errors import InvalidInput
+from attribot_rag.runtime.attributed_run import AttributedRun
+
+Mode = Literal["inline", "background"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunOptions(Options):
+    """How an application's answers are attributed: `Options`, and when and to whom that is told.
+
+    In `mode` 'inline' an answer waits for its attribution. In mode 'background' it comes at once,
+    with the status 'pending', and its attribution later; at most `max_pending` answers may wait.
+    The last `max_results` runs are kept. `on_result` is told of every finished run. Errors become
+    part of the run, and are logged; with `raise_error` they are raised where the caller waits.
+    """
+
+    mode: Mode = "inline"
+    max_pending: int = 32
+    max_results: int = 128
+    on_result: Callable[[AttributedRun], None] | None = None
+    raise_error: bool = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.mode not in get_args(Mode):
+            raise InvalidInput(f"mode={self.mode!r}; choose one of {', '.join(get_args(Mode))}")
+        for name in ("max_pending", "max_results"):
+            if getattr(self, name) < 1:
+                raise InvalidInput(f"{name}={getattr(self, name)!r}; use at least 1")
+
+
+class ServiceOptions(AttributorOptions, total=False):
+    """Options of AttributionService by name, for integrations that pass them on."""
+
+    mode: Mode
+    max_pending: int
+    max_results: int
+    on_result: Callable[[AttributedRun], None] | None
+    raise_error: bool

@@ -1,0 +1,127 @@
+"""The services of several models: one for each, and the one whose model gave an answer."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Hashable, Iterable, Sequence
+from concurrent.futures import FIRST_COMPLETED, wait
+from contextlib import suppress
+from typing import Any
+
+from typing_extensions import Unpack
+
+from attribot_rag.attribution import Counterfactual
+from attribot_rag.errors import InvalidInput, NotRecorded
+from attribot_rag.methods import make_method
+from attribot_rag.model.language_model import LanguageModel
+from attribot_rag.recording import Answer
+from attribot_rag.runtime.attributed_run import AttributedRun
+from attribot_rag.runtime.options import RunOptions, ServiceOptions
+from attribot_rag.runtime.run_store import RunStore
+from attribot_rag.runtime.service import MATCH_TIMEOUT, AttributionService
+
+
+def service_that_saw(
+    services: Sequence[AttributionService], answer: Answer
+) -> tuple[AttributionService, Answer]:
+    """The service of the model that gave the answer, and the answer as it matched it.
+
+    The first service if none was seen to give it. Waits only where several models are answering
+    such a prompt.
+    """
+    if len(services) == 1 or not answer.text.strip():
+        return services[0], answer
+    awaited = {service.recorder.match(answer): service for service in services}
+    end = time.monotonic() + MATCH_TIMEOUT
+    while time.monotonic() <= end:
+        for future in [future for future in awaited if future.done()]:
+            service = awaited.pop(future)
+            match = None if future.exception() else future.result()
+            if match is not None:
+                return service, match
+        if len(awaited) == 1:
+            return awaited.popitem()[1], answer
+        if not awaited:
+            break
+        wait(awaited, end - time.monotonic(), return_when=FIRST_COMPLETED)
+    return services[0], answer
+
+
+def answer_without(
+    services: Iterable[AttributionService], run: AttributedRun, *documents: int, **generate: Any
+) -> Counterfactual:
+    """The answer of the model that gave the run's, by `Attributor.answer_without`.
+
+    Raises NotRecorded for a run without attribution, and if none of the services made it, besides
+    what that raises.
+    """
+    if run.attribution is None:
+        raise NotRecorded(f"the run {run.run_id} has no attribution: {run.error}")
+    for service in services:
+        with suppress(NotRecorded):
+            return service.attributor.answer_without(run.attribution, *documents, **generate)
+    raise NotRecorded(
+        f"no answer without documents for the run {run.run_id}: none of the models that are "
+        "recorded here gave its whole answer in one call"
+    )
+
+
+class ServiceRegistry:
+    """One service for each model, made when it is first asked for; all share one `store`.
+
+    The services of the `max_models` models that were asked for last are kept, each with what was
+    prepared for scoring. They record on demand only. `proxy` and `options` are those of
+    AttributionService.
+    """
+
+    def __init__(
+        self,
+        store: RunStore,
+        *,
+        max_models: int = 4,
+        proxy: LanguageModel | None = None,
+        **options: Unpack[ServiceOptions],
+    ) -> None:
+        if max_models < 1:
+            raise InvalidInput(f"max_models={max_models!r}; use at least 1")
+        beside = ("max_models", "proxy")
+        self._options = RunOptions.of("ServiceRegistry", options, beside=beside)
+        make_method(self._options.method, proxy, self._options.keep)  # raises for one that is wrong
+        self.store = store
+        self._max_models = max_models
+        self._proxy = proxy
+        self._services: OrderedDict[Hashable, AttributionService] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def __len__(self) -> int:
+        return len(self._services)
+
+    @property
+    def services(self) -> tuple[AttributionService, ...]:
+        """Those that are kept."""
+        with self._lock:
+            return tuple(self._services.values())
+
+    def service_for(self, language_model: LanguageModel) -> AttributionService:
+        model = language_model.backend
+        with self._lock:
+            if model not in self._services:
+                self._services[model] = AttributionService(
+                    language_model,
+                    store=self.store,
+                    record_always=False,
+                    proxy=self._proxy,
+                    options=self._options,
+                )
+            self._services.move_to_end(model)
+            if len(self._services) > self._max_models:
+                self._services.popitem(last=False)
+            return self._services[model]
+
+    def close(self) -> None:
+        """Stop recording all models, and let go of what was prepared for them."""
+        with self._lock:
+            while self._services:
+                self._services.popitem()[1].close()

@@ -1,0 +1,156 @@
+"""Calls of models among LangChain's runs: their prompts, their answers, and what is attached."""
+
+from __future__ import annotations
+
+import asyncio
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+from uuid import UUID
+
+from langchain_core.documents import Document
+from langchain_core.messages import BaseMessage
+from langchain_core.outputs import ChatGenerationChunk, GenerationChunk, LLMResult
+
+from langchain_attribot.documents import named_documents, retrieved_documents
+from langchain_attribot.messages import (
+    attach,
+    calls_tools,
+    is_last,
+    prompt_texts_of,
+    register,
+    template_messages,
+)
+from langchain_attribot.run_tracker import Run, RunTracker, names_of
+from langchain_attribot.tracing import span_of
+
+if TYPE_CHECKING:
+    from opentelemetry.trace import Span
+
+Only = str | Callable[[frozenset[str]], bool] | None
+
+
+@dataclass(eq=False)
+class ModelCall:
+    """A call of a model that has not ended: its run, its prompt, and what was streamed so far.
+
+    `span` is its span, if an instrumentation that comes before this handler has made one.
+    """
+
+    run: Run
+    prompt_texts: list[str]
+    prompt: str | list[dict[str, str]]
+    streamed: list[str] = field(default_factory=list)
+    attributed: bool = False
+    summary: dict[str, Any] | None = None
+    span: Span | None = None
+
+
+class CallTracker(RunTracker):
+    """Tells of every answer once, and attaches the summary that it is given for it.
+
+    An answer that was stopped is told of where `attributes_stopped`; `only` says which calls are.
+    """
+
+    attributes_stopped = False
+
+    def __init__(self, *, citations: bool, only: Only) -> None:
+        super().__init__()
+        self._citations = citations
+        self._only = only
+        self._calls: dict[UUID, ModelCall] = {}
+        self._is_orphan_told = False
+        if citations:
+            register()
+
+    def answered(self, call: ModelCall, text: str) -> dict[str, Any] | None:
+        """The summary of the answer's attribution, None without any."""
+        raise NotImplementedError
+
+    def on_chat_model_start(
+        self, serialized: dict[str, Any], messages: list[list[BaseMessage]], **told: Any
+    ) -> None:
+        asked = messages[0]
+        prompt = template_messages(asked)
+        self._begin_call(retrieved_documents(asked), prompt_texts_of(asked), prompt, **told)
+
+    def on_llm_start(self, serialized: dict[str, Any], prompts: list[str], **told: Any) -> None:
+        self._begin_call([], [prompts[0]], prompts[0], **told)
+
+    def _begin_call(
+        self,
+        documents: Sequence[Document],
+        prompt_texts: list[str],
+        prompt: str | list[dict[str, str]],
+        *,
+        run_id: UUID,
+        parent_run_id: UUID | None = None,
+        **told: Any,
+    ) -> None:
+        documents = (*documents, *named_documents(told.get("metadata")))
+        run = self._begin(run_id, parent_run_id, "model", documents, names_of(told))
+        if run.orphan and not documents and not self._is_orphan_told:
+            self._is_orphan_told = True
+            warnings.warn(
+                "AttributionCallbackHandler is attached to the model, where it sees no retriever; "
+                "attach it to the chain, chain.with_config(callbacks=[handler]), or pass it per "
+                "call",
+                stacklevel=2,
+            )
+        self._calls[run_id] = ModelCall(
+            run,
+            prompt_texts,
+            prompt,
+            attributed=not self._is_wanted(run),
+            span=span_of(run_id),
+        )
+
+    def _is_wanted(self, run: Run) -> bool:
+        names = run.all_names()
+        return self._only is None or (
+            self._only in names if isinstance(self._only, str) else self._only(names)
+        )
+
+    def on_llm_new_token(
+        self,
+        token: str | list[str | dict[str, Any]],
+        *,
+        chunk: GenerationChunk | ChatGenerationChunk | None = None,
+        run_id: UUID,
+        **_: Any,
+    ) -> None:
+        call = self._calls.get(run_id)
+        if call is None or call.attributed:
+            return
+        call.streamed.append(str(token) if chunk is None else chunk.text)
+        if isinstance(chunk, ChatGenerationChunk) and is_last(chunk):
+            summary = self._attribute(call, "".join(call.streamed))
+            attach(chunk, summary, citations=self._citations)
+
+    def on_llm_end(self, response: LLMResult, *, run_id: UUID, **_: Any) -> None:
+        call = self._calls.pop(run_id, None)
+        if call is None:
+            return
+        generations = [one for row in response.generations for one in row]
+        try:
+            if len(generations) == 1 and not calls_tools(generations[0]):
+                summary = self._attribute(call, generations[0].text)
+                attach(generations[0], summary, citations=self._citations)
+        finally:
+            self._end(run_id)
+
+    def on_llm_error(self, error: BaseException, *, run_id: UUID, **_: Any) -> None:
+        call = self._calls.pop(run_id, None)
+        stopped = isinstance(error, GeneratorExit | asyncio.CancelledError)
+        try:
+            if call is not None and stopped and self.attributes_stopped:
+                self._attribute(call, "".join(call.streamed))
+        finally:
+            self._end(run_id)
+
+    def _attribute(self, call: ModelCall, text: str) -> dict[str, Any] | None:
+        if not call.attributed:
+            call.attributed = True
+            call.summary = self.answered(call, text)
+        return call.summary

@@ -1,0 +1,86 @@
+"""The options of the postprocessor: those of every service, as fields of a model of pydantic."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any, TypeAlias, get_type_hints
+
+from llama_index.core.callbacks import CallbackManager
+from llama_index.core.llms import LLM
+from llama_index.core.postprocessor.types import BaseNodePostprocessor
+from llama_index.postprocessor.attribot.tracked_query import describe, find_language_model
+from pydantic import ConfigDict, Field, SkipValidation, create_model, model_validator
+
+from attribot_rag import LanguageModel
+from attribot_rag.errors import InvalidInput, UnknownOption
+from attribot_rag.runtime import RunOptions, ServiceOptions
+
+LocalModel: TypeAlias = LLM | LanguageModel
+"""What holds a local model: a HuggingFaceLLM, or the model itself."""
+
+_FIELDS = {field.name: field for field in fields(RunOptions) if field.name != "raise_error"}
+
+
+class EngineOptions(ServiceOptions, total=False):
+    """Options of AttributionPostprocessor by name, less those that change the prompt."""
+
+    language_model: LocalModel | None
+    proxy: LocalModel | None
+    score_metadata: bool
+
+
+class PostprocessorOptions(EngineOptions, total=False):
+    """Options of AttributionPostprocessor by name."""
+
+    callback_manager: CallbackManager
+    deduplicate: bool
+    threshold: float
+    min_overlap: int | None
+
+
+class _Checked(BaseNodePostprocessor):
+    """A postprocessor that names an option that it does not have, and takes options whole."""
+
+    model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _by_name(cls, given: Any) -> Any:
+        if not isinstance(given, dict):
+            return given
+        UnknownOption.check(cls.__name__, given, {*cls.model_fields, "options"})
+        whole = RunOptions.of(cls.__name__, {"options": given.get("options")})
+        return {name: getattr(whole, name) for name in _FIELDS} | {
+            name: value for name, value in given.items() if name != "options"
+        }
+
+
+if TYPE_CHECKING:
+    OptionFields = _Checked
+else:
+    hints = get_type_hints(RunOptions)
+    hints["method"] = SkipValidation[hints["method"]]
+    OptionFields = create_model(
+        "OptionFields",
+        __base__=_Checked,
+        **{  # functions are not written down
+            name: (hints[name], Field(default=field.default, exclude=name == "on_result"))
+            for name, field in _FIELDS.items()
+        },
+    )
+
+
+def run_options_of(postprocessor: BaseNodePostprocessor) -> RunOptions:
+    """The options of every service among the fields."""
+    return RunOptions(**{name: getattr(postprocessor, name) for name in _FIELDS})
+
+
+def language_model_of(llm: Any) -> LanguageModel:
+    """The model that a HuggingFaceLLM generates with; raises InvalidInput for another kind."""
+    found = find_language_model(llm)
+    if found is None:
+        raise InvalidInput(
+            f"{describe(llm)} holds no local Hugging Face model; pass a HuggingFaceLLM, or an "
+            "attribot_rag.LanguageModel(model, tokenizer)"
+        )
+    return found
