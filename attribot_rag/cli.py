@@ -168,12 +168,14 @@ def _attributed(
         attributor = Attributor(
             language_model, method=options.method, budget=budget, progress=progress
         )
-        watched = progress and not options.server
+        watched: dict[str, Any] = {}
+        if progress and not options.server:
+            watched["streamer"] = _ShownAnswer(language_model)
         attribution = attributor.ask(
             options.question,
             documents,
             max_new_tokens=options.max_new_tokens,
-            **{"streamer": _ShownAnswer(language_model)} if watched else {},
+            **watched,
         )
     return attributor, attribution
 

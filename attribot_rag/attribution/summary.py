@@ -167,7 +167,7 @@ def _summary(
     notes = [*([_OFFSETS_OF_ANSWER] if shown.is_lost else ()), *attribution.notes]
     return {
         "schema_version": SCHEMA_VERSION,
-        "status": "partial" if attribution.partial else "complete",
+        "status": _status(attribution),
         "run_id": None,
         "query": None,
         "answer": None,
@@ -270,6 +270,12 @@ def _composed_checks(
     for check in () if verdict is None else verdict.checks:
         source = None if check.source is None else own.get(check.source)
         yield {**_check(check, shown, size), "source": source}
+
+
+def _status(attribution: Attribution) -> Literal["complete", "partial", "pending"]:
+    if any(verdict.reason == "pending" for verdict in attribution.verdicts):
+        return "pending"
+    return "partial" if attribution.partial else "complete"
 
 
 def _partial(composition: Composition) -> Iterator[str]:

@@ -148,9 +148,9 @@ class Summary(TypedDict):
     """'partial' if the budget, or the limit of judging, left something undone, or one of several
     calls has no attribution or only a part of one; 'composite' if the answer was made of earlier
     answers, which `calls` has: it is attributed to these, these to what was retrieved for them, and
-    its sentences cite what the earlier answers cite; 'pending' while the attribution is under way
-    in the background; 'unsupported' for what cannot be attributed at all, such as a model that is
-    not local."""
+    its sentences cite what the earlier answers cite; 'pending' while the attribution is under way,
+    perhaps with the sentences judged so far; 'unsupported' for what cannot be attributed at all,
+    such as a model that is not local."""
     run_id: RunId | None
     query: str | None
     """What was asked, where the framework tells, or its beginning."""

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, MutableMapping, Sequence
+from collections.abc import Callable, Iterator, MutableMapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -49,6 +50,8 @@ from attribot_rag.scoring import Meter, Scorer, ScoringOptions, Session, scoring
 from attribot_rag.scoring.implementations.memory import naming_out_of_memory
 from attribot_rag.scoring.session import progress_bar
 from attribot_rag.verdicts import Judgement, judge
+
+OnSentence = Callable[[Attribution], None]
 
 _GENERATION_WAIT = 0.5
 # What locating may take however small the budget is: without a document there is no score.
@@ -128,17 +131,20 @@ class Attributor:
         prompt: Prompt,
         response: str | Sequence[int],
         documents: Documents,
+        *,
+        on_sentence: OnSentence | None = None,
     ) -> Attribution:
         """Attribute a response to the documents in its prompt.
 
         `prompt` is the rendered text, the chat messages or the token ids that the model was given;
-        `response` what it answered, as text or ids, or the beginning of that. Raises InvalidInput
-        or one of its kinds for what cannot be attributed.
+        `response` what it answered, as text or ids, or the beginning of that. `on_sentence` is told
+        of the attribution so far after each sentence but the last: later sentences are open, with
+        the reason 'pending'. Raises InvalidInput or one of its kinds for what cannot be attributed.
         """
         transcript, shown, note = transcript_of(
             prompt, response, self.language_model, self.recorder
         )
-        attribution = self._attribute(transcript, documents, prompt, shown)
+        attribution = self._attribute(transcript, documents, prompt, shown, on_sentence)
         notes = (*attribution.notes, *([note] if note else ()))
         return replace(attribution, notes=notes)
 
@@ -149,21 +155,27 @@ class Attributor:
         prompt: Prompt | None = None,
         *,
         response: str | None = None,
+        on_sentence: OnSentence | None = None,
     ) -> Attribution:
         """Attribute a generation that was recorded (`recorder.find`) or put together by hand.
 
         `prompt` as chat messages tells earlier turns from the documents; `response` is the text
-        that was shown, if it differs from the generation's by white space around it.
+        that was shown, if it differs from the generation's by white space around it; `on_sentence`
+        as in `attribute`.
         """
         transcript = Transcript.of(generation, self.language_model)
-        return self._attribute(transcript, documents, prompt, response)
+        return self._attribute(transcript, documents, prompt, response, on_sentence)
 
-    def attribute_answer(self, answer: Answer) -> Attribution:
+    def attribute_answer(
+        self, answer: Answer, on_sentence: OnSentence | None = None
+    ) -> Attribution:
         """Attribute an answer that the recorder matched (`recorder.match`), with its notes."""
         if answer.transcript is None:
             raise NotRecorded(f"no recorded generation was matched to the answer {answer.text!r}")
         shown = answer.text[answer.start :]
-        attribution = self._attribute(answer.transcript, answer.read, answer.prompt, shown)
+        attribution = self._attribute(
+            answer.transcript, answer.read, answer.prompt, shown, on_sentence
+        )
         kinds = {verdict.kind for verdict in attribution.verdicts}
         warned = answer.warning and kinds & {"unsupported", "open"}
         notes = (*attribution.notes, *answer.notes, *([answer.warning] if warned else ()))
@@ -175,10 +187,11 @@ class Attributor:
         documents: Documents,
         prompt: Prompt | None,
         response: str | None,
+        on_sentence: OnSentence | None,
     ) -> Attribution:
         generation = transcript.generation
         with self._turn(generation):
-            attribution = self._scored(transcript, documents, prompt, response)
+            attribution = self._scored(transcript, documents, prompt, response, on_sentence)
             kept = generation.without_tensors()
             if not self._scoring_models.is_conditioned(generation):
                 kept = replace(kept, conditioning=Conditioning())
@@ -204,6 +217,7 @@ class Attributor:
         documents: Documents,
         prompt: Prompt | None,
         response: str | None,
+        on_sentence: OnSentence | None,
     ) -> Attribution:
         language_model, generation = self.language_model, transcript.generation
         language_model.check_length(len(generation.prompt_ids), len(generation.response_ids))
@@ -242,16 +256,14 @@ class Attributor:
             scores = self.method.run(scorer)
             shown = ResponseText(*scorer.response.aligned(response))
             judgement = Judgement(scores=scores)
+            made = partial(assemble, scorer, self.method, shown, options=self.options)
             if self.options.verdicts is not None and scores.unit == "nats":
-                judgement = judge(scorer, scores, shown, self.options.verdicts)
+                settled = None
+                if on_sentence is not None:
+                    settled = lambda so_far: on_sentence(made(so_far))  # noqa: E731
+                judgement = judge(scorer, scores, shown, self.options.verdicts, settled)
         self.recorder.release(generation)
-        return assemble(
-            scorer,
-            self.method,
-            shown,
-            judgement,
-            options=self.options,
-        )
+        return made(judgement)
 
     def ask(
         self,
@@ -259,12 +271,13 @@ class Attributor:
         documents: Documents,
         *,
         max_new_tokens: int = 128,
+        on_sentence: OnSentence | None = None,
         **generate: Any,
     ) -> Attribution:
         """Answer a question from the documents, greedily by default, and attribute the answer.
 
-        `generate` goes to the model's own `generate`. The result's `response` is the answer; a note
-        says if it was cut at `max_new_tokens`.
+        `generate` goes to the model's own `generate`, `on_sentence` is that of `attribute`. The
+        result's `response` is the answer; a note says if it was cut at `max_new_tokens`.
         """
         prompt, known = asked(question, documents, self.language_model)
         prompt_ids = self.language_model.encode_prompt(prompt)
@@ -276,7 +289,7 @@ class Attributor:
                 f"the model answered {question!r} with nothing; ask in other words, or set "
                 "min_new_tokens"
             )
-        return self.attribute_generation(generation, known, prompt)
+        return self.attribute_generation(generation, known, prompt, on_sentence=on_sentence)
 
     def answer_without(
         self, attribution: Attribution, *documents: int, **generate: Any

@@ -32,8 +32,9 @@ _TEXT_LENGTHS = (400, 100, 30, 0)  # characters of a query and of an answer in a
 class AttributedRun:
     """One answer: the model's run, the root run that it was a part of, and what came of it.
 
-    Of `attribution` and `error` there is one at most: neither while the run `is_pending`, and for
-    an answer that is empty, or nothing but earlier answers, end to end. `shown` is the text that
+    Of `attribution` and `error` there is one at most: neither for an answer that is empty, or
+    nothing but earlier answers, end to end. While the run `is_pending`, it has no attribution, or
+    one whose last sentences are still to be judged. `shown` is the text that
     something made of the answer and the caller was given, None if that is the answer itself, '' if
     it was given no text. `earlier` are the runs of answers that the answer was made of: they stood
     in its prompt, as documents with these runs' ids; or it is these answers end to end, each at its

@@ -19,13 +19,15 @@ class RunOptions(Options):
 
     In `mode` 'inline' an answer waits for its attribution. In mode 'background' it comes at once,
     with the status 'pending', and its attribution later; at most `max_pending` answers may wait.
-    The last `max_results` runs are kept. `on_result` is told of every finished run. Errors become
+    The last `max_results` runs are kept. `on_sentence` is told of the pending run after the verdict
+    on each sentence but the last, `on_result` of every finished run. Errors become
     part of the run, and are logged; with `raise_error` they are raised where the caller waits.
     """
 
     mode: Mode = "inline"
     max_pending: int = 32
     max_results: int = 128
+    on_sentence: Callable[[AttributedRun], None] | None = None
     on_result: Callable[[AttributedRun], None] | None = None
     raise_error: bool = False
 
@@ -44,5 +46,6 @@ class ServiceOptions(AttributorOptions, total=False):
     mode: Mode
     max_pending: int
     max_results: int
+    on_sentence: Callable[[AttributedRun], None] | None
     on_result: Callable[[AttributedRun], None] | None
     raise_error: bool

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, wait
 from contextlib import contextmanager
 from dataclasses import replace
@@ -13,6 +13,7 @@ from functools import partial
 
 from typing_extensions import Unpack
 
+from attribot_rag.attribution import Attribution
 from attribot_rag.attributor import Attributor
 from attribot_rag.errors import (
     AttributionCancelled,
@@ -171,11 +172,13 @@ class AttributionService:
     def _attributed(self, run: AttributedRun, match: Future[Answer | None]) -> AttributedRun:
         answer = run.answer
         if answer.prompt is not None and self._answered_elsewhere(answer):
-            made = self.attributor.attribute(answer.prompt, answer.text, answer.read)
+            made = self.attributor.attribute(
+                answer.prompt, answer.text, answer.read, on_sentence=self._so_far(run)
+            )
             return self._finish(replace(run, attribution=made))
         matched = match.result() if match.done() else None
         if matched is not None:
-            made = self.attributor.attribute_answer(matched)
+            made = self.attributor.attribute_answer(matched, self._so_far(run))
             kept = replace(matched, transcript=None, span=matched.span or answer.span)
             return self._finish(replace(run, answer=kept, attribution=made))
         same = self.store.same_answer(run)
@@ -188,6 +191,19 @@ class AttributionService:
             )
         kept = replace(answer, start=same.answer.start)
         return self._finish(replace(run, answer=kept, attribution=same.attribution))
+
+    def _so_far(self, run: AttributedRun) -> Callable[[Attribution], None] | None:
+        told = self.options.on_sentence
+        if told is None:
+            return None
+
+        def tell(attribution: Attribution) -> None:
+            try:
+                told(self.store.add(replace(run, attribution=attribution)))
+            except Exception:
+                logger.exception("on_sentence failed for the run %s", run.run_id)
+
+        return tell
 
     def _fail(self, run: AttributedRun, error: Exception) -> AttributedRun:
         if not self.options.raise_error:

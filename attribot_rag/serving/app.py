@@ -176,6 +176,8 @@ class _Service:
             return _json(_answered(given, attribution))
         pieces = Pieces(self._attributor.language_model.tokenizer)
         task = partial(self._answer, given, streamer=pieces)
+        if given.data:
+            task = partial(task, on_sentence=lambda so_far: pieces.tell(_data(so_far)))
         attributing = asyncio.ensure_future(self._attribution(request, task))
         return await streamed(pieces, attributing, partial(_answered, given))
 
@@ -226,8 +228,12 @@ def _answered(given: AskRequest, attribution: Attribution) -> dict[str, Any]:
         "answer": attribution.response,
         "attribution": attribution.to_dict(),
         "html": attribution.to_html(question=given.question) if given.html else None,
-        "data": answer_data(attribution) if given.data else None,
+        **(_data(attribution) if given.data else {"data": None}),
     }
+
+
+def _data(attribution: Attribution) -> dict[str, Any]:
+    return {"data": answer_data(_shown(attribution))}
 
 
 async def _leaves(request: Request) -> None:

@@ -1,4 +1,4 @@
-"""An answer that is sent while the model writes it, and its attribution after it."""
+"""An answer that is sent while the model writes it, and its attribution sentence by sentence."""
 
 from __future__ import annotations
 
@@ -18,16 +18,20 @@ LINES = "application/x-ndjson"
 
 
 class Pieces(TextStreamer):
-    """The pieces of an answer, from the thread that generates it to the event loop."""
+    """An answer's pieces and what is known of it, from the thread that works to the event loop."""
 
     def __init__(self, tokenizer: Any) -> None:
         super().__init__(tokenizer, skip_prompt=True, skip_special_tokens=True)
         self._loop = asyncio.get_running_loop()
-        self._queue: asyncio.Queue[str | None] = asyncio.Queue()
+        self._queue: asyncio.Queue[dict[str, Any] | None] = asyncio.Queue()
 
     def on_finalized_text(self, text: str, stream_end: bool = False) -> None:
         if text:
-            self._loop.call_soon_threadsafe(self._queue.put_nowait, text)
+            self.tell({"piece": text})
+
+    def tell(self, line: dict[str, Any]) -> None:
+        """Send a line, from any thread."""
+        self._loop.call_soon_threadsafe(self._queue.put_nowait, line)
 
     def close(self, attributing: asyncio.Future[Attribution]) -> None:
         """The attribution has ended: no more pieces will come, and its error need not be asked."""
@@ -35,8 +39,8 @@ class Pieces(TextStreamer):
         if not attributing.cancelled():
             attributing.exception()
 
-    async def next(self) -> str | None:
-        """The next piece, None at the end."""
+    async def next(self) -> dict[str, Any] | None:
+        """The next line, None at the end."""
         return await self._queue.get()
 
 
@@ -45,7 +49,7 @@ async def streamed(
     attributing: asyncio.Future[Attribution],
     answered: Callable[[Attribution], dict[str, Any]],
 ) -> Response:
-    """Lines of JSON: pieces as they come, then what was `answered`, or `detail` of an error.
+    """Lines of JSON as they come, then what was `answered`, or `detail` of an error.
 
     An error before the first piece is raised, so that it gets its own status.
     """
@@ -55,11 +59,11 @@ async def streamed(
         await attributing
 
     async def lines() -> AsyncIterator[str]:
-        piece = first
+        line = first
         try:
-            while piece is not None:
-                yield _line({"piece": piece})
-                piece = await pieces.next()
+            while line is not None:
+                yield _line(line)
+                line = await pieces.next()
             yield _line(answered(await attributing))
         except AttributionError as error:
             yield _line({"detail": str(error)})

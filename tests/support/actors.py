@@ -32,9 +32,9 @@ class _KilledOnce(Attributor):
         self._mark = mark
         self._begun = 0
 
-    def attribute(self, *given: Any) -> Any:
+    def attribute(self, *given: Any, **options: Any) -> Any:
         self._begun += 1
         if self._begun == 6 and not self._mark.exists():
             self._mark.touch()
             os.kill(os.getpid(), signal.SIGKILL)
-        return super().attribute(*given)
+        return super().attribute(*given, **options)

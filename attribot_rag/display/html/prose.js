@@ -8,7 +8,8 @@ class Prose extends Part {
   // The counts, each of which leads through its sentences.
   header() {
     const { judged, summary } = this.receipts;
-    if (summary.status === "pending") return h("p", { class: "counts waiting" }, "Checking sources…");
+    const waiting = summary.status === "pending" && "Checking sources…";
+    if (waiting && !judged.length) return h("p", { class: "counts waiting" }, waiting);
     if (summary.error) return h("p", { class: "counts" }, `The sources could not be checked: ${visible(summary.error.message)}`);
     if (!judged.length) return null;
     const counts = Object.keys(STATES).map((state) => {
@@ -19,6 +20,7 @@ class Prose extends Part {
     });
     return h("div", { class: "counts" }, h("span", { class: "strip", "aria-hidden": "true" }, judged.map((sentence) =>
       h("i", { class: sentence.state, title: `Sentence ${sentence.number}: ${this.receipts.chip(sentence) || STATES[sentence.state].counted}`, click: () => this.answer.pin(sentence, { focus: true }) }))), counts,
+      waiting && h("span", {}, waiting),
       summary.status === "partial" && h("span", {}, "Not everything could be checked."),
       summary.status === "composite" && h("span", {}, "Made from earlier answers, each of which is followed to its documents."));
   }
