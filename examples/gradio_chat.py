@@ -33,6 +33,7 @@ from langchain_text_splitters import RecursiveCharacterTextSplitter
 from transformers import LogitsProcessor, LogitsProcessorList, pipeline
 
 from attribot_rag import AttributionError, load_model
+from attribot_rag.attribution import Attribution
 from attribot_rag.attribution import cite as citations
 from attribot_rag.corpus.pdf import read_pdf
 from attribot_rag.display import element_script, render_answer, render_document
@@ -248,25 +249,32 @@ def cite(turns: list[Turn]):
     """Answers that ended get their sources."""
     while turn := next((one for one in turns if one.ended and not one.looked_for), None):
         turn.looked_for = True
-        look_for_sources(turn)
-        yield shown(turns)
+        for _ in look_for_sources(turn):
+            yield shown(turns)
     yield gr.skip()
 
 
-def look_for_sources(turn: Turn) -> None:
+def look_for_sources(turn: Turn) -> Iterator[None]:
+    """Changes the turn with each sentence that is judged."""
     if not turn.answer:
         turn.told = "Nothing was answered."
+        yield
         return
     try:
-        run = handler.result(turn.run_id)
+        for run in handler.results.follow(turn.run_id):
+            if run.attribution is None:
+                turn.told = str(run.error)
+            else:
+                turn.receipts = receipts(turn, run.attribution)
+            yield
     except AttributionError as error:
         turn.told = str(error)
-        return
-    if run.attribution is None:
-        turn.told = str(run.error)
-        return
-    turn.receipts = render_answer(
-        run.attribution,
+        yield
+
+
+def receipts(turn: Turn, attribution: Attribution) -> str:
+    return render_answer(
+        attribution,
         question=turn.question,
         no_question=True,  # it stands above
         stopped=turn.interrupted,

@@ -13,6 +13,8 @@ from attribot_rag.attribution.offsets import Offsets
 from attribot_rag.errors import DocumentsNotLocated, InvalidInput
 from attribot_rag.runtime.attributed_run import AttributedRun
 
+_LONGEST_WAIT = 1.0  # seconds until a run is looked at again, told of or not
+
 
 class RunStore(Mapping[str, AttributedRun]):
     """The last `max_results` runs, by the id of the model's run and by that of its root.
@@ -28,7 +30,7 @@ class RunStore(Mapping[str, AttributedRun]):
         self._runs: OrderedDict[str, AttributedRun] = OrderedDict()
         self._roots: dict[str, str] = {}
         self._futures: dict[str, Future[AttributedRun]] = {}
-        self._lock = threading.RLock()
+        self._lock = threading.Condition(threading.RLock())
         self.last: AttributedRun | None = None
 
     def __getitem__(self, run_id: object) -> AttributedRun:
@@ -61,6 +63,7 @@ class RunStore(Mapping[str, AttributedRun]):
                     del self._roots[old.root_id]
             if not run.is_pending:
                 self.last = self._runs.get(self._roots.get(run.root_id, ""), run)
+            self._lock.notify_all()
             return run
 
     def expect(self, run: AttributedRun, start: Callable[[], Future[AttributedRun]]) -> None:
@@ -68,7 +71,12 @@ class RunStore(Mapping[str, AttributedRun]):
         with self._lock:  # so that a run that ends at once is added after the pending one
             future = self._futures[run.run_id] = start()
             self.add(run)
-        future.add_done_callback(lambda _: self._futures.pop(run.run_id, None))
+        future.add_done_callback(lambda _: self._ended(run.run_id))
+
+    def _ended(self, run_id: str) -> None:
+        with self._lock:
+            self._futures.pop(run_id, None)
+            self._lock.notify_all()
 
     def future(self, run_id: object) -> Future[AttributedRun]:
         """The finished run of this id or with this root, as soon as it is finished.
@@ -101,6 +109,24 @@ class RunStore(Mapping[str, AttributedRun]):
         Raises TimeoutError after `timeout` seconds, InvalidInput for a run without attribution.
         """
         return self._latest(self.future(run_id).result(timeout))
+
+    def follow(self, run_id: object) -> Iterator[AttributedRun]:
+        """The pending run each time that a sentence of it was judged, then the finished run.
+
+        Waits between them, and raises as `wait`. What is read slowly may miss some.
+        """
+        future = self.future(run_id)
+        told = None
+        while not future.done():
+            with self._lock:
+                run = self._runs.get(self._key(run_id))
+                if run is told or run is None or run.attribution is None:
+                    self._lock.wait(_LONGEST_WAIT)
+                    continue
+            told = run
+            if run.is_pending:
+                yield run
+        yield self.wait(run_id)
 
     async def wait_async(self, run_id: object, timeout: float | None = None) -> AttributedRun:
         """The same, without blocking the event loop."""

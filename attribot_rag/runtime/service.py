@@ -194,12 +194,14 @@ class AttributionService:
 
     def _so_far(self, run: AttributedRun) -> Callable[[Attribution], None] | None:
         told = self.options.on_sentence
-        if told is None:
+        if told is None and not self.in_background:
             return None
 
         def tell(attribution: Attribution) -> None:
+            so_far = self.store.add(replace(run, attribution=attribution))
             try:
-                told(self.store.add(replace(run, attribution=attribution)))
+                if told is not None:
+                    told(so_far)
             except Exception:
                 logger.exception("on_sentence failed for the run %s", run.run_id)
 

@@ -1,0 +1,103 @@
+"""Verdicts that are told as soon as they are settled."""
+
+from collections.abc import Sequence
+
+import pytest
+from support.schemas import SUMMARIES
+
+from attribot_rag import Attribution, Attributor, LanguageModel
+from attribot_rag.attribution.summary import summarize
+from attribot_rag.runtime import Answer, AttributedRun, AttributionService
+from attribot_rag.runtime.options import Mode
+
+pytestmark = pytest.mark.embedded
+
+DOCUMENTS = [
+    "The ferry Kittiwake carries 84 passengers. It was built in Bergen.",
+    "The lighthouse is 38 metres high. Its lamp was lit for the first time in 1844.",
+    "The museum opens at ten o'clock. A ticket costs four crowns.",
+]
+PROMPT = [
+    {"role": "user", "content": "\n\n".join([*DOCUMENTS, "Tell me about the island's sights."])}
+]
+ANSWER = (
+    "The ferry Kittiwake carries 84 passengers. The lighthouse is 38 metres high. "
+    "A ticket for the museum costs four crowns."
+)
+NUM_SENTENCES = 3
+
+
+@pytest.fixture(scope="module")
+def at_once(smollm2: LanguageModel) -> Attribution:
+    attribution = Attributor(smollm2, progress=False).attribute(PROMPT, ANSWER, DOCUMENTS)
+    assert [verdict.kind for verdict in attribution.verdicts] == ["grounded"] * NUM_SENTENCES
+    return attribution
+
+
+def check(told: Sequence[Attribution], whole: Attribution) -> None:
+    """Each attribution has one verdict more, as it is in the end; the rest is pending."""
+    assert len(told) == NUM_SENTENCES - 1
+    for number, so_far in enumerate(told, start=1):
+        for verdict, final in zip(so_far.verdicts[:number], whole.verdicts[:number], strict=True):
+            assert (verdict.kind, verdict.source_ids) == (final.kind, final.source_ids)
+            assert verdict.effect == pytest.approx(final.effect, abs=1e-3)
+        assert {verdict.reason for verdict in so_far.verdicts[number:]} == {"pending"}
+        cited = so_far.to_cited_text()
+        assert cited.count("still being checked") == NUM_SENTENCES - number
+        assert cited.startswith(whole.to_cited_text().split(". ")[0])
+        SUMMARIES.validate(summarize(so_far))
+        assert summarize(so_far)["status"] == "pending"
+
+
+def test_the_first_sentence_first(smollm2: LanguageModel, at_once: Attribution) -> None:
+    told: list[Attribution] = []
+    attributor = Attributor(smollm2, progress=False)
+    whole = attributor.attribute(PROMPT, ANSWER, DOCUMENTS, on_sentence=told.append)
+    check(told, at_once)
+    assert whole.to_cited_text() == at_once.to_cited_text()
+    assert told[0].provenance.scored_tokens < told[1].provenance.scored_tokens
+    assert told[1].provenance.scored_tokens < whole.provenance.scored_tokens
+
+
+@pytest.mark.parametrize("mode", ["inline", "background"])
+def test_a_service_tells_of_its_pending_runs(
+    smollm2: LanguageModel, at_once: Attribution, mode: Mode
+) -> None:
+    told: list[AttributedRun] = []
+    kept: list[AttributedRun] = []
+
+    def tell(run: AttributedRun) -> None:
+        told.append(run)
+        kept.append(service.store["run"])
+
+    service = AttributionService(smollm2, mode=mode, on_sentence=tell, progress=False)
+    answer = Answer(ANSWER, DOCUMENTS, prompt=PROMPT, elsewhere=True)
+    service.attribute("run", "root", answer)
+    finished = service.store.wait("run")
+    assert all(run.is_pending and run.summary["status"] == "pending" for run in told)
+    assert [run.attribution for run in kept] == [run.attribution for run in told]
+    check([run.attribution for run in told if run.attribution is not None], at_once)
+    assert (finished.is_pending, finished.summary["status"]) == (False, "complete")
+
+
+def test_a_run_is_followed(smollm2: LanguageModel, at_once: Attribution) -> None:
+    service = AttributionService(smollm2, mode="background", progress=False)
+    answer = Answer(ANSWER, DOCUMENTS, prompt=PROMPT, elsewhere=True)
+    service.attribute("run", "root", answer)
+    runs = list(service.store.follow("root"))
+    assert [run.is_pending for run in runs] == [True] * (NUM_SENTENCES - 1) + [False]
+    check([run.attribution for run in runs[:-1] if run.attribution is not None], at_once)
+    assert list(service.store.follow("run")) == [runs[-1]]
+
+
+def test_a_listener_that_fails_changes_nothing(
+    smollm2: LanguageModel, at_once: Attribution, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(run: AttributedRun) -> None:
+        raise RuntimeError(run.run_id)
+
+    service = AttributionService(smollm2, on_sentence=fail, progress=False)
+    answer = Answer(ANSWER, DOCUMENTS, prompt=PROMPT, elsewhere=True)
+    run = service.attribute("run", "root", answer)
+    assert run.to_cited_text() == at_once.to_cited_text()
+    assert caplog.text.count("on_sentence failed for the run run") == NUM_SENTENCES - 1
