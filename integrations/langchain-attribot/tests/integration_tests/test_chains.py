@@ -26,6 +26,8 @@ from langchain_core.tools import create_retriever_tool
 from langchain_core.vectorstores import VectorStoreRetriever
 from langchain_huggingface import ChatHuggingFace, HuggingFaceEmbeddings, HuggingFacePipeline
 from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.config import get_stream_writer
+from langgraph.graph import START, StateGraph
 from tokenizers.processors import TemplateProcessing
 
 from attribot_rag import Attributor, LanguageModel
@@ -34,6 +36,7 @@ from langchain_attribot import (
     AttributionCallbackHandler,
     AttributionMiddleware,
     DeduplicatingCompressor,
+    retrieved,
     with_attribution,
 )
 
@@ -138,6 +141,39 @@ def test_a_conversation_attributes_the_answer_and_not_the_condensed_question(
     assert attribution.response.strip() == found["answer"].strip()
     assert len({run.run_id for run in handler.results.values()}) == 1
     assert found["attribution"]["run_id"] == str(handler.results[run_id].run_id)
+
+
+def test_a_graph_streams_each_verdict_as_it_is_settled(smollm2: LanguageModel) -> None:
+    handler = AttributionCallbackHandler(
+        smollm2,
+        on_sentence=lambda run: get_stream_writer()({"attribution": run.summary}),
+        progress=False,
+    )
+    chat = chat_of(smollm2, max_new_tokens=60)
+
+    def answer(messages: list[Any]) -> list[Any]:
+        retrieved(DOCUMENTS)
+        context = "\n\n".join(document.page_content for document in DOCUMENTS)
+        return [chat.invoke(f"{context}\n\nTell me all about it, in many sentences.")]
+
+    graph = StateGraph(list)
+    graph.add_node("answer", answer)
+    graph.add_edge(START, "answer")
+    config: Any = {"callbacks": [handler]}
+    parts = [*graph.compile().stream([], config, stream_mode=["custom", "updates"])]
+    told = [part["attribution"] for mode, part in parts if mode == "custom"]
+    assert told and [mode for mode, _ in parts] == ["custom"] * len(told) + ["updates"]
+    assert {summary["status"] for summary in told} == {"pending"}
+    numbers = [
+        sum(sentence["reason"] != "pending" for sentence in summary["sentences"])
+        for summary in told
+    ]
+    assert numbers == sorted({*numbers})
+    assert handler.last is not None
+    final = handler.last.summary["sentences"]
+    for summary, number in zip(told, numbers, strict=True):
+        settled = [sentence["verdict"] for sentence in summary["sentences"][:number]]
+        assert settled == [sentence["verdict"] for sentence in final[:number]]
 
 
 def test_an_agent_remembers_what_caused_each_answer(
