@@ -1,14 +1,123 @@
-"""The pieces of an answer that are judged: sentences, blocks of code, the values of JSON."""
+"""The mark-up of an answer, and the pieces that are judged: sentences, code, the values of JSON."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
-from itertools import pairwise
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from itertools import chain, pairwise
+from typing import Any
 
-from attribot_rag.attribution.markdown import markdown
-from attribot_rag.context.intervals import Interval, overlapping
+from markdown_it import MarkdownIt
+from markdown_it.rules_block import table
+
+from attribot_rag.context.intervals import Interval, merge, overlapping, subtract
 from attribot_rag.context.splitting.json_text import json_in, json_values
+
+_NEWLINE = re.compile(r"\r\n?|\n")
+_BLANK_LINE = r"\n[ \t\r]*\n"
+_INLINE_CODE = re.compile(rf"(?<![`\\])(`+)(?!`)(?:(?!{_BLANK_LINE}).)+?(?<!`)\1(?!`)", re.DOTALL)
+_PROSE = ("markdown", "md", "text", "txt", "plaintext")
+_BLOCKS = ("fence", "code_block", "html_block", "table_open", "heading_open", "hr")
+
+
+@dataclass(frozen=True)
+class Block:
+    """Lines [first, last) of a text; `kind` is that of markdown-it's token, or 'reference'.
+
+    `level` is 0 outside of lists and quotes. `markup` is the fence, '#'s, or a heading's underline.
+    """
+
+    kind: str
+    first: int
+    last: int
+    level: int
+    markup: str = ""
+    info: str = ""
+
+
+@dataclass(frozen=True)
+class Markdown:
+    """A text, read as GitHub's Markdown."""
+
+    text: str
+
+    @cached_property
+    def line_starts(self) -> tuple[int, ...]:
+        return (0, *(match.end() for match in _NEWLINE.finditer(self.text)))
+
+    def line_at(self, position: int) -> int:
+        """Index of the line that holds a character."""
+        return bisect_right(self.line_starts, position) - 1
+
+    def line(self, index: int) -> Interval:
+        """The characters of a line, without its end."""
+        start = self.line_starts[index]
+        end = _NEWLINE.search(self.text, start)
+        return start, end.start() if end else len(self.text)
+
+    @cached_property
+    def blocks(self) -> tuple[Block, ...]:
+        """Those whose lines are no running text, in order."""
+        env: dict[str, Any] = {}
+        tokens = _PARSER.parse(self.text, env)
+        blocks = [
+            Block(
+                token.type,
+                token.map[0],
+                token.map[1],
+                token.level,
+                token.markup,
+                token.info.strip().lower(),
+            )
+            for token in tokens
+            if token.type in _BLOCKS and token.map
+        ]
+        duplicates = env.get("duplicate_refs", ())
+        definitions: Iterator[Mapping[str, Any]] = chain(
+            env.get("references", {}).values(), duplicates
+        )
+        lines = (definition["map"] for definition in definitions)
+        blocks += [Block("reference", first, last, 0) for first, last in lines]
+        return tuple(sorted(blocks, key=lambda block: block.first))
+
+    @cached_property
+    def code_blocks(self) -> tuple[Interval, ...]:
+        """Characters of the blocks of code, fences included; fenced prose is none."""
+        blocks = (block for block in self.blocks if block.info not in _PROSE)
+        return tuple(
+            (self.line(block.first)[0], self.line(block.last - 1)[1])
+            for block in blocks
+            if block.kind in ("fence", "code_block")
+        )
+
+    @cached_property
+    def inline_code(self) -> tuple[Interval, ...]:
+        """Characters of the code within running text, with its backticks."""
+        prose = (block for block in self.blocks if block.info in _PROSE)
+        fences = (self.line(line) for block in prose for line in (block.first, block.last - 1))
+        gaps = subtract((0, len(self.text)), merge((*self.code_blocks, *fences)))
+        return tuple(
+            match.span() for gap in gaps for match in _INLINE_CODE.finditer(self.text, *gap)
+        )
+
+    @cached_property
+    def code(self) -> tuple[Interval, ...]:
+        return tuple(sorted((*self.code_blocks, *self.inline_code)))
+
+
+@lru_cache(maxsize=16)
+def markdown(text: str) -> Markdown:
+    """The text, read once however many ask."""
+    return Markdown(text)
+
+
+_PARSER = MarkdownIt("commonmark").disable("inline")
+# After all other blocks, as GitHub's parser has it: else a list's item could be read as a cell.
+_PARSER.block.ruler.before("lheading", "gfm_table", table, {"alt": ["paragraph", "reference"]})
+
 
 _SPACE = re.compile(r"\s*")
 

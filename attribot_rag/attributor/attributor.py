@@ -20,11 +20,10 @@ from attribot_rag.attribution import (
     Provenance,
     ResponseText,
 )
-from attribot_rag.attributor.answered import transcript_of
+from attribot_rag.attributor.answered import asked, earlier_turns, transcript_of
 from attribot_rag.attributor.assembly import assemble
 from attribot_rag.attributor.counterfactual import Rerun
 from attribot_rag.attributor.options import AttributorOptions, Options
-from attribot_rag.attributor.prompting import asked, earlier_turns
 from attribot_rag.context import (
     ContextOptions,
     PromptInput,

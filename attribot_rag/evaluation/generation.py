@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TypeVar
 
-from attribot_rag.attributor.prompting import TEMPLATE
+from attribot_rag.attributor.answered import TEMPLATE
 from attribot_rag.context import ContextOptions, PromptInput, TokenizedText, locate_context
 from attribot_rag.evaluation.example import Example
 from attribot_rag.evaluation.results import AnswerRecord, Setting

@@ -7,10 +7,16 @@ from dataclasses import dataclass, field, replace
 from itertools import chain
 
 from attribot_rag.errors import InvalidInput
-from attribot_rag.methods.base import Method, Scores, TokenScores, whole_response
+from attribot_rag.methods.base import (
+    Method,
+    Scores,
+    TokenScores,
+    answer_sentences,
+    scores_of,
+    whole_response,
+)
 from attribot_rag.methods.cost import Cost, Workload
-from attribot_rag.methods.hierarchical import answer_sentences
-from attribot_rag.methods.leave_one_out import LeaveOneOut, Masked, scores_of
+from attribot_rag.methods.leave_one_out import LeaveOneOut, Masked
 from attribot_rag.methods.patching import Patching, spread_over
 from attribot_rag.methods.proxy import Proxy
 from attribot_rag.methods.sufficiency import Part, Sufficiency, Thresholds, parts_of

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import isnan
 from typing import Protocol
 
+from attribot_rag.context.splitting.splitter import make_splitter, split_spans
 from attribot_rag.errors import InvalidInput
 from attribot_rag.methods.cost import Cost, Workload
-from attribot_rag.scoring import Scorer
+from attribot_rag.scoring import LogLikelihoods, Scorer
 
 TokenScores = tuple[float, ...]
 """[response tokens]"""
@@ -125,3 +127,21 @@ def whole_response(
     if totals is not None:
         rows = tuple((float(total) / num_tokens,) * num_tokens for total in totals)
     return Scores(token_log_likelihoods, rows, (False,) * num_units, unit=unit)
+
+
+def scores_of(log_likelihoods: LogLikelihoods) -> Scores:
+    """The scores of units, from the log-likelihoods under one ablation for each unit."""
+    full = tuple(log_likelihoods.full.tolist())
+    exact = tuple(
+        bool(in_step and scored)
+        for in_step, scored in zip(log_likelihoods.in_step, log_likelihoods.scored, strict=True)
+    )
+    changes = tuple(log_likelihoods.changes)
+    return Scores(None if isnan(full[0]) else full, changes, exact)
+
+
+def answer_sentences(scorer: Scorer) -> list[range]:
+    """The response tokens of each sentence, in order; sentences without tokens are left out."""
+    text = scorer.response.text
+    spans = split_spans(text, make_splitter("sentence", scorer.context.answer_language(text)))
+    return [tokens for span in spans if (tokens := scorer.response.tokens_in(span))]

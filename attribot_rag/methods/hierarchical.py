@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from attribot_rag.context.groups import Level, group
-from attribot_rag.context.splitting.splitter import make_splitter, split_spans
 from attribot_rag.errors import InvalidInput
 from attribot_rag.methods.base import (
     WORTHWHILE,
@@ -15,6 +14,7 @@ from attribot_rag.methods.base import (
     Method,
     Scores,
     TokenScores,
+    answer_sentences,
     best,
     num_kept,
     span_totals,
@@ -85,13 +85,6 @@ class Hierarchical:
         if self.each_sentence:
             chosen += best_of_each_sentence(scorer, rows)
         return [index for index in dict.fromkeys(chosen) if rows[index] is not None]
-
-
-def answer_sentences(scorer: Scorer) -> list[range]:
-    """The response tokens of each sentence, in order; sentences without tokens are left out."""
-    text = scorer.response.text
-    spans = split_spans(text, make_splitter("sentence", scorer.context.answer_language(text)))
-    return [tokens for span in spans if (tokens := scorer.response.tokens_in(span))]
 
 
 def best_of_each_sentence(

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from math import isnan
 
 from attribot_rag.context import Ablation
-from attribot_rag.methods.base import Scores
+from attribot_rag.methods.base import Scores, scores_of
 from attribot_rag.methods.cost import Cost, Workload
-from attribot_rag.scoring import LogLikelihoods, Reencoded, Scorer
+from attribot_rag.scoring import Reencoded, Scorer
 from attribot_rag.scoring.row import check_recompute
 
 
@@ -73,14 +72,3 @@ class Masked:
             row += round((stretch - workload.context_tokens / workload.num_sources) / 2)
         num_rows = workload.num_sources + (not workload.has_baseline)
         return workload.cost(workload.unread_tokens + num_rows * row)
-
-
-def scores_of(log_likelihoods: LogLikelihoods) -> Scores:
-    """The scores of units, from the log-likelihoods under one ablation for each unit."""
-    full = tuple(log_likelihoods.full.tolist())
-    exact = tuple(
-        bool(in_step and scored)
-        for in_step, scored in zip(log_likelihoods.in_step, log_likelihoods.scored, strict=True)
-    )
-    changes = tuple(log_likelihoods.changes)
-    return Scores(None if isnan(full[0]) else full, changes, exact)

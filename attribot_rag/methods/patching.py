@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from attribot_rag.errors import InvalidInput, UnsupportedModel
-from attribot_rag.methods.base import Scores, TokenScores, whole_response
+from attribot_rag.methods.base import Scores, TokenScores, answer_sentences, whole_response
 from attribot_rag.methods.cost import Cost, Workload
-from attribot_rag.methods.hierarchical import answer_sentences
 from attribot_rag.scoring import Scorer
 
 

@@ -9,15 +9,23 @@ from attribot_rag.context import Ablation
 from attribot_rag.context.groups import Level, group
 from attribot_rag.errors import InvalidInput
 from attribot_rag.methods.auto import in_turn, ranking
-from attribot_rag.methods.base import WORTHWHILE, Method, Scores, TokenScores, best, num_kept
+from attribot_rag.methods.base import (
+    WORTHWHILE,
+    Method,
+    Scores,
+    TokenScores,
+    answer_sentences,
+    best,
+    num_kept,
+    scores_of,
+)
 from attribot_rag.methods.cost import Cost, Workload
 from attribot_rag.methods.hierarchical import (
     Hierarchical,
-    answer_sentences,
     best_of_each_sentence,
     expanded,
 )
-from attribot_rag.methods.leave_one_out import LeaveOneOut, Masked, scores_of
+from attribot_rag.methods.leave_one_out import LeaveOneOut, Masked
 from attribot_rag.methods.patching import Patching, spread_over
 from attribot_rag.scoring import Scorer
 

@@ -16,8 +16,7 @@ from attribot_rag.methods.auto import rankings
 from attribot_rag.methods.base import TokenScores
 from attribot_rag.methods.sufficiency import Carriers, Part, Sufficiency, parts_of
 from attribot_rag.scoring import Scorer
-from attribot_rag.verdicts.marker_audit import MarkerAudit, numbered_documents
-from attribot_rag.verdicts.markers import written_markers
+from attribot_rag.verdicts.markers import MarkerAudit, numbered_documents, written_markers
 from attribot_rag.verdicts.options import VerdictOptions
 from attribot_rag.verdicts.origins import Origin, Origins
 from attribot_rag.verdicts.sentences import AnswerSentence, sentences_of

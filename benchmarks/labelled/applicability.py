@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from attribot_rag.context import Ablation, TokenizedText, locate_context
 from attribot_rag.context.intervals import Interval
-from attribot_rag.methods.hierarchical import answer_sentences
+from attribot_rag.methods.base import answer_sentences
 from attribot_rag.model.generation import Generation
 from attribot_rag.scoring import Scorer
 from benchmarks.labelled.cases import BETWEEN, ExpectedVerdict, LabelledCase, LabelledSource

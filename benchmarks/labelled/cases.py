@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from attribot_rag.attribution.verdict import Kind, Relation
-from attribot_rag.attributor.prompting import rag_prompt
+from attribot_rag.attributor.answered import rag_prompt
 from attribot_rag.context import Document
 from attribot_rag.model.chat_messages import Message
 from benchmarks.halves import Split

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from support.attributions import attribution
 
 from attribot_rag.attribution import Check, Verdict
-from attribot_rag.attribution.markdown import markdown
+from attribot_rag.attribution.pieces import markdown
 from attribot_rag.attribution.placing import place_of
 from attribot_rag.context.splitting.splitter import sentences, split_spans
 

@@ -7,7 +7,7 @@ from support.scorers import scorer
 from attribot_rag import Attributor, Document, LanguageModel
 from attribot_rag.attribution import Verdict
 from attribot_rag.attribution.summary import summarize
-from attribot_rag.attributor.prompting import rag_prompt
+from attribot_rag.attributor.answered import rag_prompt
 from attribot_rag.checks import with_checks
 
 DOCUMENTS = ("The bakery opens at six. A loaf costs 7 crowns there.", "The ferry has 84 seats.")

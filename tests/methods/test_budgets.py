@@ -21,8 +21,8 @@ from attribot_rag.methods import (
     Thorough,
     make_method,
 )
+from attribot_rag.methods.base import answer_sentences
 from attribot_rag.methods.factory import METHODS
-from attribot_rag.methods.hierarchical import answer_sentences
 from attribot_rag.model.generation import Generation
 from attribot_rag.scoring import Progress, Scorer
 from attribot_rag.scoring.implementations.cropped import CachedImplementation

@@ -8,7 +8,7 @@ from support.scorers import ANSWER, ATOL, chat, many_documents, other_chat, scor
 from support.tiny_models import byte_level
 
 from attribot_rag import Attribution, Attributor, LanguageModel
-from attribot_rag.attributor.prompting import rag_prompt
+from attribot_rag.attributor.answered import rag_prompt
 from attribot_rag.context import Ablation, Document
 from attribot_rag.errors import InvalidInput, UnknownOption
 from attribot_rag.methods import LeaveOneOut, Masked, make_method

@@ -10,12 +10,11 @@ from hypothesis import strategies as st
 from support.scorers import ANSWER, ATOL, TREATY, built, chat, many_documents, scorer
 
 from attribot_rag import Attribution, Attributor, LanguageModel
-from attribot_rag.attributor.prompting import rag_prompt
+from attribot_rag.attributor.answered import rag_prompt
 from attribot_rag.context import Ablation, Document
 from attribot_rag.errors import InvalidInput, UnsupportedModel
 from attribot_rag.methods import Hierarchical, LeaveOneOut, Masked, Method, Scores, Thorough
-from attribot_rag.methods.base import best
-from attribot_rag.methods.hierarchical import answer_sentences
+from attribot_rag.methods.base import answer_sentences, best
 from attribot_rag.methods.thorough import agreement_of
 from attribot_rag.scoring import Scorer
 

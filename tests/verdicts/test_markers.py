@@ -11,8 +11,7 @@ from attribot_rag import Attribution, Document
 from attribot_rag.attribution import Marker, ResponseText, Verdict
 from attribot_rag.context import Context, TokenizedText
 from attribot_rag.methods.sufficiency import Sufficiency
-from attribot_rag.verdicts.marker_audit import MarkerAudit, numbered_documents
-from attribot_rag.verdicts.markers import written_markers
+from attribot_rag.verdicts.markers import MarkerAudit, numbered_documents, written_markers
 from attribot_rag.verdicts.sentences import sentences_of
 
 DOCUMENTS = ("Red. Old.", "New. Old.", "Blue.")
