@@ -46,14 +46,15 @@ PHONE, DESKTOP = 360, 1280
 CHIPS = [
     "check: 4 ≠ 3",
     "model’s own",
-    "from sentence 2",
+    "in no document: 36",
     "from the conversation",
     "undecided",
     "stopped here",
 ]
 STYLE = "one => getComputedStyle(one)"
 BECAUSE = "The model wrote this because of"
-COMPARED = "The answer says “4”. The cited text says “3”."
+COMPARED = "Only numbers and names are compared, not the sense"
+DIFFERS = "The answer says “4”. The cited text says “3”."
 
 
 @pytest.fixture(params=[f"{w} {s}" for w in (PHONE, DESKTOP) for s in ("light", "dark")])
@@ -156,7 +157,7 @@ def test_a_reader_is_told_what_to_check_and_why(page: Page) -> None:
         [
             "A bicycle costs 4 crowns.",
             "check: 4 ≠ 3",
-            f"{BECAUSE} ferry.txt, but a value differs. {COMPARED}",
+            f"{BECAUSE} ferry.txt, but a value differs. {DIFFERS}",
         ],
         [
             "The crossing is famous for its dolphins.",
@@ -170,18 +171,38 @@ def test_a_reader_is_told_what_to_check_and_why(page: Page) -> None:
         ],
         [
             "So two adults pay 36 crowns.",
-            "from sentence 2",
-            f"{BECAUSE} its sentence 2. Not in it: adults, 36.",
+            "in no document: 36",
+            f"{BECAUSE} sentence 2 of this answer. "
+            "No document has the word: 36. Not in the marked text: adults.",
         ],
     ]
     documents = card(page).locator(".entry").all_text_contents()
     assert [" ".join(text.split()) for text in documents] == [
-        "1 ferry.txt behind 3 sentences, 1 to check",
+        "1 ferry.txt behind 2 sentences, 1 to check",
         "2 festival.md behind 2 sentences",
         "3 museum.md behind 1 sentence",
         "wildlife.txt behind no sentence",
     ]
     expect(card(page)).to_contain_text("Choose a sentence")
+    expect(card(page).get_by_text(COMPARED)).to_be_visible()
+    for text, quoted in (("18 crowns", 1), ("36 crowns", 1), ("dolphins", 0)):
+        sentence(page, text).locator(".words").click()
+        expect(card(page).get_by_text(COMPARED)).to_have_count(quoted)
+
+
+@pytest.mark.parametrize("context", [f"{PHONE} light", f"{DESKTOP} dark"], indirect=True)
+def test_what_to_look_at_stands_before_all_that_is_closed(page: Page) -> None:
+    answer, listed, reading = (
+        box(page.locator(name)) for name in (".answer", ".worklist", ".reading")
+    )
+    below = answer["y"] + answer["height"]
+    if not is_phone(page):
+        assert reading["y"] - below < 24 and reading["x"] == answer["x"]
+        assert box(card(page))["x"] > answer["x"] + answer["width"]
+        return
+    documents = box(card(page).locator("details"))
+    assert below <= listed["y"] < documents["y"] < reading["y"]
+    assert listed["y"] - below < 100  # its heading
 
 
 @pytest.mark.parametrize(
@@ -189,14 +210,14 @@ def test_a_reader_is_told_what_to_check_and_why(page: Page) -> None:
     [
         (
             "84 pass",
-            f"{BECAUSE} 2 documents; one of them would have been enough.",
+            f"{BECAUSE} 2 documents; each of them alone would have led the model to it.",
             "decisive",
             [PASSENGERS, PASSENGERS],
         ),
         ("18 crowns", f"{BECAUSE} ferry.txt.", "decisive", [TICKET]),
         ("4 crowns", f"{BECAUSE} ferry.txt, but a value differs.", "strong", [BICYCLE]),
         ("dolphins", "No document made the model write this.", "", []),
-        ("36 crowns", f"{BECAUSE} its sentence 2.", "", ["A ticket costs 18 crowns."]),
+        ("36 crowns", f"{BECAUSE} sentence 2 of this answer.", "", ["A ticket costs 18 crowns."]),
         ("Bell", f"{BECAUSE} 2 documents together.", "weak", [BELL, LAMP]),
         ("You asked", f"{BECAUSE} what was said before.", "", []),
         ("night", "The documents matter here, but no part of them stands out.", "", []),
@@ -212,7 +233,7 @@ def test_a_card_says_what_made_the_model_say_it(
     assert card(desktop).locator("mark").all_inner_texts() == quotes
     influence = card(desktop).locator(".level").all_inner_texts()
     assert [told.split(" (")[0] for told in influence] == (
-        [f"Influence on this sentence: {level}"] * bool(level)
+        [f"Influence on the model: {level}"] * bool(level)
     )
     shown = card(desktop).inner_text() + desktop.locator(".main").inner_text()
     assert not re.search(r"nats|%|✓|●", shown)
@@ -228,11 +249,13 @@ def test_words_that_no_cited_text_has_are_named(desktop: Page, tmp_path: Path) -
     Shown(desktop, html(answer_data(made, question="Who says it?")), tmp_path)
     desktop.locator(".answer .pill").click()
     missing = card(desktop).locator(".missing")
-    expect(missing).to_have_text("Not in the marked text: take credit card, Ada, 2.50")
+    absent = "No document has the words: take, credit, 2.50."
+    expect(missing).to_have_text([absent, "Not in the marked text: card, Ada"])
     assert card(desktop).locator("mark b").all_inner_texts() == ["Kew’s", "crowns"]
     Shown(desktop, made.to_html(question="Can I pay by credit card at Kew?"), tmp_path)
     desktop.locator(".answer .pill").click()
-    expect(missing).to_have_text("Not in the marked text: take, says Ada, 2.50")
+    absent = "No document has the words: take, says, 2.50."
+    expect(missing).to_have_text([absent, "Not in the marked text: Ada"])
     data = receipts()
     data["summary"]["sentences"][0]["sources"] = [1]
     Shown(desktop, html(data), tmp_path)
@@ -244,9 +267,58 @@ def test_words_that_no_cited_text_has_are_named(desktop: Page, tmp_path: Path) -
         expect(missing).to_have_count(0)
 
 
+def test_words_that_no_document_has_are_no_check(desktop: Page, tmp_path: Path) -> None:
+    pay = "You can pay by credit card at the harbour office."
+    free = "So entry is free, with fireworks at midnight."
+    sold = "The harbour office sells the ticket each morning."
+    answer = " ".join((pay, free, sold))
+    source = "Tickets are sold at the harbour office."
+    spans = [(answer.index(text), answer.index(text) + len(text) + 1) for text in (pay, free, sold)]
+    kinds: list[dict[str, Any]] = [
+        {"kind": "grounded", "source_ids": (0,)},
+        {"kind": "follows", "follows": 0},
+        {"kind": "grounded", "source_ids": (0,)},
+    ]
+    verdicts = tuple(
+        Verdict(start=start, end=min(end, len(answer)), **kind)
+        for (start, end), kind in zip(spans, kinds, strict=True)
+    )
+    documents = [f"{source} The Entry fee is low.", "Office hours sell out each morning."]
+    made = handmade(answer, documents, {source: (9.0, 0.0, 8.0)}, verdicts=verdicts)
+    Shown(desktop, html(answer_data(made, question="How do I pay?")), tmp_path)
+    chips = desktop.locator(".answer .chip")
+    words = ["credit, card", "free, fireworks, midnight"]
+    assert chips.all_inner_texts() == [f"in no document: {some}" for some in words]
+    for chip in chips.all():
+        assert chip.evaluate(f"{STYLE}.borderTopStyle") == "dotted"
+        assert chip.evaluate(f"{STYLE}.color") == desktop.locator(".counts").evaluate(
+            f"{STYLE}.color"
+        )
+    expect(desktop.locator(".counts")).not_to_contain_text("to check")
+    listed = card(desktop).locator(".worklist small")
+    assert listed.all_inner_texts() == [
+        f"{BECAUSE} document 1. No document has the words: {words[0]}.",
+        f"{BECAUSE} sentence 1 of this answer. No document has the words: {words[1]}."
+        " Not in the marked text: entry.",
+    ]
+    for text, told in zip((pay, free), listed.all_inner_texts(), strict=True):
+        sentence(desktop, text).locator(".words").hover()
+        expect(desktop.locator(".peek p")).to_have_text(told)
+    sentence(desktop, pay).locator(".chip").click()
+    missing = card(desktop).locator(".missing")
+    expect(missing).to_have_text(f"No document has the words: {words[0]}.")
+    sentence(desktop, sold).locator(".words").hover()
+    expect(desktop.locator(".peek p")).to_have_text(
+        f"{BECAUSE} document 1. Not in the marked text: sells, ticket each morning."
+    )
+    Shown(desktop, html(summarize(made)), tmp_path)  # whose documents' texts are not known
+    assert chips.all_inner_texts() == ["from sentence 1"]
+
+
 def test_an_earlier_sentence_is_quoted_and_leads_on(page: Page) -> None:
     sentence(page, "36 crowns").locator(".chip").click()
-    expect(card(page).locator(".missing")).to_have_text("Not in the marked text: adults, 36")
+    missing = ["No document has the word: 36.", "Not in the marked text: adults"]
+    expect(card(page).locator(".missing")).to_have_text(missing)
     card(page).get_by_role("button", name="Go to sentence 2", exact=True).click()
     expect(sentence(page, "18 crowns")).to_have_attribute("aria-expanded", "true")
 
@@ -295,7 +367,7 @@ def test_what_matters_most_comes_first_below_its_verdict(page: Page) -> None:
 
 def test_the_number_that_differs_stands_beside_its_source(page: Page) -> None:
     sentence(page, "4 crowns").locator(".chip").click()
-    expect(card(page).locator(".alert")).to_have_text(COMPARED)
+    expect(card(page).locator(".alert")).to_have_text(DIFFERS)
     expect(card(page).locator("mark .value")).to_have_text("3")
     assert card(page).locator("mark b").all_inner_texts() == ["bicycle", "costs", "crowns"]
     expect(card(page).locator("blockquote")).to_contain_text(f"for children. {BICYCLE} Dogs")
@@ -412,7 +484,7 @@ def test_everything_can_be_done_by_keyboard(page: Page) -> None:
     expect(told).to_have_text(f"Sentence 2. {BECAUSE} ferry.txt.")
     page.keyboard.press("ArrowRight")
     expect(sentence(page, "4 crowns")).to_be_focused()
-    expect(told).to_contain_text(COMPARED)
+    expect(told).to_contain_text(DIFFERS)
     assert page.locator("[role=status], [aria-live]").count() == 1
     page.keyboard.press("Escape")
     expect(sentence(page, "4 crowns")).to_be_focused()
@@ -434,6 +506,7 @@ def test_everything_can_be_done_by_keyboard(page: Page) -> None:
     page.keyboard.press("Enter")
     legend = page.locator(".legend").first
     expect(legend).to_contain_text("For every kind of sentence: that is no proof that it is right.")
+    expect(legend).to_contain_text("Each bar above the answer is a sentence")
     assert not re.search("Method|token", legend.inner_text())
     expect(page.locator(".about")).to_contain_text("Method:")
 
@@ -443,7 +516,7 @@ def test_selected_words_narrow_the_card(page: Page) -> None:
     select(page, "18 crowns", "A tick")
     expect(heading).to_have_text("Behind “A ticket”")
     assert card(page).locator("mark").all_inner_texts() == [TICKET]
-    expect(card(page).locator(".level")).to_contain_text("Influence on these words: decisive")
+    expect(card(page).locator(".level")).to_contain_text("Influence on the model: decisive")
     card(page).locator("summary", has_text="For experts").click()
     expect(card(page).locator("table")).to_be_visible()
     select(page, "18 crowns", "crowns")

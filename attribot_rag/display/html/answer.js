@@ -58,10 +58,10 @@ class AttribotAnswer extends HTMLElement {
     this.main = h("div", { class: "main" },
       receipts.question && !this.hasAttribute("no-question") && h("h2", { class: "question", dir: "auto" }, visible(receipts.question)),
       this.prose.header(),
-      h("div", { class: "answer", dir: "auto", hidden: this.hasAttribute("no-answer") }, this.prose.text()),
-      receipts.judged.length > 0 && this.prose.legend());
+      h("div", { class: "answer", dir: "auto", hidden: this.hasAttribute("no-answer") }, this.prose.text()));
     for (const old of [...this.shadowRoot.children]) if (old !== this.told) old.remove();
-    this.frame = h("div", { class: "frame", keydown: (event) => this.pressed(event) }, this.main);
+    this.frame = h("div", { class: "frame", keydown: (event) => this.pressed(event) }, this.main,
+      receipts.judged.length > 0 && h("div", { class: "reading" }, this.prose.legend()));
     this.shadowRoot.prepend(this.frame, this.peek);
     this.tell(this.main.querySelector(".counts")?.innerText ?? "");
     if (receipts.judged.length) this.overview();
@@ -210,16 +210,16 @@ class AttribotAnswer extends HTMLElement {
     this.frame.className = `frame ${this.mode}${this.open ? " open" : ""}`;
     const before = this.mode === "below" && this.open && this.anchor;
     if (before ? before.nextSibling !== this.panel : this.panel.parentNode !== this.frame)
-      before ? before.after(this.panel) : this.frame.append(this.panel);
+      (before || this.main).after(this.panel);
     if (!phone || !this.open) {
       if (this.panel.matches(":popover-open")) this.panel.hidePopover();
       this.panel.removeAttribute("popover");
-      this.main.style.removeProperty("padding-bottom");
+      this.frame.style.removeProperty("padding-bottom");
       return;
     }
     this.panel.setAttribute("popover", "manual");
     if (!this.panel.matches(":popover-open")) this.panel.showPopover?.();
-    this.main.style.setProperty("padding-bottom", "60vh"); // room to scroll the last sentence above it
+    this.frame.style.setProperty("padding-bottom", "60vh"); // room to scroll the last sentence above it
   }
 
   pressed(event) {

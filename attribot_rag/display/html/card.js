@@ -7,13 +7,15 @@ class Card extends Part {
     return [
       this.controls(sentence), h("h2", {}, receipts.verdict(sentence)),
       this.answer.hasAttribute("no-answer") && h("p", { class: "said", dir: "auto" }, brief(sentence.words, 300)),
+      receipts.absence(sentence) && h("p", { class: "missing", dir: "auto" }, receipts.absence(sentence)),
       missing && h("p", { class: "missing" }, "Not in the marked text: ", h("span", { dir: "auto" }, visible(missing))),
       beside && h("p", { class: "missing" }, "Not in the marked text, but beside it: ", h("span", { dir: "auto" }, visible(beside))),
       sentence.state === "check" && sentence.checks.map((check) => h("p", { class: "alert" }, receipts.comparison(check))),
       earlier && [h("h3", {}, `Sentence ${earlier.number}`), h("blockquote", { class: "text", dir: "auto" }, h("mark", {}, this.answer.documents.shared(earlier.words, sentence))),
         h("div", { class: "actions" }, this.to(earlier, null, "Go to "))],
       cited.length ? cited.map(([index, places]) => this.block(sentence, index, places)) : sentence.documents.map((index) => this.block(sentence, index, [])),
-      ["document", "check"].includes(sentence.state) && this.strength(sentence, "this sentence"), meaning && h("p", {}, meaning), this.experts(sentence, sentence.evidence)];
+      (cited.length > 0 || earlier) && h("p", { class: "compared" }, COMPARED),
+      ["document", "check"].includes(sentence.state) && this.strength(sentence), meaning && h("p", {}, meaning), this.experts(sentence, sentence.evidence)];
   }
 
   // Of words that were selected in a sentence, or in several; `evidence` is above the noise, most effect first.
@@ -23,7 +25,7 @@ class Card extends Part {
       h("div", { class: "controls" }, this.answer.closer()),
       h("h2", {}, evidence.length ? `Behind “${words}”` : `No document has a measurable influence on “${words}” alone.`),
       this.receipts.cited(chosen.sources).map(([index, places]) => this.block(chosen, index, places)),
-      evidence.length > 0 && this.strength({ effect: evidence[0].score, sources: [evidence[0].source] }, "these words"), this.experts(chosen, evidence)];
+      evidence.length > 0 && this.strength({ effect: evidence[0].score, sources: [evidence[0].source] }), this.experts(chosen, evidence)];
   }
 
   // The small card beside a sentence: what it cites, most effect first.
@@ -48,10 +50,10 @@ class Card extends Part {
     return button({ class: name, click: () => this.answer.pin(sentence, { focus: true }) }, `${words}sentence ${sentence.number}`);
   }
 
-  strength(sentence, on) {
+  strength(sentence) {
     const { name, said } = LEVELS[this.receipts.level(sentence)] || {};
     const it = sentence.relation === "either" ? "any of it" : sentence.sources.length > 1 ? "them" : "it";
-    return name && h("p", { class: "level" }, `Influence on ${on}: `, h("b", {}, name), ` (without ${it}, ${said})`);
+    return name && h("p", { class: "level" }, "Influence on the model: ", h("b", {}, name), ` (without ${it}, ${said}; what it said may still be wrong)`);
   }
 
   // A document of a card: its name, what is cited with its neighbours, and what can be done.

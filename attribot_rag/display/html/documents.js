@@ -3,12 +3,14 @@ class Documents extends Part {
   // What is in the panel while no sentence is chosen: what to look at, and the documents.
   overview() {
     const { judged, documents, summary } = this.receipts;
-    const attention = Object.keys(STATES).filter((state) => STATES[state].mind).flatMap((state) => judged.filter((sentence) => sentence.state === state));
+    const attention = Object.keys(STATES).flatMap((state) => judged.filter((sentence) => sentence.state === state && (STATES[state].mind || sentence.absent.length)));
+    attention.sort((one, other) => (other.state === "check") - (one.state === "check"));
     return [
       attention.length > 0 && h("h2", {}, "Look at these"),
       h("ul", { class: "worklist" }, attention.map((sentence) => h("li", {}, button({ class: sentence.state, click: () => this.answer.pin(sentence, { focus: true }) },
-        h("span", { dir: "auto" }, brief(sentence.words)), h("span", { class: `chip ${sentence.state}` }, this.receipts.chip(sentence)), h("small", {}, this.receipts.told(sentence)))))),
-      h("p", {}, h("b", {}, "Choose a sentence"), " to see what made the model write it. To see whether it is right, compare it with the marked text."),
+        h("span", { dir: "auto" }, brief(sentence.words)), h("span", { class: `chip ${sentence.absent.length ? "absent " : ""}${sentence.state}` }, this.receipts.chip(sentence)), h("small", {}, this.receipts.told(sentence)))))),
+      h("p", { class: "compared" }, COMPARED),
+      h("p", {}, h("b", {}, "Choose a sentence"), " to see what made the model write it."),
       h("details", { open: this.answer.clientWidth >= COLUMN }, h("summary", { class: "heading" }, plural(documents.size, "document")),
         [...documents.values()].map((listed) => this.entry(listed)),
         summary.omitted?.documents > 0 && h("p", {}, `${plural(summary.omitted.documents, "more document")}.`))];
@@ -17,8 +19,9 @@ class Documents extends Part {
   // A document in the list, which opens where its text is known.
   entry({ index, number, located }) {
     const behind = this.receipts.sentences.filter((sentence) => sentence.documents.includes(index));
-    const checked = behind.filter(({ state }) => state === "check").length;
-    const told = located === false ? "not found in what the model read" : `behind ${behind.length ? plural(behind.length, "sentence") : "no sentence"}${checked ? `, ${checked} to check` : ""}`;
+    const [counted, checked] = ["document", "check"].map((state) => behind.filter((sentence) => sentence.state === state).length);
+    const caused = [counted && `behind ${plural(counted, "sentence")}`, checked && `${checked} to check`].filter(Boolean).join(", ");
+    const told = located === false ? "not found in what the model read" : caused || "behind no sentence";
     const title = [number && pill(number), " ", h("span", { dir: "auto" }, this.receipts.name(index)), " ", h("small", {}, told)];
     if (this.receipts.texts[index] == null) return h("p", { class: "entry" }, title);
     const places = new Map(this.receipts.cited([...new Set(behind.flatMap(({ sources }) => sources))])).get(index) || [];

@@ -18,7 +18,7 @@ class Prose extends Part {
       if (sentences.length) return button({ class: `count ${state}`, click: () => this.answer.walk(sentences) }, text);
       return state === "document" && h("span", {}, text);
     });
-    return h("div", { class: "counts" }, h("span", { class: "strip", "aria-hidden": "true" }, judged.map((sentence) =>
+    return h("div", { class: "counts" }, h("span", { class: "strip", "aria-hidden": "true", title: "Each bar is a sentence" }, judged.map((sentence) =>
       h("i", { class: sentence.state, title: `Sentence ${sentence.number}: ${this.receipts.chip(sentence) || STATES[sentence.state].counted}`, click: () => this.answer.pin(sentence, { focus: true }) }))), counts,
       waiting && h("span", {}, waiting),
       summary.status === "partial" && h("span", {}, "Not everything could be checked."),
@@ -61,7 +61,7 @@ class Prose extends Part {
       click: (event) => !answer.selection() && (span.classList.add("pressed"), answer.pin(sentence, { number: event.target.closest(".pill")?.dataset.number, focus: true })),
       pointerenter: (event) => event.pointerType === "mouse" && (answer.soon = setTimeout(() => answer.glance(sentence), HOVER)),
       pointerleave: () => answer.unglance(), focus: () => !answer.quiet && span.matches(":focus-visible") && answer.glance(sentence), blur: () => (answer.unglance(), span.classList.remove("pressed")),
-    }, h("span", { class: "words" }, this.words(sentence)), pills.length > 0 && [GLUE, pills], chip && [long ? " " : GLUE, h("span", { class: `chip ${sentence.state}${long ? " long" : ""}` }, chip)]);
+    }, h("span", { class: "words" }, this.words(sentence)), pills.length > 0 && [GLUE, pills], chip && [long ? " " : GLUE, h("span", { class: `chip ${sentence.absent.length ? "absent " : ""}${sentence.state}${long ? " long" : ""}` }, chip)]);
     this.spans[sentence.index] = span;
     return span;
   }
@@ -89,7 +89,9 @@ class Prose extends Part {
       h("details", { class: "legend" }, h("summary", {}, "How to read this"),
         h("p", {}, "Each sentence shows what made the model write it. For every kind of sentence: that is no proof that it is right."),
         h("p", {}, "Choose a sentence to see its cause, or select some of its words. Arrow keys go to the next sentence, Escape closes."),
-        h("dl", {}, states.map((state) => [h("dt", {}, STATES[state].counted), h("dd", {}, STATES[state].means)]))),
+        h("p", {}, "Each bar above the answer is a sentence: filled if from the documents, striped if to check, thin if from what was said before, else framed."),
+        h("dl", {}, states.map((state) => [h("dt", {}, STATES[state].counted), h("dd", {}, STATES[state].means)]),
+          judged.some(({ absent }) => absent.length) && [h("dt", {}, "in no document"), h("dd", {}, "These words stand in no document. Others may mean the same there, or they are the model’s own.")])),
       h("details", { class: "legend about" }, h("summary", {}, "For experts"),
         (summary.notes || []).length > 0 && h("ul", {}, summary.notes.map((note) => h("li", {}, visible(note)))), h("p", {}, about))];
   }

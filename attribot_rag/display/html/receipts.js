@@ -12,7 +12,8 @@ const LEVELS = [
 const [SOME_RELIANCE, MUCH_RELIANCE] = [2, 6];
 const AROUND = 140; // characters on each side of a quote
 const HEADING = /^#{1,6} +(.*)$/m;
-const MOST_WORDS = 8; // of a sentence that are named as missing in what it cites
+const MOST_WORDS = 8; // of a sentence that are named as missing
+const COMPARED = "Only numbers and names are compared, not the sense: read the marked text to see whether a sentence is right.";
 
 // How sentences are shown: the header's words, the legend's, and whether they want attention.
 const STATES = {
@@ -56,7 +57,10 @@ class Receipts {
     const last = this.sentences.at(-1);
     if (stopped && last && last.state !== "plain" && !/[.!?。！？।؟]["'”’)\]]*\s*$/u.test(last.text)) last.state = "cut";
     this.judged = this.sentences.filter((sentence) => sentence.state !== "plain");
-    this.judged.forEach((sentence, index) => (sentence.number = index + 1)); // as readers count
+    const texts = [...this.documents.keys()].map((index) => this.texts[index]);
+    const whole = texts.length > 0 && !this.summary.omitted?.documents && texts.every((text) => text != null);
+    this.vocabulary = whole && keysOf([this.question, ...texts]);
+    this.judged.forEach((sentence, index) => Object.assign(sentence, { number: index + 1, absent: this.absent(sentence) })); // as readers count
   }
 
   sentence(sentence, index) {
@@ -64,11 +68,12 @@ class Receipts {
     const placed = this.answer !== null && this.summary.offsets !== "answer" && this.points.length >= sentence.end;
     const whole = placed ? this.points.slice(sentence.start, sentence.end).join("") : sentence.text;
     const words = whole.trimEnd();
+    const checks = (sentence.checks || []).filter((check) => check.end >= check.start);
+    const told = checks.map(({ value }) => value || "").join(" ");
     const measured = this.summary.status !== "composite"; // else on the earlier answers, not on what these cite
     return {
       ...sentence, effect: measured ? sentence.effect : null, kept: measured ? sentence.kept : null, index, words, text: whole, space: whole.slice(words.length), placed,
-      checks: (sentence.checks || []).filter((check) => check.end >= check.start),
-      state: this.state(sentence), evidence: this.evidence[index] || [],
+      state: this.state(sentence), evidence: this.evidence[index] || [], checks, content: contentOf(words).filter(({ text }) => !told.includes(text)),
       numbers: sentence.documents.map((document) => this.documents.get(document)?.number).filter(Boolean).sort((a, b) => a - b),
     };
   }
@@ -159,17 +164,23 @@ class Receipts {
     return [...sums.values()].filter((row) => row.score >= NOISE).sort((a, b) => b.score - a.score);
   }
 
-  // Words of a sentence that stand in nothing that its card marks: those that do not stand beside it
-  // either, and those that do. Empty where that text is not known.
+  // Words of a sentence that stand in no document, if they are many for it.
+  absent({ state, content }) {
+    if (!this.vocabulary || !["document", "check", "follows"].includes(state)) return [];
+    const words = [...new Map(content.map((word) => [word.key, word])).values()];
+    const absent = notIn(this.vocabulary, words);
+    return absent.length > 1 || 3 * absent.length >= words.length ? absent : [];
+  }
+
+  // Other words of a sentence that stand in nothing that its card marks: those that do not stand
+  // beside it either, and those that do. Empty where that text is not known.
   missing(sentence) {
     const places = sentence.sources.map((id) => this.places(id));
     const quotes = places.map((those) => those.map((place) => this.text(place)).join(" "));
     if (this.earlier(sentence)) quotes.push(this.earlier(sentence).words);
     if (!quotes.length || quotes.some((quote) => !quote || quote.endsWith("…"))) return ["", ""];
-    const keys = (texts) => new Set(wordsOf(texts.join("\n")).map(({ key }) => key));
-    const [marked, around] = [keys([this.question, ...quotes]), keys(places.flat().map((place) => this.text(place, AROUND)))];
-    const told = sentence.checks.map(({ value }) => value || "").join(" ");
-    const words = contentOf(sentence.words).filter(({ key, text }) => !marked.has(key) && !told.includes(text));
+    const [marked, around] = [keysOf([this.question, ...quotes]), keysOf(places.flat().map((place) => this.text(place, AROUND)))];
+    const words = sentence.content.filter(({ key }) => !marked.has(key) && !sentence.absent.some((word) => word.key === key));
     const phrases = (some) => some.slice(0, MOST_WORDS).map(({ text, start }, at) =>
       (at ? (sentence.words.slice(some[at - 1].end, start).trim() ? ", " : " ") : "") + text).join("") + (some.length > MOST_WORDS ? " …" : "");
     return [false, true].map((beside) => phrases(words.filter(({ key }) => around.has(key) === beside)));
@@ -196,9 +207,9 @@ class Receipts {
     if (sentence.state === "conversation") return `${because} what was said before.`;
     if (sentence.state === "plain") return "This was not judged.";
     const end = sentence.state === "check" ? ", but a value differs." : ".";
-    if (sentence.verdict === "follows") return `${because} its ${this.earlier(sentence) ? `sentence ${this.earlier(sentence).number}` : "own answer before this"}${end}`;
+    if (sentence.verdict === "follows") return `${because} ${this.earlier(sentence) ? `sentence ${this.earlier(sentence).number} of this answer` : "its own answer before this"}${end}`;
     if (!count) return "No document made the model write this. A value in it is to be checked.";
-    if (sentence.relation === "either") return `${because} ${causes}; one of ${count > 1 ? "them" : "several places"} would have been enough${end}`;
+    if (sentence.relation === "either") return `${because} ${causes}; each of ${count > 1 ? "them" : "several places"} alone would have led the model to it${end}`;
     if (sentence.relation === "together") return `${because} ${count > 1 ? causes : `several places in ${causes}`} together${end}`;
     return `${because} ${causes}${end}`;
   }
@@ -225,8 +236,12 @@ class Receipts {
   // What a screen reader is told of a sentence, and a glance and the list of what to look at show.
   told(sentence) {
     const compared = sentence.state === "check" ? sentence.checks.map((check) => h("p", {}, this.comparison(check)).textContent) : [];
-    const [missing] = sentence.state === "follows" && this.earlier(sentence) ? this.missing(sentence) : [];
-    return [this.verdict(sentence), ...compared, missing && `Not in it: ${visible(missing)}.`].filter(Boolean).join(" ");
+    const [missing] = this.missing(sentence);
+    return [this.verdict(sentence), ...compared, this.absence(sentence), missing && `Not in the marked text: ${visible(missing)}.`].filter(Boolean).join(" ");
+  }
+
+  absence({ absent }) {
+    return absent.length > 0 && `No document has the word${absent.length > 1 ? "s" : ""}: ${listed(absent, MOST_WORDS)}.`;
   }
 
   chip(sentence) {
@@ -236,6 +251,7 @@ class Receipts {
       const value = brief(check.value || check.kind, 30);
       return `check: ${value}${check.source_value == null ? "" : ` ≠ ${brief(check.source_value, 30)}`}`;
     }
+    if (sentence.absent.length) return `in no document: ${listed(sentence.absent, 3)}`;
     if (sentence.state === "follows") return this.earlier(sentence) ? `from sentence ${this.earlier(sentence).number}` : "from the answer";
     if (sentence.state === "document" && sentence.in_part) return "in part";
     return { own: "model’s own", open: "undecided", conversation: "from the conversation", checking: "checking…", cut: "stopped here" }[sentence.state];
