@@ -169,7 +169,8 @@ class Receipts {
     if (!this.vocabulary || !["document", "check", "follows"].includes(state)) return [];
     const words = [...new Map(content.map((word) => [word.key, word])).values()];
     const absent = notIn(this.vocabulary, words);
-    return absent.length > 1 || 3 * absent.length >= words.length ? absent : [];
+    const isMuch = absent.length > 1 || (state !== "follows" && 3 * absent.length >= words.length); // a sum is new
+    return isMuch ? absent : [];
   }
 
   // Other words of a sentence that stand in nothing that its card marks: those that do not stand

@@ -32,6 +32,7 @@ from tokenizers.processors import TemplateProcessing
 
 from attribot_rag import Attributor, LanguageModel
 from attribot_rag.model.smollm2 import smollm2_folder
+from attribot_rag.runtime import Answer
 from langchain_attribot import (
     AttributionCallbackHandler,
     AttributionMiddleware,
@@ -232,13 +233,15 @@ def test_scored_ids_are_those_that_generate_saw_and_gave(
     llm = make(smollm2, max_new_tokens=12, **sampling)
     handler = AttributionCallbackHandler(llm, **EXACT)
     scored: list[tuple[tuple[int, ...], tuple[int, ...]]] = []
-    attribute = handler._services[0].attributor.attribute_generation
+    attribute = handler._services[0].attributor.attribute_answer
 
-    def seen(generation: Any, *args: Any, **kwargs: Any) -> Any:
+    def seen(answer: Answer, *args: Any) -> Any:
+        assert answer.transcript is not None
+        generation = answer.transcript.generation
         scored.append((generation.prompt_ids, generation.response_ids))
-        return attribute(generation, *args, **kwargs)
+        return attribute(answer, *args)
 
-    monkeypatch.setattr(handler._services[0].attributor, "attribute_generation", seen)
+    monkeypatch.setattr(handler._services[0].attributor, "attribute_answer", seen)
     spy = Spy(smollm2.model, monkeypatch)
     chain = rag(retriever, llm).with_config(callbacks=[handler])
     torch.manual_seed(1)
