@@ -6,6 +6,8 @@ import pytest
 import torch
 from llama_index.postprocessor.attribot import AttributionPostprocessor
 
+from attribot_rag.runtime import Answer
+
 Ids = tuple[tuple[int, ...], tuple[int, ...]]
 
 
@@ -39,13 +41,15 @@ def scored_ids(
     def watched(language_model: Any) -> Any:
         service = make(language_model)
         attributor = service.attributor
-        attribute = type(attributor).attribute_generation
+        attribute = type(attributor).attribute_answer
 
-        def seen(generation: Any, *args: Any, **kwargs: Any) -> Any:
+        def seen(answer: Answer, *args: Any) -> Any:
+            assert answer.transcript is not None
+            generation = answer.transcript.generation
             scored.append((generation.prompt_ids, generation.response_ids))
-            return attribute(attributor, generation, *args, **kwargs)
+            return attribute(attributor, answer, *args)
 
-        attributor.attribute_generation = seen
+        attributor.attribute_answer = seen
         return service
 
     monkeypatch.setattr(services, "service_for", watched)
