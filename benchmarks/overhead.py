@@ -69,7 +69,7 @@ def main() -> None:
     parser.add_argument("--profile", action="store_true", help="print where the time goes")
     options = parser.parse_args()
     # A random model heeds no source, so the search would end at once.
-    verdicts = VerdictOptions(min_sought=1e-6)
+    verdicts = VerdictOptions(min_sought=1e-6, min_reliance=1e-6)
     model = with_tokenizer(smollm2_tokenizer())
     attributor = Attributor(model, method=Auto(verdicts), verdicts=verdicts, progress=False)
     passes, profile = Passes(), cProfile.Profile()
