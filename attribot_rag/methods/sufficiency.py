@@ -239,11 +239,11 @@ class Sufficiency:
         return Carriers(tuple(members), others)
 
     def _may_be_needed(self, part: Part, ranking: Sequence[int]) -> Steps[bool]:
-        """Whether the part relies on the context, or may need one of the first units."""
+        """Whether the part relies on the context, or may need one of the most promising units."""
         limits = self._thresholds
         if _sum(self.reliance, part.tokens) >= limits.min_reliance:
             return True
-        units = ranking[:_NUM_NEEDED]
+        units = self._promising(part, (), ranking)[: _NUM_NEEDED + 1]
         yield [self._without([unit], self._how) for unit in units]
         rows = [self.without([unit]) for unit in units]
         return any(
