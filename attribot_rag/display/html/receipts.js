@@ -168,7 +168,7 @@ class Receipts {
   absent({ state, content }) {
     if (!this.vocabulary || !["document", "check", "follows"].includes(state)) return [];
     const words = [...new Map(content.map((word) => [word.key, word])).values()];
-    const absent = notIn(this.vocabulary, words);
+    const absent = lacking(this.vocabulary, words);
     const isMuch = absent.length > 1 || (state !== "follows" && 3 * absent.length >= words.length); // a sum is new
     return isMuch ? absent : [];
   }

@@ -29,7 +29,7 @@ const contentOf = (text, within) =>
 // Those of some texts, in short pieces: each segment has a copy of what it was cut from.
 const keysOf = (texts) => new Set([...new Set(texts.join("\n").match(/\S{1,400}/gu))].flatMap((piece) => wordsOf(piece).map(({ key }) => key)));
 // Those of some words that are not among `keys`, nor, from five letters on, the beginning of one.
-const notIn = (keys, words) =>
+const lacking = (keys, words) =>
   words.filter(({ key }) => !keys.has(key) && (key.length < 5 || ![...keys].some((other) => other.startsWith(key))));
 const listed = (words, most) => words.slice(0, most).map(({ text }) => brief(text, 30)).join(", ") + (words.length > most ? " …" : "");
 
