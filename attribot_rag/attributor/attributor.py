@@ -247,7 +247,7 @@ class Attributor:
                     meter,
                     progress,
                     self.between_batches,
-                    is_judged=self.options.verdicts is not None,
+                    judged=None if self.options.verdicts is None else language_model,
                 ),
                 prompt_input=PromptInput(given, context, self.context_options),
                 decoded=transcript.response,

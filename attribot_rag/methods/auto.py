@@ -76,7 +76,9 @@ class Auto:
         if scorer.session.meter.deadline is not None:
             search.score_likely(parts)
         scores = self._ranked(scorer, scores, sentences)
-        if not scorer.session.is_judged:
+        if scorer.session.judged is scorer.language_model:
+            scorer.session.is_searched = True
+        else:
             list(search.carriers(parts, rankings(scores, parts)))
         return search.refine(scores)
 

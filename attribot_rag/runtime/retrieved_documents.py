@@ -87,7 +87,7 @@ class RetrievedDocuments(SpanProcessor):
 
         None for a run without a span or without an attribution.
         """
-        if run.span is None or run.attribution is None:
+        if run.span is None or run.is_pending or run.attribution is None:
             return []
         with self._lock:
             found = tuple(self._found.get(run.span.get_span_context().trace_id, ()))

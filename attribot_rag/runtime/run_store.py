@@ -174,7 +174,7 @@ class RunStore(Mapping[str, AttributedRun]):
         with self._lock:
             for other in reversed(self._runs.values()):
                 attribution = other.attribution
-                if attribution is None or other.root_id != run.root_id:
+                if attribution is None or other.is_pending or other.root_id != run.root_id:
                     continue
                 same_documents = list(other.documents) == list(run.documents)
                 if same_documents and attribution.response.strip() == run.text.strip():

@@ -60,6 +60,16 @@ class Meter:
         """Allow no more than this number of further tokens, however large the budget is."""
         self._most_tokens = self.tokens + tokens
 
+    @contextmanager
+    def unlimited(self) -> Iterator[None]:
+        """Do not count what the block spends towards what was reserved."""
+        most, before = self._most_tokens, self.tokens
+        self._most_tokens = None
+        try:
+            yield
+        finally:
+            self._most_tokens = None if most is None else most + self.tokens - before
+
     def clock(self) -> float:
         """Seconds, which stand still while others are served."""
         return time.perf_counter() - self._paused
@@ -157,15 +167,17 @@ class Session:
 
     `between_batches` runs before each forward pass, so that others can go first, and returns the
     seconds of that which the budget does not count. `self_check` is the largest difference to the
-    reference in nats, None without a check. `is_judged`: verdicts follow, which search by
-    themselves for the sources that suffice.
+    reference in nats, None without a check. Where verdicts follow, `judged` is the model whose
+    scores they are about; `is_searched` if they have to search for the sources that suffice, which
+    the method left to them.
     """
 
     meter: Meter = field(default_factory=Meter)
     progress: Progress = field(default_factory=Progress)
     between_batches: Callable[[], float] = lambda: 0.0
     self_check: float | None = None
-    is_judged: bool = False
+    judged: LanguageModel | None = None
+    is_searched: bool = False
     usages: list[tuple[LanguageModel, Usage]] = field(default_factory=list)
 
     def clock(self) -> float:

@@ -135,8 +135,14 @@ class _Judge:
         if self._reliance is not None:
             carriers = self.search.carriers(parts, rankings(self._scores, parts), in_order=in_order)
         of_judged = zip(parts, carriers, strict=False)
+        meter, is_searched = self._scorer.session.meter, self._scorer.session.is_searched
         for index, sentence in enumerate(self._sentences):
-            carried = next(of_judged) if sentence.is_judged else (Part(), Carriers())
+            carried = (Part(), Carriers())
+            if sentence.is_judged and is_searched:  # as methods do that search by themselves
+                with meter.unlimited():
+                    carried = next(of_judged)
+            elif sentence.is_judged:
+                carried = next(of_judged)
             yield self._verdict(index, *carried)
 
     def _is_invented(self, sentence: AnswerSentence) -> bool:

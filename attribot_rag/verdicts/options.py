@@ -27,8 +27,9 @@ class VerdictOptions(Thresholds):
     if the model expects its numbers neither with the context nor without (by `min_figure` nats),
     and the context is worth less than that to them.
 
-    Judging takes at most `token_share` times the tokens that the scores took, or `min_tokens` if
-    that is more. Sentences that are undecided then are open, and the result is partial.
+    Judging, but for the search that the default method leaves to it, takes at most `token_share`
+    times the tokens that the scores took, or `min_tokens` if that is more. Sentences that are
+    undecided then are open, and the result is partial.
 
     `thinking_tags` open and close the thinking in an answer, as in `("<plan>", "</plan>")`; by
     default, it is told by the tokenizer's response template, or by the tags that models use.
@@ -41,7 +42,7 @@ class VerdictOptions(Thresholds):
     min_turn: float = 4.0
     min_follows: float = 8.0
     token_share: float = 1.0
-    min_tokens: int = 8192
+    min_tokens: int = 4096
     thinking_tags: tuple[str, str] | None = None
 
     def __post_init__(self) -> None:
