@@ -177,7 +177,9 @@ class _Service:
         pieces = Pieces(self._attributor.language_model.tokenizer)
         task = partial(self._answer, given, streamer=pieces)
         if given.data:
-            task = partial(task, on_sentence=lambda so_far: pieces.tell(_data(so_far)))
+            task = partial(
+                task, on_sentence=lambda told: pieces.tell({"data": answer_data(_shown(told))})
+            )
         attributing = asyncio.ensure_future(self._attribution(request, task))
         return await streamed(pieces, attributing, partial(_answered, given))
 
@@ -228,12 +230,8 @@ def _answered(given: AskRequest, attribution: Attribution) -> dict[str, Any]:
         "answer": attribution.response,
         "attribution": attribution.to_dict(),
         "html": attribution.to_html(question=given.question) if given.html else None,
-        **(_data(attribution) if given.data else {"data": None}),
+        "data": answer_data(attribution) if given.data else None,
     }
-
-
-def _data(attribution: Attribution) -> dict[str, Any]:
-    return {"data": answer_data(_shown(attribution))}
 
 
 async def _leaves(request: Request) -> None:

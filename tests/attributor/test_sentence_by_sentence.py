@@ -1,13 +1,14 @@
 """Verdicts that are told as soon as they are settled."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 from support.schemas import SUMMARIES
 
-from attribot_rag import Attribution, Attributor, LanguageModel
+from attribot_rag import Attribution, Attributor, LanguageModel, VerdictOptions
 from attribot_rag.attribution.summary import summarize
-from attribot_rag.runtime import Answer, AttributedRun, AttributionService
+from attribot_rag.runtime import Answer, AttributedRun, AttributionService, RunStore
 from attribot_rag.runtime.options import Mode
 
 pytestmark = pytest.mark.embedded
@@ -88,6 +89,24 @@ def test_a_run_is_followed(smollm2: LanguageModel, at_once: Attribution) -> None
     assert [run.is_pending for run in runs] == [True] * (NUM_SENTENCES - 1) + [False]
     check([run.attribution for run in runs[:-1] if run.attribution is not None], at_once)
     assert list(service.store.follow("run")) == [runs[-1]]
+
+
+def test_an_unfinished_attribution_stands_for_no_other_answer(at_once: Attribution) -> None:
+    store, answer = RunStore(), Answer(ANSWER, DOCUMENTS)
+    pending = AttributedRun("first", "root", answer, at_once, is_pending=True)
+    store.add(pending)
+    second = AttributedRun("second", "root", answer, is_pending=True)
+    assert store.same_answer(second) is None
+    store.add(replace(pending, is_pending=False))
+    same = store.same_answer(second)
+    assert same is not None and same.run_id == "first"
+
+
+def test_what_the_search_takes_is_not_in_the_limit_of_judging(smollm2: LanguageModel) -> None:
+    options = VerdictOptions(min_tokens=1, token_share=1e-6)
+    attributor = Attributor(smollm2, verdicts=options, progress=False)
+    verdicts = attributor.attribute(PROMPT, ANSWER, DOCUMENTS).verdicts
+    assert all(verdict.reason != "limit" and verdict.source_ids for verdict in verdicts)
 
 
 def test_a_listener_that_fails_changes_nothing(
