@@ -1,17 +1,24 @@
 """Verdicts that are told as soon as they are settled."""
 
+import json
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import pytest
+from fastapi.testclient import TestClient
 from support.schemas import SUMMARIES
 
 from attribot_rag import Attribution, Attributor, LanguageModel, VerdictOptions
 from attribot_rag.attribution.summary import summarize
 from attribot_rag.runtime import Answer, AttributedRun, AttributionService, RunStore
 from attribot_rag.runtime.options import Mode
+from attribot_rag.serving.app import create_app
 
 pytestmark = pytest.mark.embedded
+
+CORPUS = Path(__file__).parents[2] / "examples" / "corpus"
 
 DOCUMENTS = [
     "The ferry Kittiwake carries 84 passengers. It was built in Bergen.",
@@ -120,3 +127,18 @@ def test_a_listener_that_fails_changes_nothing(
     run = service.attribute("run", "root", answer)
     assert run.to_cited_text() == at_once.to_cited_text()
     assert caplog.text.count("on_sentence failed for the run run") == NUM_SENTENCES - 1
+
+
+def test_a_streamed_answer_of_the_web_service_has_the_sentences_so_far(
+    smollm2: LanguageModel,
+) -> None:
+    question = "List three facts about the ferry: passengers, price, and bicycles."
+    files = [(CORPUS / name).read_text("utf-8") for name in ("ferry.txt", "museum.md")]
+    asked: dict[str, Any] = {"question": question, "documents": files, "stream": True, "data": True}
+    asked["max_new_tokens"] = 70
+    with TestClient(create_app(smollm2)) as client:
+        response = client.post("/ask", json=asked)
+    lines = [json.loads(line) for line in response.text.splitlines()]
+    told = [line["data"]["summary"]["status"] for line in lines if line.get("data")]
+    assert told == ["pending"] * (len(told) - 1) + ["complete"]
+    assert len(told) > 1 and [*lines[-1]] == ["answer", "attribution", "html", "data"]
