@@ -34,6 +34,7 @@ LEAVE_ONE_OUT = Peer(
     "attribot-rag, `leave_one_out`", "ours", arguments=("leave_one_out",), evaluated=EXACT
 )
 PEERS = (
+    Peer("attribot-rag, `auto`, the default", "ours", arguments=("auto",)),
     Peer("attribot-rag, `thorough`", "ours", arguments=("thorough",)),
     Peer("attribot-rag, `masked`", "ours", arguments=("masked",), evaluated="masked"),
     Peer("AT2, untrained", "at2", ("at2==0.0.1",)),
