@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from attribot_rag.attribution.citations import CitedSentence, cite
-from attribot_rag.attribution.result import Attribution
-from attribot_rag.attribution.verdict import Kind, Relation
+from attribot_rag.attribution.attribution import Attribution
 from attribot_rag.context import Source
+from attribot_rag.display.markdown import with_citations
+from attribot_rag.display.report import Mark, check_remark, remark_on
+from attribot_rag.result.citations import CitedSentence, cite
+from attribot_rag.result.verdict import Kind, Relation
 
 
 @dataclass(frozen=True)
@@ -101,10 +103,27 @@ class Composition:
         return tuple(sorted(numbers))
 
     def to_cited_text(self, *, remarks: bool = True, markers: bool = True) -> str:
-        """The last answer with the numbers of what was retrieved; as Attribution.to_cited_text."""
-        from attribot_rag.display import render_composed
+        """The last answer with the numbers of what was retrieved; as Attribution.to_cited_text.
 
-        return render_composed(self, remarks=remarks, markers=markers)
+        A sentence that comes from an earlier answer alone has the remark on that.
+        """
+        citations = (
+            (sentence.cited.end, " ".join(self._written(sentence, remarks)))
+            for sentence in self.sentences
+        )
+        return with_citations(self.attribution, citations, markers=markers)
+
+    def _written(self, sentence: ComposedSentence, remarks: bool) -> Iterator[str]:
+        groups = [self.numbers_of([origin]) for origin in sentence.origins]
+        if sentence.relation == "either" and groups:
+            groups = [self.numbers_of(sentence.origins)]
+        yield from (f"[{mark}]" for mark in dict.fromkeys(map(Mark, groups)))
+        verdict = sentence.cited.verdict
+        if verdict is not None and sentence.kind is not None:
+            verdict = replace(verdict, kind=sentence.kind, relation=sentence.relation)
+        if remarks:
+            words = (remark_on(verdict, self.attribution.verdicts), check_remark(verdict))
+            yield from (f"({remark})" for remark in words if remark)
 
     def _answer(self, attribution: Attribution, index: int) -> Attribution | None:
         """The attribution of the earlier answer that a document is."""

@@ -15,8 +15,8 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
 
 from attribot_rag.errors import SchemaError
+from attribot_rag.result.summary_schema import SCHEMA_VERSION
 
-SCHEMA_VERSION = "1.6"
 CONFIG = ConfigDict(extra="forbid", use_attribute_docstrings=True)
 _MAX_PROBLEMS = 3
 

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from attribot_rag.attribution import Attribution
-from attribot_rag.attribution.summary import summarize
 from attribot_rag.attributor import Attributor
 from attribot_rag.batch.records import Record, parsed
 from attribot_rag.errors import AttributionError, ServerFailed
 from attribot_rag.model.served.client import Rejected
+from attribot_rag.result.summary import summarize
 
 
 class Outcome(NamedTuple):

@@ -13,7 +13,7 @@ import pyarrow
 from pyarrow import parquet
 from typing_extensions import is_typeddict
 
-from attribot_rag.attribution.summary_schema import ErrorDescription, Summary
+from attribot_rag.result.summary_schema import ErrorDescription, Summary
 
 _ROWS = 1_000  # of a row group, which is held in memory
 _NOT_IN_A_BATCH = ("calls", "places")

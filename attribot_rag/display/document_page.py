@@ -9,7 +9,6 @@ from pathlib import Path
 
 from markupsafe import Markup
 
-from attribot_rag.attribution import Attribution, cite
 from attribot_rag.context import Document
 from attribot_rag.context.intervals import Interval
 from attribot_rag.corpus.pdf import PdfText, read_pdf
@@ -18,12 +17,13 @@ from attribot_rag.display.html.templates import environment
 from attribot_rag.display.pdf_pages import draw_pages
 from attribot_rag.display.places import cited_spans, places_in
 from attribot_rag.errors import InvalidInput
+from attribot_rag.result import Result, cite
 
 AROUND = 2
 
 
 def render_document(
-    attribution: Attribution, index: int, file: Path, *, sentence: int | None = None
+    attribution: Result, index: int, file: Path, *, sentence: int | None = None
 ) -> str:
     """A self-contained page that shows the file of a document, with what the answer cites marked.
 
@@ -54,7 +54,7 @@ def render_document(
     )
 
 
-def _sentence(attribution: Attribution, index: int | None) -> str:
+def _sentence(attribution: Result, index: int | None) -> str:
     """The text of a sentence of the answer, '' for none."""
     for cited in cite(attribution).sentences[index : index + 1] if index is not None else ():
         return on_one_line(attribution.response[cited.start : cited.end])

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from attribot_rag.attribution import Attribution, cite
 from attribot_rag.context import Document
 from attribot_rag.context.intervals import Interval
 from attribot_rag.context.locating.location import Location
 from attribot_rag.context.locating.locator import Locator
 from attribot_rag.context.words import stands_alone
+from attribot_rag.result import Result, cite
 
 _STARTS = ("start", "start_index")
 
 
 def cited_spans(
-    attribution: Attribution, index: int, sentence: int | None = None
+    attribution: Result, index: int, sentence: int | None = None
 ) -> tuple[Interval, ...]:
     """The characters [start, end) of a document that the answer cites, best source first.
 

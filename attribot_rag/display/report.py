@@ -6,10 +6,10 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from attribot_rag.attribution import Attribution, Check, Citations, Provenance, Verdict, cite
 from attribot_rag.context import Document, Source
 from attribot_rag.context.splitting.html_text import without_tags
 from attribot_rag.display.escaping import on_one_line
+from attribot_rag.result import Check, Citations, Provenance, Result, Verdict, cite
 
 NOTHING_CITED = "No source stands out: no single one has an effect that is large enough to cite it."
 NOTHING_SCORED = "No source was scored, so none is cited."
@@ -121,7 +121,7 @@ class Report:
     provenance: str
 
 
-def report_on(attribution: Attribution, *, top: int) -> Report:
+def report_on(attribution: Result, *, top: int) -> Report:
     """The citations of the whole answer and its `top` sources."""
     citations = cite(attribution)
     sources = tuple(_listed(attribution, citations, top))
@@ -157,7 +157,7 @@ def label_of(document: Document, index: int) -> str:
     return name or f"document {index + 1}"
 
 
-def precision(attribution: Attribution, source_id: int) -> str:
+def precision(attribution: Result, source_id: int) -> str:
     """What stands before a score: '' if it is exact, '~' if approximate, '≈' if an estimate."""
     if attribution.is_estimated(source_id):
         return "≈"
@@ -169,7 +169,7 @@ def score_text(score: float, precision: str) -> str:
     return f"{precision}{round(score, 2) or 0.0:.2f}"
 
 
-def source_label(attribution: Attribution, source: Source) -> str:
+def source_label(attribution: Result, source: Source) -> str:
     """The labels of the documents that hold a source."""
     return " or ".join(label_of(attribution.documents[index], index) for index in source.documents)
 
@@ -186,7 +186,7 @@ def _mark(sources: Sequence[Source], citations: Citations) -> Mark | None:
     return Mark(tuple(numbers)) if numbers else None
 
 
-def _passages(attribution: Attribution, citations: Citations) -> Iterable[CitedPassage]:
+def _passages(attribution: Result, citations: Citations) -> Iterable[CitedPassage]:
     for sentence in citations.sentences:
         cited = [attribution.sources[source_id] for source_id in sentence.source_ids]
         joined = [cited] if sentence.relation == "either" else [[source] for source in cited]
@@ -250,7 +250,7 @@ def _unsupported(reliance: float) -> str:
     return "not wholly caused by the context"
 
 
-def _cited(attribution: Attribution, citations: Citations) -> Iterable[CitedDocument]:
+def _cited(attribution: Result, citations: Citations) -> Iterable[CitedDocument]:
     source_ids = dict.fromkeys(
         source_id for sentence in citations.sentences for source_id in sentence.source_ids
     )
@@ -264,7 +264,7 @@ def _cited(attribution: Attribution, citations: Citations) -> Iterable[CitedDocu
         yield CitedDocument(document, number, label, tuple(dict.fromkeys(quotes)))
 
 
-def _quote(attribution: Attribution, source: Source, document: int) -> str:
+def _quote(attribution: Result, source: Source, document: int) -> str:
     """The source's text in this document, which may differ a little from its other places."""
     span = next(
         span
@@ -277,7 +277,7 @@ def _quote(attribution: Attribution, source: Source, document: int) -> str:
     return ellipsize(without_tags(text, whole), _QUOTE_LENGTH)
 
 
-def _listed(attribution: Attribution, citations: Citations, top: int) -> Iterable[ListedSource]:
+def _listed(attribution: Result, citations: Citations, top: int) -> Iterable[ListedSource]:
     ranked = attribution.top(top)
     largest = max((abs(ranking.score) for ranking in ranked), default=0.0)
     cited = {source for sentence in citations.sentences for source in sentence.source_ids}
@@ -304,7 +304,7 @@ def _legend(sources: Sequence[ListedSource]) -> Iterable[str]:
         yield "≈ marks estimates, which found what to measure."
 
 
-def _remarks(attribution: Attribution, num_unscored: int) -> Iterable[str]:
+def _remarks(attribution: Result, num_unscored: int) -> Iterable[str]:
     yield from attribution.notes
     if num_unscored:
         were = "was" if num_unscored == 1 else "were"

@@ -9,16 +9,11 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 from attribot_rag.attribution import Attribution, Composition
-from attribot_rag.attribution.offsets import Offsets
-from attribot_rag.attribution.summary import (
-    MAX_SUMMARY_BYTES,
-    Shown,
-    summarize,
-    summarize_composition,
-    without_attribution,
-)
+from attribot_rag.attribution.composite_summary import summarize_composition
 from attribot_rag.errors import UnsupportedModel
 from attribot_rag.recording import Answer
+from attribot_rag.result.offsets import Offsets, Shown
+from attribot_rag.result.summary import MAX_SUMMARY_BYTES, summarize, without_attribution
 
 if TYPE_CHECKING:
     from opentelemetry.trace import Span

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal, TypedDict
 
 from attribot_rag.attribution import Attribution
-from attribot_rag.attribution.citations import cite
+from attribot_rag.result.citations import cite
 from attribot_rag.runtime.attributed_run import AttributedRun
 
 Label = Literal["grounded", "partly_grounded", "ungrounded", "not_judged", "not_attributed"]

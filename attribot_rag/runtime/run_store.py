@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
 
-from attribot_rag.attribution.offsets import Offsets
 from attribot_rag.errors import DocumentsNotLocated, InvalidInput
+from attribot_rag.result.offsets import Offsets
 from attribot_rag.runtime.attributed_run import AttributedRun
 
 _LONGEST_WAIT = 1.0  # seconds until a run is looked at again, told of or not

@@ -23,7 +23,7 @@ from support.schemas import SUMMARIES
 
 from attribot_rag import Document
 from attribot_rag.attribution import Composition, Marker, Verdict
-from attribot_rag.attribution.summary import MAX_SUMMARY_BYTES
+from attribot_rag.result.summary import MAX_SUMMARY_BYTES
 
 
 def texts(composition: Composition) -> list[list[str]]:

@@ -2,6 +2,7 @@ import dataclasses
 import datetime
 import decimal
 import json
+import pickle
 from pathlib import Path
 from typing import Any, get_args
 
@@ -18,8 +19,8 @@ from support.tiny_models import byte_level
 from attribot_rag import Attribution, Attributor, Document
 from attribot_rag.attribution import SCHEMA_VERSION
 from attribot_rag.attribution.schema import write_schemas
-from attribot_rag.attribution.verdict import Kind, Relation
 from attribot_rag.errors import SchemaError
+from attribot_rag.result.verdict import Kind, Relation
 
 ROOT = Path(__file__).parents[2]
 VALIDATOR = jsonschema.Draft202012Validator(SCHEMA)
@@ -31,6 +32,14 @@ def test_the_published_schemas_are_those_of_the_types(tmp_path: Path) -> None:
     for name in ("attribution.json", "summary.json"):
         published = ROOT / "docs" / "schemas" / name
         assert published.read_text("utf-8") == (tmp_path / name).read_text("utf-8")
+
+
+@given(attributions())
+def test_a_pickle_is_an_attribution_with_its_renderings(found: Attribution) -> None:
+    copy = pickle.loads(pickle.dumps(found))
+    assert type(copy) is Attribution
+    assert copy == found == Attribution.from_json(copy.to_json())
+    assert copy.to_cited_text() == found.to_cited_text()
 
 
 @given(attributions())

@@ -24,12 +24,12 @@ from support.tiny_models import byte_level
 
 from attribot_rag import Attributor, ServerOptions
 from attribot_rag.attribution import Check, Verdict
-from attribot_rag.attribution.summary import summarize
 from attribot_rag.batch.run import run_batch
 from attribot_rag.batch.statistics import Statistics
 from attribot_rag.cli import main
 from attribot_rag.display.html import digest
 from attribot_rag.errors import InvalidInput, ServerFailed, WorkerLost
+from attribot_rag.result.summary import summarize
 
 LOCAL = byte_level()
 DOCUMENTS = [{"text": text, "id": f"d{index}"} for index, text in enumerate(TREATY[:2])]

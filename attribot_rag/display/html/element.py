@@ -10,12 +10,12 @@ from typing import Any
 
 from markupsafe import Markup
 
-from attribot_rag.attribution import Attribution, CitedSentence, cite
-from attribot_rag.attribution.summary import summarize
 from attribot_rag.context.splitting.html_text import without_tags
 from attribot_rag.display.html.templates import environment
 from attribot_rag.display.markdown import render_cited
 from attribot_rag.display.report import report_on
+from attribot_rag.result import CitedSentence, Result, cite
+from attribot_rag.result.summary import summarize
 
 _PARTS = ("words", "receipts", "prose", "documents", "card", "answer")
 _NOISE = 1.0  # nats, as in receipts.js
@@ -32,7 +32,7 @@ def element_script() -> str:
     return f'(() => {{\n"use strict";\nconst STYLE = {style};\n{parts}}})();\n'
 
 
-def answer_data(attribution: Attribution, *, question: str = "") -> dict[str, Any]:
+def answer_data(attribution: Result, *, question: str = "") -> dict[str, Any]:
     """The element's `data`: plain values for JSON.
 
     A summary of all sentences and documents, the answer and the documents' texts, the places of
@@ -69,7 +69,7 @@ def render_element(
 
 
 def render_answer(
-    attribution: Attribution, *, question: str = "", **attributes: str | bool | None
+    attribution: Result, *, question: str = "", **attributes: str | bool | None
 ) -> Markup:
     """The element for an attribution; without scripts, its cited text and what that cites."""
     inside = environment().get_template("cited.html")
@@ -80,7 +80,7 @@ def render_answer(
     return render_element(data, Markup(plain), **attributes)
 
 
-def _rows(attribution: Attribution, sentence: CitedSentence) -> Iterator[dict[str, Any]]:
+def _rows(attribution: Result, sentence: CitedSentence) -> Iterator[dict[str, Any]]:
     """The sources that a sentence cites, those above the noise, or else the best."""
     span = (sentence.start, sentence.end)
     ranked = attribution.top(len(attribution.sources), *span)
@@ -100,14 +100,14 @@ def _rows(attribution: Attribution, sentence: CitedSentence) -> Iterator[dict[st
             }
 
 
-def _tokens(attribution: Attribution, sentence: CitedSentence) -> Iterator[tuple[int, int]]:
+def _tokens(attribution: Result, sentence: CitedSentence) -> Iterator[tuple[int, int]]:
     """The characters of each token within the sentence."""
     for token in attribution.tokens_in(sentence.start, sentence.end):
         start, end = attribution.token_spans[token]
         yield max(0, start - sentence.start), min(end, sentence.end) - sentence.start
 
 
-def _places(attribution: Attribution, source_id: int) -> Iterator[tuple[int | str, ...]]:
+def _places(attribution: Result, source_id: int) -> Iterator[tuple[int | str, ...]]:
     """Where a source stands: document, start, end, and its text where that has tags."""
     spans = (span for place in attribution.sources[source_id].occurrences for span in place.spans)
     for span in list(dict.fromkeys(spans))[:_MOST_PLACES]:

@@ -9,16 +9,16 @@ from typing import Any
 
 from markupsafe import Markup
 
-from attribot_rag.attribution import Attribution
 from attribot_rag.display.html.element import element_script, render_answer, render_element
 from attribot_rag.display.html.templates import environment
 from attribot_rag.errors import InvalidInput
+from attribot_rag.result import Result
 
 _THEMES = ("auto", "light", "dark")
 
 
 def render_html(
-    attribution: Attribution,
+    attribution: Result,
     *,
     question: str = "",
     theme: str = "auto",

@@ -7,7 +7,9 @@ from typing import Annotated, Literal
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from attribot_rag.attribution.verdict import Kind, Reason, Relation, ValueKind
+from attribot_rag.result.verdict import Kind, Reason, Relation, ValueKind
+
+SCHEMA_VERSION = "1.6"
 
 Index = Annotated[int, Field(ge=0)]
 Indices = Annotated[list[Index], Field(json_schema_extra={"uniqueItems": True})]

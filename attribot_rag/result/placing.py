@@ -7,7 +7,7 @@ from bisect import bisect_right
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
-from attribot_rag.attribution.pieces import Block, Markdown, markdown
+from attribot_rag.result.pieces import Block, Markdown, markdown
 
 # Code, the rest of a link after its text, a tag or an address: nothing is put within them.
 _WHOLE = re.compile(

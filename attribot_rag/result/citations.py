@@ -7,9 +7,6 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 
-from attribot_rag.attribution.pieces import pieces
-from attribot_rag.attribution.result import Attribution
-from attribot_rag.attribution.verdict import Relation, Verdict
 from attribot_rag.context.intervals import Interval
 from attribot_rag.context.splitting.splitter import (
     Splitter,
@@ -17,6 +14,9 @@ from attribot_rag.context.splitting.splitter import (
     make_splitter,
     split_spans,
 )
+from attribot_rag.result.pieces import pieces
+from attribot_rag.result.result import Result
+from attribot_rag.result.verdict import Relation, Verdict
 
 MIN_SCORE = 1.0
 MIN_SHARE = 0.5
@@ -57,7 +57,7 @@ class Citations:
 
 
 def cite(
-    attribution: Attribution, *, min_score: float = MIN_SCORE, min_share: float = MIN_SHARE
+    attribution: Result, *, min_score: float = MIN_SCORE, min_share: float = MIN_SHARE
 ) -> Citations:
     """What each sentence of the answer cites, by its verdict.
 
@@ -93,7 +93,7 @@ def cite(
     return Citations(tuple(cited), numbers)
 
 
-def document_order(attribution: Attribution, numbers: Mapping[int, int]) -> list[int]:
+def document_order(attribution: Result, numbers: Mapping[int, int]) -> list[int]:
     """Indices of the cited documents by their numbers, then of the others by their best source."""
     ranked = attribution.top(len(attribution.sources))
     of_sources = chain.from_iterable(ranking.source.documents for ranking in ranked)
@@ -107,7 +107,7 @@ def _sentences(text: str, splitter: Splitter, first: int, last: int) -> list[Int
 
 
 def _by_rule(
-    attribution: Attribution, span: Interval, min_score: float, min_share: float
+    attribution: Result, span: Interval, min_score: float, min_share: float
 ) -> CitedSentence:
     if attribution.unit != "nats":
         return CitedSentence(*span, ())

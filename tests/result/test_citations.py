@@ -3,7 +3,7 @@ from support.attributions import attribution
 from support.strategies import attributions
 
 from attribot_rag.attribution import Attribution, Citations, CitedSentence, Verdict, cite
-from attribot_rag.attribution.verdict import Relation
+from attribot_rag.result.verdict import Relation
 
 RESPONSE = "One fact. Two facts."
 FIRST, SECOND = [1.0] * 10 + [0.0] * 10, [0.0] * 10 + [1.0] * 10

@@ -20,13 +20,9 @@ from support.tiny_models import byte_level
 
 from attribot_rag import Attribution, Attributor, Document
 from attribot_rag.attribution import SCHEMA_VERSION, Verdict, cite
-from attribot_rag.attribution.summary import (
-    MAX_SUMMARY_BYTES,
-    Shown,
-    summarize,
-    without_attribution,
-)
-from attribot_rag.attribution.verdict import Kind, Reason, Relation
+from attribot_rag.result.offsets import Shown
+from attribot_rag.result.summary import MAX_SUMMARY_BYTES, summarize, without_attribution
+from attribot_rag.result.verdict import Kind, Reason, Relation
 
 RESPONSE = "The ferry is red. It is old. So it is both."
 EDGES = ((0, 18), (18, 29), (29, len(RESPONSE)))
