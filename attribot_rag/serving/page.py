@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import cache
 from importlib.resources import files
 
+from fastapi.responses import HTMLResponse
 from jinja2 import Environment
 from markupsafe import Markup
 
@@ -13,9 +14,14 @@ from attribot_rag.display.html import digest, element_script
 _FOLDER = files("attribot_rag.serving")
 
 
+async def page() -> HTMLResponse:
+    """The page that asks and shows an answer with its attribution."""
+    text, policy = _page_and_policy()
+    return HTMLResponse(text, headers={"Content-Security-Policy": policy})
+
+
 @cache
-def page_and_policy() -> tuple[str, str]:
-    """The page and its Content-Security-Policy."""
+def _page_and_policy() -> tuple[str, str]:
     style, script = (_FOLDER.joinpath(name).read_text("utf-8") for name in ("page.css", "page.js"))
     template = Environment(autoescape=True).from_string(_FOLDER.joinpath("page.html").read_text())
     element = element_script()
@@ -30,5 +36,5 @@ def page_and_policy() -> tuple[str, str]:
             "form-action 'none'",
         ]
     )
-    page = template.render(style=Markup(style), script=Markup(script), element=Markup(element))
-    return page, policy
+    text = template.render(style=Markup(style), script=Markup(script), element=Markup(element))
+    return text, policy

@@ -18,7 +18,14 @@ from support.schemas import SCHEMA
 from support.scorers import ATOL
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from attribot_rag import Attribution, Document, LanguageModel, LeaveOneOut, ServedModel
+from attribot_rag import (
+    Attribution,
+    Document,
+    LanguageModel,
+    LeaveOneOut,
+    ServedModel,
+    ServerOptions,
+)
 from attribot_rag.corpus.chunks import read_chunks
 from attribot_rag.errors import InvalidInput
 from attribot_rag.serving.app import Limits, create_app
@@ -95,6 +102,25 @@ def test_a_served_model_answers_and_scores_as_the_same_model_here(
     ):
         left, right = (Attribution.from_dict(one).token_scores for one in (found, expected))
         np.testing.assert_allclose(np.array(left), np.array(right), atol=ATOL)
+
+
+def test_a_model_s_server_that_fails_is_named_with_what_to_do(chatty: LanguageModel) -> None:
+    once = ServerOptions(attempts=1)
+    with model_server(chatty) as server:
+        served = ServedModel.connect(server.url, chatty.tokenizer, options=once)
+        client = TestClient(create_app(served, **EXACT))
+        question = {"question": "How high?", "documents": DOCUMENTS, "stream": True}
+        for path, body in (("/attribute", GIVEN), ("/ask", question)):
+            server.failures.append((503, {}))
+            answer = client.post(path, json=body)
+            assert answer.status_code == 502
+            detail = answer.json()["detail"]
+            assert server.url in detail and "503" in detail
+            assert "see that its server runs and answers, then ask again" in detail
+        assert client.post("/attribute", json=GIVEN).status_code == 200
+    answer = client.post("/attribute", json=GIVEN)
+    assert answer.status_code == 502 and server.url in answer.json()["detail"]
+    assert 'reason="model\'s server"} 3.0' in client.get("/metrics").text
 
 
 def test_what_goes_wrong_before_a_streamed_answer_has_its_status(
