@@ -17,7 +17,7 @@ from attribot_rag.result.summary_schema import SCHEMA_VERSION
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Attribution(Result):
-    """How much each source in the prompt supports each token of one response.
+    """The support that each source in the prompt gives to each token of one response.
 
     Scores are leave-one-out errors in nats: log p(response | full prompt) - log p(response |
     prompt without the source); positive where the source supports the response. Characters are
@@ -84,7 +84,7 @@ class Attribution(Result):
         return render_html(self, question=question, theme=theme, answer=answer, page=page)
 
     def _repr_html_(self) -> str:
-        """What notebooks show."""
+        """The fragment that notebooks show."""
         return self.to_html(page=False)
 
     def show(self) -> Path:

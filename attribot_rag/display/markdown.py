@@ -60,11 +60,11 @@ def render_cited(
     for index, passage in enumerate(report.passages):
         written = []
         for mark in passage.marks:
-            numbers = (link(index, one) if link else str(one) for one in mark.numbers)
+            numbers = (link(index, number) if link else str(number) for number in mark.numbers)
             written.append(f"{escape('[')}{' or '.join(numbers)}{escape(']')}")
         if remarks:
-            told = filter(None, (passage.remark, passage.check))
-            written += [escape(f"({one})") for one in told]
+            remarks_in_words = filter(None, (passage.remark, passage.check))
+            written += [escape(f"({remark})") for remark in remarks_in_words]
         citations.append((passage.end, " ".join(written)))
     text = with_citations(attribution, citations, markers=markers, escape=escape)
     if not (sources and report.documents):

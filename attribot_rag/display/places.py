@@ -1,4 +1,4 @@
-"""Where the sentences of a retrieved passage stand in the file that it was cut from."""
+"""Places of a retrieved passage's sentences in the file that it was cut from."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ def cited_spans(
 
     With `sentence`, those that this sentence of the answer cites.
     """
-    chosen = cite(attribution).sentences
+    sentences = cite(attribution).sentences
     if sentence is not None:
-        chosen = chosen[sentence : sentence + 1]
-    cited = dict.fromkeys(source_id for one in chosen for source_id in one.source_ids)
-    places = (place for one in cited for place in attribution.sources[one].occurrences)
+        sentences = sentences[sentence : sentence + 1]
+    cited = dict.fromkeys(source_id for cited in sentences for source_id in cited.source_ids)
+    places = (place for source_id in cited for place in attribution.sources[source_id].occurrences)
     spans = (span for place in places for span in place.spans if span.document == index)
     return tuple(dict.fromkeys((span.start, span.end) for span in spans))
 
@@ -39,22 +39,29 @@ def places_in(text: str, document: Document, spans: Iterable[Interval]) -> tuple
     not certain is left out.
     """
     locator = Locator(text, threshold=1)
-    found = locator.locate(document.text)
-    if len(found) > 1:
-        given = [document.metadata.get(key) for key in _STARTS]
-        found = [one for one in found if any(start in _begins(text, one) for start in given)]
+    locations = locator.locate(document.text)
+    if len(locations) > 1:
+        starts = [document.metadata.get(key) for key in _STARTS]
+        locations = [
+            location
+            for location in locations
+            if any(start in _begins(text, location) for start in starts)
+        ]
     places = []
     for start, end in spans:
-        if len(found) == 1:
-            places.append((found[0].offsets[start], found[0].offsets[end]))
-        elif not found:
-            alone = [(one.start, one.end) for one in locator.locate(document.text[start:end])]
-            places += alone if len(alone) == 1 and stands_alone(text, *alone[0]) else []
-    return tuple(one for place in places if (one := _trimmed(text, *place)) is not None)
+        if len(locations) == 1:
+            offsets = locations[0].offsets
+            places.append((offsets[start], offsets[end]))
+        elif not locations:
+            alone = locator.locate(document.text[start:end])
+            if len(alone) == 1 and stands_alone(text, alone[0].start, alone[0].end):
+                places.append((alone[0].start, alone[0].end))
+    trimmed = (_trimmed(text, *place) for place in places)
+    return tuple(place for place in trimmed if place is not None)
 
 
 def _begins(text: str, location: Location) -> range:
-    """Where a passage at this location may be said to start: white space before it may count."""
+    """The places where a passage may be said to start: white space before it may count."""
     return range(len(text[: location.start].rstrip()), location.start + 1)
 
 

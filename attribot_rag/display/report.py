@@ -1,4 +1,4 @@
-"""What every rendering of an attribution shows, in the same order and with the same numbers."""
+"""The contents of every rendering of an attribution, in one order and with the same numbers."""
 
 from __future__ import annotations
 
@@ -8,23 +8,11 @@ from dataclasses import dataclass
 
 from attribot_rag.context import Document, Source
 from attribot_rag.context.splitting.html_text import without_tags
-from attribot_rag.display.escaping import on_one_line
-from attribot_rag.result import Check, Citations, Provenance, Result, Verdict, cite
+from attribot_rag.display.remarks import check_remark, remark_on
+from attribot_rag.result import Citations, Provenance, Result, Verdict, cite
 
 NOTHING_CITED = "No source stands out: no single one has an effect that is large enough to cite it."
 NOTHING_SCORED = "No source was scored, so none is cited."
-_OPEN = {
-    "scattered": "not decided: no source stands out",
-    "not_located": "not decided: a document was not found as a whole",
-    "budget": "not decided: the budget ran out",
-    "limit": "not decided within the limit of judging",
-    "cut": "not decided: the answer was cut here",
-    "pending": "still being checked",
-}
-# What the context is worth to an unsupported sentence, in nats. It is much where only numbers of
-# the sentence are unsupported, or where the user's VerdictOptions ask for more.
-_SOME_RELIANCE = 2.0
-_MUCH_RELIANCE = 6.0
 _QUOTE_LENGTH = 400
 _EIGHTHS = " ▏▎▍▌▋▊▉"
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
@@ -158,7 +146,7 @@ def label_of(document: Document, index: int) -> str:
 
 
 def precision(attribution: Result, source_id: int) -> str:
-    """What stands before a score: '' if it is exact, '~' if approximate, '≈' if an estimate."""
+    """The sign before a score: '' if it is exact, '~' if approximate, '≈' if an estimate."""
     if attribution.is_estimated(source_id):
         return "≈"
     return "" if attribution.exact[source_id] else "~"
@@ -203,51 +191,6 @@ def _passages(attribution: Result, citations: Citations) -> Iterable[CitedPassag
             check=check_remark(sentence.verdict),
             space=text[len(words) :],
         )
-
-
-def remark_on(verdict: Verdict | None, verdicts: Sequence[Verdict]) -> str:
-    """The verdict in words where citations do not show it, else ''.
-
-    `verdicts` are those of the whole answer.
-    """
-    if verdict is None:
-        return ""
-    if verdict.kind == "follows" and verdict.follows is not None:
-        origin = verdicts[verdict.follows : verdict.follows + 1]
-        if any(earlier.kind == "reasoning" for earlier in origin):
-            return "follows from the model's own reasoning"
-        return f"follows from sentence {verdict.follows + 1}"
-    if verdict.kind == "open":
-        return _OPEN.get(verdict.reason or "", "not decided")
-    if verdict.kind == "unsupported":
-        return _unsupported(verdict.reliance or 0.0)
-    if verdict.kind == "conversation":
-        return "also in the conversation" if verdict.source_ids else "from the conversation"
-    if verdict.relation == "together":
-        return "only together"
-    return "explained in part" if verdict.in_part else ""
-
-
-def check_remark(verdict: Verdict | None) -> str:
-    """The checks of a sentence in words, such as 'check: 7.50, the source says 7', or ''."""
-    if verdict is None or not verdict.checks:
-        return ""
-    return f"check: {'; '.join(dict.fromkeys(map(_compared, verdict.checks)))}"
-
-
-def _compared(check: Check) -> str:
-    value = on_one_line(check.value)
-    if check.source_value is None:
-        return f"{value}, not in the cited sources"
-    return f"{value}, the source says {on_one_line(check.source_value)}"
-
-
-def _unsupported(reliance: float) -> str:
-    if reliance < _SOME_RELIANCE:
-        return "not caused by the context"
-    if reliance < _MUCH_RELIANCE:
-        return "hardly caused by the context"
-    return "not wholly caused by the context"
 
 
 def _cited(attribution: Result, citations: Citations) -> Iterable[CitedDocument]:
@@ -331,7 +274,7 @@ def _described(provenance: Provenance) -> str:
 
 
 def _saved(provenance: Provenance) -> str:
-    """How many times fewer tokens were scored than in leave-one-out without a cache."""
+    """The number of times that leave-one-out without a cache would take more tokens."""
     tokens = provenance.prefilled_tokens + provenance.scored_tokens + provenance.proxy_tokens
     times = provenance.naive_tokens / tokens if tokens else 0.0
     return f", {times:.0f} times fewer tokens than naive leave-one-out" if times >= 1.5 else ""

@@ -111,8 +111,8 @@ def _answer(report: Report) -> RenderableType:
         answer.append(visible(passage.text), style="bold")
         for mark in passage.marks:
             answer.append(f" [{mark}]", style="cyan")
-        for told in filter(None, (passage.remark, passage.check)):
-            answer.append(f" ({told})", style="yellow")
+        for remark in filter(None, (passage.remark, passage.check)):
+            answer.append(f" ({remark})", style="yellow")
         answer.append(visible(passage.space))
     answer.rstrip()
     return answer

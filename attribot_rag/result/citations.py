@@ -1,4 +1,4 @@
-"""Which sources a sentence of the answer cites, and the numbers that readers see."""
+"""The sources that each sentence of the answer cites, and the numbers that readers see."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class Citations:
 def cite(
     attribution: Result, *, min_score: float = MIN_SCORE, min_share: float = MIN_SHARE
 ) -> Citations:
-    """What each sentence of the answer cites, by its verdict.
+    """The citations of each sentence of the answer, by its verdict.
 
     In a result without verdicts a source is cited by a rule of thumb: if it is worth at least
     `min_score` nats to the sentence and at least `min_share` of the best source's score; nothing
@@ -72,14 +72,15 @@ def cite(
     if not cited:
         text = attribution.response
         markers = sorted({(marker.start, marker.end) for marker in attribution.markers})
-        told = attribution.provenance.options.get("language")
-        language = str(told or language_of(text, (one.text for one in attribution.documents)))
+        option = attribution.provenance.options.get("language")
+        texts = (document.text for document in attribution.documents)
+        language = str(option or language_of(text, texts))
         split = partial(_sentences, text, make_splitter("sentence", language))
         cited = [
             _by_rule(attribution, span, min_score, min_share)
-            if is_told
+            if is_sentence
             else CitedSentence(*span, ())
-            for span, is_told in pieces(text, 0, len(text), split, markers)
+            for span, is_sentence in pieces(text, 0, len(text), split, markers)
         ]
     by_place = attribution.numbering == "by_marker" and any(
         marker.document is not None for marker in attribution.markers

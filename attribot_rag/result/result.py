@@ -141,14 +141,10 @@ class Result:
         documents = {index for source in self.sources for index in source.documents}
         documents.update(marker.document for marker in self.markers if marker.document is not None)
         documents.update(self.partly_located, self.prompt_numbers)
-        source_ids = {source_id for group in self.groups for source_id in group.source_ids}
-        source_ids |= {source_id for verdict in self.verdicts for source_id in verdict.source_ids}
-        source_ids |= {
-            check.source
-            for verdict in self.verdicts
-            for check in verdict.checks
-            if check.source is not None
-        }
+        checked = [check for verdict in self.verdicts for check in verdict.checks]
+        source_ids = {check.source for check in checked if check.source is not None}
+        for holder in (*self.groups, *self.verdicts):
+            source_ids.update(holder.source_ids)
         group_widths = {len(group.token_scores) for group in self.groups}
         checks = {
             "response": bool(self.response),
@@ -161,7 +157,7 @@ class Result:
             "context_reliance": self.context_reliance is None
             or len(self.context_reliance) == num_tokens,
             "verdicts": self._holds(self.verdicts),
-            "checks": self._holds([check for one in self.verdicts for check in one.checks]),
+            "checks": self._holds(checked),
             "markers": self._holds(self.markers),
             "sources": [source.id for source in self.sources] == list(range(num_sources)),
             "documents": documents.union(self.not_located) <= set(range(len(self.documents))),
@@ -176,10 +172,14 @@ class Result:
     def __repr__(self) -> str:
         best = self.top(1)
         return (
-            f"{type(self).__name__}({_beginning(self.response)!r}, {len(self.sources)} sources, "
+            f"{type(self).__name__}({self._beginning!r}, {len(self.sources)} sources, "
             f"{len(self.documents)} documents, {self.provenance.method}, "
             f"{f'best score {best[0].score:.2f} {self.unit}' if best else 'nothing scored'})"
         )
+
+    @property
+    def _beginning(self) -> str:
+        return cut(self.response, _SHOWN_LENGTH)
 
     @cached_property
     def matrix(self) -> np.ma.MaskedArray[Any, Any]:
@@ -198,7 +198,7 @@ class Result:
         """
         start = self.response.find(text)
         if start < 0 or not text:
-            raise InvalidInput(f"{text!r} is not in the response {_beginning(self.response)!r}")
+            raise InvalidInput(f"{text!r} is not in the response {self._beginning!r}")
         return start, start + len(text)
 
     def tokens_in(self, start: int, end: int) -> range:
@@ -277,5 +277,6 @@ class Result:
         return without_tags(source.text, self.documents[of[0]].text if of else None)
 
 
-def _beginning(text: str) -> str:
-    return text if len(text) <= _SHOWN_LENGTH else text[: _SHOWN_LENGTH - 1] + "…"
+def cut(text: str, length: int) -> str:
+    """The text, or its beginning and an ellipsis, of at most `length` characters."""
+    return text if len(text) <= length else text[: length - 1] + "…"

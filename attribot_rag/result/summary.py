@@ -8,8 +8,8 @@ from typing import Any, Literal, cast
 
 from attribot_rag.result.citations import Citations, cite, document_order
 from attribot_rag.result.offsets import Shown
-from attribot_rag.result.result import Result
-from attribot_rag.result.summary_parts import SIZES, WHOLE, Size, SummaryParts, cut
+from attribot_rag.result.result import Result, cut
+from attribot_rag.result.summary_parts import SIZES, WHOLE, Size, SummaryParts
 from attribot_rag.result.summary_schema import SCHEMA_VERSION, Summary
 
 MAX_SUMMARY_BYTES = 16_384

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from attribot_rag.result.citations import CitedSentence
 from attribot_rag.result.offsets import Shown
-from attribot_rag.result.result import Result
+from attribot_rag.result.result import Result, cut
 from attribot_rag.result.summary_schema import (
     CheckSummary,
     DocumentSummary,
@@ -123,11 +123,6 @@ class SummaryParts:
 
     def _cut(self, text: str) -> str:
         return cut(text, self.size.num_characters)
-
-
-def cut(text: str, length: int) -> str:
-    """The text, or its beginning and an ellipsis, of at most `length` characters."""
-    return text if len(text) <= length else text[: length - 1] + "…"
 
 
 def _is_scalar(value: object) -> bool:

@@ -123,7 +123,7 @@ class SourceSummary(TypedDict):
 
 
 class Omitted(TypedDict):
-    """How many sources, documents, sentences and calls are not in the summary."""
+    """Numbers of the sources, documents, sentences and calls that are not in the summary."""
 
     sources: Index
     documents: Index
@@ -132,7 +132,7 @@ class Omitted(TypedDict):
 
 
 class ErrorDescription(TypedDict):
-    """What went wrong."""
+    """The error that kept the answer from being attributed."""
 
     type: Annotated[str, Field(min_length=1)]
     """The name of the exception's class."""

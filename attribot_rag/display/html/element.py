@@ -108,7 +108,7 @@ def _tokens(attribution: Result, sentence: CitedSentence) -> Iterator[tuple[int,
 
 
 def _places(attribution: Result, source_id: int) -> Iterator[tuple[int | str, ...]]:
-    """Where a source stands: document, start, end, and its text where that has tags."""
+    """The places of a source: document, start, end, and its text where that has tags."""
     spans = (span for place in attribution.sources[source_id].occurrences for span in place.spans)
     for span in list(dict.fromkeys(spans))[:_MOST_PLACES]:
         whole = attribution.documents[span.document].text

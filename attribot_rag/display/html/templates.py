@@ -15,13 +15,13 @@ from attribot_rag.display.escaping import file_name, visible
 def environment(*folders: str) -> Environment:
     """The templates of this folder, and of other folders of the package, such as 'batch'."""
     loaders = [PackageLoader("attribot_rag", folder) for folder in ("display/html", *folders)]
-    found = Environment(
+    templates = Environment(
         loader=ChoiceLoader(loaders), autoescape=True, trim_blocks=True, lstrip_blocks=True
     )
-    found.filters.update(visible=visible, digest=digest, name=file_name)
-    return found
+    templates.filters.update(visible=visible, digest=digest, name=file_name)
+    return templates
 
 
 def digest(text: str) -> str:
-    """How a Content-Security-Policy names a script or a style that it allows."""
+    """The name of a script or a style that a Content-Security-Policy allows."""
     return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
