@@ -25,7 +25,7 @@ def render_report(
 ) -> str:
     """A page of its own, which loads nothing; nothing in a document's name takes effect.
 
-    `rejects` are how many records were rejected for each type of error, `items` the sentences to
+    `rejects` are the numbers of rejected records by type of error, `items` the sentences to
     look at, whose answers' pages are linked.
     """
     return (

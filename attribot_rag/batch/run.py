@@ -56,9 +56,9 @@ def run_batch(
                 output.add(outcome)
                 bar.update()
     statistics = Statistics.of(output.attributed())
-    rejects = Counter(one["error"]["type"] for one in output.rejected())
-    told = {"records": total, "rejected": rejects.total(), **statistics.to_dict()}
-    text = json.dumps(told, indent=2, ensure_ascii=False)
+    rejects = Counter(reject["error"]["type"] for reject in output.rejected())
+    counts = {"records": total, "rejected": rejects.total(), **statistics.to_dict()}
+    text = json.dumps(counts, indent=2, ensure_ascii=False)
     (folder / "statistics.json").write_text(text + "\n", encoding="utf-8")
     if report:
         items = worklist(output.attributed())
@@ -73,7 +73,7 @@ def run_batch(
 
 
 def _first(source: Path) -> dict[str, str]:
-    """What tells a file when a batch goes on; it may have grown meanwhile."""
+    """The name and the first record of a file, which may grow before a batch goes on."""
     first = next(islice(read(source), 1), None)
     if first is None:
         raise InvalidInput(f"{source} has no records")
