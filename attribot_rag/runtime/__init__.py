@@ -1,4 +1,4 @@
-"""What integrations with frameworks are built on; a stable part of the public interface.
+"""The ground that integrations with frameworks are built on; stable and public.
 
 A framework tells its integration what a model was asked and what it answered. The integration
 passes that on as an `Answer`; the model's `AttributionService` finds the recorded

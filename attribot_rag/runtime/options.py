@@ -15,7 +15,7 @@ Mode = Literal["inline", "background"]
 
 @dataclass(frozen=True, kw_only=True)
 class RunOptions(Options):
-    """How an application's answers are attributed: `Options`, and when and to whom that is told.
+    """The options of an application's attributions: `Options`, and when they are made and told.
 
     In `mode` 'inline' an answer waits for its attribution. In mode 'background' it comes at once,
     with the status 'pending', and its attribution later; at most `max_pending` answers may wait.

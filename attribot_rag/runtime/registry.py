@@ -100,7 +100,7 @@ class ServiceRegistry:
 
     @property
     def services(self) -> tuple[AttributionService, ...]:
-        """Those that are kept."""
+        """The services that are kept."""
         with self._lock:
             return tuple(self._services.values())
 

@@ -54,8 +54,8 @@ class AttributionService:
         **options: Unpack[ServiceOptions],
     ) -> None:
         beside = ("record_always", "store", "proxy")
-        given = RunOptions.of("AttributionService", options, beside=beside)
-        self.options = replace(given, progress=bool(given.progress))
+        run_options = RunOptions.of("AttributionService", options, beside=beside)
+        self.options = replace(run_options, progress=bool(run_options.progress))
         self.store = RunStore(self.options.max_results) if store is None else store
         self.in_background = self.options.mode == "background"
         self.recorder = GenerationRecorder(
@@ -193,15 +193,15 @@ class AttributionService:
         return self._finish(replace(run, answer=kept, attribution=same.attribution))
 
     def _so_far(self, run: AttributedRun) -> Callable[[Attribution], None] | None:
-        told = self.options.on_sentence
-        if told is None and not self.in_background:
+        on_sentence = self.options.on_sentence
+        if on_sentence is None and not self.in_background:
             return None
 
         def tell(attribution: Attribution) -> None:
             so_far = self.store.add(replace(run, attribution=attribution))
             try:
-                if told is not None:
-                    told(so_far)
+                if on_sentence is not None:
+                    on_sentence(so_far)
             except Exception:
                 logger.exception("on_sentence failed for the run %s", run.run_id)
 
