@@ -36,12 +36,12 @@ def recall(scores: SourceScores, wanted: Collection[int], top: int) -> float | N
     """
     if not wanted:
         return None
-    known = {index: score for index, score in enumerate(scores) if score is not None}
-    if top < 1 or not known:
+    scored = {index: score for index, score in enumerate(scores) if score is not None}
+    if top < 1 or not scored:
         return 0.0
-    edge = sorted(known.values(), reverse=True)[:top][-1]
-    above = {index for index, score in known.items() if score > edge}
-    tied = {index for index, score in known.items() if score == edge}
+    edge = sorted(scored.values(), reverse=True)[:top][-1]
+    above = {index for index, score in scored.items() if score > edge}
+    tied = {index for index, score in scored.items() if score == edge}
     chance = min(1.0, (top - len(above)) / len(tied))
     return (len(above & set(wanted)) + chance * len(tied & set(wanted))) / len(wanted)
 
@@ -70,8 +70,8 @@ def captured(scores: SourceScores, exact: SourceScores, top: int, key: str) -> f
 def rms_difference(scores: SourceScores, exact: SourceScores) -> float | None:
     """Root mean square difference in nats over the sources that both scored; None without any."""
     pairs = zip(scores, exact, strict=True)
-    known = [score - truth for score, truth in pairs if score is not None and truth is not None]
-    return float(np.sqrt(np.mean(np.square(known)))) if known else None
+    errors = [score - truth for score, truth in pairs if score is not None and truth is not None]
+    return float(np.sqrt(np.mean(np.square(errors)))) if errors else None
 
 
 def pearson(scores: SourceScores, exact: SourceScores) -> float | None:
@@ -121,16 +121,16 @@ def estimate(values: Collection[float | None]) -> Estimate | None:
 
     Fewer than six values have no interval: it would hardly exceed their range.
     """
-    known = np.array([value for value in values if value is not None])
-    if not len(known):
+    defined = np.array([value for value in values if value is not None])
+    if not len(defined):
         return None
-    mean = float(known.mean())
-    if len(known) < MIN_FOR_INTERVAL:
-        return Estimate(mean, None, None, len(known))
+    mean = float(defined.mean())
+    if len(defined) < MIN_FOR_INTERVAL:
+        return Estimate(mean, None, None, len(defined))
     interval = stats.bootstrap(
-        (known,), np.mean, n_resamples=2000, method="percentile", rng=np.random.default_rng(0)
+        (defined,), np.mean, n_resamples=2000, method="percentile", rng=np.random.default_rng(0)
     ).confidence_interval
-    return Estimate(mean, float(interval.low), float(interval.high), len(known))
+    return Estimate(mean, float(interval.low), float(interval.high), len(defined))
 
 
 def _correlation(statistic: object, scores: SourceScores, exact: SourceScores) -> float | None:

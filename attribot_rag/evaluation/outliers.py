@@ -34,18 +34,18 @@ def outliers(values: Sequence[float]) -> tuple[int, ...]:
         index = int(np.isfinite(scores).argmin())
         raise InvalidInput(f"value {index} is {scores[index]}; outliers need finite values")
     # In sorted order the sums round alike however the caller ordered the values.
-    left = np.argsort(scores, kind="stable")
-    found: list[int] = []
-    while len(left) >= _MIN_VALUES and len(found) < _MAX_OUTLIERS:
-        deviates = studentised(scores[left])
+    remaining = np.argsort(scores, kind="stable")
+    indices: list[int] = []
+    while len(remaining) >= _MIN_VALUES and len(indices) < _MAX_OUTLIERS:
+        deviates = studentised(scores[remaining])
         if deviates is None:
             break
         position = int(deviates.argmax())
-        if not deviates[position] > critical_value(len(left)):
+        if not deviates[position] > critical_value(len(remaining)):
             break
-        found.append(int(left[position]))
-        left = np.delete(left, position)
-    return tuple(found)
+        indices.append(int(remaining[position]))
+        remaining = np.delete(remaining, position)
+    return tuple(indices)
 
 
 def studentised(scores: npt.NDArray[np.float64]) -> npt.NDArray[np.float64] | None:

@@ -35,9 +35,8 @@ def told_document(value: Any) -> Document:
     attached = value.get("metadata")
     metadata = {str(key): field for key, field in value.items() if key not in (name, "id")}
     if isinstance(attached, Mapping):
-        metadata = {key: field for key, field in metadata.items() if key != "metadata"} | {
-            **attached
-        }
+        del metadata["metadata"]
+        metadata.update(attached)
     if name == "page_content":
         metadata.pop("type", None)  # the class, which LangChain writes beside it
     id_ = value.get("id")

@@ -36,8 +36,8 @@ def _of_question(question: _HotpotQAQuestion) -> Example:
     sources = tuple(tuple(sentences) for _, sentences in question.context)
     spans = {
         (title, index): span
-        for (title, _), held in zip(question.context, _spans(sources), strict=True)
-        for index, span in enumerate(held)
+        for (title, _), in_paragraph in zip(question.context, _spans(sources), strict=True)
+        for index, span in enumerate(in_paragraph)
     }
     return Example(
         key=f"hotpotqa/{question.id}",
