@@ -46,14 +46,17 @@ def render_cited(
     """The answer as plain text with the numbers that each sentence cites, as in '... high. [1]'.
 
     Without the numbers and remarks, it is the answer to the character. They stand where Markdown
-    shows them and changes nothing else: in the last cell of a row, after a block of code. With
-    `sources`, the cited documents follow, a line for each, with what is cited of them.
+    shows them and changes nothing else: in the last cell of a row, after a block of code. Numbers
+    are those of `cite`, and of every other rendering of the attribution.
 
-    Numbers are those of `cite`, and of every other rendering of the attribution. A verdict that
-    they do not show stands in words, as in '... blue. (not caused by the context)', with `remarks`.
-    So do values that the cited sources do not have. Without `markers`, those that the model wrote
-    itself are left out. For a text with links, such as HTML, every text is given through `escape`,
-    and `link` writes each number: it gets the sentence's index and the number.
+    Args:
+        attribution: The result whose answer is cited.
+        remarks: Whether verdicts that the numbers do not show, and values that the cited sources do
+            not have, stand in words, as in '... blue. (not caused by the context)'.
+        markers: Whether the markers that the model wrote itself stay.
+        sources: Whether the cited documents follow, a line for each, with what is cited of them.
+        escape: Applied to every text, for a text with links, such as HTML.
+        link: Writes each number, for such a text: it gets the sentence's index and the number.
     """
     citations = []
     report = report_on(attribution, top=0)

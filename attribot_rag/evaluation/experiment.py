@@ -36,11 +36,15 @@ _DECIMALS = 4
 class ExperimentOptions:
     """Options of the generation of answers, and of what is measured.
 
-    `template` is the name of the prompt's template, `max_new_tokens` the maximal length of an
-    answer, `num_random` the number of random ablations for the linear datamodeling score. After
-    `minutes` nothing new is begun, unless the run has no result yet (a run shorter than one answer
-    would never make progress). `clock` is one of CLOCKS. Raises InvalidInput for an unknown
-    template and for numbers that are too small.
+    Raises InvalidInput for an unknown template and for numbers that are too small.
+
+    Args:
+        template: The name of the prompt's template.
+        max_new_tokens: The maximal length of an answer.
+        num_random: The number of random ablations for the linear datamodeling score.
+        minutes: The time after which nothing new is begun, unless the run has no result yet: a run
+            shorter than one answer would never make progress.
+        clock: One of CLOCKS.
     """
 
     template: str = "attribot"

@@ -61,9 +61,13 @@ def cite(
 ) -> Citations:
     """The citations of each sentence of the answer, by its verdict.
 
-    In a result without verdicts a source is cited by a rule of thumb: if it is worth at least
-    `min_score` nats to the sentence and at least `min_share` of the best source's score; nothing
-    is cited for scores of another unit. Documents that hold a cited source all get a number.
+    In a result without verdicts, sources are cited by a rule of thumb; nothing is cited for scores
+    of another unit than nats. Documents that hold a cited source all get a number.
+
+    Args:
+        attribution: The result whose answer is cited.
+        min_score: The least score of a cited source for the sentence, in nats, without verdicts.
+        min_share: The least share of the best source's score, without verdicts.
     """
     cited = [
         CitedSentence(verdict.start, verdict.end, verdict.source_ids, verdict.relation, verdict)

@@ -145,7 +145,7 @@ def pieces(
 
 
 def _sentences(text: str, first: int, last: int, split: Split) -> Iterator[tuple[Interval, bool]]:
-    """Those of running text."""
+    """The sentences of running text."""
     code = overlapping(markdown(text).inline_code, (first, last))
     spans = split(first, last) if first < last else ()
     starts = [

@@ -32,10 +32,15 @@ def summarize(
 ) -> dict[str, Any]:
     """Verdicts, cited documents and the best sources, as plain data of at most 16 KB of JSON.
 
-    Positions are characters of the text that was shown. Sources, documents and sentences that did
-    not fit are counted under `omitted`; the first ten notes are kept. The summary is longer than
-    `max_bytes` if even its other fields are; with None, it has all sentences and documents. Its
-    schema is docs/schemas/summary.json.
+    Sources, documents and sentences that did not fit are counted under `omitted`; the first ten
+    notes are kept. Its schema is docs/schemas/summary.json.
+
+    Args:
+        attribution: The result to summarize.
+        shown: The place of the response in the text that was shown, whose characters positions are.
+        run_id: The framework's name for the run.
+        max_bytes: The length of the JSON, which is longer only if even its other fields are; with
+            None, it has all sentences and documents.
     """
     citations = cite(attribution)
 

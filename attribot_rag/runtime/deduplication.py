@@ -31,11 +31,15 @@ def remove_duplicates(
 ) -> list[DeduplicatedText]:
     """The rest of the texts, in their order, when nothing is said twice.
 
-    A text is gone if it equals an earlier one, or nearly does (`threshold`, as for sources), or if
-    another one holds it. Whole sentences at its beginning or end that an earlier text holds are cut
-    off, as chunks that overlap have them, if they are `min_overlap` characters or more together;
-    None leaves them. The same goes for what is left, until nothing more can go. Raises InvalidInput
-    for other options.
+    A text is gone if it equals an earlier one, or nearly does, or if another one holds it. Whole
+    sentences at its beginning or end that an earlier text holds are cut off, as chunks that overlap
+    have them. The same goes for the rest, until nothing more can go. Raises InvalidInput for other
+    options.
+
+    Args:
+        texts: The retrieved texts.
+        threshold: The similarity from which two texts are equal, as for sources.
+        min_overlap: The least number of characters that are cut off together; None leaves them.
     """
     if not 0 < threshold <= 1:
         raise InvalidInput(f"threshold={threshold!r}; use a similarity above 0, at most 1")

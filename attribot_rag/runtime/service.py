@@ -39,9 +39,13 @@ _MAX_CACHE_BYTES = 512 * 2**20  # of answers that have not been observed yet
 class AttributionService:
     """Attributes the answers of one model, and never breaks what asked for it.
 
-    Records a local model's generations from the start until `close`; with `record_always` False
-    only between `begin_recording` and `end_recording`. `store` keeps the runs, by default a new
-    one. `proxy` is that of Attributor; `options` are those of RunOptions, by name or whole.
+    Args:
+        language_model: The model, whose generations are recorded if it is local.
+        record_always: Whether they are recorded from the start until `close`; else only between
+            `begin_recording` and `end_recording`.
+        store: Keeps the runs; by default a new one.
+        proxy: As for Attributor.
+        **options: Those of RunOptions, by name or whole.
     """
 
     def __init__(

@@ -46,12 +46,15 @@ from attribot_rag.serving.stream import LINES, Pieces, streamed
 class Limits:
     """The limits of a service.
 
-    `waiting` is the number of requests in the queue or in progress, and how many one client may
-    have at once. `bytes` is the size of a body, which must come within `read_seconds`. `seconds`
-    bounds an answer, and again its attribution, which is then partial, not counting the time in
-    which others have the model; `chunks` is the number of chunks of the files that are retrieved
-    for a question. The requests of `clients` clients are worked on at the same time, and share the
-    model by time; each takes the memory of an attribution.
+    Args:
+        waiting: Requests in the queue or in progress, and requests of one client at once.
+        bytes: The size of a body.
+        seconds: For an answer, and again for its attribution, which is then partial; the time in
+            which other requests have the model does not count.
+        chunks: Chunks of the files that are retrieved for a question.
+        clients: Clients whose requests are worked on at the same time. They share the model by
+            time, and each takes the memory of an attribution.
+        read_seconds: For the head of a request, and again for its body.
     """
 
     waiting: int = 8
@@ -74,10 +77,17 @@ def create_app(
 ) -> FastAPI:
     """The service as an ASGI application.
 
-    Questions without documents are answered from `chunks`. `token` is the bearer token that clients
-    must send, if any; several tokens, one a line, tell clients apart. `hosts` are the names under
-    which the service answers. `proxy` and `options` go to Attributor. Raises InvalidInput for
-    limits that are not above 0, or an empty token.
+    Raises InvalidInput for limits that are not above 0, or an empty token.
+
+    Args:
+        language_model: The model that answers and is attributed, local or served.
+        chunks: Texts from which questions without documents are answered.
+        token: The bearer token that clients must send, if any; several tokens, one a line, tell
+            clients apart.
+        hosts: Names under which the service answers.
+        limits: Limits on requests and on the work for each.
+        proxy: As for Attributor.
+        **options: As for Attributor.
     """
     limits = limits or Limits()
     if min(vars(limits).values()) <= 0:

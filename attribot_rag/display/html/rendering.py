@@ -27,11 +27,16 @@ def render_html(
 ) -> str:
     """The answer as <attribot-answer>: each sentence shows what made the model say it.
 
-    A page of its own, or with `page` False a fragment to embed; neither loads anything. `theme` is
-    'auto' (the reader's, or that of the page around a fragment), 'light' or 'dark'. Without
-    `answer`, only the evidence is shown. Nothing in a document or an answer takes effect; a page's
+    Nothing is loaded, and nothing in a document or an answer takes effect; a page's
     Content-Security-Policy lets only its own script and style run. Raises InvalidInput for another
     theme.
+
+    Args:
+        attribution: The result to show.
+        question: The heading of the page.
+        theme: 'auto' (the reader's, or that of the page around a fragment), 'light' or 'dark'.
+        answer: Whether the answer is shown, too, or only the evidence.
+        page: Whether it is a page of its own, or a fragment to embed.
     """
     if theme not in _THEMES:
         raise InvalidInput(f"theme={theme!r}; use {', '.join(_THEMES)}")
