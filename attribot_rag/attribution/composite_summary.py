@@ -79,8 +79,9 @@ class _Composite:
         ]
         data = self._parts.sentence(sentence.cited)
         for check in data["checks"]:
-            source_id = check["source"]
-            check["source"] = self._sources.get((id(self._composition.attribution), source_id))
+            if check["source"] is not None:
+                key = (id(self._composition.attribution), check["source"])
+                check["source"] = self._sources.get(key)
         return {
             **data,
             "verdict": sentence.kind,

@@ -88,7 +88,7 @@ def _evaluate(options: argparse.Namespace) -> None:
 
 
 def _is_shown(options: argparse.Namespace) -> bool:
-    return options.progress and sys.stderr.isatty()
+    return bool(options.progress) and sys.stderr.isatty()
 
 
 def _language_model(options: argparse.Namespace, *, shown: bool) -> LanguageModel:

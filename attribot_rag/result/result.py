@@ -143,8 +143,8 @@ class Result:
         documents.update(self.partly_located, self.prompt_numbers)
         checked = [check for verdict in self.verdicts for check in verdict.checks]
         source_ids = {check.source for check in checked if check.source is not None}
-        for holder in (*self.groups, *self.verdicts):
-            source_ids.update(holder.source_ids)
+        source_ids.update(*(group.source_ids for group in self.groups))
+        source_ids.update(*(verdict.source_ids for verdict in self.verdicts))
         group_widths = {len(group.token_scores) for group in self.groups}
         checks = {
             "response": bool(self.response),
