@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import cache
-from importlib.resources import files
 from pathlib import Path
-
-from markupsafe import Markup
 
 from attribot_rag.context import Document
 from attribot_rag.context.intervals import Interval
 from attribot_rag.corpus.pdf import PdfText, read_pdf
 from attribot_rag.display.escaping import on_one_line
-from attribot_rag.display.html.templates import environment
+from attribot_rag.display.html.templates import environment, part
 from attribot_rag.display.pdf_pages import draw_pages
 from attribot_rag.display.places import cited_spans, places_in
 from attribot_rag.errors import InvalidInput
@@ -49,8 +45,8 @@ def render_document(
         pages=list(pages),
         count=len(pdf.pages) if pdf else 0,
         sentence=_sentence(attribution, sentence),
-        style=_part("document_page.css"),
-        script=_part("document_page.js"),
+        style=part("document_page.css"),
+        script=part("document_page.js"),
     )
 
 
@@ -88,8 +84,3 @@ def _pages(pdf: PdfText, marked: Sequence[Interval], document: Document) -> rang
         labels = [page.label for page in pdf.pages]
         indices = [labels.index(first) if first in labels else 0]
     return range(max(0, min(indices) - AROUND), min(len(pdf.pages), max(indices) + AROUND + 1))
-
-
-@cache
-def _part(name: str) -> Markup:
-    return Markup(files("attribot_rag.display.html").joinpath(name).read_text("utf-8"))

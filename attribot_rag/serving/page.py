@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from functools import cache
-from importlib.resources import files
 
 from fastapi.responses import HTMLResponse
 from jinja2 import Environment
 from markupsafe import Markup
 
-from attribot_rag.display.html import digest, element_script
-
-_FOLDER = files("attribot_rag.serving")
+from attribot_rag.display.html import digest, element_script, part
 
 
 async def page() -> HTMLResponse:
@@ -22,8 +19,8 @@ async def page() -> HTMLResponse:
 
 @cache
 def _page_and_policy() -> tuple[str, str]:
-    style, script = (_FOLDER.joinpath(name).read_text("utf-8") for name in ("page.css", "page.js"))
-    template = Environment(autoescape=True).from_string(_FOLDER.joinpath("page.html").read_text())
+    style, script = part("page.css", "serving"), part("page.js", "serving")
+    template = Environment(autoescape=True).from_string(str(part("page.html", "serving")))
     element = element_script()
     policy = "; ".join(
         [
@@ -36,5 +33,5 @@ def _page_and_policy() -> tuple[str, str]:
             "form-action 'none'",
         ]
     )
-    text = template.render(style=Markup(style), script=Markup(script), element=Markup(element))
+    text = template.render(style=style, script=script, element=Markup(element))
     return text, policy

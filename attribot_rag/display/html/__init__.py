@@ -6,15 +6,15 @@ from attribot_rag.display.html.element import (
     render_answer,
     render_element,
 )
-from attribot_rag.display.html.rendering import page_style, render_html, render_summary
-from attribot_rag.display.html.templates import digest, environment
+from attribot_rag.display.html.rendering import render_html, render_summary
+from attribot_rag.display.html.templates import digest, environment, part
 
 __all__ = [
     "answer_data",
     "digest",
     "element_script",
     "environment",
-    "page_style",
+    "part",
     "render_answer",
     "render_element",
     "render_html",

@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from functools import cache
-from importlib.resources import files
 from typing import Any
 
 from markupsafe import Markup
 
 from attribot_rag.context.splitting.html_text import without_tags
-from attribot_rag.display.html.templates import environment
+from attribot_rag.display.html.templates import environment, part
 from attribot_rag.display.markdown import render_cited
 from attribot_rag.display.report import report_on
 from attribot_rag.result import CitedSentence, Result, cite
@@ -26,9 +25,8 @@ _MOST_PLACES = 20
 @cache
 def element_script() -> str:
     """The element as one script without dependencies; it defines <attribot-answer>."""
-    folder = files("attribot_rag.display.html")
-    style = json.dumps(folder.joinpath("answer.css").read_text("utf-8"))
-    parts = "\n".join(folder.joinpath(f"{name}.js").read_text("utf-8") for name in _PARTS)
+    style = json.dumps(part("answer.css"))
+    parts = "\n".join(part(f"{name}.js") for name in _PARTS)
     return f'(() => {{\n"use strict";\nconst STYLE = {style};\n{parts}}})();\n'
 
 

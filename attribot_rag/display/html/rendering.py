@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cache
-from importlib.resources import files
 from typing import Any
 
 from markupsafe import Markup
 
 from attribot_rag.display.html.element import element_script, render_answer, render_element
-from attribot_rag.display.html.templates import environment
+from attribot_rag.display.html.templates import environment, part
 from attribot_rag.errors import InvalidInput
 from attribot_rag.result import Result
 
@@ -73,13 +71,7 @@ def _page(element: Markup, question: str, theme: str) -> str:
             element=element,
             question=question,
             theme=theme,
-            style=page_style(),
+            style=part("page.css"),
             script=Markup(element_script()),
         )
     )
-
-
-@cache
-def page_style() -> Markup:
-    """The style of pages around the element."""
-    return Markup(files("attribot_rag.display.html").joinpath("page.css").read_text("utf-8"))

@@ -5,8 +5,10 @@ from __future__ import annotations
 import base64
 import hashlib
 from functools import cache
+from importlib.resources import files
 
 from jinja2 import ChoiceLoader, Environment, PackageLoader
+from markupsafe import Markup
 
 from attribot_rag.display.escaping import file_name, visible
 
@@ -20,6 +22,12 @@ def environment(*folders: str) -> Environment:
     )
     templates.filters.update(visible=visible, digest=digest, name=file_name)
     return templates
+
+
+@cache
+def part(name: str, room: str = "display.html") -> Markup:
+    """A style, a script or a template among a room's files."""
+    return Markup(files(f"attribot_rag.{room}").joinpath(name).read_text("utf-8"))
 
 
 def digest(text: str) -> str:
