@@ -16,12 +16,12 @@ from attribot_rag.evaluation.metrics import (
     captured,
     estimate,
     linear_datamodeling_score,
+    outliers,
     pearson,
     recall,
     rms_difference,
     spearman,
 )
-from attribot_rag.evaluation.outliers import outliers
 from attribot_rag.evaluation.results import AnswerRecord, ResultStore, ScoreRecord, SourceSet
 
 TOP = 5

@@ -4,7 +4,7 @@ import pytest
 from support.attributions import handmade
 
 from attribot_rag import Attribution, Document
-from attribot_rag.display.places import cited_spans, places_in
+from attribot_rag.display.document_page import cited_spans, places_in
 
 TWICE = "The crane is purple. It is old.\n\nThe bell is green.\n\nThe crane is purple. It broke."
 

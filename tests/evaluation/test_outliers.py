@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attribot_rag.errors import InvalidInput
-from attribot_rag.evaluation.outliers import critical_value, outliers, studentised
+from attribot_rag.evaluation.metrics import critical_value, outliers, studentised
 
 # Rosner's data, as in the NIST/SEMATECH e-Handbook, section 1.3.5.17.3.
 # fmt: off

@@ -5,8 +5,9 @@ from attribot_rag.display.html.element import (
     element_script,
     render_answer,
     render_element,
+    render_html,
+    render_summary,
 )
-from attribot_rag.display.html.rendering import render_html, render_summary
 from attribot_rag.display.html.templates import digest, environment, part
 
 __all__ = [
