@@ -89,8 +89,8 @@ def cited(answer: str, *checks: Check) -> tuple[str, list[tuple[int, int]]]:
         for index, (start, end) in enumerate(spans)
     )
     rows: list[list[float] | None] = [[0.0] * len(answer) for _ in spans]
-    found = attribution(answer, rows, documents=len(spans), verdicts=verdicts)
-    return found.to_cited_text(), spans
+    result = attribution(answer, rows, documents=len(spans), verdicts=verdicts)
+    return result.to_cited_text(), spans
 
 
 def rendered(text: str) -> str:
