@@ -79,8 +79,8 @@ VLLM_PORT ?= 8791
 RECORDS ?= examples/answers.jsonl
 NEWEST := .venv-newest
 # The rooms whose quick tests are marked so in tests/conftest.py.
-QUICK := $(addprefix tests/,checks context attribution recording verdicts)
-PORTABLE := $(addprefix tests/,checks context recording scoring methods verdicts attribution display)
+QUICK := $(addprefix tests/,checks context attribution result recording verdicts)
+PORTABLE := $(addprefix tests/,checks context recording scoring methods verdicts result attribution display)
 NEWEST_PIP := $(NEWEST)/bin/python -m pip install -qq --disable-pip-version-check
 PYTHON_PIP = .venv-py$*/bin/python -m pip install -qq --disable-pip-version-check \
   --constraint constraints.txt

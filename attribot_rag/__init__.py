@@ -10,80 +10,50 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from attribot_rag._version import __version__
+from attribot_rag._version import __version__ as __version__
 
-if TYPE_CHECKING:
-    from attribot_rag.attribution import Attribution
-    from attribot_rag.attributor import Attributor, AttributorOptions, Options
-    from attribot_rag.context import ContextOptions, Document
-    from attribot_rag.errors import AttributionError
-    from attribot_rag.methods import (
-        Auto,
-        Hierarchical,
-        LeaveOneOut,
-        Masked,
-        Method,
-        Proxy,
-        Pruned,
-        Thorough,
-    )
-    from attribot_rag.model import load_model
-    from attribot_rag.model.language_model import LanguageModel
-    from attribot_rag.model.served import ServerOptions
-    from attribot_rag.model.served_model import ServedModel
-    from attribot_rag.scoring import Budget, ScoringOptions
-    from attribot_rag.verdicts import VerdictOptions
-
-__all__ = [
-    "Attribution",
-    "AttributionError",
-    "Attributor",
-    "AttributorOptions",
-    "Auto",
-    "Budget",
-    "ContextOptions",
-    "Document",
-    "Hierarchical",
-    "LanguageModel",
-    "LeaveOneOut",
-    "Masked",
-    "Method",
-    "Options",
-    "Proxy",
-    "Pruned",
-    "ScoringOptions",
-    "ServedModel",
-    "ServerOptions",
-    "Thorough",
-    "VerdictOptions",
-    "__version__",
-    "load_model",
-]
-
-_MODULES = {
-    "Attribution": "attribution",
-    "AttributionError": "errors",
-    "Attributor": "attributor",
-    "AttributorOptions": "attributor",
-    "Auto": "methods",
-    "Budget": "scoring",
-    "ContextOptions": "context",
-    "Document": "context",
-    "Hierarchical": "methods",
-    "LanguageModel": "model.language_model",
-    "LeaveOneOut": "methods",
-    "Masked": "methods",
-    "Method": "methods",
-    "Options": "attributor",
-    "Proxy": "methods",
-    "Pruned": "methods",
-    "ScoringOptions": "scoring",
-    "ServedModel": "model.served_model",
-    "ServerOptions": "model.served",
-    "Thorough": "methods",
-    "VerdictOptions": "verdicts",
-    "load_model": "model",
+_NAMES = {
+    "attribution": ["Attribution"],
+    "attributor": ["Attributor", "AttributorOptions", "Options"],
+    "context": ["ContextOptions", "Document"],
+    "errors": ["AttributionError"],
+    "methods": [
+        *("Auto", "Hierarchical", "LeaveOneOut", "Masked", "Method", "Proxy", "Pruned", "Thorough")
+    ],
+    "model": ["load_model"],
+    "model.language_model": ["LanguageModel"],
+    "model.served": ["ServerOptions"],
+    "model.served_model": ["ServedModel"],
+    "scoring": ["Budget", "ScoringOptions"],
+    "verdicts": ["VerdictOptions"],
 }
+_MODULES = {name: module for module, names in _NAMES.items() for name in names}
+
+if TYPE_CHECKING:  # the same names, as type checkers read them
+    from attribot_rag.attribution import Attribution as Attribution
+    from attribot_rag.attributor import Attributor as Attributor
+    from attribot_rag.attributor import AttributorOptions as AttributorOptions
+    from attribot_rag.attributor import Options as Options
+    from attribot_rag.context import ContextOptions as ContextOptions
+    from attribot_rag.context import Document as Document
+    from attribot_rag.errors import AttributionError as AttributionError
+    from attribot_rag.methods import Auto as Auto
+    from attribot_rag.methods import Hierarchical as Hierarchical
+    from attribot_rag.methods import LeaveOneOut as LeaveOneOut
+    from attribot_rag.methods import Masked as Masked
+    from attribot_rag.methods import Method as Method
+    from attribot_rag.methods import Proxy as Proxy
+    from attribot_rag.methods import Pruned as Pruned
+    from attribot_rag.methods import Thorough as Thorough
+    from attribot_rag.model import load_model as load_model
+    from attribot_rag.model.language_model import LanguageModel as LanguageModel
+    from attribot_rag.model.served import ServerOptions as ServerOptions
+    from attribot_rag.model.served_model import ServedModel as ServedModel
+    from attribot_rag.scoring import Budget as Budget
+    from attribot_rag.scoring import ScoringOptions as ScoringOptions
+    from attribot_rag.verdicts import VerdictOptions as VerdictOptions
+else:
+    __all__ = ["__version__", *_MODULES]
 
 
 def __getattr__(name: str) -> Any:
@@ -102,4 +72,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted({*globals(), *_MODULES})

@@ -105,8 +105,8 @@ def test_the_answer_without_a_document(
     assert main([*both, "--without", "notes.md", "--without", "other.txt#1"]) == 0
     shown = capsys.readouterr().out
     assert "\x1b" not in shown
-    found = re.findall(r"\n Without (\S+), which is worth ~?-?\d+\.\d\d nats:\n .", shown)
-    assert found == ["notes.md#1", "other.txt#1"]
+    matches = re.findall(r"\n Without (\S+), which is worth ~?-?\d+\.\d\d nats:\n .", shown)
+    assert matches == ["notes.md#1", "other.txt#1"]
     assert re.search(r"answers without documents \d+\.\d\d s", shown)
     assert main([*both, "--without", "7"]) == 2
     answered, message = capsys.readouterr()

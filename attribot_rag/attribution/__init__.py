@@ -1,18 +1,23 @@
-"""The result: scores, spans, citations, provenance, and its serialized form."""
+"""The result: scores, spans, citations, provenance, its renderings and its serialized form."""
 
-from attribot_rag.attribution.citations import Citations, CitedSentence, cite
+from attribot_rag.attribution.attribution import Attribution
 from attribot_rag.attribution.composition import CitedOrigin, ComposedSentence, Composition
-from attribot_rag.attribution.counterfactual import Counterfactual
-from attribot_rag.attribution.provenance import Provenance
-from attribot_rag.attribution.result import (
-    Attribution,
+from attribot_rag.result import (
+    Check,
+    Citations,
+    CitedSentence,
+    Counterfactual,
+    Marker,
+    Numbering,
+    Provenance,
     RankedDocument,
     RankedSource,
     ResponseText,
     SourceGroup,
+    Verdict,
+    cite,
 )
-from attribot_rag.attribution.serialization import SCHEMA_VERSION
-from attribot_rag.attribution.verdict import Check, Marker, Numbering, Verdict
+from attribot_rag.result.summary_schema import SCHEMA_VERSION
 
 __all__ = [
     "SCHEMA_VERSION",

@@ -1,15 +1,18 @@
-"""Answers that were made of earlier answers: what they cite, followed to what was retrieved."""
+"""Answers that were made of earlier answers, with citations of what was retrieved for these."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from attribot_rag.attribution.citations import CitedSentence, cite
-from attribot_rag.attribution.result import Attribution
-from attribot_rag.attribution.verdict import Kind, Relation
+from attribot_rag.attribution.attribution import Attribution
 from attribot_rag.context import Source
+from attribot_rag.display.markdown import with_citations
+from attribot_rag.display.remarks import check_remark, remark_on
+from attribot_rag.display.report import Mark
+from attribot_rag.result.citations import CitedSentence, cite
+from attribot_rag.result.verdict import Kind, Relation
 
 
 @dataclass(frozen=True)
@@ -68,43 +71,62 @@ class Composition:
         Over several attributions always from 1 in the order of first citation.
         """
         if not self.earlier and not self.known_numbers:
-            numbers = cite(self.attribution).numbers
-            return {document_key(self.attribution, one): numbers[one] for one in numbers}
-        found = dict(self.known_numbers)
+            own = cite(self.attribution).numbers
+            return {document_key(self.attribution, index): own[index] for index in own}
+        numbers = dict(self.known_numbers)
         for origin in self.origins:
             for index in origin.documents:
-                found.setdefault(document_key(origin.attribution, index), len(found) + 1)
-        return found
+                numbers.setdefault(document_key(origin.attribution, index), len(numbers) + 1)
+        return numbers
 
     @cached_property
     def origins(self) -> tuple[CitedOrigin, ...]:
-        """What the sentences come from, in their order and each once."""
-        return _each_once(origin for one in self.sentences for origin in one.origins)
+        """The sources that the sentences come from, in their order and each once."""
+        return _each_once(origin for sentence in self.sentences for origin in sentence.origins)
 
     @cached_property
     def documents(self) -> dict[str, tuple[Attribution, int]]:
         """The retrieved documents by their keys: first those that are cited, by their numbers."""
-        found: dict[str, tuple[Attribution, int]] = {}
+        retrieved: dict[str, tuple[Attribution, int]] = {}
         for attribution in (*self.earlier.values(), self.attribution):
             for index in range(len(attribution.documents)):
                 if self._answer(attribution, index) is None:
-                    found.setdefault(document_key(attribution, index), (attribution, index))
-        cited = {key: found[key] for key in self.numbers if key in found}
-        return {**cited, **found}
+                    retrieved.setdefault(document_key(attribution, index), (attribution, index))
+        cited = {key: retrieved[key] for key in self.numbers if key in retrieved}
+        return {**cited, **retrieved}
 
     def number_of(self, origin: CitedOrigin, document: int) -> int:
         return self.numbers[document_key(origin.attribution, document)]
 
     def numbers_of(self, origins: Iterable[CitedOrigin]) -> tuple[int, ...]:
         """The numbers of all documents that hold any of these sources, ascending."""
-        numbers = {self.number_of(one, index) for one in origins for index in one.documents}
+        numbers = {
+            self.number_of(origin, index) for origin in origins for index in origin.documents
+        }
         return tuple(sorted(numbers))
 
     def to_cited_text(self, *, remarks: bool = True, markers: bool = True) -> str:
-        """The last answer with the numbers of what was retrieved; as Attribution.to_cited_text."""
-        from attribot_rag.display import render_composed
+        """The last answer with the numbers of what was retrieved; as Attribution.to_cited_text.
 
-        return render_composed(self, remarks=remarks, markers=markers)
+        A sentence that comes from an earlier answer alone has the remark on that.
+        """
+        citations = (
+            (sentence.cited.end, " ".join(self._written(sentence, remarks)))
+            for sentence in self.sentences
+        )
+        return with_citations(self.attribution, citations, markers=markers)
+
+    def _written(self, sentence: ComposedSentence, remarks: bool) -> Iterator[str]:
+        groups = [self.numbers_of([origin]) for origin in sentence.origins]
+        if sentence.relation == "either" and groups:
+            groups = [self.numbers_of(sentence.origins)]
+        yield from (f"[{mark}]" for mark in dict.fromkeys(map(Mark, groups)))
+        verdict = sentence.cited.verdict
+        if verdict is not None and sentence.kind is not None:
+            verdict = replace(verdict, kind=sentence.kind, relation=sentence.relation)
+        if remarks:
+            words = (remark_on(verdict, self.attribution.verdicts), check_remark(verdict))
+            yield from (f"({remark})" for remark in words if remark)
 
     def _answer(self, attribution: Attribution, index: int) -> Attribution | None:
         """The attribution of the earlier answer that a document is."""
@@ -121,14 +143,14 @@ class Composition:
         if sentence.source_ids and not origins and within:
             verdict = within[0][1].verdict
             kind = None if verdict is None else verdict.kind
-        cited = [one for _, one in within if one.source_ids]
+        cited = [earlier for _, earlier in within if earlier.source_ids]
         relation = cited[0].relation if len(cited) == 1 else sentence.relation
         return ComposedSentence(sentence, origins, relation, kind)
 
     def _origins(self, attribution: Attribution, sentence: CitedSentence) -> Iterator[CitedOrigin]:
         for source_id in sentence.source_ids:
             documents = attribution.sources[source_id].documents
-            retrieved = [one for one in documents if self._answer(attribution, one) is None]
+            retrieved = [index for index in documents if self._answer(attribution, index) is None]
             if retrieved:
                 yield CitedOrigin(attribution, source_id, tuple(retrieved))
             for answer, earlier in self._sentences_of(attribution, source_id):
@@ -151,10 +173,12 @@ class Composition:
 
 
 def document_key(attribution: Attribution, index: int) -> str:
-    """What tells a document from others: its id, or its text where it has none."""
+    """The id of a document, or its text where it has none."""
     document = attribution.documents[index]
     return document.text if document.id is None else str(document.id)
 
 
 def _each_once(origins: Iterable[CitedOrigin]) -> tuple[CitedOrigin, ...]:
-    return tuple({(id(one.attribution), one.source_id): one for one in origins}.values())
+    return tuple(
+        {(id(origin.attribution), origin.source_id): origin for origin in origins}.values()
+    )

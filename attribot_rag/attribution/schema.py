@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import sys
 from pathlib import Path
@@ -13,10 +14,11 @@ from typing import Any
 from pydantic import TypeAdapter
 from pydantic.json_schema import GenerateJsonSchema
 
-from attribot_rag.attribution.result import Attribution
-from attribot_rag.attribution.serialization import CONFIG, SCHEMA_VERSION
-from attribot_rag.attribution.summary import MAX_SUMMARY_BYTES
-from attribot_rag.attribution.summary_schema import SchemaVersion, Summary
+from attribot_rag.attribution.attribution import Attribution
+from attribot_rag.attribution.serialization import CONFIG
+from attribot_rag.result import Result
+from attribot_rag.result.summary import MAX_SUMMARY_BYTES
+from attribot_rag.result.summary_schema import SCHEMA_VERSION, SchemaVersion, Summary
 
 _SUMMARY = (
     "What is attached to an answer: the summary of its attribution, or why there is none, or that "
@@ -34,8 +36,12 @@ class _WithoutTitles(GenerateJsonSchema):
 
 def attribution_schema() -> dict[str, Any]:
     """The schema of `Attribution.to_dict()`."""
-    definitions = _definitions(list[Attribution])
-    root = definitions.pop("Attribution")
+    definitions = _definitions(list[Result])
+    root = {
+        **definitions.pop("Result"),
+        "title": Attribution.__name__,
+        "description": inspect.getdoc(Attribution),
+    }
     version = TypeAdapter(SchemaVersion).json_schema()
     root["properties"] = {"schema_version": version, **root["properties"]}
     root["required"] = ["schema_version", *root["required"]]

@@ -15,8 +15,8 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
 
 from attribot_rag.errors import SchemaError
+from attribot_rag.result.summary_schema import SCHEMA_VERSION
 
-SCHEMA_VERSION = "1.6"
 CONFIG = ConfigDict(extra="forbid", use_attribute_docstrings=True)
 _MAX_PROBLEMS = 3
 
@@ -51,9 +51,9 @@ def from_plain(kind: Any, data: Mapping[str, Any]) -> Any:
         raise SchemaError(
             f"schema_version is {version!r}; this release reads {SCHEMA_VERSION.split('.')[0]}.x"
         )
-    known = {field.name: data[field.name] for field in fields(kind) if field.name in data}
+    values = {field.name: data[field.name] for field in fields(kind) if field.name in data}
     try:
-        (result,) = _adapter(kind).validate_python([known])
+        (result,) = _adapter(kind).validate_python([values])
     except ValidationError as error:
         problems = "; ".join(map(_described, error.errors(include_url=False)[:_MAX_PROBLEMS]))
         raise SchemaError(f"this is not an attribution: {problems}") from error
@@ -62,7 +62,7 @@ def from_plain(kind: Any, data: Mapping[str, Any]) -> Any:
 
 @cache
 def _adapter(kind: Any) -> TypeAdapter[list[Any]]:
-    """Of a list, because pydantic takes no configuration for a dataclass alone."""
+    # Of a list, because pydantic takes no configuration for a dataclass alone.
     return TypeAdapter(list[kind], config=CONFIG)
 
 
@@ -75,7 +75,7 @@ def _described(problem: ErrorDetails) -> str:
 
 
 def plain(value: Any) -> Any:
-    """What JSON knows, nothing shared: dataclasses as objects, other unknown values as text."""
+    """A copy of JSON's types: dataclasses as objects, other unknown values as text."""
     if value is None or isinstance(value, bool | str):
         return value
     if isinstance(value, Integral):

@@ -13,7 +13,7 @@ from attribot_rag.scoring import Budget
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the command's arguments; imports nothing slow."""
+    """Add the command's arguments."""
     add = parser.add_argument
     add("input", type=Path, metavar="INPUT", help="a .jsonl or .parquet file of logged answers")
     add(

@@ -34,15 +34,20 @@ def attribute_dataset(
     `ray.data.read_text` gives it. A `number` is copied to the outcome; without one it is null. What
     is no record, or cannot be attributed, has an `error`. Outcomes come in any order.
 
-    Each of `concurrency` actors, or of a number between two, calls `make_attributor` once and keeps
-    what it makes: a model, or a connection to a server, of which it attributes as many answers at a
-    time as `ServerOptions.concurrency`. `num_cpus` and `num_gpus`, which may be fractions, are what
-    Ray reserves for an actor; PyTorch gets as many threads as CPUs. Reading needs a CPU, too.
+    An actor that ends is started again, and its batch is attributed again. Nothing runs before the
+    outcomes are asked for; what an attributor raises, ServerFailed among others, is then Ray's
+    RayTaskError. Raises InvalidInput for an attributor in place of a function that makes one, and
+    for no actors.
 
-    An actor that ends is started again, and its batch of `batch_size` records is attributed again.
-    Nothing runs before the outcomes are asked for; what an attributor raises, ServerFailed among
-    others, is then Ray's RayTaskError. Raises InvalidInput for an attributor in place of a function
-    that makes one, and for no actors.
+    Args:
+        dataset: The records.
+        make_attributor: Called once by each actor, which keeps the attributor. With a served model
+            it attributes as many answers at a time as `ServerOptions.concurrency`.
+        concurrency: The number of actors, or the least and the most.
+        num_cpus: CPUs that Ray reserves for an actor, perhaps a fraction; PyTorch gets as many
+            threads. Reading needs a CPU, too.
+        num_gpus: GPUs that Ray reserves for an actor, perhaps a fraction.
+        batch_size: Records that an actor gets at a time.
     """
     if isinstance(make_attributor, Attributor):
         raise InvalidInput("actors make their own attributors; pass a function for that")

@@ -1,4 +1,4 @@
-"""What a batch leaves behind, so that it goes on where it was stopped."""
+"""The files of a batch, by which it goes on where it was stopped."""
 
 from __future__ import annotations
 
@@ -42,13 +42,16 @@ class BatchFolder:
             beside.write_text(text, encoding="utf-8")
             beside.replace(self._setting)
             return
-        known = json.loads(self._setting.read_text(encoding="utf-8"))
-        other = [name for name in {**known, **setting} if known.get(name) != setting.get(name)]
-        if other:
-            told = ", ".join(f"{name} {known.get(name)!r}" for name in other)
+        earlier = json.loads(self._setting.read_text(encoding="utf-8"))
+        differences = [
+            f"{name} {earlier.get(name)!r}"
+            for name in {**earlier, **setting}
+            if earlier.get(name) != setting.get(name)
+        ]
+        if differences:
             raise InvalidInput(
-                f"{self._setting} belongs to a batch with {told}; pass another --output or remove "
-                "it"
+                f"{self._setting} belongs to a batch with {', '.join(differences)}; pass another "
+                "--output or remove it"
             )
 
     def add(self, outcome: Outcome) -> None:
@@ -94,8 +97,8 @@ def _after_last_line(file: Any, end: int) -> int:
     while end > 0:
         start = max(0, end - _TAIL)
         file.seek(start)
-        found = file.read(end - start).rfind(b"\n")
-        if found >= 0:
-            return int(start + found + 1)
+        place = file.read(end - start).rfind(b"\n")
+        if place >= 0:
+            return int(start + place + 1)
         end = start
     return 0

@@ -1,4 +1,4 @@
-"""What becomes of one record."""
+"""Attribution of one record, or the reason why there is none."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from attribot_rag.attribution import Attribution
-from attribot_rag.attribution.summary import summarize
 from attribot_rag.attributor import Attributor
 from attribot_rag.batch.records import Record, parsed
 from attribot_rag.errors import AttributionError, ServerFailed
 from attribot_rag.model.served.client import Rejected
+from attribot_rag.result.summary import summarize
 
 
 class Outcome(NamedTuple):
-    """What became of the record with this number: a line of the results, or of the rejects."""
+    """A line of the results, or of the rejects, for the record with this number."""
 
     number: int
     rejected: bool
@@ -40,10 +40,10 @@ class Outcome(NamedTuple):
                 raise
             reason = {"type": type(error).__name__, "message": str(error)[:1000]}
             return cls(number, True, {"id": _plain(name), "error": reason})
-        return cls(number, False, {"id": _plain(name), **_result(attribution, record.asked)})
+        return cls(number, False, {"id": _plain(name), **_result(attribution, record.query)})
 
 
-def _result(attribution: Attribution, asked: str | None) -> dict[str, Any]:
+def _result(attribution: Attribution, query: str | None) -> dict[str, Any]:
     totals: dict[str, float] = {}
     for source in attribution.sources:
         score = attribution.score(source.id)
@@ -51,7 +51,7 @@ def _result(attribution: Attribution, asked: str | None) -> dict[str, Any]:
             totals[str(document)] = totals.get(str(document), 0.0) + (score or 0.0)
     return {
         "response": attribution.response,
-        "summary": {**summarize(attribution), "query": asked},
+        "summary": {**summarize(attribution), "query": query},
         "document_scores": {document: round(total, 4) for document, total in totals.items()},
     }
 

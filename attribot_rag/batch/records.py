@@ -20,7 +20,7 @@ Text = Annotated[str, Field(min_length=1, pattern=r"\S")]
 TokenIds = Annotated[list[Annotated[int, Field(ge=0)]], Field(min_length=1)]
 
 _MAX_PROBLEMS = 3
-_ASKED_LENGTH = 300
+_QUERY_LENGTH = 300
 
 
 class _Given(BaseModel):
@@ -70,25 +70,33 @@ class Record(_Given):
             record = cls.model_validate(value)
         except ValidationError as error:
             problems = error.errors(include_url=False, include_input=False)[:_MAX_PROBLEMS]
-            told = (f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in problems)
-            raise InvalidInput("; ".join(told)) from error
+            raise InvalidInput(
+                "; ".join(
+                    f"{'.'.join(map(str, problem['loc']))}: {problem['msg']}"
+                    for problem in problems
+                )
+            ) from error
         if record.prompt is None and record.messages is None and record.question is None:
             raise InvalidInput("it has neither a prompt, nor messages, nor a question")
         return record
 
     @property
-    def asked(self) -> str | None:
+    def query(self) -> str | None:
         """The beginning of the question, else of the last line of the last user's message."""
-        last = next((one for one in reversed(self.messages or ()) if one.role == "user"), None)
-        content = last.content if last is not None else None
+        messages = [message for message in self.messages or () if message.role == "user"]
+        content = messages[-1].content if messages else None
         parts = content if isinstance(content, list) else [TextPart(text=content or "")]
         lines = "\n".join(part.text for part in parts).strip().splitlines()
-        return (self.question or (lines or [""])[-1]).strip()[:_ASKED_LENGTH] or None
+        return (self.question or (lines or [""])[-1]).strip()[:_QUERY_LENGTH] or None
 
     def read_documents(self) -> list[Document]:
         return [
-            Document(one.text, None if one.id is None else str(one.id), one.metadata or {})
-            for one in self.documents
+            Document(
+                document.text,
+                None if document.id is None else str(document.id),
+                document.metadata or {},
+            )
+            for document in self.documents
         ]
 
     def read_prompt(self, *, chats: bool) -> Prompt:
@@ -100,7 +108,7 @@ class Record(_Given):
 
 
 def count(path: Path) -> int:
-    """How many records a file has, by its lines."""
+    """The number of records in a file, by its lines."""
     if path.suffix == ".parquet":
         return int(_parquet(path).metadata.num_rows)
     with _opened(path) as file:
@@ -125,7 +133,7 @@ def _from_lines(path: Path) -> Iterator[object]:
 
 
 class Line(bytes):
-    """A line that is parsed by who needs it: those that are done already are not."""
+    """A line that is parsed where it is needed: records that are done already are not."""
 
 
 def parsed(value: object) -> object:

@@ -4,15 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from functools import cache
-from importlib.resources import files
 from typing import Any
-
-from markupsafe import Markup
 
 from attribot_rag.batch.statistics import HARMFUL, Statistics
 from attribot_rag.batch.worklist import KINDS, MOST, Item
-from attribot_rag.display.html import environment, page_style
+from attribot_rag.display.html import environment, part
 
 
 def render_report(
@@ -25,14 +21,14 @@ def render_report(
 ) -> str:
     """A page of its own, which loads nothing; nothing in a document's name takes effect.
 
-    `rejects` are how many records were rejected for each type of error, `items` the sentences to
+    `rejects` are the numbers of rejected records by type of error, `items` the sentences to
     look at, whose answers' pages are linked.
     """
     return (
         environment("batch")
         .get_template("report.html")
         .render(
-            style=_style(),
+            style=part("page.css") + part("report.css", "batch"),
             told={**statistics.to_dict(), "records": records, "rejected": sum(rejects.values())},
             items=items,
             kinds=KINDS,
@@ -48,8 +44,3 @@ def render_report(
             **{name: setting[name] for name in ("input", "model", "method")},
         )
     )
-
-
-@cache
-def _style() -> Markup:
-    return page_style() + Markup(files("attribot_rag.batch").joinpath("report.css").read_text())

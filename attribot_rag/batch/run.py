@@ -33,15 +33,21 @@ def run_batch(
     """Attribute what the folder lacks of the file's records, and count over all of them.
 
     Every record becomes one line of `results.jsonl` (a summary) or of `rejects.jsonl` (the reason);
-    `statistics.json` follows, with `report` also a page, `report.html`, and in `answers` a page for
-    each answer to look at, and with `parquet` all records once more as `outcomes.parquet`, which
-    needs pyarrow. Memory does not grow with the number of records. Answers of a served model are
-    attributed several at a time.
+    `statistics.json` follows. Memory does not grow with the number of records. Answers of a served
+    model are attributed several at a time. Raises InvalidInput for files that cannot be used,
+    ServerFailed if the server fails for good, WorkerLost if a process ends; the same call goes on
+    from there.
 
-    With several `workers`, as many processes share the cores; `attributor` is then a function that
-    each of them imports and calls to make its own, and the calling script needs
-    `if __name__ == "__main__"`. Raises InvalidInput for files that cannot be used, ServerFailed if
-    the server fails for good, WorkerLost if a process ends; the same call goes on from there.
+    Args:
+        attributor: With several `workers` a function that each of them imports and calls to make
+            its own; the calling script then needs `if __name__ == "__main__"`.
+        source: A JSON lines or Parquet file of records.
+        folder: The folder of the results.
+        workers: The number of processes, which share the cores.
+        report: Whether a page is written, too, `report.html`, and in `answers` a page for each
+            answer to look at.
+        parquet: Whether all records are written once more as `outcomes.parquet`, by pyarrow.
+        shown: Whether a bar shows the progress.
     """
     first = _first(source)
     with workers_of(attributor, workers) as group:
@@ -56,9 +62,9 @@ def run_batch(
                 output.add(outcome)
                 bar.update()
     statistics = Statistics.of(output.attributed())
-    rejects = Counter(one["error"]["type"] for one in output.rejected())
-    told = {"records": total, "rejected": rejects.total(), **statistics.to_dict()}
-    text = json.dumps(told, indent=2, ensure_ascii=False)
+    rejects = Counter(reject["error"]["type"] for reject in output.rejected())
+    counts = {"records": total, "rejected": rejects.total(), **statistics.to_dict()}
+    text = json.dumps(counts, indent=2, ensure_ascii=False)
     (folder / "statistics.json").write_text(text + "\n", encoding="utf-8")
     if report:
         items = worklist(output.attributed())
@@ -73,7 +79,7 @@ def run_batch(
 
 
 def _first(source: Path) -> dict[str, str]:
-    """What tells a file when a batch goes on; it may have grown meanwhile."""
+    """The name and the first record of a file, which may grow before a batch goes on."""
     first = next(islice(read(source), 1), None)
     if first is None:
         raise InvalidInput(f"{source} has no records")

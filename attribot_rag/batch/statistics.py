@@ -1,9 +1,9 @@
-"""What a batch says of the answers and of the documents."""
+"""Counts of a batch: verdicts of its answers, and citations of its documents."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,7 +13,7 @@ _NUM_SHOWN = 10
 
 @dataclass
 class DocumentCount:
-    """How often a document was retrieved, cited, and made an answer less likely."""
+    """The numbers of answers for which a document was retrieved, cited, or harmful."""
 
     retrieved: int = 0
     cited: int = 0
@@ -48,16 +48,17 @@ class Statistics:
     def _add(self, summary: Mapping[str, Any], scores: Mapping[str, float]) -> None:
         self.answers += 1
         self.partial += summary["status"] == "partial"
-        self.verdicts.update(one["verdict"] or "none" for one in summary["sentences"])
-        self.to_check += sum(bool(one["checks"]) for one in summary["sentences"])
+        for sentence in summary["sentences"]:
+            self.verdicts[sentence["verdict"] or "none"] += 1
+            self.to_check += bool(sentence["checks"])
         for document in summary["documents"]:
             name = document["id"] or document["title"]
             if not name:
                 continue
-            known = self.documents.setdefault(name, DocumentCount())
-            known.retrieved += 1
-            known.cited += document["number"] is not None
-            known.harmful += scores.get(str(document["index"]), 0.0) <= HARMFUL
+            count = self.documents.setdefault(name, DocumentCount())
+            count.retrieved += 1
+            count.cited += document["number"] is not None
+            count.harmful += scores.get(str(document["index"]), 0.0) <= HARMFUL
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON: shares of the judged sentences, and each document's counts."""
@@ -72,43 +73,44 @@ class Statistics:
                 for kind, number in self.verdicts.items()
                 if kind not in ("trivial", "reasoning")
             },
-            "documents": {name: vars(one) for name, one in sorted(self.documents.items())},
+            "documents": {name: vars(count) for name, count in sorted(self.documents.items())},
         }
 
     def to_text(self) -> str:
         """A few lines for the terminal."""
         shares = self.to_dict()["shares"]
-        told = ", ".join(f"{kind} {share:.0%}" for kind, share in shares.items())
         lines = [f"{self.answers} answers attributed, {self.partial} of them in part"]
-        lines += [f"sentences: {told}"] if told else []
+        if shares:
+            kinds = ", ".join(f"{kind} {share:.0%}" for kind, share in shares.items())
+            lines.append(f"sentences: {kinds}")
         if self.to_check:
             lines.append(f"sentences with values to check: {self.to_check}")
         lists = {
-            "most cited documents": [f"{name} ({one.cited})" for name, one in self.cited],
+            "most cited documents": [f"{name} ({count.cited})" for name, count in self.cited],
             "never cited": [name for name, _ in self.never_cited],
-            "harmful": [f"{name} ({one.harmful})" for name, one in self.harmful],
+            "harmful": [f"{name} ({count.harmful})" for name, count in self.harmful],
         }
-        for what, names in lists.items():
+        for heading, names in lists.items():
             more = f" and {len(names) - _NUM_SHOWN} more" if len(names) > _NUM_SHOWN else ""
-            lines += [f"{what}: {', '.join(names[:_NUM_SHOWN])}{more}"] if names else []
+            lines += [f"{heading}: {', '.join(names[:_NUM_SHOWN])}{more}"] if names else []
         return "\n".join(lines) + "\n"
 
     @property
     def cited(self) -> list[tuple[str, DocumentCount]]:
         """The cited documents, most often cited first."""
-        return self._having("cited")
+        return self._ranked(lambda count: count.cited)
 
     @property
     def never_cited(self) -> list[tuple[str, DocumentCount]]:
-        """The others, most often retrieved first."""
-        known = ((name, one) for name, one in self.documents.items() if not one.cited)
-        return sorted(known, key=lambda one: -one[1].retrieved)
+        """The other documents, most often retrieved first."""
+        return self._ranked(lambda count: 0 if count.cited else count.retrieved)
 
     @property
     def harmful(self) -> list[tuple[str, DocumentCount]]:
-        """Those that made an answer less likely, most often first."""
-        return self._having("harmful")
+        """The documents that made an answer less likely, most often first."""
+        return self._ranked(lambda count: count.harmful)
 
-    def _having(self, what: str) -> list[tuple[str, DocumentCount]]:
-        known = ((name, one) for name, one in self.documents.items() if getattr(one, what))
-        return sorted(known, key=lambda one: -int(getattr(one[1], what)))
+    def _ranked(self, rank: Callable[[DocumentCount], int]) -> list[tuple[str, DocumentCount]]:
+        """The documents with a rank above 0, highest first."""
+        ranked = [(name, count) for name, count in self.documents.items() if rank(count)]
+        return sorted(ranked, key=lambda item: -rank(item[1]))

@@ -13,7 +13,7 @@ import pyarrow
 from pyarrow import parquet
 from typing_extensions import is_typeddict
 
-from attribot_rag.attribution.summary_schema import ErrorDescription, Summary
+from attribot_rag.result.summary_schema import ErrorDescription, Summary
 
 _ROWS = 1_000  # of a row group, which is held in memory
 _NOT_IN_A_BATCH = ("calls", "places")
@@ -38,7 +38,7 @@ def outcome_schema() -> pyarrow.Schema:
 
 def outcome_table(outcomes: Iterable[Mapping[str, Any]]) -> pyarrow.Table:
     """Lines of the results and the rejects as rows of that schema."""
-    return pyarrow.Table.from_pylist([_row(one) for one in outcomes], outcome_schema())
+    return pyarrow.Table.from_pylist(list(map(_row, outcomes)), outcome_schema())
 
 
 def write_outcomes(path: Path, outcomes: Iterable[Mapping[str, Any]]) -> None:
@@ -63,7 +63,8 @@ def _row(outcome: Mapping[str, Any]) -> dict[str, Any]:
     row = {**outcome, "id": None if name is None else str(name)}
     if summary is not None:
         documents = [
-            {**one, "metadata": json.dumps(one["metadata"])} for one in summary["documents"]
+            {**document, "metadata": json.dumps(document["metadata"])}
+            for document in summary["documents"]
         ]
         row["summary"] = {**summary, "documents": documents}
         row["document_scores"] = list(outcome["document_scores"].items())

@@ -1,4 +1,4 @@
-"""Who attributes the records: this thread, threads that wait for a server, or processes."""
+"""Workers that attribute records: a thread, threads that wait for a server, or processes."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def workers_of(attributor: Attributor | MakeAttributor, count: int) -> Iterator[
     names = _names(own)
     concurrency = own.language_model.backend.concurrency
     if concurrency == 1:
-        yield Workers(*names, lambda values: (task(*one) for one in values))
+        yield Workers(*names, lambda values: (task(*value) for value in values))
         return
     with _shut_down(ThreadPoolExecutor(concurrency)) as executor:
         yield Workers(*names, lambda values: _in_order(executor, task, values, 2 * concurrency))

@@ -6,13 +6,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, islice
 
-from attribot_rag.attribution.verdict import Check, Verdict
 from attribot_rag.checks.comparison import Comparison
 from attribot_rag.checks.names import name_check
 from attribot_rag.checks.negations import negation_check
 from attribot_rag.checks.reading import read
 from attribot_rag.context import Context
 from attribot_rag.context.splitting.splitter import language_of
+from attribot_rag.result.verdict import Check, Verdict
 
 _MOST = 10  # checks of a sentence
 _LONGEST = 2_000  # characters of a sentence or a source

@@ -8,13 +8,13 @@ from decimal import Decimal
 from functools import cached_property
 from itertools import combinations, permutations
 
-from attribot_rag.attribution.verdict import Check, ValueKind
 from attribot_rag.checks.dates import Date
 from attribot_rag.checks.quantities import Quantity
 from attribot_rag.checks.reading import Reading, read_prompt
 from attribot_rag.checks.stems import same_word
 from attribot_rag.checks.units import is_rounded, same_amount
 from attribot_rag.checks.vocabulary import Unit
+from attribot_rag.result.verdict import Check, ValueKind
 
 # Smaller numbers are often counted by the model, so that no source has them.
 _LEAST_ALONE = 13

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 
 from rapidfuzz import fuzz
 
-from attribot_rag.attribution.verdict import Check
 from attribot_rag.checks.stems import same_word
 from attribot_rag.checks.vocabulary import vocabulary
+from attribot_rag.result.verdict import Check
 
 _LANGUAGES = ("de", "en", "es", "fr", "it", "ru")
 _NOUNS_TOO = ("de",)  # capital letters begin nouns: only names of two words can be told

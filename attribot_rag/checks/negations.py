@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from attribot_rag.attribution.verdict import Check
 from attribot_rag.checks.stems import same_word
+from attribot_rag.result.verdict import Check
 
 
 @dataclass(frozen=True)

@@ -3,11 +3,7 @@
 from attribot_rag.display.document_page import render_document
 from attribot_rag.display.escaping import escape_markdown
 from attribot_rag.display.html import answer_data, element_script, render_answer, render_html
-from attribot_rag.display.markdown import (
-    render_cited,
-    render_composed,
-    render_markdown,
-)
+from attribot_rag.display.markdown import render_cited, render_markdown
 from attribot_rag.display.report import label_of
 from attribot_rag.display.table import print_counterfactual, print_table, render_table
 
@@ -20,7 +16,6 @@ __all__ = [
     "print_table",
     "render_answer",
     "render_cited",
-    "render_composed",
     "render_document",
     "render_html",
     "render_markdown",

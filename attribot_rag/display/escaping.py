@@ -64,5 +64,5 @@ def _picture(character: str) -> str:
 
 
 def _escaped(match: re.Match[str]) -> str:
-    found = match.group()
-    return f"{found}\\" if found.isdigit() else f"\\{found}"
+    mark = match.group()
+    return f"{mark}\\" if mark.isdigit() else f"\\{mark}"

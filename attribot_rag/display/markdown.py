@@ -5,31 +5,27 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
 from functools import cache
 from itertools import accumulate, chain, pairwise
 from operator import itemgetter
 
 from jinja2 import Environment, PackageLoader, Template
 
-from attribot_rag.attribution import Attribution, Composition, Marker
-from attribot_rag.attribution.placing import Place, place_of
 from attribot_rag.context.intervals import Interval, merge, subtract
 from attribot_rag.display.escaping import escape_markdown, on_one_line
 from attribot_rag.display.report import (
     CitedDocument,
-    Mark,
-    check_remark,
     ellipsize,
-    remark_on,
     report_on,
 )
+from attribot_rag.result import Marker, Result
+from attribot_rag.result.placing import Place, place_of
 
 _SOURCE_LENGTH = 200
 _BETWEEN_MARKERS = re.compile(r"[ \t]*(?:[,;、，；&]|and\b)?[ \t]*")
 
 
-def render_markdown(attribution: Attribution, *, top: int = 5) -> str:
+def render_markdown(attribution: Result, *, top: int = 5) -> str:
     """The same as `render_table` shows, with a table after GitHub's manner.
 
     Nothing in a document or an answer takes effect as Markdown or HTML.
@@ -39,7 +35,7 @@ def render_markdown(attribution: Attribution, *, top: int = 5) -> str:
 
 
 def render_cited(
-    attribution: Attribution,
+    attribution: Result,
     *,
     remarks: bool = True,
     markers: bool = True,
@@ -50,27 +46,30 @@ def render_cited(
     """The answer as plain text with the numbers that each sentence cites, as in '... high. [1]'.
 
     Without the numbers and remarks, it is the answer to the character. They stand where Markdown
-    shows them and changes nothing else: in the last cell of a row, after a block of code. With
-    `sources`, the cited documents follow, a line for each, with what is cited of them.
+    shows them and changes nothing else: in the last cell of a row, after a block of code. Numbers
+    are those of `cite`, and of every other rendering of the attribution.
 
-    Numbers are those of `cite`, and of every other rendering of the attribution. A verdict that
-    they do not show stands in words, as in '... blue. (not caused by the context)', with `remarks`.
-    So do values that the cited sources do not have. Without `markers`, those that the model wrote
-    itself are left out. For a text with links, such as HTML, every text is given through `escape`,
-    and `link` writes each number: it gets the sentence's index and the number.
+    Args:
+        attribution: The result whose answer is cited.
+        remarks: Whether verdicts that the numbers do not show, and values that the cited sources do
+            not have, stand in words, as in '... blue. (not caused by the context)'.
+        markers: Whether the markers that the model wrote itself stay.
+        sources: Whether the cited documents follow, a line for each, with what is cited of them.
+        escape: Applied to every text, for a text with links, such as HTML.
+        link: Writes each number, for such a text: it gets the sentence's index and the number.
     """
     citations = []
     report = report_on(attribution, top=0)
     for index, passage in enumerate(report.passages):
         written = []
         for mark in passage.marks:
-            numbers = (link(index, one) if link else str(one) for one in mark.numbers)
+            numbers = (link(index, number) if link else str(number) for number in mark.numbers)
             written.append(f"{escape('[')}{' or '.join(numbers)}{escape(']')}")
         if remarks:
-            told = filter(None, (passage.remark, passage.check))
-            written += [escape(f"({one})") for one in told]
+            remarks_in_words = filter(None, (passage.remark, passage.check))
+            written += [escape(f"({remark})") for remark in remarks_in_words]
         citations.append((passage.end, " ".join(written)))
-    text = _with_citations(attribution, citations, markers=markers, escape=escape)
+    text = with_citations(attribution, citations, markers=markers, escape=escape)
     if not (sources and report.documents):
         return text
     gap = "\n" if text.endswith("\n") else "\n\n"
@@ -82,32 +81,8 @@ def _legend(document: CitedDocument) -> str:
     return f"[{document.number}] {on_one_line(document.label)}: {' '.join(quotes)}"
 
 
-def render_composed(composition: Composition, *, remarks: bool = True, markers: bool = True) -> str:
-    """The same of an answer that was made of earlier answers, with the numbers of what these cite.
-
-    Numbers are those of the composition. A sentence that comes from an earlier answer alone has the
-    remark on that.
-    """
-    citations = []
-    for sentence in composition.sentences:
-        cited = sentence.cited
-        groups = [composition.numbers_of([origin]) for origin in sentence.origins]
-        if sentence.relation == "either" and groups:
-            groups = [composition.numbers_of(sentence.origins)]
-        written = [f"[{mark}]" for mark in dict.fromkeys(map(Mark, groups))]
-        verdict = cited.verdict
-        if verdict is not None and sentence.kind is not None:
-            verdict = replace(verdict, kind=sentence.kind, relation=sentence.relation)
-        if remarks:
-            remark = remark_on(verdict, composition.attribution.verdicts)
-            told = filter(None, (remark, check_remark(verdict)))
-            written += [f"({one})" for one in told]
-        citations.append((cited.end, " ".join(written)))
-    return _with_citations(composition.attribution, citations, markers=markers)
-
-
-def _with_citations(
-    attribution: Attribution,
+def with_citations(
+    attribution: Result,
     citations: Iterable[tuple[int, str]],
     *,
     markers: bool,

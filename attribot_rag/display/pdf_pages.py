@@ -77,17 +77,17 @@ def _rectangles(
     page: PdfPage, bitmap: PdfBitmap, ranges: Iterator[tuple[int, int, int]]
 ) -> Iterator[Rectangle]:
     converter = bitmap.get_posconv(page)
-    found = page.get_textpage()
+    text_page = page.get_textpage()
     for span, first, count in ranges:
-        for number in range(found.count_rects(first, count)):
-            left, bottom, right, top = found.get_rect(number)
+        for number in range(text_page.count_rects(first, count)):
+            left, bottom, right, top = text_page.get_rect(number)
             corners = converter.to_bitmap(left, top), converter.to_bitmap(right, bottom)
             (x1, x2), (y1, y2) = (sorted(pair) for pair in zip(*corners, strict=True))
             yield Rectangle(x1, y1, x2 - x1, y2 - y1, span)
-    found.close()
+    text_page.close()
 
 
 def _picture(bitmap: PdfBitmap) -> str:
-    kept = io.BytesIO()
-    bitmap.to_pil().save(kept, "PNG")
-    return f"data:image/png;base64,{base64.b64encode(kept.getvalue()).decode()}"
+    file = io.BytesIO()
+    bitmap.to_pil().save(file, "PNG")
+    return f"data:image/png;base64,{base64.b64encode(file.getvalue()).decode()}"

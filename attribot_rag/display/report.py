@@ -1,4 +1,4 @@
-"""What every rendering of an attribution shows, in the same order and with the same numbers."""
+"""The contents of every rendering of an attribution, in one order and with the same numbers."""
 
 from __future__ import annotations
 
@@ -6,25 +6,13 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from attribot_rag.attribution import Attribution, Check, Citations, Provenance, Verdict, cite
 from attribot_rag.context import Document, Source
 from attribot_rag.context.splitting.html_text import without_tags
-from attribot_rag.display.escaping import on_one_line
+from attribot_rag.display.remarks import check_remark, remark_on
+from attribot_rag.result import Citations, Provenance, Result, Verdict, cite
 
 NOTHING_CITED = "No source stands out: no single one has an effect that is large enough to cite it."
 NOTHING_SCORED = "No source was scored, so none is cited."
-_OPEN = {
-    "scattered": "not decided: no source stands out",
-    "not_located": "not decided: a document was not found as a whole",
-    "budget": "not decided: the budget ran out",
-    "limit": "not decided within the limit of judging",
-    "cut": "not decided: the answer was cut here",
-    "pending": "still being checked",
-}
-# What the context is worth to an unsupported sentence, in nats. It is much where only numbers of
-# the sentence are unsupported, or where the user's VerdictOptions ask for more.
-_SOME_RELIANCE = 2.0
-_MUCH_RELIANCE = 6.0
 _QUOTE_LENGTH = 400
 _EIGHTHS = " ▏▎▍▌▋▊▉"
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
@@ -121,7 +109,7 @@ class Report:
     provenance: str
 
 
-def report_on(attribution: Attribution, *, top: int) -> Report:
+def report_on(attribution: Result, *, top: int) -> Report:
     """The citations of the whole answer and its `top` sources."""
     citations = cite(attribution)
     sources = tuple(_listed(attribution, citations, top))
@@ -157,8 +145,8 @@ def label_of(document: Document, index: int) -> str:
     return name or f"document {index + 1}"
 
 
-def precision(attribution: Attribution, source_id: int) -> str:
-    """What stands before a score: '' if it is exact, '~' if approximate, '≈' if an estimate."""
+def precision(attribution: Result, source_id: int) -> str:
+    """The sign before a score: '' if it is exact, '~' if approximate, '≈' if an estimate."""
     if attribution.is_estimated(source_id):
         return "≈"
     return "" if attribution.exact[source_id] else "~"
@@ -169,7 +157,7 @@ def score_text(score: float, precision: str) -> str:
     return f"{precision}{round(score, 2) or 0.0:.2f}"
 
 
-def source_label(attribution: Attribution, source: Source) -> str:
+def source_label(attribution: Result, source: Source) -> str:
     """The labels of the documents that hold a source."""
     return " or ".join(label_of(attribution.documents[index], index) for index in source.documents)
 
@@ -186,7 +174,7 @@ def _mark(sources: Sequence[Source], citations: Citations) -> Mark | None:
     return Mark(tuple(numbers)) if numbers else None
 
 
-def _passages(attribution: Attribution, citations: Citations) -> Iterable[CitedPassage]:
+def _passages(attribution: Result, citations: Citations) -> Iterable[CitedPassage]:
     for sentence in citations.sentences:
         cited = [attribution.sources[source_id] for source_id in sentence.source_ids]
         joined = [cited] if sentence.relation == "either" else [[source] for source in cited]
@@ -205,52 +193,7 @@ def _passages(attribution: Attribution, citations: Citations) -> Iterable[CitedP
         )
 
 
-def remark_on(verdict: Verdict | None, verdicts: Sequence[Verdict]) -> str:
-    """The verdict in words where citations do not show it, else ''.
-
-    `verdicts` are those of the whole answer.
-    """
-    if verdict is None:
-        return ""
-    if verdict.kind == "follows" and verdict.follows is not None:
-        origin = verdicts[verdict.follows : verdict.follows + 1]
-        if any(earlier.kind == "reasoning" for earlier in origin):
-            return "follows from the model's own reasoning"
-        return f"follows from sentence {verdict.follows + 1}"
-    if verdict.kind == "open":
-        return _OPEN.get(verdict.reason or "", "not decided")
-    if verdict.kind == "unsupported":
-        return _unsupported(verdict.reliance or 0.0)
-    if verdict.kind == "conversation":
-        return "also in the conversation" if verdict.source_ids else "from the conversation"
-    if verdict.relation == "together":
-        return "only together"
-    return "explained in part" if verdict.in_part else ""
-
-
-def check_remark(verdict: Verdict | None) -> str:
-    """The checks of a sentence in words, such as 'check: 7.50, the source says 7', or ''."""
-    if verdict is None or not verdict.checks:
-        return ""
-    return f"check: {'; '.join(dict.fromkeys(map(_compared, verdict.checks)))}"
-
-
-def _compared(check: Check) -> str:
-    value = on_one_line(check.value)
-    if check.source_value is None:
-        return f"{value}, not in the cited sources"
-    return f"{value}, the source says {on_one_line(check.source_value)}"
-
-
-def _unsupported(reliance: float) -> str:
-    if reliance < _SOME_RELIANCE:
-        return "not caused by the context"
-    if reliance < _MUCH_RELIANCE:
-        return "hardly caused by the context"
-    return "not wholly caused by the context"
-
-
-def _cited(attribution: Attribution, citations: Citations) -> Iterable[CitedDocument]:
+def _cited(attribution: Result, citations: Citations) -> Iterable[CitedDocument]:
     source_ids = dict.fromkeys(
         source_id for sentence in citations.sentences for source_id in sentence.source_ids
     )
@@ -264,7 +207,7 @@ def _cited(attribution: Attribution, citations: Citations) -> Iterable[CitedDocu
         yield CitedDocument(document, number, label, tuple(dict.fromkeys(quotes)))
 
 
-def _quote(attribution: Attribution, source: Source, document: int) -> str:
+def _quote(attribution: Result, source: Source, document: int) -> str:
     """The source's text in this document, which may differ a little from its other places."""
     span = next(
         span
@@ -277,7 +220,7 @@ def _quote(attribution: Attribution, source: Source, document: int) -> str:
     return ellipsize(without_tags(text, whole), _QUOTE_LENGTH)
 
 
-def _listed(attribution: Attribution, citations: Citations, top: int) -> Iterable[ListedSource]:
+def _listed(attribution: Result, citations: Citations, top: int) -> Iterable[ListedSource]:
     ranked = attribution.top(top)
     largest = max((abs(ranking.score) for ranking in ranked), default=0.0)
     cited = {source for sentence in citations.sentences for source in sentence.source_ids}
@@ -304,7 +247,7 @@ def _legend(sources: Sequence[ListedSource]) -> Iterable[str]:
         yield "≈ marks estimates, which found what to measure."
 
 
-def _remarks(attribution: Attribution, num_unscored: int) -> Iterable[str]:
+def _remarks(attribution: Result, num_unscored: int) -> Iterable[str]:
     yield from attribution.notes
     if num_unscored:
         were = "was" if num_unscored == 1 else "were"
@@ -331,7 +274,7 @@ def _described(provenance: Provenance) -> str:
 
 
 def _saved(provenance: Provenance) -> str:
-    """How many times fewer tokens were scored than in leave-one-out without a cache."""
+    """The number of times that leave-one-out without a cache would take more tokens."""
     tokens = provenance.prefilled_tokens + provenance.scored_tokens + provenance.proxy_tokens
     times = provenance.naive_tokens / tokens if tokens else 0.0
     return f", {times:.0f} times fewer tokens than naive leave-one-out" if times >= 1.5 else ""

@@ -12,7 +12,6 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from attribot_rag.attribution import Attribution, Counterfactual
 from attribot_rag.display.escaping import on_one_line, visible
 from attribot_rag.display.report import (
     ListedSource,
@@ -22,6 +21,7 @@ from attribot_rag.display.report import (
     report_on,
     score_text,
 )
+from attribot_rag.result import Counterfactual, Result
 
 _BAR_WIDTH = 16
 _MIN_WIDTH = 40
@@ -30,7 +30,7 @@ _LABEL_LENGTH = 100
 
 
 def render_table(
-    attribution: Attribution, *, top: int = 5, width: int | None = None, color: bool = False
+    attribution: Result, *, top: int = 5, width: int | None = None, color: bool = False
 ) -> str:
     """The answer with numbered citations, what it cites, and its `top` sources with their scores.
 
@@ -43,7 +43,7 @@ def render_table(
     )
 
 
-def print_table(attribution: Attribution, *, top: int = 5, file: TextIO | None = None) -> None:
+def print_table(attribution: Result, *, top: int = 5, file: TextIO | None = None) -> None:
     """Write what `render_table` gives, in colour if `file` (default: stdout) is a terminal."""
     console = Console(file=file)
     blocks = _blocks(report_on(attribution, top=top), min(_BAR_WIDTH, _columns(console.width) // 6))
@@ -51,7 +51,7 @@ def print_table(attribution: Attribution, *, top: int = 5, file: TextIO | None =
 
 
 def print_counterfactual(
-    attribution: Attribution, counterfactual: Counterfactual, *, file: TextIO | None = None
+    attribution: Result, counterfactual: Counterfactual, *, file: TextIO | None = None
 ) -> None:
     """Write the answer without some documents of the attribution, in colour on a terminal."""
     _print([_without(attribution, counterfactual)], Console(file=file))
@@ -81,7 +81,7 @@ def _render(blocks: Iterable[RenderableType], columns: int, color: bool) -> str:
     return "\n".join(line.rstrip() for line in capture.get().split("\n")).lstrip("\n")
 
 
-def _without(attribution: Attribution, counterfactual: Counterfactual) -> RenderableType:
+def _without(attribution: Result, counterfactual: Counterfactual) -> RenderableType:
     labels = (label_of(attribution.documents[i], i) for i in counterfactual.documents)
     score = score_text(counterfactual.score, "" if counterfactual.exact else "~")
     lines = [
@@ -111,8 +111,8 @@ def _answer(report: Report) -> RenderableType:
         answer.append(visible(passage.text), style="bold")
         for mark in passage.marks:
             answer.append(f" [{mark}]", style="cyan")
-        for told in filter(None, (passage.remark, passage.check)):
-            answer.append(f" ({told})", style="yellow")
+        for remark in filter(None, (passage.remark, passage.check)):
+            answer.append(f" ({remark})", style="yellow")
         answer.append(visible(passage.space))
     answer.rstrip()
     return answer

@@ -34,13 +34,17 @@ _DECIMALS = 4
 
 @dataclass(frozen=True, kw_only=True)
 class ExperimentOptions:
-    """How answers are generated, and what is measured.
+    """Options of the generation of answers, and of what is measured.
 
-    `template` is the name of the prompt's template, `max_new_tokens` the maximal length of an
-    answer, `num_random` the number of random ablations for the linear datamodeling score. After
-    `minutes` nothing new is begun, unless the run has no result yet (a run shorter than one answer
-    would never make progress). `clock` is one of CLOCKS. Raises InvalidInput for an unknown
-    template and for numbers that are too small.
+    Raises InvalidInput for an unknown template and for numbers that are too small.
+
+    Args:
+        template: The name of the prompt's template.
+        max_new_tokens: The maximal length of an answer.
+        num_random: The number of random ablations for the linear datamodeling score.
+        minutes: The time after which nothing new is begun, unless the run has no result yet: a run
+            shorter than one answer would never make progress.
+        clock: One of CLOCKS.
     """
 
     template: str = "attribot"
@@ -51,8 +55,8 @@ class ExperimentOptions:
 
     def __post_init__(self) -> None:
         if self.template not in TEMPLATES:
-            known = ", ".join(TEMPLATES)
-            raise InvalidInput(f"unknown prompt template {self.template!r}; choose one of {known}")
+            names = ", ".join(TEMPLATES)
+            raise InvalidInput(f"unknown prompt template {self.template!r}; choose one of {names}")
         if self.max_new_tokens < 1:
             raise InvalidInput(f"max_new_tokens={self.max_new_tokens!r}; use at least 1")
         if self.minutes is not None and not self.minutes > 0:
@@ -134,12 +138,12 @@ class Experiment:
         """The example's answer, to be measured; None if all is known, or there is no answer."""
         options = self._options
         question = prepare(example, self._language_model, options.template, options.max_new_tokens)
-        known = self._results.answers.get(example.key)
-        if known is not None and known.question == question.digest:
+        stored = self._results.answers.get(example.key)
+        if stored is not None and stored.question == question.digest:
             # Evidence and number of ablations may have changed since the answer was stored.
-            known = replace(known, evidence=question.evidence, num_random=options.num_random)
-            if self._is_complete(known):
-                self._keep(known)
+            stored = replace(stored, evidence=question.evidence, num_random=options.num_random)
+            if self._is_complete(stored):
+                self._keep(stored)
                 return None
         with naming_out_of_memory(len(question.prompt_ids)):
             answered = answer_question(question, options.clock)
@@ -147,8 +151,8 @@ class Experiment:
             self._outcome.problems[example.key] = "the model answered with nothing"
             return None
         record = answered.record(self._setting, options.num_random)
-        if known is not None and known.digest == record.digest:
-            record = known
+        if stored is not None and stored.digest == record.digest:
+            record = stored
         self._keep(record)
         return Measurement(answered, record, self._models, self._setting)
 
@@ -184,7 +188,9 @@ class Experiment:
         """Run once what makes twins of the model or loads an embedder: no method's time has it."""
         if not self._warm:
             self._warm = True
-            similar = (one for one in self._methods.values() if isinstance(one, Similarity))
+            similar = (
+                method for method in self._methods.values() if isinstance(method, Similarity)
+            )
             methods: tuple[Method, ...] = (Auto(), *similar)
             for method in methods:
                 with suppress(AttributionError), _naming_out_of_memory(measurement.record):
@@ -198,11 +204,11 @@ class Experiment:
         scorer = measurement.answered.scorer(self._models, Scorer)
         try:
             with _naming_out_of_memory(record):
-                found = scorer.score([Ablation.of(*removed) for removed in missing])
+                scored = scorer.score([Ablation.of(*removed) for removed in missing])
         except AttributionError as error:
             self._outcome.problems[f"{record.key}, ablations"] = str(error)
             return
-        scores = (found.full - found.ablated).sum(1).tolist()
+        scores = (scored.full - scored.ablated).sum(1).tolist()
         self._results.add(
             *(
                 AblationRecord(record.key, record.digest, removed, round(score, _DECIMALS))
@@ -212,7 +218,7 @@ class Experiment:
         self._has_progress = True
 
     def _missing(self, record: AnswerRecord) -> list[SourceSet]:
-        known = self._results.ablated(record)
+        stored = self._results.ablated(record)
         every = frozenset(range(len(record.documents)))
         ablations = [every, *record.groups, *record.random_ablations]
         for name in self._methods:
@@ -220,7 +226,7 @@ class Experiment:
                 ranked = best(scored.scores, max(TOPS), record.key)
                 ablations += (frozenset(ranked[:top]) for top in TOPS if len(ranked) >= top)
                 ablations += (every.difference(ranked[:top]) for top in KEPT_TOPS)
-        return [removed for removed in dict.fromkeys(ablations) if removed not in known]
+        return [removed for removed in dict.fromkeys(ablations) if removed not in stored]
 
 
 def _naming_out_of_memory(record: AnswerRecord) -> AbstractContextManager[None]:

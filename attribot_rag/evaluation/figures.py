@@ -72,9 +72,9 @@ def draw(results: ResultStore, folder: Path) -> list[Path]:
                     for axes, scored in zip(panels, sets.values(), strict=True)
                 ]
                 figure.draw_without_rendering()  # the limits of the axes are known then
-                for axes, data_set, found in zip(panels, sets, labels, strict=True):
+                for axes, data_set, of_panel in zip(panels, sets, labels, strict=True):
                     axes.set_title(data_set)
-                    _write(axes, found)
+                    _write(axes, of_panel)
                 paths.append(folder / f"{name}.svg")
                 figure.savefig(paths[-1], metadata={"Date": None})
     return paths
@@ -145,10 +145,10 @@ def _recall(axes: Axes, scored: CasesByMethod) -> Iterator[Label]:
 def _cost(axes: Axes, scored: CasesByMethod) -> Iterator[Label]:
     axes.set_yscale("log")
     for name, cases in scored.items():
-        held = [case for case in cases if case.scored.tokens]
-        if held:
-            lengths = [case.answered.context_tokens for case in held]
-            tokens = [case.scored.tokens for case in held]
+        costly = [case for case in cases if case.scored.tokens]
+        if costly:
+            lengths = [case.answered.context_tokens for case in costly]
+            tokens = [case.scored.tokens for case in costly]
             color, marker, _ = STYLES.get(name, (_OTHERS, ".", ""))
             order = 3 if name in STYLES else 2
             axes.plot(lengths, tokens, marker, color=color, ms=4, fillstyle="none", zorder=order)
@@ -166,10 +166,10 @@ def _write(axes: Axes, labels: Sequence[Label]) -> None:
     middle = float(np.mean(axes.get_window_extent().intervalx))
     points = {label: axes.transData.transform((label.x, label.y)) for label in labels}
     for side in (-1, 1):
-        held = [label for label in labels if (points[label][0] < middle) == (side > 0)]
-        held.sort(key=lambda label: float(points[label][1]))
-        heights = _apart([float(points[label][1]) * scale for label in held])
-        for label, height in zip(held, heights, strict=True):
+        beside = [label for label in labels if (points[label][0] < middle) == (side > 0)]
+        beside.sort(key=lambda label: float(points[label][1]))
+        heights = _apart([float(points[label][1]) * scale for label in beside])
+        for label, height in zip(beside, heights, strict=True):
             axes.annotate(
                 label.name,
                 (label.x, label.y),

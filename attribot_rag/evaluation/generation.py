@@ -80,7 +80,7 @@ class GeneratedAnswer:
     seconds: float | None
 
     def record(self, setting: Setting, num_random: int) -> AnswerRecord:
-        """What is kept of the answer, timed in this setting."""
+        """The record of the answer, timed in this setting."""
         question, generation = self.question, self.generation
         context = question.prompt_input.context
         return AnswerRecord(

@@ -66,21 +66,21 @@ def methods(proxy: LanguageModel | None = None) -> dict[str, Method]:
     return grid | BASELINES
 
 
-def select_methods(wanted: Sequence[str], known: Collection[str]) -> list[str]:
-    """The known methods of these names, or of these families ('hierarchical', 'ContextCite').
+def select_methods(wanted: Sequence[str], available: Collection[str]) -> list[str]:
+    """The available methods of these names, or of these families ('hierarchical', 'ContextCite').
 
     Case, spaces, hyphens and underscores make no difference; 'all' selects all. Raises
     InvalidInput for an unknown name.
     """
     if [_plain(name) for name in wanted] == ["all"]:
-        return list(known)
+        return list(available)
     selected = []
     for name in wanted:
-        exact = [other for other in known if _plain(other) == _plain(name)]
-        family = [other for other in known if _plain(other.split(",")[0]) == _plain(name)]
+        exact = [other for other in available if _plain(other) == _plain(name)]
+        family = [other for other in available if _plain(other.split(",")[0]) == _plain(name)]
         if not exact and not family:
             lacking = " (those with a proxy need --proxy)" * _plain(name).startswith("proxy")
-            names = "; ".join(known)
+            names = "; ".join(available)
             raise InvalidInput(
                 f"unknown method {name!r}{lacking}; choose one or more, separated by spaces, in "
                 f"quotes where they contain spaces: {names}"

@@ -49,9 +49,9 @@ class CachedScorer(Scorer):
             if scored:
                 self._known[ablation] = (row, in_step)
         unscored = (np.full_like(added.full, np.nan), False)
-        known = [self._known.get(ablation, unscored) for ablation in ablations]
-        rows = np.array([row for row, _ in known]).reshape(len(known), len(added.full))
-        return LogLikelihoods(added.full, rows, tuple(in_step for _, in_step in known))
+        results = [self._known.get(ablation, unscored) for ablation in ablations]
+        rows = np.array([row for row, _ in results]).reshape(len(results), len(added.full))
+        return LogLikelihoods(added.full, rows, tuple(in_step for _, in_step in results))
 
 
 @dataclass(eq=False)
@@ -81,7 +81,7 @@ class Measurement:
         seconds = already + now() - started
         if scorer.session.meter.exhausted and not any(row is not None for row in scores.totals):
             raise ScoringOutOfMemory(f"{name}: it does not fit into memory")
-        totals = [None if one is None else round(one, _DECIMALS) for one in scores.totals]
+        totals = [None if total is None else round(total, _DECIMALS) for total in scores.totals]
         record = self._record(name, method, scorer, method.cost(Workload.of(scorer)), seconds)
         return replace(record, scores=totals, agreement=scores.agreement)
 

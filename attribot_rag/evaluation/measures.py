@@ -16,12 +16,12 @@ from attribot_rag.evaluation.metrics import (
     captured,
     estimate,
     linear_datamodeling_score,
+    outliers,
     pearson,
     recall,
     rms_difference,
     spearman,
 )
-from attribot_rag.evaluation.outliers import outliers
 from attribot_rag.evaluation.results import AnswerRecord, ResultStore, ScoreRecord, SourceSet
 
 TOP = 5
@@ -134,9 +134,9 @@ def _difference(case: MeasuredCase) -> float | None:
     return rms_difference(case.scored.scores, case.exact)
 
 
-def same_timing(one: ScoreRecord | AnswerRecord, other: ScoreRecord | AnswerRecord) -> bool:
+def same_timing(first: ScoreRecord | AnswerRecord, second: ScoreRecord | AnswerRecord) -> bool:
     """Whether the seconds of both can be compared: same clock, same hardware."""
-    return (one.clock, one.hardware) == (other.clock, other.hardware)
+    return (first.clock, first.hardware) == (second.clock, second.hardware)
 
 
 def _ratio(longer: ScoreRecord | None, shorter: ScoreRecord | AnswerRecord) -> float | None:
@@ -145,16 +145,10 @@ def _ratio(longer: ScoreRecord | None, shorter: ScoreRecord | AnswerRecord) -> f
     return longer.seconds / shorter.seconds
 
 
-def _times_faster(case: MeasuredCase) -> float | None:
-    return _ratio(case.naive, case.scored)
-
-
-def _times_generation(case: MeasuredCase) -> float | None:
-    return _ratio(case.scored, case.answered)
-
+FAITHFULNESS = Measure("mAP", lambda case: average_precision(case.scored.scores, case.outliers))
 
 MEASURES: tuple[Measure, ...] = (
-    Measure("mAP", lambda case: average_precision(case.scored.scores, case.outliers)),
+    FAITHFULNESS,
     Measure(f"recall@{TOP}", lambda case: recall(case.scored.scores, case.outliers, TOP)),
     Measure("Pearson", lambda case: pearson(case.scored.scores, case.exact)),
     Measure("Spearman", lambda case: spearman(case.scored.scores, case.exact)),
@@ -182,8 +176,22 @@ COSTS: tuple[Measure, ...] = (
     Measure("GFLOP", lambda case: case.scored.flops / 1e9, -1, ",.0f", cost=True),
     Measure("GFLOP expected", lambda case: case.scored.expected_flops / 1e9, -1, ",.0f", cost=True),
     Measure("seconds", lambda case: case.scored.seconds, -1, ".2f", cost=True, timed=True),
-    Measure("times faster than no cache", _times_faster, 1, ".1f", cost=True, timed=True),
-    Measure("attribution / generation time", _times_generation, -1, ".2f", cost=True, timed=True),
+    Measure(
+        "times faster than no cache",
+        lambda case: _ratio(case.naive, case.scored),
+        1,
+        ".1f",
+        cost=True,
+        timed=True,
+    ),
+    Measure(
+        "attribution / generation time",
+        lambda case: _ratio(case.scored, case.answered),
+        -1,
+        ".2f",
+        cost=True,
+        timed=True,
+    ),
 )
 
 ALL = (*MEASURES, *ABOVE_NOISE, DIFFERENCE, *COSTS)
@@ -192,7 +200,7 @@ ALL = (*MEASURES, *ABOVE_NOISE, DIFFERENCE, *COSTS)
 def cases(results: ResultStore, method: str, data_set: str | None = None) -> Iterator[MeasuredCase]:
     """The method's cases: all answers, or those of a data set, with known exact scores."""
     exact, naive = results.of_method(EXACT), results.of_method(NAIVE)
-    second = {key: one.scores for key, one in results.of_method(CEILING).items()}
+    second = {key: record.scores for key, record in results.of_method(CEILING).items()}
     for key, scored in results.of_method(method).items():
         answered = results.answers[key]
         if key in exact and data_set in (None, answered.data_set):
@@ -206,16 +214,16 @@ def cases_by_method(results: ResultStore, data_set: str) -> CasesByMethod:
     return {name: list(cases(results, name, data_set)) for name in results.methods()}
 
 
-def summary(measure: Measure, held: Iterable[MeasuredCase]) -> Estimate | None:
+def summary(measure: Measure, cases: Iterable[MeasuredCase]) -> Estimate | None:
     """The mean with its interval; for a cost, the median without an interval."""
-    known = [value for case in held if (value := measure.of(case)) is not None]
-    if measure.cost and known:
-        return Estimate(statistics.median(known), None, None, len(known))
-    return estimate(known)
+    values = [value for case in cases if (value := measure.of(case)) is not None]
+    if measure.cost and values:
+        return Estimate(statistics.median(values), None, None, len(values))
+    return estimate(values)
 
 
 def group_correlation(case: MeasuredCase) -> float | None:
     """Pearson correlation of summed scores of a document's sources with the document's score."""
-    groups = [one for one in case.answered.groups if one in case.ablations]
+    groups = [group for group in case.answered.groups if group in case.ablations]
     sums = [sum(case.exact[index] or 0.0 for index in group) for group in groups]
     return pearson(sums, [case.ablations[group] for group in groups]) if len(groups) > 2 else None

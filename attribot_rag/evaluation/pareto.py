@@ -9,9 +9,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from attribot_rag.evaluation.grid import CEILING, EXACT, NAIVE
-from attribot_rag.evaluation.measures import MEASURES, CasesByMethod, summary
-
-_FAITHFULNESS = MEASURES[0]
+from attribot_rag.evaluation.measures import FAITHFULNESS, CasesByMethod, summary
 
 
 class Point(NamedTuple):
@@ -47,8 +45,8 @@ def compared(scored: CasesByMethod) -> Compared:
     leave-one-out.
     """
     by_method = {
-        name: {case.answered.key: case for case in held}
-        for name, held in scored.items()
+        name: {case.answered.key: case for case in cases}
+        for name, cases in scored.items()
         if name not in (NAIVE, CEILING)
     }
     machines = Counter(case.scored.hardware for case in by_method.get(EXACT, {}).values())
@@ -56,18 +54,18 @@ def compared(scored: CasesByMethod) -> Compared:
         return Compared({})
     hardware, count = machines.most_common(1)[0]
     timed = {
-        name: {key for key, case in held.items() if case.scored.hardware == hardware}
-        for name, held in by_method.items()
+        name: {key for key, case in cases.items() if case.scored.hardware == hardware}
+        for name, cases in by_method.items()
     }
     enough = [name for name in by_method if 2 * len(timed[name]) >= count]
     all_scored = set.intersection(*(set(by_method[name]) for name in enough))
     all_timed = set.intersection(*(timed[name] for name in enough))
     points = {}
     for name in enough:
-        held = by_method[name]
-        faithfulness = summary(_FAITHFULNESS, (held[key] for key in all_scored))
+        cases = by_method[name]
+        faithfulness = summary(FAITHFULNESS, (cases[key] for key in all_scored))
         if faithfulness is not None and all_timed:
-            seconds = statistics.median(held[key].scored.seconds for key in all_timed)
+            seconds = statistics.median(cases[key].scored.seconds for key in all_timed)
             points[name] = Point(seconds, faithfulness.mean)
     return Compared(points, len(all_scored), len(all_timed), hardware)
 

@@ -19,6 +19,7 @@ from attribot_rag.evaluation.measures import (
     COSTS,
     DIFFERENCE,
     FACTOR,
+    FAITHFULNESS,
     MEASURES,
     CasesByMethod,
     Measure,
@@ -32,7 +33,6 @@ from attribot_rag.evaluation.pareto import Point, compared, pareto_front
 from attribot_rag.evaluation.results import AnswerRecord, ResultStore
 from attribot_rag.evaluation.tables import markdown_table
 
-_FAITHFULNESS = MEASURES[0]
 _SUMMARISED = ("mAP", "Pearson", "Spearman", "LDS")
 
 
@@ -71,28 +71,30 @@ def report(
 
 
 def _data_set(results: ResultStore, name: str) -> dict[str, Any]:
-    answers = [one for one in results.answers.values() if one.data_set == name]
+    answers = [answer for answer in results.answers.values() if answer.data_set == name]
     by_method = cases_by_method(results, name)
     exact = by_method.get(EXACT, ())
     order = sorted(by_method, key=lambda method: method not in (EXACT, NAIVE, CEILING))
     scored = {method: by_method[method] for method in order if by_method[method]}
-    faithful = {method: held for method, held in scored.items() if method != NAIVE}
+    faithful = {method: cases for method, cases in scored.items() if method != NAIVE}
     methods = compared(by_method)
     return {
         "name": name,
         "statistics": _statistics(answers),
         "num_answers": len(answers),
-        "num_given": sum(one.seconds is None for one in answers),
+        "num_given": sum(answer.seconds is None for answer in answers),
         "num_exact": len(exact),
-        "num_with_outliers": sum(bool(one.outliers) for one in exact),
-        "correlation": estimate([group_correlation(one) for one in exact]),
+        "num_with_outliers": sum(bool(case.outliers) for case in exact),
+        "correlation": estimate(list(map(group_correlation, exact))),
         "faithfulness": _table(faithful, MEASURES),
         "ceiling": _ceiling(name, faithful) if CEILING in scored else None,
         "costs": _costs(scored),
         "compared": methods,
         "front": pareto_front(methods.points),
-        "not_compared": [one for one in scored if one not in (*methods.points, NAIVE, CEILING)],
-        "with_baselines": any(one in methods.points for one in BASELINES),
+        "not_compared": [
+            method for method in scored if method not in (*methods.points, NAIVE, CEILING)
+        ],
+        "with_baselines": not methods.points.keys().isdisjoint(BASELINES),
         "beaten": _beaten(methods.points),
     }
 
@@ -100,8 +102,8 @@ def _data_set(results: ResultStore, name: str) -> dict[str, Any]:
 def _costs(scored: CasesByMethod) -> dict[str, str]:
     """A table for each machine, so that no median is over seconds of several."""
     by_machine: dict[str, dict[str, list[MeasuredCase]]] = {}
-    for name, held in scored.items():
-        for case in held:
+    for name, cases in scored.items():
+        for case in cases:
             by_machine.setdefault(case.scored.hardware, {}).setdefault(name, []).append(case)
     return {hardware: _table(there, COSTS) for hardware, there in by_machine.items()}
 
@@ -120,29 +122,29 @@ def _beaten(points: Mapping[str, Point]) -> list[str]:
 
 
 def _ceiling(data_set: str, scored: CasesByMethod) -> dict[str, Any]:
-    """What is said of leave-one-out by its second definition against the first."""
-    held = scored[CEILING]
-    second = {case.answered.key: case for case in held}
+    """Leave-one-out by its second definition against the first."""
+    ceiling = scored[CEILING]
+    second = {case.answered.key: case for case in ceiling}
     apart: dict[str, list[str]] = {"better": [], "no difference seen": [], "worse": []}
     for name, cases in _only(scored, lambda case: case.answered.key in second).items():
         pairs = [(second[case.answered.key], case) for case in cases]
-        change = changed(data_set, name, _FAITHFULNESS, pairs)
+        change = changed(data_set, name, FAITHFULNESS, pairs)
         if change is not None and name not in (EXACT, CEILING):
             apart[change.verdict].append(f"{name} ({change.difference.mean:+.3f})")
     both = _only(scored, lambda case: case.second is not None)
-    above = [case.second[i] for case in held if case.second for i in case.above_noise]
+    above = [case.second[i] for case in ceiling if case.second for i in case.above_noise]
     return {
-        "num_answers": len(held),
+        "num_answers": len(ceiling),
         "summary": ", ".join(
             f"{measure.name} {value:{measure.form}}"
             for measure in MEASURES
-            if measure.name in _SUMMARISED and (value := summary(measure, held))
+            if measure.name in _SUMMARISED and (value := summary(measure, ceiling))
         ),
-        "apart": apart if len(held) >= MIN_FOR_INTERVAL else None,
+        "apart": apart if len(ceiling) >= MIN_FOR_INTERVAL else None,
         "differences": _differences(both),
-        "num_outliers": sum(len(case.outliers) for case in held),
-        "outliers_above": [len(case.outliers & case.above_noise) for case in held],
-        "num_clear": sum(bool(case.above_noise) for case in held),
+        "num_outliers": sum(len(case.outliers) for case in ceiling),
+        "outliers_above": [len(case.outliers & case.above_noise) for case in ceiling],
+        "num_clear": sum(bool(case.above_noise) for case in ceiling),
         "second_above": [score for score in above if score is not None],
         "above_noise": _table(both, ABOVE_NOISE),
     }
@@ -151,10 +153,10 @@ def _ceiling(data_set: str, scored: CasesByMethod) -> dict[str, Any]:
 def _differences(scored: CasesByMethod) -> str:
     """A table of quartiles for the ceiling and the methods that score all sources in nats."""
     rows = []
-    for name, held in scored.items():
-        whole = [DIFFERENCE.of(case) for case in held if None not in case.scored.scores]
+    for name, cases in scored.items():
+        whole = [DIFFERENCE.of(case) for case in cases if None not in case.scored.scores]
         values = [value for value in whole if value is not None]
-        if len(values) == len(held) and name != EXACT:
+        if len(values) == len(cases) and name != EXACT:
             quartiles = (f"{value:.2f}" for value in np.quantile(values, (0.25, 0.5, 0.75)))
             rows.append([name, str(len(values)), *quartiles])
     header = [DIFFERENCE.name, "answers", "lower quartile", "median", "upper quartile"]
@@ -163,19 +165,19 @@ def _differences(scored: CasesByMethod) -> str:
 
 def _only(scored: CasesByMethod, wanted: Callable[[MeasuredCase], bool]) -> CasesByMethod:
     """The wanted cases by method, without methods that have none."""
-    chosen = {name: [case for case in held if wanted(case)] for name, held in scored.items()}
-    return {name: held for name, held in chosen.items() if held}
+    chosen = {name: list(filter(wanted, cases)) for name, cases in scored.items()}
+    return {name: cases for name, cases in chosen.items() if cases}
 
 
 def _statistics(answers: Sequence[AnswerRecord]) -> str:
-    seconds = [one.seconds for one in answers if one.seconds is not None]
+    seconds = [answer.seconds for answer in answers if answer.seconds is not None]
     columns = {
         "examples": str(len(answers)),
-        "sources per example": f"{mean(len(one.documents) for one in answers):.1f}",
-        "groups": f"{mean(len(set(one.documents)) for one in answers):.1f}",
-        "context tokens": f"{mean(one.context_tokens for one in answers):,.0f}",
-        "prompt tokens": f"{mean(one.prompt_tokens for one in answers):,.0f}",
-        "response tokens": f"{mean(one.response_tokens for one in answers):.1f}",
+        "sources per example": f"{mean(len(answer.documents) for answer in answers):.1f}",
+        "groups": f"{mean(len(set(answer.documents)) for answer in answers):.1f}",
+        "context tokens": f"{mean(answer.context_tokens for answer in answers):,.0f}",
+        "prompt tokens": f"{mean(answer.prompt_tokens for answer in answers):,.0f}",
+        "response tokens": f"{mean(answer.response_tokens for answer in answers):.1f}",
         "generation, seconds": f"{mean(seconds):.2f}" if seconds else "–",
     }
     return markdown_table(list(columns), [list(columns.values())])
@@ -184,18 +186,21 @@ def _statistics(answers: Sequence[AnswerRecord]) -> str:
 def _table(scored: CasesByMethod, measures: Sequence[Measure]) -> str:
     rows = []
     columns = [
-        {method: summary(measure, held) for method, held in scored.items()} for measure in measures
+        {method: summary(measure, cases) for method, cases in scored.items()}
+        for measure in measures
     ]
-    most = [max((one.count for one in column.values() if one), default=0) for column in columns]
-    for method, held in scored.items():
+    most = [
+        max((value.count for value in column.values() if value), default=0) for column in columns
+    ]
+    for method, cases in scored.items():
         cells = [
-            _cell(column[method], measure.form, len(held) if measure.cost else count)
+            _cell(column[method], measure.form, len(cases) if measure.cost else count)
             for measure, column, count in zip(measures, columns, most, strict=True)
         ]
-        mark = "*" if any(one.scored.extrapolated for one in held) else ""
+        mark = "*" if any(case.scored.extrapolated for case in cases) else ""
         mark += " (the ceiling)" * (method == CEILING)
-        rows.append([method + mark, str(len(held)), *cells])
-    return markdown_table(["method", "answers", *(one.name for one in measures)], rows)
+        rows.append([method + mark, str(len(cases)), *cells])
+    return markdown_table(["method", "answers", *(measure.name for measure in measures)], rows)
 
 
 def _cell(value: Estimate | None, form: str, usual: int) -> str:
@@ -206,7 +211,7 @@ def _cell(value: Estimate | None, form: str, usual: int) -> str:
 
 
 def _clocks(results: ResultStore) -> str:
-    used = {one.clock for one in results.scores.values()}
+    used = {record.clock for record in results.scores.values()}
     if used == {"cpu"}:
         return "of the processor, summed over threads,"
     return "of the wall clock" + " or of the processor (see the results)" * ("cpu" in used)

@@ -121,7 +121,7 @@ class Setting:
 Record = AnswerRecord | ScoreRecord | AblationRecord | Setting
 _BEGINNING = '{"kind": "'
 _KINDS: dict[str, type[Record]] = {
-    one.kind: one for one in (AnswerRecord, ScoreRecord, AblationRecord, Setting)
+    kind.kind: kind for kind in (AnswerRecord, ScoreRecord, AblationRecord, Setting)
 }
 
 
@@ -143,7 +143,7 @@ class ResultStore:
 
     def add(self, *records: Record) -> None:
         """Append the records to the file in one write; they are on the disk when this returns."""
-        lines = [json.dumps({"kind": one.kind, **asdict(one)}) + "\n" for one in records]
+        lines = [json.dumps({"kind": record.kind, **asdict(record)}) + "\n" for record in records]
         self.path.parent.mkdir(parents=True, exist_ok=True)
         with self.path.open("ab+") as file:
             end = file.seek(0, os.SEEK_END)
@@ -160,11 +160,11 @@ class ResultStore:
 
         Raises InvalidInput if earlier records were measured with another model, device or clock.
         """
-        for known in self.settings:
+        for earlier in self.settings:
             differences = [
-                f"{name} {getattr(known, name)!r}, not {getattr(setting, name)!r}"
+                f"{name} {getattr(earlier, name)!r}, not {getattr(setting, name)!r}"
                 for name in ("model", "weights", "device", "clock")
-                if getattr(known, name) != getattr(setting, name)
+                if getattr(earlier, name) != getattr(setting, name)
             ]
             if differences:
                 raise InvalidInput(
@@ -185,17 +185,18 @@ class ResultStore:
     def only(self, keys: Collection[str], methods: Mapping[str, str]) -> ResultStore:
         """A read-only view of these examples and of these methods (options by name), in order."""
         view = copy(self)
-        view.answers = {key: one for key, one in self.answers.items() if key in keys}
-        order = {method: place for place, method in enumerate(methods)}
-        wanted = (
-            one for one in self.scores.items() if methods.get(one[1].method) == one[1].options
-        )
-        view.scores = dict(sorted(wanted, key=lambda one: order[one[1].method]))
+        view.answers = {key: answer for key, answer in self.answers.items() if key in keys}
+        view.scores = {
+            key: record
+            for method, options in methods.items()
+            for key, record in self.scores.items()
+            if (record.method, record.options) == (method, options)
+        }
         return view
 
     def data_sets(self) -> list[str]:
         """The names of the data sets, in the order of their first answers."""
-        return list(dict.fromkeys(one.data_set for one in self.answers.values()))
+        return list(dict.fromkeys(answer.data_set for answer in self.answers.values()))
 
     def methods(self) -> list[str]:
         """The names of the methods, in the order of their first scores, or of the view."""
@@ -217,8 +218,8 @@ class ResultStore:
         elif isinstance(record, Setting):
             self.settings.append(record)
         else:
-            known = self.ablations.setdefault((record.key, record.digest), {})
-            known[frozenset(record.removed)] = record.score
+            scores = self.ablations.setdefault((record.key, record.digest), {})
+            scores[frozenset(record.removed)] = record.score
 
     def _read(self) -> Iterator[Record]:
         try:

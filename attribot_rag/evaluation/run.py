@@ -35,9 +35,9 @@ from attribot_rag.scoring.session import progress_bar
 RESULTS = "results.jsonl"
 
 
-def compare(given: Sequence[Path]) -> str:
+def compare(results: Sequence[Path]) -> str:
     """The comparison of two results, given as files or as their folders."""
-    paths = [path / RESULTS if path.is_dir() else path for path in given]
+    paths = [path / RESULTS if path.is_dir() else path for path in results]
     for path in paths:
         if not path.is_file():
             raise InvalidInput(f"{path} is not a file; pass two {RESULTS}, or their folders")
@@ -45,7 +45,7 @@ def compare(given: Sequence[Path]) -> str:
 
 
 def run(options: argparse.Namespace) -> str:
-    """Compute what is missing and write the report; what is to be said of it."""
+    """Compute what is missing and write the report; the text for stdout."""
     experiment_options = ExperimentOptions(
         template=options.template,
         max_new_tokens=options.max_new_tokens,
@@ -102,23 +102,23 @@ def _examples(options: argparse.Namespace) -> tuple[list[Example], list[str]]:
     if options.examples < 1:
         raise InvalidInput(f"--examples {options.examples}; use at least 1")
     loaded = [load(path, name) for name, path in files]
-    drawn = [sample(one.examples, options.examples, options.seed) for one in loaded]
-    problems = list(chain.from_iterable(one.problems for one in loaded))
+    drawn = [sample(file.examples, options.examples, options.seed) for file in loaded]
+    problems = list(chain.from_iterable(file.problems for file in loaded))
     if problems:
         lines = "line was" if len(problems) == 1 else "lines were"
         problems.append(f"{len(problems)} bad {lines} left out.")
     problems += [
-        f"{path}: fields that are not read: {', '.join(one.ignored)}"
-        for one, (_, path) in zip(loaded, files, strict=True)
-        if one.ignored
+        f"{path}: fields that are not read: {', '.join(file.ignored)}"
+        for file, (_, path) in zip(loaded, files, strict=True)
+        if file.ignored
     ]
     sets = Counter([*FORMATS, *(path.stem for path in options.log)])
     if twice := [name for name, count in sets.items() if count > 1]:
-        taken = f" (--{twice[0]} is one)" * (twice[0] in FORMATS)
+        is_format = f" (--{twice[0]} is one)" * (twice[0] in FORMATS)
         raise InvalidInput(
-            f"two data sets of the name {twice[0]!r}{taken}; give the log's file another name"
+            f"two data sets of the name {twice[0]!r}{is_format}; give the log's file another name"
         )
-    keys = Counter(one.key for held in loaded for one in held.examples)
+    keys = Counter(example.key for file in loaded for example in file.examples)
     if repeated := [key for key, count in keys.items() if count > 1]:
         raise InvalidInput(
             f"{len(repeated)} examples have the name of another, for example {repeated[0]!r}; the "
@@ -131,9 +131,9 @@ def _examples(options: argparse.Namespace) -> tuple[list[Example], list[str]]:
 def _methods(options: argparse.Namespace) -> dict[str, Method]:
     """The wanted methods by name, and leave-one-out, with which they are compared."""
     proxy = load_model(options.proxy, device=options.device) if options.proxy else None
-    known = methods(proxy)
-    wanted = select_methods(options.methods, known) if options.methods else DEFAULT
-    return {name: known[name] for name in known if name in {EXACT, NAIVE, *wanted}}
+    available = methods(proxy)
+    wanted = select_methods(options.methods, available) if options.methods else DEFAULT
+    return {name: available[name] for name in available if name in {EXACT, NAIVE, *wanted}}
 
 
 def _distinct_reasons(problems: Mapping[str, str]) -> Iterator[str]:

@@ -72,8 +72,8 @@ def hardware(device: torch.device | None = None) -> str:
     if device is not None and device.type == "cuda":
         return torch.cuda.get_device_name(device)
     cpu_info = Path("/proc/cpuinfo")
-    known = cpu_info.read_text() if cpu_info.exists() else ""
-    named = re.search(r"^model name\s*: *(.*\S)", known, re.MULTILINE)
-    processor = named[1] if named else platform.processor() or platform.machine()
+    text = cpu_info.read_text() if cpu_info.exists() else ""
+    match = re.search(r"^model name\s*: *(.*\S)", text, re.MULTILINE)
+    processor = match[1] if match else platform.processor() or platform.machine()
     threads = torch.get_num_threads()
     return f"{threads} thread{'s' * (threads != 1)} of {processor}"

@@ -1,4 +1,4 @@
-"""What integrations with frameworks are built on; a stable part of the public interface.
+"""The ground that integrations with frameworks are built on; stable and public.
 
 A framework tells its integration what a model was asked and what it answered. The integration
 passes that on as an `Answer`; the model's `AttributionService` finds the recorded
@@ -24,9 +24,9 @@ prompt was made of, and `told_document` reads a document in whatever form a sear
 """
 
 from attribot_rag.attribution import Counterfactual
-from attribot_rag.attribution.summary import MAX_SUMMARY_BYTES
 from attribot_rag.context import texts_in_prompt
 from attribot_rag.recording import Answer
+from attribot_rag.result.summary import MAX_SUMMARY_BYTES
 from attribot_rag.runtime.attributed_run import AttributedRun
 from attribot_rag.runtime.deduplication import DeduplicatedText, remove_duplicates
 from attribot_rag.runtime.feedback import Feedback, feedback_of

@@ -9,16 +9,11 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 from attribot_rag.attribution import Attribution, Composition
-from attribot_rag.attribution.offsets import Offsets
-from attribot_rag.attribution.summary import (
-    MAX_SUMMARY_BYTES,
-    Shown,
-    summarize,
-    summarize_composition,
-    without_attribution,
-)
+from attribot_rag.attribution.composite_summary import summarize_composition
 from attribot_rag.errors import UnsupportedModel
 from attribot_rag.recording import Answer
+from attribot_rag.result.offsets import Offsets, Shown
+from attribot_rag.result.summary import MAX_SUMMARY_BYTES, summarize, without_attribution
 
 if TYPE_CHECKING:
     from opentelemetry.trace import Span
@@ -128,27 +123,27 @@ class AttributedRun:
 
     @cached_property
     def summary(self) -> dict[str, Any]:
-        """What is attached to the answer: plain data of at most 16 KB, with its `status`."""
+        """The data that is attached to the answer: plain, at most 16 KB, with its `status`."""
         return self.summary_of(MAX_SUMMARY_BYTES)
 
     def summary_of(self, max_bytes: int) -> dict[str, Any]:
         """The same in fewer bytes of JSON."""
         shared = 2 * max_bytes // 3 if self.earlier else 0
-        told = self.earlier[: shared // _MIN_CALL_BYTES]
+        kept = self.earlier[: shared // _MIN_CALL_BYTES]
         room = max_bytes - shared
         texts = self._texts(room // 4)
         own = self._own_summary(room - len(json.dumps(texts))) | texts
-        own["omitted"]["calls"] = len(self.earlier) - len(told)
-        if not told:
+        own["omitted"]["calls"] = len(self.earlier) - len(kept)
+        if not kept:
             return own
-        calls = [run.summary_of(shared // len(told)) for run in told]
+        calls = [run.summary_of(shared // len(kept)) for run in kept]
         if self.places and not self.is_pending:
             whole = all(call["status"] == "complete" for call in calls)
             own["status"] = "complete" if whole else "partial"
         return {
             **own,
             "calls": calls,
-            "places": [list(place) for place in self.places[: len(told)]],
+            "places": [list(place) for place in self.places[: len(kept)]],
         }
 
     def _texts(self, max_bytes: int) -> dict[str, str | None]:
@@ -165,22 +160,25 @@ class AttributedRun:
             offsets = None if self.shown is None else Offsets.between(self.text, self.shown)
             is_lost = self.shown is not None and offsets is None
             shown = Shown(self.answer.start, offsets, is_lost)
+            options: dict[str, Any] = {
+                "shown": shown,
+                "run_id": self.run_id,
+                "max_bytes": max_bytes,
+            }
             if self.earlier:
-                return summarize_composition(
-                    composition, shown=shown, run_id=self.run_id, max_bytes=max_bytes
-                )
-            return summarize(
-                composition.attribution, shown=shown, run_id=self.run_id, max_bytes=max_bytes
-            )
+                return summarize_composition(composition, **options)
+            return summarize(composition.attribution, **options)
         if not (self.is_pending or self.error or self.earlier):
             return without_attribution(
                 "complete", notes=[_EMPTY], run_id=self.run_id, max_bytes=max_bytes
             )
-        failure: Literal["error", "unsupported"] = (
-            "unsupported" if isinstance(self.error, UnsupportedModel) else "error"
-        )
+        status: Literal["pending", "error", "unsupported"] = "error"
+        if self.is_pending:
+            status = "pending"
+        elif isinstance(self.error, UnsupportedModel):
+            status = "unsupported"
         return without_attribution(
-            "pending" if self.is_pending else failure,
+            status,
             error=self.error,
             length=len(self.text if self.shown is None else self.shown),
             run_id=self.run_id,

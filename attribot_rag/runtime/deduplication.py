@@ -13,7 +13,7 @@ from attribot_rag.errors import InvalidInput
 
 @dataclass(frozen=True)
 class DeduplicatedText:
-    """A text that stays: its index, what is left of it, and whose content it stands for.
+    """A text that stays: its index, its remaining text, and the texts that it stands for.
 
     `merged` are the indices of texts that are gone because this one says the same, `overlapping`
     those of texts that lost a beginning or an end which stands here. What a text lost by repeating
@@ -29,13 +29,17 @@ class DeduplicatedText:
 def remove_duplicates(
     texts: Sequence[str], *, threshold: float = 0.9, min_overlap: int | None = 30
 ) -> list[DeduplicatedText]:
-    """What is left of the texts, in their order, when nothing is said twice.
+    """The rest of the texts, in their order, when nothing is said twice.
 
-    A text is gone if it equals an earlier one, or nearly does (`threshold`, as for sources), or if
-    another one holds it. Whole sentences at its beginning or end that an earlier text holds are cut
-    off, as chunks that overlap have them, if they are `min_overlap` characters or more together;
-    None leaves them. The same goes for what is left, until nothing more can go. Raises InvalidInput
-    for other options.
+    A text is gone if it equals an earlier one, or nearly does, or if another one holds it. Whole
+    sentences at its beginning or end that an earlier text holds are cut off, as chunks that overlap
+    have them. The same goes for the rest, until nothing more can go. Raises InvalidInput for other
+    options.
+
+    Args:
+        texts: The retrieved texts.
+        threshold: The similarity from which two texts are equal, as for sources.
+        min_overlap: The least number of characters that are cut off together; None leaves them.
     """
     if not 0 < threshold <= 1:
         raise InvalidInput(f"threshold={threshold!r}; use a similarity above 0, at most 1")
@@ -53,7 +57,7 @@ def remove_duplicates(
 
 
 class _RemainingTexts:
-    """What is left of each text, by its index in increasing order, and what it stands for."""
+    """The rest of each text, by its index in increasing order, and the texts it stands for."""
 
     def __init__(self, texts: Sequence[str]) -> None:
         self.texts = dict(enumerate(texts))
@@ -62,16 +66,16 @@ class _RemainingTexts:
 
     def merge_equal(self, threshold: float) -> None:
         indices = list(self.texts)
-        for first, *others in group_duplicates(list(self.texts.values()), threshold=threshold):
-            for other in others:
-                self._absorb(indices[first], indices[other])
+        for first, *repeated in group_duplicates(list(self.texts.values()), threshold=threshold):
+            for place in repeated:
+                self._absorb(indices[first], indices[place])
 
     def merge_contained(self) -> None:
         """The longest text that contains others absorbs them."""
         plain = self._plain_texts()
         holders: list[int] = []
-        for index in sorted(plain, key=lambda one: (-len(plain[one]), one)):
-            holder = next((one for one in holders if plain[index] in plain[one]), None)
+        for index in sorted(plain, key=lambda index: (-len(plain[index]), index)):
+            holder = next((other for other in holders if plain[index] in plain[other]), None)
             if holder is None:
                 holders.append(index)
             else:
@@ -120,7 +124,7 @@ class _RemainingTexts:
             plain = _plain(run)
             if len(plain) - 2 < min_overlap or len(run) >= limit:
                 continue
-            holder = next((one for one, text in earlier.items() if plain in text), None)
+            holder = next((place for place, text in earlier.items() if plain in text), None)
             if holder is not None:
                 self._overlapping[holder].add(index)
                 return len(run)

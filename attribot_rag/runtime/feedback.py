@@ -1,4 +1,4 @@
-"""What an attribution says of an answer, as tools that collect feedback on answers take it."""
+"""An attribution as feedback on an answer, for tools that collect such feedback."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal, TypedDict
 
 from attribot_rag.attribution import Attribution
-from attribot_rag.attribution.citations import cite
+from attribot_rag.result.citations import cite
 from attribot_rag.runtime.attributed_run import AttributedRun
 
 Label = Literal["grounded", "partly_grounded", "ungrounded", "not_judged", "not_attributed"]
@@ -31,7 +31,7 @@ class DocumentScore(TypedDict):
 
 
 class FeedbackMetadata(TypedDict):
-    """How a feedback came about."""
+    """The origin of a feedback."""
 
     run_id: str
     root_id: str
@@ -46,7 +46,7 @@ class FeedbackMetadata(TypedDict):
 
 @dataclass(frozen=True)
 class Feedback:
-    """What an attribution says of the whole answer.
+    """The verdict of an attribution on the whole answer.
 
     `score` is the share of its sentences, from 0 to 1, that retrieved text caused; sentences that
     follow from others, and those that are not judged, do not count. It is None where no sentence
@@ -80,9 +80,9 @@ def feedback_of(run: AttributedRun) -> Feedback:
     metadata["method"] = attribution.provenance.method
     metadata["model"] = attribution.provenance.model_name
     metadata["unit"] = attribution.unit
-    metadata["sentences_to_check"] = sum(bool(one.checks) for one in attribution.verdicts)
+    metadata["sentences_to_check"] = sum(bool(verdict.checks) for verdict in attribution.verdicts)
     metadata["documents"] = documents
-    judged = [one.kind for one in attribution.verdicts if one.kind not in _NOT_COUNTED]
+    judged = [verdict.kind for verdict in attribution.verdicts if verdict.kind not in _NOT_COUNTED]
     num_judged, num_grounded = len(judged), sum(kind in _GROUNDED for kind in judged)
     return Feedback(
         NAME,
@@ -96,22 +96,16 @@ def feedback_of(run: AttributedRun) -> Feedback:
 def document_scores(attribution: Attribution) -> list[DocumentScore]:
     """Per document the sum of its sources' scores."""
     numbers = cite(attribution).numbers
-    found: list[DocumentScore] = []
-    for index, document in enumerate(attribution.documents):
-        scores = [
-            score
-            for source in attribution.sources
-            if index in source.documents and (score := attribution.score(source.id)) is not None
-        ]
-        found.append(
-            {
-                "index": index,
-                "id": document.id,
-                "number": numbers.get(index),
-                "score": round(sum(scores), _DECIMALS) if scores else None,
-            }
-        )
-    return found
+    scores = {ranked.index: ranked.score for ranked in attribution.documents_by_effect()}
+    return [
+        {
+            "index": index,
+            "id": document.id,
+            "number": numbers.get(index),
+            "score": round(scores[index], _DECIMALS) if index in scores else None,
+        }
+        for index, document in enumerate(attribution.documents)
+    ]
 
 
 def _label(num_grounded: int, num_judged: int) -> Label:
@@ -126,11 +120,9 @@ def _explanation(
     num_grounded: int, num_judged: int, documents: Sequence[DocumentScore], unit: str
 ) -> str:
     parts = [f"{num_grounded} of {num_judged} sentences come from retrieved text."]
-    cited = sorted((one for one in documents if one["number"]), key=lambda one: one["number"] or 0)
-    parts += [
-        f"[{one['number']}] is document {one['index']}"
-        + (f" ({one['id']})" if one["id"] else "")
-        + ("." if one["score"] is None else f": {one['score']:.1f} {unit}.")
-        for one in cited
-    ]
+    cited = [document for document in documents if document["number"]]
+    for document in sorted(cited, key=lambda document: document["number"] or 0):
+        name = f" ({document['id']})" if document["id"] else ""
+        score = "." if document["score"] is None else f": {document['score']:.1f} {unit}."
+        parts.append(f"[{document['number']}] is document {document['index']}{name}{score}")
     return " ".join(parts)

@@ -15,13 +15,17 @@ Mode = Literal["inline", "background"]
 
 @dataclass(frozen=True, kw_only=True)
 class RunOptions(Options):
-    """How an application's answers are attributed: `Options`, and when and to whom that is told.
+    """The options of an application's attributions: `Options`, and when they are made and told.
 
-    In `mode` 'inline' an answer waits for its attribution. In mode 'background' it comes at once,
-    with the status 'pending', and its attribution later; at most `max_pending` answers may wait.
-    The last `max_results` runs are kept. `on_sentence` is told of the pending run after the verdict
-    on each sentence but the last, `on_result` of every finished run. Errors become
-    part of the run, and are logged; with `raise_error` they are raised where the caller waits.
+    Args:
+        mode: With 'inline' an answer waits for its attribution. With 'background' it comes at once,
+            with the status 'pending', and its attribution later.
+        max_pending: Answers that may wait for their attribution in the background.
+        max_results: The number of the last runs that are kept.
+        on_sentence: Gets the pending run after the verdict on each sentence but the last.
+        on_result: Gets every finished run.
+        raise_error: Whether errors are raised where the caller waits; else they become part of the
+            run, and are logged.
     """
 
     mode: Mode = "inline"

@@ -71,9 +71,14 @@ def answer_without(
 class ServiceRegistry:
     """One service for each model, made when it is first asked for; all share one `store`.
 
-    The services of the `max_models` models that were asked for last are kept, each with what was
-    prepared for scoring. They record on demand only. `proxy` and `options` are those of
-    AttributionService.
+    The services record on demand only.
+
+    Args:
+        store: Keeps the runs of all services.
+        max_models: The number of models, those asked for last, whose services are kept, each with
+            what was prepared for scoring.
+        proxy: As for AttributionService.
+        **options: As for AttributionService.
     """
 
     def __init__(
@@ -100,7 +105,7 @@ class ServiceRegistry:
 
     @property
     def services(self) -> tuple[AttributionService, ...]:
-        """Those that are kept."""
+        """The services that are kept."""
         with self._lock:
             return tuple(self._services.values())
 

@@ -21,7 +21,7 @@ _DOCUMENTS_OF = {
 
 
 class AnnotationResult(TypedDict):
-    """What Phoenix shows: a score in the attribution's unit, and whether a sentence cites it."""
+    """A score in the attribution's unit and whether a sentence cites it, as Phoenix shows them."""
 
     score: float
     label: Literal["cited", "not_cited"]
@@ -38,7 +38,7 @@ class DocumentAnnotation(TypedDict):
     result: AnnotationResult
 
 
-class _Found(NamedTuple):
+class _Retrieved(NamedTuple):
     """A document in the span of a retriever."""
 
     span_id: str
@@ -62,7 +62,7 @@ class RetrievedDocuments(SpanProcessor):
         if max_traces < 1:
             raise InvalidInput(f"max_traces={max_traces!r}; use at least 1")
         self._max_traces = max_traces
-        self._found: OrderedDict[int, list[_Found]] = OrderedDict()
+        self._retrieved: OrderedDict[int, list[_Retrieved]] = OrderedDict()
         self._lock = threading.Lock()
 
     def on_end(self, span: ReadableSpan) -> None:
@@ -72,15 +72,15 @@ class RetrievedDocuments(SpanProcessor):
         if prefix is None or context is None:
             return
         span_id = format_span_id(context.span_id)
-        found = [
-            _Found(span_id, int(match[1]), str(value))
+        retrieved = [
+            _Retrieved(span_id, int(match[1]), str(value))
             for key, value in attributes.items()
             if (match := re.fullmatch(rf"{prefix}\.(\d+)\.document\.content", key))
         ]
         with self._lock:
-            self._found.setdefault(context.trace_id, []).extend(found)
-            while len(self._found) > self._max_traces:
-                self._found.popitem(last=False)
+            self._retrieved.setdefault(context.trace_id, []).extend(retrieved)
+            while len(self._retrieved) > self._max_traces:
+                self._retrieved.popitem(last=False)
 
     def annotations(self, run: AttributedRun) -> list[DocumentAnnotation]:
         """One for each place at which a retriever of the run's trace found a scored document.
@@ -90,24 +90,27 @@ class RetrievedDocuments(SpanProcessor):
         if run.span is None or run.is_pending or run.attribution is None:
             return []
         with self._lock:
-            found = tuple(self._found.get(run.span.get_span_context().trace_id, ()))
+            retrieved = tuple(self._retrieved.get(run.span.get_span_context().trace_id, ()))
+        texts = [document.text for document in run.attribution.documents]
         return [
-            _annotation(run, one, scored["score"], scored)
+            _annotation(run, document, scored)
             for scored in document_scores(run.attribution)
-            if scored["score"] is not None
-            for one in found
-            if one.text == run.attribution.documents[scored["index"]].text
+            for document in retrieved
+            if scored["score"] is not None and document.text == texts[scored["index"]]
         ]
 
 
 def _annotation(
-    run: AttributedRun, found: _Found, score: float, scored: DocumentScore
+    run: AttributedRun, document: _Retrieved, scored: DocumentScore
 ) -> DocumentAnnotation:
     return {
         "name": "attribution",
         "annotator_kind": "CODE",
-        "span_id": found.span_id,
-        "document_position": found.position,
+        "span_id": document.span_id,
+        "document_position": document.position,
         "identifier": run.run_id,
-        "result": {"score": score, "label": "not_cited" if scored["number"] is None else "cited"},
+        "result": {
+            "score": scored["score"] or 0.0,
+            "label": "not_cited" if scored["number"] is None else "cited",
+        },
     }

@@ -9,11 +9,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
 
-from attribot_rag.attribution.offsets import Offsets
 from attribot_rag.errors import DocumentsNotLocated, InvalidInput
+from attribot_rag.result.offsets import Offsets
 from attribot_rag.runtime.attributed_run import AttributedRun
 
-_LONGEST_WAIT = 1.0  # seconds until a run is looked at again, told of or not
+_LONGEST_WAIT = 1.0  # seconds until a run is looked at again, notified or not
 
 
 class RunStore(Mapping[str, AttributedRun]):
@@ -116,14 +116,14 @@ class RunStore(Mapping[str, AttributedRun]):
         Waits between them, and raises as `wait`. What is read slowly may miss some.
         """
         future = self.future(run_id)
-        told = None
+        latest = None
         while not future.done():
             with self._lock:
                 run = self._runs.get(self._key(run_id))
-                if run is told or run is None or run.attribution is None:
+                if run is latest or run is None or run.attribution is None:
                     self._lock.wait(_LONGEST_WAIT)
                     continue
-            told = run
+            latest = run
             if run.is_pending:
                 yield run
         yield self.wait(run_id)

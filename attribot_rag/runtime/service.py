@@ -39,9 +39,13 @@ _MAX_CACHE_BYTES = 512 * 2**20  # of answers that have not been observed yet
 class AttributionService:
     """Attributes the answers of one model, and never breaks what asked for it.
 
-    Records a local model's generations from the start until `close`; with `record_always` False
-    only between `begin_recording` and `end_recording`. `store` keeps the runs, by default a new
-    one. `proxy` is that of Attributor; `options` are those of RunOptions, by name or whole.
+    Args:
+        language_model: The model, whose generations are recorded if it is local.
+        record_always: Whether they are recorded from the start until `close`; else only between
+            `begin_recording` and `end_recording`.
+        store: Keeps the runs; by default a new one.
+        proxy: As for Attributor.
+        **options: Those of RunOptions, by name or whole.
     """
 
     def __init__(
@@ -54,8 +58,8 @@ class AttributionService:
         **options: Unpack[ServiceOptions],
     ) -> None:
         beside = ("record_always", "store", "proxy")
-        given = RunOptions.of("AttributionService", options, beside=beside)
-        self.options = replace(given, progress=bool(given.progress))
+        run_options = RunOptions.of("AttributionService", options, beside=beside)
+        self.options = replace(run_options, progress=bool(run_options.progress))
         self.store = RunStore(self.options.max_results) if store is None else store
         self.in_background = self.options.mode == "background"
         self.recorder = GenerationRecorder(
@@ -193,15 +197,15 @@ class AttributionService:
         return self._finish(replace(run, answer=kept, attribution=same.attribution))
 
     def _so_far(self, run: AttributedRun) -> Callable[[Attribution], None] | None:
-        told = self.options.on_sentence
-        if told is None and not self.in_background:
+        on_sentence = self.options.on_sentence
+        if on_sentence is None and not self.in_background:
             return None
 
         def tell(attribution: Attribution) -> None:
             so_far = self.store.add(replace(run, attribution=attribution))
             try:
-                if told is not None:
-                    told(so_far)
+                if on_sentence is not None:
+                    on_sentence(so_far)
             except Exception:
                 logger.exception("on_sentence failed for the run %s", run.run_id)
 

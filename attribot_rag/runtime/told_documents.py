@@ -32,10 +32,11 @@ def told_document(value: Any) -> Document:
             f"a document with the fields {sorted(map(str, value))} has no text; pass it as a str "
             "under 'text'"
         )
-    told = value.get("metadata")
+    attached = value.get("metadata")
     metadata = {str(key): field for key, field in value.items() if key not in (name, "id")}
-    if isinstance(told, Mapping):
-        metadata = {key: field for key, field in metadata.items() if key != "metadata"} | {**told}
+    if isinstance(attached, Mapping):
+        del metadata["metadata"]
+        metadata.update(attached)
     if name == "page_content":
         metadata.pop("type", None)  # the class, which LangChain writes beside it
     id_ = value.get("id")

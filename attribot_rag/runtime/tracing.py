@@ -77,6 +77,6 @@ def _annotate(span: Span, feedback: Feedback) -> None:
 
 
 def _num_annotations(span: Span) -> int:
-    """How many annotations the span has; 0 where it does not tell its attributes."""
+    """The number of annotations on the span; 0 where it does not tell its attributes."""
     attributes = getattr(span, "attributes", None) or {}
     return len({key.split(".")[1] for key in attributes if key.startswith("annotations.")})

@@ -77,12 +77,12 @@ class AccessControl:
                 await self._admitted(client, scope, receive, send)
 
     async def _find_token(self, request: Request) -> int | None:
-        """Which of the tokens was sent; all are compared, so that time tells nothing."""
+        """The number of the token that was sent; all are compared, so that time tells nothing."""
         sent = await self._bearer(request)
         if sent is None:
             return None
-        given = _comparable(sent.credentials)
-        equal = [hmac.compare_digest(given, token) for token in self._tokens]
+        credentials = _comparable(sent.credentials)
+        equal = [hmac.compare_digest(credentials, token) for token in self._tokens]
         return equal.index(True) if any(equal) else None
 
     def _name_client(self, scope: Scope, number: int | None) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -23,49 +22,39 @@ from attribot_rag.attributor import Attributor, AttributorOptions, Options
 from attribot_rag.context import Document
 from attribot_rag.corpus.chunks import retrieve
 from attribot_rag.display import answer_data
-from attribot_rag.errors import (
-    AttributionError,
-    InvalidInput,
-    QueueFull,
-    ScoringOutOfMemory,
-    ServiceStopping,
-)
+from attribot_rag.errors import AttributionError, InvalidInput, QueueFull
 from attribot_rag.model.language_model import LanguageModel
 from attribot_rag.scoring import Budget
 from attribot_rag.serving.access import AccessControl
 from attribot_rag.serving.body import BodyLimits
 from attribot_rag.serving.fair_queue import FairQueue
 from attribot_rag.serving.metrics import CountResponses, Metrics
-from attribot_rag.serving.page import page_and_policy
+from attribot_rag.serving.page import page
+from attribot_rag.serving.problems import REFUSALS, json_response, malformed, refused
 from attribot_rag.serving.request_models import (
     AskRequest,
     AskResponse,
     AttributeRequest,
     Health,
-    Problem,
     QueueStatus,
     read_documents,
 )
 from attribot_rag.serving.stream import LINES, Pieces, streamed
-
-# The alternatives of union types, which pydantic puts into the places of errors.
-_ALTERNATIVES = {"str", "constrained-str", "list[Message]", "GivenDocument"}
-_NO_OBJECT = "the body is not a JSON object; send one, with Content-Type: application/json"
-_REFUSALS: dict[int | str, dict[str, Any]] = {
-    code: {"model": Problem} for code in (400, 401, 408, 413, 422, 429, 503)
-}
 
 
 @dataclass(frozen=True)
 class Limits:
     """The limits of a service.
 
-    `waiting` is the number of requests in the queue or in progress, and how many one client may
-    have at once. `bytes` is the size of a body, which must come within `read_seconds`. `seconds`
-    bounds an answer, and again its attribution, which is then partial, not counting the time in
-    which others have the model; `chunks` is the number of chunks of the files that are retrieved
-    for a question. The requests of `clients` clients are worked on at the same time, and share the
-    model by time; each takes the memory of an attribution.
+    Args:
+        waiting: Requests in the queue or in progress, and requests of one client at once.
+        bytes: The size of a body.
+        seconds: For an answer, and again for its attribution, which is then partial; the time in
+            which other requests have the model does not count.
+        chunks: Chunks of the files that are retrieved for a question.
+        clients: Clients whose requests are worked on at the same time. They share the model by
+            time, and each takes the memory of an attribution.
+        read_seconds: For the head of a request, and again for its body.
     """
 
     waiting: int = 8
@@ -88,10 +77,17 @@ def create_app(
 ) -> FastAPI:
     """The service as an ASGI application.
 
-    Questions without documents are answered from `chunks`. `token` is the bearer token that clients
-    must send, if any; several tokens, one a line, tell clients apart. `hosts` are the names under
-    which the service answers. `proxy` and `options` go to Attributor. Raises InvalidInput for
-    limits that are not above 0, or an empty token.
+    Raises InvalidInput for limits that are not above 0, or an empty token.
+
+    Args:
+        language_model: The model that answers and is attributed, local or served.
+        chunks: Texts from which questions without documents are answered.
+        token: The bearer token that clients must send, if any; several tokens, one a line, tell
+            clients apart.
+        hosts: Names under which the service answers.
+        limits: Limits on requests and on the work for each.
+        proxy: As for Attributor.
+        **options: As for Attributor.
     """
     limits = limits or Limits()
     if min(vars(limits).values()) <= 0:
@@ -110,11 +106,11 @@ def create_app(
         summary="Which retrieved text caused the answer",
         docs_url=None,
         redoc_url=None,
-        responses=_REFUSALS,
+        responses=REFUSALS,
     )
     app.state.queue = queue
-    app.add_exception_handler(AttributionError, _refused)
-    app.add_exception_handler(RequestValidationError, _malformed)
+    app.add_exception_handler(AttributionError, refused)
+    app.add_exception_handler(RequestValidationError, malformed)
     app.get("/", response_class=HTMLResponse)(page)
     app.get("/health")(service.health)
     app.get("/schema.json")(attribution_schema)
@@ -159,41 +155,43 @@ class _Service:
             max_waiting=self._limits.waiting,
         )
 
-    async def attribute(self, given: AttributeRequest, request: Request) -> Response:
+    async def attribute(self, body: AttributeRequest, request: Request) -> Response:
         """The attribution of a response, by the public schema."""
         task = partial(
             self._attributor.attribute,
-            given.read_prompt(),
-            given.response,
-            read_documents(given.documents),
+            body.read_prompt(),
+            body.response,
+            read_documents(body.documents),
         )
-        return _json((await self._attribution(request, task)).to_dict())
+        return json_response((await self._attribution(request, task)).to_dict())
 
-    async def ask(self, given: AskRequest, request: Request) -> Response:
+    async def ask(self, body: AskRequest, request: Request) -> Response:
         """An answer of the model from the documents, with its attribution."""
-        if not given.stream:
-            attribution = await self._attribution(request, partial(self._answer, given))
-            return _json(_answered(given, attribution))
+        if not body.stream:
+            attribution = await self._attribution(request, partial(self._answer, body))
+            return json_response(_answered(body, attribution))
         pieces = Pieces(self._attributor.language_model.tokenizer)
-        task = partial(self._answer, given, streamer=pieces)
-        if given.data:
-            task = partial(
-                task, on_sentence=lambda told: pieces.tell({"data": answer_data(_shown(told))})
-            )
-        attributing = asyncio.ensure_future(self._attribution(request, task))
-        return await streamed(pieces, attributing, partial(_answered, given))
+        task = partial(self._answer, body, streamer=pieces)
+        if body.data:
 
-    def _answer(self, given: AskRequest, **generate: Any) -> Attribution:
-        if given.documents is not None:
-            documents = read_documents(given.documents)
+            def tell(attribution: Attribution) -> None:
+                pieces.tell({"data": answer_data(_shown(attribution))})
+
+            task = partial(task, on_sentence=tell)
+        attributing = asyncio.ensure_future(self._attribution(request, task))
+        return await streamed(pieces, attributing, partial(_answered, body))
+
+    def _answer(self, body: AskRequest, **generate: Any) -> Attribution:
+        if body.documents is not None:
+            documents = read_documents(body.documents)
         elif self._chunks:
-            documents = retrieve(given.question, self._chunks, self._limits.chunks)
+            documents = retrieve(body.question, self._chunks, self._limits.chunks)
         else:
             raise InvalidInput("no files are served; send documents with the question")
         return self._attributor.ask(
-            given.question,
+            body.question,
             documents,
-            max_new_tokens=given.max_new_tokens,
+            max_new_tokens=body.max_new_tokens,
             max_time=self._limits.seconds,
             **generate,
         )
@@ -207,7 +205,7 @@ class _Service:
         )
 
     async def _attribution(self, request: Request, task: Callable[[], Attribution]) -> Attribution:
-        """What the task gives after its turn in the queue; cancelled if the client hangs up."""
+        """The task's attribution after its turn in the queue; cancelled if the client hangs up."""
         measured = partial(self._metrics.measured, request.url.path, task)
         working = asyncio.ensure_future(self._queue.run(request.state.client, measured))
         leaving = asyncio.ensure_future(_leaves(request))
@@ -225,12 +223,12 @@ class _Service:
             leaving.cancel()
 
 
-def _answered(given: AskRequest, attribution: Attribution) -> dict[str, Any]:
+def _answered(body: AskRequest, attribution: Attribution) -> dict[str, Any]:
     return {
         "answer": attribution.response,
         "attribution": attribution.to_dict(),
-        "html": attribution.to_html(question=given.question) if given.html else None,
-        "data": answer_data(attribution) if given.data else None,
+        "html": attribution.to_html(question=body.question) if body.html else None,
+        "data": answer_data(attribution) if body.data else None,
     }
 
 
@@ -246,37 +244,3 @@ def _shown(attribution: Attribution) -> Attribution:
     device = provenance.device.partition("://")[0]
     shown = replace(provenance, model=provenance.model_name, device=device)
     return replace(attribution, provenance=shown)
-
-
-async def page() -> HTMLResponse:
-    """The page that asks and shows an answer with its attribution."""
-    text, policy = page_and_policy()
-    return HTMLResponse(text, headers={"Content-Security-Policy": policy})
-
-
-async def _refused(request: Request, error: Exception) -> Response:
-    """422 for what cannot be attributed, 503 for lack of memory and at the end, otherwise 500."""
-    status = 422 if isinstance(error, InvalidInput) else 500
-    if isinstance(error, (ScoringOutOfMemory, ServiceStopping)):
-        status = 503
-    if isinstance(error, ServiceStopping):
-        request.state.refusal = "stopping"
-    return _json({"detail": str(error)}, status)
-
-
-async def _malformed(_: Request, error: Exception) -> Response:
-    """422 with the wrong fields, but not with their values, which may be anything."""
-    assert isinstance(error, RequestValidationError)
-    messages = []
-    for problem in error.errors():
-        place = [part for part in problem["loc"][1:] if part not in _ALTERNATIVES]
-        if not place or problem["type"] == "json_invalid":
-            messages = [_NO_OBJECT]
-            break
-        messages.append(f"{'.'.join(map(str, place))}: {problem['msg']}")
-    return _json({"detail": "; ".join(dict.fromkeys(messages))}, 422)
-
-
-def _json(data: Any, status: int = 200) -> Response:
-    """In ASCII, because texts may hold halves of surrogate pairs."""
-    return Response(json.dumps(data, allow_nan=False), status, media_type="application/json")

@@ -1,4 +1,4 @@
-"""The body of one request: how large it may be, and how long a client may take to send it."""
+"""The body of one request, with limits on its size and on the time to send it."""
 
 from __future__ import annotations
 

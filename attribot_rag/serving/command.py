@@ -5,14 +5,14 @@ from __future__ import annotations
 import argparse
 import os
 import socket
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from attribot_rag.context import Document
 from attribot_rag.corpus.chunks import read_chunks
 from attribot_rag.errors import InvalidInput
-from attribot_rag.model import load_model
+from attribot_rag.model.language_model import LanguageModel
 
 TOKEN = "ATTRIBOT_RAG_TOKEN"
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
@@ -39,8 +39,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def serve(options: argparse.Namespace) -> None:
-    """Load the model and serve until Ctrl-C or a signal; raises InvalidInput for bad options."""
+def serve(options: argparse.Namespace, load: Callable[[], LanguageModel]) -> None:
+    """Load the model and serve until Ctrl-C or a signal; raises InvalidInput for bad options.
+
+    `load` gives the model, once the address and the files are known to be good.
+    """
     from attribot_rag.serving.app import Limits, create_app
     from attribot_rag.serving.server import run_server
 
@@ -54,7 +57,7 @@ def serve(options: argparse.Namespace) -> None:
     # Against DNS rebinding: a foreign page whose host name resolves to this machine.
     is_local = token is None and options.host != "::1"
     app = create_app(
-        load_model(options.model, device=options.device),
+        load(),
         chunks=chunks,
         token=token,
         hosts=["localhost", "127.0.0.1"] if is_local else ["*"],

@@ -1,4 +1,4 @@
-"""Admission: whose request is taken, and whose is next, one of each client at a time."""
+"""Admission of requests, and turns of clients: one request of each at a time."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class FairQueue:
         self._is_closed = False
 
     def __len__(self) -> int:
-        """How many requests wait or run."""
+        """The number of requests that wait or run."""
         return sum(map(len, self._waiting.values())) + len(self._running)
 
     @contextmanager
@@ -93,7 +93,7 @@ class FairQueue:
 
     @property
     def retry_after(self) -> int:
-        """In how many seconds a request will have left the queue, 5 if nothing tells."""
+        """Seconds until a request will have left the queue, 5 if nothing tells."""
         return max(1, round(self._seconds_until(1) or 0)) if self._durations else 5
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""What the service counts, for Prometheus."""
+"""Counters of the service, for Prometheus."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ _REASONS = {
     422: "invalid",
     429: "queue full",
     500: "failure",
+    502: "model's server",
     503: "no memory",
 }
 

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 from functools import cache
-from importlib.resources import files
 
+from fastapi.responses import HTMLResponse
 from jinja2 import Environment
 from markupsafe import Markup
 
-from attribot_rag.display.html import digest, element_script
+from attribot_rag.display.html import digest, element_script, part
 
-_FOLDER = files("attribot_rag.serving")
+
+async def page() -> HTMLResponse:
+    """The page that asks and shows an answer with its attribution."""
+    text, policy = _page_and_policy()
+    return HTMLResponse(text, headers={"Content-Security-Policy": policy})
 
 
 @cache
-def page_and_policy() -> tuple[str, str]:
-    """The page and its Content-Security-Policy."""
-    style, script = (_FOLDER.joinpath(name).read_text("utf-8") for name in ("page.css", "page.js"))
-    template = Environment(autoescape=True).from_string(_FOLDER.joinpath("page.html").read_text())
+def _page_and_policy() -> tuple[str, str]:
+    style, script = part("page.css", "serving"), part("page.js", "serving")
+    template = Environment(autoescape=True).from_string(str(part("page.html", "serving")))
     element = element_script()
     policy = "; ".join(
         [
@@ -30,5 +33,5 @@ def page_and_policy() -> tuple[str, str]:
             "form-action 'none'",
         ]
     )
-    page = template.render(style=Markup(style), script=Markup(script), element=Markup(element))
-    return page, policy
+    text = template.render(style=style, script=script, element=Markup(element))
+    return text, policy

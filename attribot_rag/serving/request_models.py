@@ -43,10 +43,12 @@ class GivenDocument(_Body):
 Documents = Annotated[list[Text | GivenDocument], Field(min_length=1, max_length=MAX_DOCUMENTS)]
 
 
-def read_documents(given: list[str | GivenDocument]) -> list[Document]:
+def read_documents(documents: list[str | GivenDocument]) -> list[Document]:
     return [
-        Document(one) if isinstance(one, str) else Document(one.text, one.id, one.metadata)
-        for one in given
+        Document(document)
+        if isinstance(document, str)
+        else Document(document.text, document.id, document.metadata)
+        for document in documents
     ]
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
@@ -13,6 +12,7 @@ from transformers import TextStreamer
 
 from attribot_rag.attribution import Attribution
 from attribot_rag.errors import AttributionError
+from attribot_rag.serving.problems import ascii_json, detail_of
 
 LINES = "application/x-ndjson"
 
@@ -62,19 +62,14 @@ async def streamed(
         line = first
         try:
             while line is not None:
-                yield _line(line)
+                yield ascii_json(line) + "\n"
                 line = await pieces.next()
-            yield _line(answered(await attributing))
+            yield ascii_json(answered(await attributing)) + "\n"
         except AttributionError as error:
-            yield _line({"detail": str(error)})
+            yield ascii_json({"detail": detail_of(error)}) + "\n"
         except HTTPException as error:
-            yield _line({"detail": error.detail})
+            yield ascii_json({"detail": error.detail}) + "\n"
         finally:
             attributing.cancel()  # the client may have gone
 
     return StreamingResponse(lines(), media_type=LINES)
-
-
-def _line(data: dict[str, Any]) -> str:
-    """In ASCII, because texts may hold halves of surrogate pairs."""
-    return json.dumps(data, allow_nan=False) + "\n"

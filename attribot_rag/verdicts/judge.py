@@ -8,13 +8,13 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain, repeat
 
-from attribot_rag.attribution import Marker, ResponseText, Verdict
-from attribot_rag.attribution.verdict import Reason, Relation
 from attribot_rag.context import Ablation
 from attribot_rag.methods import Scores
 from attribot_rag.methods.auto import rankings
 from attribot_rag.methods.base import TokenScores
 from attribot_rag.methods.sufficiency import Carriers, Part, Sufficiency, parts_of
+from attribot_rag.result import Marker, ResponseText, Verdict
+from attribot_rag.result.verdict import Reason, Relation
 from attribot_rag.scoring import Scorer
 from attribot_rag.verdicts.markers import MarkerAudit, numbered_documents, written_markers
 from attribot_rag.verdicts.options import VerdictOptions

@@ -8,10 +8,10 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from attribot_rag.attribution import Marker
-from attribot_rag.attribution.pieces import markdown
 from attribot_rag.context import Context, Document
 from attribot_rag.methods.sufficiency import Sufficiency
+from attribot_rag.result import Marker
+from attribot_rag.result.pieces import markdown
 
 # What a number in brackets is called, by models and in the prompts that they answer.
 _NAME = (

@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import chain, pairwise
 
-from attribot_rag.attribution import ResponseText
-from attribot_rag.attribution.pieces import pieces
 from attribot_rag.context.intervals import Interval, overlapping, subtract
 from attribot_rag.context.splitting.splitter import (
     Splitter,
@@ -17,6 +15,8 @@ from attribot_rag.context.splitting.splitter import (
     make_splitter,
     split_spans,
 )
+from attribot_rag.result import ResponseText
+from attribot_rag.result.pieces import pieces
 from attribot_rag.verdicts.markers import WrittenMarker
 
 _REPLIES = (

@@ -6,11 +6,11 @@ import re
 from collections.abc import Sequence
 from itertools import chain
 
-from attribot_rag.attribution import ResponseText
 from attribot_rag.context import TokenizedText
 from attribot_rag.context.intervals import Interval, merge
 from attribot_rag.model.generation import Generation
 from attribot_rag.model.language_model import LanguageModel
+from attribot_rag.result import ResponseText
 
 Tags = tuple[str, str]
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from attribot_rag.attribution.verdict import Kind, Relation
 from attribot_rag.attributor.answered import rag_prompt
 from attribot_rag.context import Document
 from attribot_rag.model.chat_messages import Message
+from attribot_rag.result.verdict import Kind, Relation
 from benchmarks.halves import Split
 
 BETWEEN = "\n\n"

@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from attribot_rag.evaluation.measures import TOPS
-from attribot_rag.evaluation.metrics import SourceScores, average_precision, captured
-from attribot_rag.evaluation.outliers import outliers
+from attribot_rag.evaluation.metrics import SourceScores, average_precision, captured, outliers
 from attribot_rag.evaluation.tables import markdown_table
 
 Scores = Mapping[str, SourceScores]

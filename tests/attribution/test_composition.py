@@ -23,11 +23,13 @@ from support.schemas import SUMMARIES
 
 from attribot_rag import Document
 from attribot_rag.attribution import Composition, Marker, Verdict
-from attribot_rag.attribution.summary import MAX_SUMMARY_BYTES
+from attribot_rag.result.summary import MAX_SUMMARY_BYTES
 
 
 def texts(composition: Composition) -> list[list[str]]:
-    return [[one.source.text for one in sentence.origins] for sentence in composition.sentences]
+    return [
+        [origin.source.text for origin in sentence.origins] for sentence in composition.sentences
+    ]
 
 
 def test_a_citation_leads_to_the_sentence_that_the_cited_part_came_from() -> None:
@@ -65,7 +67,7 @@ def test_what_comes_from_an_earlier_answer_alone_is_not_grounded() -> None:
     earlier = handmade(f" {HIGH} {WHITE}", [TOWER], scores, verdicts=invented)
     attribution = composed((9.0, 0.0), (0.0, 0.0), (0.0, 0.0), verdicts=verdicts)
     composition = Composition(attribution, {"a": earlier, "b": ABOUT_FERRY})
-    assert [one.kind for one in composition.sentences] == ["unsupported", "unsupported"]
+    assert [sentence.kind for sentence in composition.sentences] == ["unsupported", "unsupported"]
     assert texts(composition) == [[], []]
     assert "(not caused by the context)" in composition.to_cited_text()
 
@@ -80,13 +82,15 @@ def test_a_summary_tells_all_of_it(num_earlier: int) -> None:
     SUMMARIES.validate(summary)
     assert len(json.dumps(summary).encode()) <= MAX_SUMMARY_BYTES
     assert (summary["status"], summary["query"], summary["answer"]) == ("composite", "Why?", BOTH)
-    assert [one["id"] for one in summary["documents"]] == ["tower", "ferry"]
-    assert [one["documents"] for one in summary["sentences"]] == [[0, 1], [0]]
-    assert [summary["sources"][one]["text"] for one in summary["sentences"][0]["sources"]] == [
+    assert [document["id"] for document in summary["documents"]] == ["tower", "ferry"]
+    assert [sentence["documents"] for sentence in summary["sentences"]] == [[0, 1], [0]]
+    assert [
+        summary["sources"][source]["text"] for source in summary["sentences"][0]["sources"]
+    ] == [
         HIGH,
         CARRIES,
     ]
-    assert [one["run_id"] for one in summary["calls"][:2]] == ["a", "b"]
+    assert [call["run_id"] for call in summary["calls"][:2]] == ["a", "b"]
     assert len(summary["calls"]) + summary["omitted"]["calls"] == num_earlier
     assert (
         whole.to_cited_text()

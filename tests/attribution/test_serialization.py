@@ -2,6 +2,7 @@ import dataclasses
 import datetime
 import decimal
 import json
+import pickle
 from pathlib import Path
 from typing import Any, get_args
 
@@ -18,8 +19,8 @@ from support.tiny_models import byte_level
 from attribot_rag import Attribution, Attributor, Document
 from attribot_rag.attribution import SCHEMA_VERSION
 from attribot_rag.attribution.schema import write_schemas
-from attribot_rag.attribution.verdict import Kind, Relation
 from attribot_rag.errors import SchemaError
+from attribot_rag.result.verdict import Kind, Relation
 
 ROOT = Path(__file__).parents[2]
 VALIDATOR = jsonschema.Draft202012Validator(SCHEMA)
@@ -34,13 +35,21 @@ def test_the_published_schemas_are_those_of_the_types(tmp_path: Path) -> None:
 
 
 @given(attributions())
-def test_round_trip(found: Attribution) -> None:
-    data = found.to_dict()
+def test_a_pickle_is_an_attribution_with_its_renderings(result: Attribution) -> None:
+    copy = pickle.loads(pickle.dumps(result))
+    assert type(copy) is Attribution
+    assert copy == result == Attribution.from_json(copy.to_json())
+    assert copy.to_cited_text() == result.to_cited_text()
+
+
+@given(attributions())
+def test_round_trip(result: Attribution) -> None:
+    data = result.to_dict()
     VALIDATOR.validate(data)
-    assert Attribution.from_dict(data) == found
-    assert Attribution.from_json(found.to_json()) == found
-    assert Attribution.from_json(found.to_json(indent=2)) == found
-    assert json.loads(found.to_json()) == data
+    assert Attribution.from_dict(data) == result
+    assert Attribution.from_json(result.to_json()) == result
+    assert Attribution.from_json(result.to_json(indent=2)) == result
+    assert json.loads(result.to_json()) == data
 
 
 @pytest.mark.parametrize("method", ["auto", "hierarchical", "masked_hierarchical"])
@@ -49,13 +58,13 @@ def test_a_real_attribution_follows_the_schema(method: str) -> None:
         *(Document(DOCUMENTS[0], "a", {"page": 3}), *DOCUMENTS[1:], "Penguins swim.")
     ]
     attributor = Attributor(byte_level(), method=method, progress=False)
-    found = attributor.attribute(rendered(byte_level()), ANSWER, documents)
-    assert bool(found.groups) == (method != "auto")
-    VALIDATOR.validate(found.to_dict())
-    VALIDATOR.validate(json.loads(found.to_json()))
-    assert Attribution.from_json(found.to_json()) == found
-    assert found.to_dict()["schema_version"] == SCHEMA_VERSION
-    assert found.to_dict()["not_located"] == [3]
+    result = attributor.attribute(rendered(byte_level()), ANSWER, documents)
+    assert bool(result.groups) == (method != "auto")
+    VALIDATOR.validate(result.to_dict())
+    VALIDATOR.validate(json.loads(result.to_json()))
+    assert Attribution.from_json(result.to_json()) == result
+    assert result.to_dict()["schema_version"] == SCHEMA_VERSION
+    assert result.to_dict()["not_located"] == [3]
 
 
 def test_an_attribution_of_the_first_schema_is_read() -> None:
@@ -80,9 +89,9 @@ def test_the_schema_knows_every_kind_and_relation() -> None:
 
 def test_indented_json_has_each_row_of_numbers_on_one_line() -> None:
     documents = (Document("[\n 1,\n 2\n]", "[ 1, 2 ]"),)
-    found = attribution("ab", [[0.0, -1.5], None], holders=[(0,), (0,)])
-    found = dataclasses.replace(found, documents=documents)
-    lines = found.to_json(indent=2).splitlines()
+    result = attribution("ab", [[0.0, -1.5], None], holders=[(0,), (0,)])
+    result = dataclasses.replace(result, documents=documents)
+    lines = result.to_json(indent=2).splitlines()
     assert '  "token_log_likelihoods": [-1.0, -1.0],' in lines
     assert lines[lines.index('  "token_scores": [') :][1:4] == [
         "    [0.0, -1.5],",
@@ -90,8 +99,8 @@ def test_indented_json_has_each_row_of_numbers_on_one_line() -> None:
         "  ],",
     ]
     assert lines[lines.index('  "token_spans": [') :][1:4] == ["    [0, 1],", "    [1, 2]", "  ],"]
-    assert Attribution.from_json(found.to_json(indent=2)) == found
-    assert "\n" not in found.to_json()
+    assert Attribution.from_json(result.to_json(indent=2)) == result
+    assert "\n" not in result.to_json()
 
 
 def test_metadata_that_json_does_not_know() -> None:
@@ -112,9 +121,9 @@ def test_metadata_that_json_does_not_know() -> None:
         "nested": {"vector": [np.float64(1.5)], ("a", 1): True},
         3: None,
     }
-    found = attribution("ab", [[1, 2]], documents=1)
-    found = Attribution(**{**vars(found), "documents": (Document("A fact.", "a", metadata),)})
-    data = found.to_dict()
+    result = attribution("ab", [[1, 2]], documents=1)
+    result = Attribution(**{**vars(result), "documents": (Document("A fact.", "a", metadata),)})
+    data = result.to_dict()
     VALIDATOR.validate(data)
     assert data["documents"][0]["metadata"] == {
         "score": 0.5,
@@ -129,7 +138,7 @@ def test_metadata_that_json_does_not_know() -> None:
         "nested": {"vector": [1.5], "('a', 1)": True},
         "3": None,
     }
-    assert json.loads(found.to_json()) == data
+    assert json.loads(result.to_json()) == data
     assert Attribution.from_dict(data).to_dict() == data
 
 

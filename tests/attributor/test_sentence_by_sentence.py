@@ -11,7 +11,7 @@ from fastapi.testclient import TestClient
 from support.schemas import SUMMARIES
 
 from attribot_rag import Attribution, Attributor, LanguageModel, VerdictOptions
-from attribot_rag.attribution.summary import summarize
+from attribot_rag.result.summary import summarize
 from attribot_rag.runtime import Answer, AttributedRun, AttributionService, RunStore
 from attribot_rag.runtime.options import Mode
 from attribot_rag.serving.app import create_app

@@ -24,12 +24,12 @@ from support.tiny_models import byte_level
 
 from attribot_rag import Attributor, ServerOptions
 from attribot_rag.attribution import Check, Verdict
-from attribot_rag.attribution.summary import summarize
 from attribot_rag.batch.run import run_batch
 from attribot_rag.batch.statistics import Statistics
 from attribot_rag.cli import main
 from attribot_rag.display.html import digest
 from attribot_rag.errors import InvalidInput, ServerFailed, WorkerLost
+from attribot_rag.result.summary import summarize
 
 LOCAL = byte_level()
 DOCUMENTS = [{"text": text, "id": f"d{index}"} for index, text in enumerate(TREATY[:2])]
@@ -81,22 +81,28 @@ def test_records_in_every_form_are_attributed(tmp_path: Path) -> None:
         {
             **GOOD,
             "messages": [
-                {**one, "content": [{"type": "text", "text": one["content"]}]}
-                for one in GOOD["messages"]
+                {**message, "content": [{"type": "text", "text": message["content"]}]}
+                for message in GOOD["messages"]
             ],
         },
     ]
     statistics = run_batch(attributor(), written(tmp_path / "log.jsonl", given), tmp_path / "out")
     results = lines(tmp_path / "out/results.jsonl")
-    assert [one["number"] for one in results] == [0, 1, 2, 3, 4]
-    assert [one["id"] for one in results] == ["a", "a", "a", 7, "a"]
+    assert [result["number"] for result in results] == [0, 1, 2, 3, 4]
+    assert [result["id"] for result in results] == ["a", "a", "a", 7, "a"]
     expected = attributor().attribute(chat(TREATY[:2]), ANSWER, TREATY[:2])
     best = expected.top(1)[0]
     for one in (results[0], results[2], results[4]):
         assert one["response"] == expected.response
         assert one["summary"]["sources"][0]["id"] == best.source.id
         assert one["summary"]["sources"][0]["score"] == pytest.approx(best.score, abs=1e-3)
-    assert [one["summary"]["retokenized"] for one in results] == [True, True, False, True, True]
+    assert [result["summary"]["retokenized"] for result in results] == [
+        True,
+        True,
+        False,
+        True,
+        True,
+    ]
     assert statistics.answers == 5
     assert not (tmp_path / "out/rejects.jsonl").exists()
 
@@ -113,7 +119,7 @@ def test_parquet_gives_what_json_lines_give(tmp_path: Path) -> None:
 
     def told(folder: str) -> list[Any]:
         results = lines(tmp_path / folder / "results.jsonl")
-        return [(one["id"], one["document_scores"]) for one in results]
+        return [(result["id"], result["document_scores"]) for result in results]
 
     assert told("out") == told("other")
 
@@ -122,10 +128,10 @@ def test_bad_records_are_rejected_with_the_reason(tmp_path: Path) -> None:
     path = written(tmp_path / "log.jsonl", [GOOD, *(text for text, _ in BAD), GOOD])
     run_batch(attributor(), path, tmp_path / "out")
     rejects = lines(tmp_path / "out/rejects.jsonl")
-    assert [one["number"] for one in rejects] == list(range(1, len(BAD) + 1))
+    assert [reject["number"] for reject in rejects] == list(range(1, len(BAD) + 1))
     for one, (_, reason) in zip(rejects, BAD, strict=True):
         assert reason in one["error"]["message"]
-    numbers = [one["number"] for one in lines(tmp_path / "out/results.jsonl")]
+    numbers = [line["number"] for line in lines(tmp_path / "out/results.jsonl")]
     assert numbers == [0, len(BAD) + 1]
     told = json.loads((tmp_path / "out/statistics.json").read_text())
     assert (told["records"], told["answers"], told["rejected"]) == (9, 2, 7)
@@ -173,7 +179,7 @@ def test_a_line_that_was_cut_short_is_written_again(tmp_path: Path, cut: int) ->
     whole = lines(results)
     results.write_bytes(results.read_bytes()[:-cut])
     run_batch(attributor(), path, tmp_path / "out")
-    assert [one["number"] for one in lines(results)] == [one["number"] for one in whole]
+    assert [line["number"] for line in lines(results)] == [one["number"] for one in whole]
     assert len(lines(tmp_path / "out/rejects.jsonl")) == 1
 
 
@@ -209,7 +215,7 @@ def test_a_server_that_fails_stops_the_batch_which_goes_on_later(tmp_path: Path)
             run_batch(served, path, tmp_path / "out")
         run_batch(served, path, tmp_path / "out")
     results = lines(tmp_path / "out/results.jsonl")
-    assert [(one["number"], one["id"]) for one in results] == [(i, i) for i in range(6)]
+    assert [(result["number"], result["id"]) for result in results] == [(i, i) for i in range(6)]
     local = tmp_path / "local"
     run_batch(attributor(), path, local)
     for one, other in zip(results, lines(local / "results.jsonl"), strict=True):
@@ -225,7 +231,7 @@ def test_a_request_that_a_server_rejects_costs_one_record(tmp_path: Path) -> Non
     (reject,) = lines(tmp_path / "out/rejects.jsonl")
     assert reject["error"]["type"] == "Rejected"
     assert "answered 400" in reject["error"]["message"]
-    attributed = [one["id"] for one in lines(tmp_path / "out/results.jsonl")]
+    attributed = [line["id"] for line in lines(tmp_path / "out/results.jsonl")]
     assert sorted([reject["id"], *attributed]) == [0, 1, 2]
 
 
@@ -253,8 +259,8 @@ def test_killed_at_any_moment_every_record_is_there_once(tmp_path: Path) -> None
     run_batch(attributor(), path, out)
     assert 0 < begun < size()
     results, rejects = lines(out / "results.jsonl"), lines(out / "rejects.jsonl")
-    assert [one["id"] for one in results] == list(range(100))
-    assert [one["number"] for one in rejects] == [20]
+    assert [result["id"] for result in results] == list(range(100))
+    assert [reject["number"] for reject in rejects] == [20]
 
 
 def test_processes_give_what_one_gives(tmp_path: Path) -> None:
@@ -297,7 +303,7 @@ def test_a_process_that_ends_stops_the_batch_which_goes_on_later(tmp_path: Path)
     with pytest.raises(WorkerLost, match="continues from there"):
         run_batch(make, path, tmp_path / "out", workers=2)
     run_batch(make, path, tmp_path / "out")
-    assert [one["number"] for one in lines(tmp_path / "out/results.jsonl")] == [0, 1]
+    assert [line["number"] for line in lines(tmp_path / "out/results.jsonl")] == [0, 1]
 
 
 class Waits:

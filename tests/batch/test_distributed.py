@@ -70,7 +70,7 @@ def rows_of(lines: list[str]) -> list[dict[str, Any]]:
 
 
 def by_a_batch(lines: list[str], folder: Path) -> list[dict[str, Any]]:
-    """What one machine makes of the same."""
+    """The outcomes of the same records on one machine."""
     folder.mkdir()
     (folder / "log.jsonl").write_text("".join(f"{line}\n" for line in lines))
     run_batch(local(), folder / "log.jsonl", folder / "out", parquet=True)

@@ -6,9 +6,9 @@ from support.scorers import scorer
 
 from attribot_rag import Attributor, Document, LanguageModel
 from attribot_rag.attribution import Verdict
-from attribot_rag.attribution.summary import summarize
 from attribot_rag.attributor.answered import rag_prompt
 from attribot_rag.checks import with_checks
+from attribot_rag.result.summary import summarize
 
 DOCUMENTS = ("The bakery opens at six. A loaf costs 7 crowns there.", "The ferry has 84 seats.")
 ANSWER = "A loaf costs 7.50 crowns there. So two loaves cost 7.50 crowns. The ferry has 90 seats."

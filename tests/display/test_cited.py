@@ -13,7 +13,7 @@ from attribot_rag.display import escape_markdown, render_cited
 
 def test_every_sentence_is_followed_by_the_numbers_that_it_cites() -> None:
     answer = "The tower is high. Nobody knows why.\nIt was built in 1844."
-    found = handmade(
+    result = handmade(
         answer,
         ["It is 38 metres high.", "It was built in 1844. It is grey."],
         {
@@ -23,13 +23,13 @@ def test_every_sentence_is_followed_by_the_numbers_that_it_cites() -> None:
         },
     )
     expected = "The tower is high. [1] Nobody knows why.\nIt was built in 1844. [2]"
-    assert render_cited(found) == expected
-    assert found.to_cited_text() == expected
+    assert render_cited(result) == expected
+    assert result.to_cited_text() == expected
 
 
 def test_without_citations_it_is_the_answer() -> None:
-    found = handmade("All is well.", ["A document."], {"A document.": (0.1,)})
-    assert render_cited(found) == "All is well."
+    result = handmade("All is well.", ["A document."], {"A document.": (0.1,)})
+    assert render_cited(result) == "All is well."
 
 
 def test_verdicts_that_numbers_do_not_show_are_told_in_words() -> None:
@@ -46,23 +46,23 @@ def test_verdicts_that_numbers_do_not_show_are_told_in_words() -> None:
         verdicts.append(Verdict(start=start, end=start + len(text), **fields))
         start += len(text)
     document = "It is 38 metres high."
-    found = handmade("".join(told), [document], {document: (9.0,) * 6}, verdicts=tuple(verdicts))
-    assert found.to_cited_text() == (
+    result = handmade("".join(told), [document], {document: (9.0,) * 6}, verdicts=tuple(verdicts))
+    assert result.to_cited_text() == (
         "It is high. [1] So it is tall. (follows from sentence 1) "
         "It is blue. (not caused by the context) You said so. (from the conversation) "
         "It may be old. (not decided: the budget ran out) Welcome!"
     )
-    assert found.to_cited_text(remarks=False) == "".join(told).replace("high.", "high. [1]")
+    assert result.to_cited_text(remarks=False) == "".join(told).replace("high.", "high. [1]")
 
 
 def test_numbers_are_links_in_a_text_that_is_escaped() -> None:
-    found = handmade(
+    result = handmade(
         "It is <b>high</b>. It is old.",
         ["It is high.", "It is old."],
         {"It is high.": (9.0, 0.0), "It is old.": (0.0, 7.0)},
     )
     cited = render_cited(
-        found,
+        result,
         escape=html.escape,
         link=lambda sentence, number: f'<a href="/{sentence}/{number}">{number}</a>',
     )
@@ -70,7 +70,7 @@ def test_numbers_are_links_in_a_text_that_is_escaped() -> None:
         'It is &lt;b&gt;high&lt;/b&gt;. [<a href="/0/1">1</a>] It is old. [<a href="/1/2">2</a>]'
     )
     assert render_cited(
-        found, escape=escape_markdown, link=lambda _, number: f"[{number}](/a)"
+        result, escape=escape_markdown, link=lambda _, number: f"[{number}](/a)"
     ) == ("It is &lt;b&gt;high&lt;/b&gt;. \\[[1](/a)\\] It is old. \\[[2](/a)\\]")
 
 
@@ -81,12 +81,12 @@ def test_values_to_check_stand_after_the_citation_and_remark() -> None:
         Check(start=18, end=24, kind="name", value="crowns"),
     )
     verdict = Verdict(start=0, end=25, kind="grounded", source_ids=(0,), checks=checks)
-    found = handmade(answer, [document], {document: (9.0,)}, verdicts=(verdict,))
+    result = handmade(answer, [document], {document: (9.0,)}, verdicts=(verdict,))
     remark = "check: 7.50, the source says 7; crowns, not in the cited sources"
-    assert found.to_cited_text() == f"{answer} [1] ({remark})"
-    assert found.to_cited_text(remarks=False) == f"{answer} [1]"
-    assert f"({remark})" in " ".join(found.to_table(width=200).split())
-    assert f"({remark})" in found.to_markdown()
+    assert result.to_cited_text() == f"{answer} [1] ({remark})"
+    assert result.to_cited_text(remarks=False) == f"{answer} [1]"
+    assert f"({remark})" in " ".join(result.to_table(width=200).split())
+    assert f"({remark})" in result.to_markdown()
 
 
 @pytest.mark.parametrize(
@@ -108,8 +108,8 @@ def test_the_sources_stand_after_the_answer(answer: str, documents: list[str]) -
         text: tuple(9.0 * (row == index) for row in range(count))
         for index, text in enumerate(documents)
     }
-    found = handmade(answer, given, scores)
-    plain, legend = found.to_cited_text(), found.to_cited_text(sources=True)
+    result = handmade(answer, given, scores)
+    plain, legend = result.to_cited_text(), result.to_cited_text(sources=True)
     lines = [
         f'[{index}] file {index}.txt: "{" ".join(text.split())}"'
         for index, text in enumerate(documents, 1)

@@ -26,9 +26,9 @@ def test_it_opens_at_the_mark(chromium: Browser, tmp_path: Path, name: str) -> N
         )
     else:
         file.write_text("\n\n".join([*EARLIER, SENTENCE]), "utf-8")
-    found = handmade("It is purple.", [SENTENCE], {SENTENCE: (9.0,)})
+    result = handmade("It is purple.", [SENTENCE], {SENTENCE: (9.0,)})
     shown = tmp_path / "page.html"
-    shown.write_text(render_document(found, 0, file), "utf-8")
+    shown.write_text(render_document(result, 0, file), "utf-8")
     context = new_context(chromium, viewport={"width": 600, "height": 300}, bypass_csp=False)
     page = context.new_page()
     asked: list[str] = []
@@ -51,8 +51,8 @@ def test_a_bar_stays_and_leads_through_the_citations(chromium: Browser, tmp_path
     for name, page_named in (("harbour.md", ""), ("harbour.pdf", "page 5")):
         context = new_context(chromium, viewport={"width": 600, "height": 300})
         page = context.new_page()
-        found = handmade("It is purple.", [document], scores)
-        page.set_content(render_document(found, 0, tmp_path / name, sentence=0))
+        result = handmade("It is purple.", [document], scores)
+        page.set_content(render_document(result, 0, tmp_path / name, sentence=0))
         bar = page.locator("header")
         expect(bar).to_contain_text("cited for “It is purple.”")
         expect(bar.get_by_role("status")).to_have_text("1 of 2")

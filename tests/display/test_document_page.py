@@ -42,7 +42,7 @@ def drawn(file: Path, sentence: str) -> list[DrawnPage]:
 
 
 def marked(file: Path, pages: list[DrawnPage]) -> list[str]:
-    """What PDFium reads within the marks of each page."""
+    """The text that PDFium reads within the marks of each page."""
     read = []
     with pypdfium2.PdfDocument(file) as document:
         for shown, page in zip(pages, document, strict=True):
@@ -81,7 +81,7 @@ def test_the_marks_hold_the_sentence_and_nothing_else(
     """Also where a line's or a page's end divides a word, and after a sentence like it."""
     file = pdf(tmp_path / "a.pdf", PAGES)
     assert [re.sub("[-\x02\ufffe]", "", one) for one in marked(file, drawn(file, sentence))] == [
-        re.sub("[-\x02\ufffe]", "", one) for one in on_pages
+        re.sub("[-\x02\ufffe]", "", on_page) for on_page in on_pages
     ]
 
 

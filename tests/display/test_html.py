@@ -95,7 +95,7 @@ def test_without_scripts_it_is_the_cited_text() -> None:
     assert ISLAND.to_cited_text() in text
     assert f"ferry.txt#2: {FERRY}" in text
     answers = (text, ISLAND.to_markdown().split("\n\n")[0], render_table(ISLAND, width=400))
-    marks = [re.findall(r"\[(\d(?: or \d)*)\]", one.replace("\\", ""))[:2] for one in answers]
+    marks = [re.findall(r"\[(\d(?: or \d)*)\]", answer.replace("\\", ""))[:2] for answer in answers]
     assert marks == [["1 or 2", "1"]] * 3
 
 

@@ -38,9 +38,9 @@ from support.receipts import (
 
 from attribot_rag import Document
 from attribot_rag.attribution import Verdict
-from attribot_rag.attribution.summary import summarize, without_attribution
 from attribot_rag.display import answer_data
 from attribot_rag.display.html import render_summary
+from attribot_rag.result.summary import summarize, without_attribution
 
 PHONE, DESKTOP = 360, 1280
 CHIPS = [

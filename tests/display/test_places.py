@@ -1,16 +1,16 @@
-"""Where cited sentences stand in the file that their passage was cut from: exactly, or nowhere."""
+"""Places of cited sentences in the file that their passage was cut from: exact, or none."""
 
 import pytest
 from support.attributions import handmade
 
 from attribot_rag import Attribution, Document
-from attribot_rag.display.places import cited_spans, places_in
+from attribot_rag.display.document_page import cited_spans, places_in
 
 TWICE = "The crane is purple. It is old.\n\nThe bell is green.\n\nThe crane is purple. It broke."
 
 
 def marked(text: str, document: Document, sentence: str) -> list[tuple[int, str]]:
-    """Where the sentence is marked, and as what."""
+    """The places at which the sentence is marked, and the marked text."""
     start = document.text.index(sentence)
     places = places_in(text, document, [(start, start + len(sentence))])
     return [(start, text[start:end]) for start, end in places]
@@ -18,8 +18,8 @@ def marked(text: str, document: Document, sentence: str) -> list[tuple[int, str]
 
 def test_a_sentence_that_stands_twice_is_marked_in_its_own_passage() -> None:
     for passage in ("The crane is purple. It is old.", "The crane is purple. It broke."):
-        found = marked(TWICE, Document(passage), "The crane is purple.")
-        assert found == [(TWICE.index(passage), "The crane is purple.")]
+        marks = marked(TWICE, Document(passage), "The crane is purple.")
+        assert marks == [(TWICE.index(passage), "The crane is purple.")]
 
 
 @pytest.mark.parametrize("key", ["start", "start_index"])
@@ -28,15 +28,15 @@ def test_a_passage_that_stands_twice_is_marked_where_its_metadata_say(key: str) 
     second = TWICE.rindex(passage)
     assert marked(TWICE, Document(passage), passage) == []
     for start in (0, second, second - 2):
-        found = marked(TWICE, Document(passage, metadata={key: start}), passage)
-        assert found == [(0 if start == 0 else second, passage)]
+        marks = marked(TWICE, Document(passage, metadata={key: start}), passage)
+        assert marks == [(0 if start == 0 else second, passage)]
     assert marked(TWICE, Document(passage, metadata={key: 7}), passage) == []
 
 
 def test_white_space_may_differ() -> None:
     text = "A.\r\n\r\nThe crane\r\n  is purple.\tIt broke."
-    found = marked(text, Document("The crane is purple. It broke."), "The crane is purple.")
-    assert found == [(6, "The crane\r\n  is purple.")]
+    marks = marked(text, Document("The crane is purple. It broke."), "The crane is purple.")
+    assert marks == [(6, "The crane\r\n  is purple.")]
 
 
 def test_a_changed_passage_s_sentence_is_marked_only_if_it_stands_once() -> None:
@@ -49,7 +49,7 @@ def test_a_changed_passage_s_sentence_is_marked_only_if_it_stands_once() -> None
 
 def test_a_sentence_s_citations_are_told_apart_from_the_answer_s() -> None:
     passage = "The crane is purple. It is old. The crane is tall."
-    found: Attribution = handmade(
+    result: Attribution = handmade(
         "It is purple. It is old. Really.",
         [passage, "Nothing."],
         {
@@ -58,6 +58,6 @@ def test_a_sentence_s_citations_are_told_apart_from_the_answer_s() -> None:
             "Nothing.": (0.0, 0.0, 0.1),
         },
     )
-    assert cited_spans(found, 0) == ((0, 20), (21, 31))
-    assert cited_spans(found, 0, sentence=1) == ((21, 31),)
-    assert cited_spans(found, 0, sentence=2) == cited_spans(found, 1) == ()
+    assert cited_spans(result, 0) == ((0, 20), (21, 31))
+    assert cited_spans(result, 0, sentence=1) == ((21, 31),)
+    assert cited_spans(result, 0, sentence=2) == cited_spans(result, 1) == ()

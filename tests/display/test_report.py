@@ -1,4 +1,4 @@
-"""What every rendering shows: labels of documents, bars of scores."""
+"""The contents of every rendering: labels of documents, bars of scores."""
 
 from typing import Any
 

@@ -18,7 +18,7 @@ SETTING = {"input": "answers.jsonl", "model": "/models/smollm2", "method": "auto
 
 def results() -> list[dict[str, object]]:
     summary = receipts()["summary"]
-    sentences = [{**one, "text": HTML[0]} for one in summary["sentences"][3:4]]
+    sentences = [{**sentence, "text": HTML[0]} for sentence in summary["sentences"][3:4]]
     return [
         {"number": 0, "id": "a", "response": ANSWER, "summary": {**summary, "query": QUESTION}},
         {
@@ -32,7 +32,7 @@ def results() -> list[dict[str, object]]:
 
 def test_values_to_check_come_first() -> None:
     items = worklist(results())
-    assert [(one.number, one.kind, one.sentence[:9]) for one in items] == [
+    assert [(item.number, item.kind, item.sentence[:9]) for item in items] == [
         (0, "check", "A bicycle"),
         (0, "unsupported", "The cross"),
         (7, "unsupported", "<script>a"),
@@ -54,7 +54,7 @@ def test_bars_filter_the_worklist_and_lead_to_answers(
 ) -> None:
     items = worklist(results())
     write_pages(tmp_path, results(), items)
-    statistics = Statistics.of({**one, "document_scores": {}} for one in results())
+    statistics = Statistics.of({**result, "document_scores": {}} for result in results())
     report = render_report(statistics, SETTING, records=2, rejects={}, items=items)
     assert "/models" not in report and "/data" not in report
     (tmp_path / "report.html").write_text(report, "utf-8")
@@ -68,8 +68,8 @@ def test_bars_filter_the_worklist_and_lead_to_answers(
         page = context.new_page()
         asked = names_asked_for(page)
         page.goto((tmp_path / "report.html").as_uri())
-        found = Axe().run(page)
-        assert found.violations_count == 0, found.generate_report()
+        outcome = Axe().run(page)
+        assert outcome.violations_count == 0, outcome.generate_report()
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
         shown = page.locator(".worklist li:visible")
         expect(shown).to_have_count(4)

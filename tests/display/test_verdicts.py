@@ -1,4 +1,4 @@
-"""What the verdicts say is shown by the table and in Markdown alike."""
+"""Verdicts are shown by the table and in Markdown alike."""
 
 from collections.abc import Callable
 from typing import Any

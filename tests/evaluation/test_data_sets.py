@@ -78,8 +78,11 @@ def write(path: Path, value: Any) -> Path:
 def texts(path: Path, name: str) -> list[tuple[str, ...]]:
     """The evidence of each example, as text."""
     return [
-        tuple(one.documents[span.document].text[span.start : span.end] for span in one.evidence)
-        for one in load(path, name).examples
+        tuple(
+            example.documents[span.document].text[span.start : span.end]
+            for span in example.evidence
+        )
+        for example in load(path, name).examples
     ]
 
 
@@ -129,9 +132,9 @@ def test_texts_of_a_log_may_hold_any_character_and_ids_be_numbers(tmp_path: Path
     odd = "a\u2028b\u0085c\x0bd"
     line = json.dumps({**LOG, "id": 7, "documents": [odd]}, ensure_ascii=False)
     path = write(tmp_path / "mine.jsonl", f"{line}\r\n{json.dumps(LOG)}\r\n")
-    found = load(path, "log")
-    assert [one.key for one in found.examples] == ["mine/7", "mine/2"]
-    assert found.examples[0].documents[0].text == odd
+    loaded = load(path, "log")
+    assert [example.key for example in loaded.examples] == ["mine/7", "mine/2"]
+    assert loaded.examples[0].documents[0].text == odd
 
 
 def test_bad_lines_of_a_log_are_named_and_the_rest_is_read(tmp_path: Path) -> None:
@@ -150,12 +153,12 @@ def test_bad_lines_of_a_log_are_named_and_the_rest_is_read(tmp_path: Path) -> No
         '{"question": "Who?", "documents": [{"text": "a", "source": "b"}]}',
     ]
     path = write(tmp_path / "log.jsonl", "\n".join([*bad, json.dumps(LOG)]))
-    found = load(path, "log")
-    assert len(found.examples) == 1
-    assert len(found.problems) == len(bad)
+    loaded = load(path, "log")
+    assert len(loaded.examples) == 1
+    assert len(loaded.problems) == len(bad)
     for number, (problem, said) in enumerate(
         zip(
-            found.problems,
+            loaded.problems,
             (
                 "column", "question", "question", "documents", "text", "empty",
                 "answer", "stands in none", "an object", "null", "digits", "source",

@@ -65,12 +65,12 @@ def test_every_method_has_a_result_for_every_example(path: Path) -> None:
     assert list(results.answers) == [one.key for one in EXAMPLES]
     for name in METHODS:
         assert len(results.of_method(name)) == len(EXAMPLES)
-    for one in results.answers.values():
-        assert one.evidence == [3]
-        assert len(one.documents) == 3 * len(set(one.documents))
+    for answer in results.answers.values():
+        assert answer.evidence == [3]
+        assert len(answer.documents) == 3 * len(set(answer.documents))
     (setting,) = results.settings
-    assert {one.hardware for one in results.answers.values()} == {setting.hardware}
-    assert {one.hardware for one in results.scores.values()} == {setting.hardware}
+    assert {answer.hardware for answer in results.answers.values()} == {setting.hardware}
+    assert {score.hardware for score in results.scores.values()} == {setting.hardware}
 
 
 def test_no_text_is_kept(path: Path) -> None:
@@ -92,7 +92,7 @@ def test_the_naive_cost_is_what_leave_one_out_takes_without_a_cache(path: Path) 
 def test_ablations_are_exact_scores(path: Path) -> None:
     results = ResultStore(path)
     for case in cases(results, EXACT):
-        single = [one for one in case.ablations if len(one) == 1]
+        single = [ablation for ablation in case.ablations if len(ablation) == 1]
         for removed in single:
             (index,) = removed
             assert case.ablations[removed] == pytest.approx(case.exact[index], abs=2e-3)
@@ -175,7 +175,7 @@ def test_corrected_evidence_is_kept_and_nothing_is_computed_again(
     known = before.answers[corrected.key]
     assert after.answers[corrected.key] == replace(known, evidence=[0, 3])
     assert len(copied.read_text().splitlines()) == len(path.read_text().splitlines()) + 1
-    (case,) = (one for one in cases(after, EXACT) if one.answered.key == corrected.key)
+    (case,) = (case for case in cases(after, EXACT) if case.answered.key == corrected.key)
     assert case.answered.evidence == [0, 3]
 
 
@@ -200,16 +200,16 @@ def test_the_time_is_up_where_every_example_fails(tmp_path: Path) -> None:
     text = (Document("A word. " * 3000),)
     long = [Example(f"tiny/long {number}", "who?", text) for number in range(9)]
     soon = replace(OPTIONS, minutes=1e-6)
-    found = Experiment(byte_level(), METHODS, results, soon).run(long)
-    assert found.out_of_time
-    assert len(found.problems) == 2
+    outcome = Experiment(byte_level(), METHODS, results, soon).run(long)
+    assert outcome.out_of_time
+    assert len(outcome.problems) == 2
 
 
 def test_what_cannot_be_done_is_said(tmp_path: Path) -> None:
     results = ResultStore(tmp_path / "results.jsonl")
     long = Example("tiny/long", "who?", (Document("A word. " * 3000),))
-    found = Experiment(byte_level(), METHODS, results, OPTIONS).run([long, EXAMPLES[0]])
-    assert list(found.problems) == ["tiny/long"]
+    outcome = Experiment(byte_level(), METHODS, results, OPTIONS).run([long, EXAMPLES[0]])
+    assert list(outcome.problems) == ["tiny/long"]
     assert list(results.answers) == ["tiny/0"]
 
 
@@ -251,10 +251,10 @@ def test_sources_cut_otherwise_are_scored_anew(
     copied = tmp_path / "results.jsonl"
     copied.write_bytes(path.read_bytes())
     assert evaluate(copied) == ExperimentOutcome(keys=[one.key for one in EXAMPLES])
-    found = ResultStore(copied)
+    store = ResultStore(copied)
     for name in set(METHODS) - {NAIVE}:
-        for key, one in found.of_method(name).items():
-            documents = found.answers[key].documents
+        for key, one in store.of_method(name).items():
+            documents = store.answers[key].documents
             assert len(one.scores) == len(documents) == len(set(documents))
 
 
@@ -316,7 +316,7 @@ def test_what_fails_for_one_example_is_tried_on_the_next(tmp_path: Path) -> None
     outcome = Experiment(byte_level(), methods, ResultStore(path), OPTIONS).run(EXAMPLES[:2])
     assert outcome.problems["tiny/0, fussy"] == "too long for the proxy"
     assert "memory" in outcome.problems["tiny/1, forgetful"]
-    found = ResultStore(path)
-    assert set(found.of_method("fussy")) == {"tiny/1"}
-    assert "forgetful" not in found.methods()
-    assert set(found.of_method(EXACT)) == {"tiny/0", "tiny/1"}
+    store = ResultStore(path)
+    assert set(store.of_method("fussy")) == {"tiny/1"}
+    assert "forgetful" not in store.methods()
+    assert set(store.of_method(EXACT)) == {"tiny/0", "tiny/1"}

@@ -47,6 +47,6 @@ def test_a_method_is_described_with_its_options() -> None:
     assert method_description(methods(trained)["proxy pruning, keep 3"]) != proxied
     assert "object at" not in proxied
     assert (
-        len({method_description(one) for one in methods(byte_level()).values()})
+        len({method_description(method) for method in methods(byte_level()).values()})
         == len(methods(byte_level())) - 1
     )  # leave-one-out without a cache is the same method

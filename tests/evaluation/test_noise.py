@@ -1,4 +1,4 @@
-"""What is above the noise, by hand, and what the report says of the ceiling."""
+"""Scores above the noise, by hand, and the ceiling in the report."""
 
 from dataclasses import replace
 from pathlib import Path

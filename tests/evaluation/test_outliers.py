@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attribot_rag.errors import InvalidInput
-from attribot_rag.evaluation.outliers import critical_value, outliers, studentised
+from attribot_rag.evaluation.metrics import critical_value, outliers, studentised
 
 # Rosner's data, as in the NIST/SEMATECH e-Handbook, section 1.3.5.17.3.
 # fmt: off
@@ -98,18 +98,18 @@ def test_order_of_the_values_does_not_matter(data: st.DataObject, values: list[f
     order = data.draw(st.permutations(range(len(values))))
     permuted = [values[index] for index in order]
     expected = outliers(values)
-    found = outliers(permuted)
-    assert [permuted[index] for index in found] == [values[index] for index in expected]
+    indices = outliers(permuted)
+    assert [permuted[index] for index in indices] == [values[index] for index in expected]
     if len(set(values)) == len(values):
-        assert tuple(order[index] for index in found) == expected
+        assert tuple(order[index] for index in indices) == expected
 
 
 @given(samples)
 def test_outliers_are_the_highest_values(values: list[float]) -> None:
-    found = outliers(values)
-    highest = sorted(values, reverse=True)[: len(found)]
-    assert [values[index] for index in found] == highest
-    assert len(set(found)) == len(found)
+    indices = outliers(values)
+    highest = sorted(values, reverse=True)[: len(indices)]
+    assert [values[index] for index in indices] == highest
+    assert len(set(indices)) == len(indices)
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])

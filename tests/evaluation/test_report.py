@@ -140,8 +140,8 @@ def test_few_examples_show_no_difference(tmp_path: Path) -> None:
 
 def test_seconds_of_two_clocks_are_not_compared(results: ResultStore, tmp_path: Path) -> None:
     other = made(tmp_path / "other.jsonl", 0.01)
-    for one in list(other.scores.values()):
-        other.add(replace(one, clock="cpu"))
+    for score in list(other.scores.values()):
+        other.add(replace(score, clock="cpu"))
     assert "seconds" not in {one.measure.name for one in compare(results, other)}
     said = "Seconds are not compared where the hardware or the clock differed."
     assert said in comparison(results, other)
@@ -216,7 +216,9 @@ def test_one_pattern_of_signs_in_so_many_is_the_p_value(tmp_path: Path) -> None:
             worse.add(replace(one, seconds=3.0))
         changes = compare(made(tmp_path / f"results{count}.jsonl", 0.01, count), worse)
         return next(
-            one.p_value for one in changes if (one.method, one.measure.name) == ("auto", "seconds")
+            change.p_value
+            for change in changes
+            if (change.method, change.measure.name) == ("auto", "seconds")
         )
 
     assert p_value(5) == pytest.approx(2 / 2**5)
@@ -303,7 +305,7 @@ def test_the_table_has_a_row_for_each_answer_and_method(
     path = write_parquet(results, tmp_path / "results.parquet")
     rows = pyarrow.parquet.read_table(path).to_pylist()
     assert len(rows) == 8 * 5
-    auto = [one for one in rows if one["method"] == "auto"]
+    auto = [row for row in rows if row["method"] == "auto"]
     assert [one["seconds"] for one in auto] == [2.0] * 8
-    naive = [one for one in rows if one["method"] == NAIVE]
+    naive = [row for row in rows if row["method"] == NAIVE]
     assert {one["mAP"] for one in naive} == {None}

@@ -1,4 +1,4 @@
-"""What is left of retrieved texts when nothing is said twice."""
+"""Retrieved texts after duplicates are removed."""
 
 from typing import Any
 
@@ -39,8 +39,8 @@ class TestWholeTexts:
         assert remove_duplicates(texts) == [Kept(i, text) for i, text in enumerate(texts)]
 
     def test_equal_texts_are_one_and_the_first_stands_for_them(self) -> None:
-        found = remove_duplicates([A, B, A, f" {A.upper()}\n", B])
-        assert found == [Kept(0, A, merged=(2, 3)), Kept(1, B, merged=(4,))]
+        deduplicated = remove_duplicates([A, B, A, f" {A.upper()}\n", B])
+        assert deduplicated == [Kept(0, A, merged=(2, 3)), Kept(1, B, merged=(4,))]
 
     @pytest.mark.parametrize("other", [A[:-1], A.replace("treaty", "treatey"), f"{A[:-1]}!"])
     def test_nearly_equal_texts_are_one_from_the_threshold_on(self, other: str) -> None:
@@ -66,8 +66,8 @@ class TestWholeTexts:
 
     @pytest.mark.parametrize("min_overlap", [1, None])
     def test_a_text_within_another_is_gone_however_short(self, min_overlap: int | None) -> None:
-        found = remove_duplicates([SHORT, joined(A, SHORT, B)], min_overlap=min_overlap)
-        assert found == [Kept(1, joined(A, SHORT, B), merged=(0,))]
+        deduplicated = remove_duplicates([SHORT, joined(A, SHORT, B)], min_overlap=min_overlap)
+        assert deduplicated == [Kept(1, joined(A, SHORT, B), merged=(0,))]
 
     def test_the_longest_stands_for_all_within_it_and_for_what_they_stood_for(self) -> None:
         texts = [A, joined(A, B), A, joined(D, A, B, C), joined(A, B).upper()]
@@ -94,30 +94,30 @@ class TestWholeTexts:
 
 class TestOverlaps:
     def test_the_beginning_that_an_earlier_chunk_ends_with_is_cut(self) -> None:
-        found = remove_duplicates([joined(A, B), joined(B, C)])
-        assert found == [
+        deduplicated = remove_duplicates([joined(A, B), joined(B, C)])
+        assert deduplicated == [
             Kept(0, joined(A, B), overlapping=(1,)),
             Kept(1, C),
         ]
 
     def test_the_end_that_an_earlier_chunk_begins_with_is_cut(self) -> None:
-        found = remove_duplicates([joined(B, C), joined(A, B)])
-        assert found == [
+        deduplicated = remove_duplicates([joined(B, C), joined(A, B)])
+        assert deduplicated == [
             Kept(0, joined(B, C), overlapping=(1,)),
             Kept(1, A),
         ]
 
     def test_both_ends_of_one_text(self) -> None:
-        found = remove_duplicates([joined(A, B), joined(D, E), joined(B, C, D)])
-        assert found == [
+        deduplicated = remove_duplicates([joined(A, B), joined(D, E), joined(B, C, D)])
+        assert deduplicated == [
             Kept(0, joined(A, B), overlapping=(2,)),
             Kept(1, joined(D, E), overlapping=(2,)),
             Kept(2, C),
         ]
 
     def test_both_ends_in_the_same_text_are_told_once(self) -> None:
-        found = remove_duplicates([joined(A, B), joined(A, C, B)])
-        assert found == [
+        deduplicated = remove_duplicates([joined(A, B), joined(A, C, B)])
+        assert deduplicated == [
             Kept(0, joined(A, B), overlapping=(1,)),
             Kept(1, C),
         ]
@@ -139,8 +139,8 @@ class TestOverlaps:
         assert left(*texts) == texts
 
     def test_an_earlier_text_is_not_cut(self) -> None:
-        found = remove_duplicates([joined(A, B, C), joined(D, A), joined(B, E)])
-        assert found[0] == Kept(0, joined(A, B, C), overlapping=(1, 2))
+        deduplicated = remove_duplicates([joined(A, B, C), joined(D, A), joined(B, E)])
+        assert deduplicated[0] == Kept(0, joined(A, B, C), overlapping=(1, 2))
 
     def test_half_a_sentence_is_not_cut(self) -> None:
         half = "In the spring the first ships came up the river"
@@ -172,29 +172,29 @@ class TestOverlaps:
         assert left(*texts, min_overlap=None) == texts
 
     def test_a_text_that_two_others_hold_between_them_is_gone(self) -> None:
-        found = remove_duplicates([joined(A, B), joined(C, D), joined(B, C)])
-        assert found == [
+        deduplicated = remove_duplicates([joined(A, B), joined(C, D), joined(B, C)])
+        assert deduplicated == [
             Kept(0, joined(A, B), overlapping=(2,)),
             Kept(1, joined(C, D), merged=(2,)),
         ]
 
     def test_a_remainder_that_a_later_text_holds_is_gone(self) -> None:
-        found = remove_duplicates([joined(A, B), joined(B, C), joined(D, C, E)])
-        assert found == [
+        deduplicated = remove_duplicates([joined(A, B), joined(B, C), joined(D, C, E)])
+        assert deduplicated == [
             Kept(0, joined(A, B), overlapping=(1,)),
             Kept(2, joined(D, C, E), merged=(1,)),
         ]
 
     def test_remainders_that_say_the_same_are_one(self) -> None:
-        found = remove_duplicates([joined(A, B), joined(B, C), joined(A, C)])
-        assert found == [
+        deduplicated = remove_duplicates([joined(A, B), joined(B, C), joined(A, C)])
+        assert deduplicated == [
             Kept(0, joined(A, B), overlapping=(1, 2)),
             Kept(1, C, merged=(2,)),
         ]
 
     def test_a_repetition_goes_with_the_text_that_said_it_too(self) -> None:
-        found = remove_duplicates([joined(A, B), joined(C, A), joined(D, C, C)])
-        assert found == [
+        deduplicated = remove_duplicates([joined(A, B), joined(C, A), joined(D, C, C)])
+        assert deduplicated == [
             Kept(0, joined(A, B), overlapping=(1,)),
             Kept(2, joined(D, C), merged=(1,)),
         ]
@@ -262,17 +262,17 @@ def test_every_sentence_stands_in_a_text_that_is_left(
 def test_every_text_is_left_or_merged_once_and_in_order(
     texts: list[str], min_overlap: int | None
 ) -> None:
-    found = remove_duplicates(texts, min_overlap=min_overlap)
-    indices = [kept.index for kept in found]
+    deduplicated = remove_duplicates(texts, min_overlap=min_overlap)
+    indices = [kept.index for kept in deduplicated]
     assert indices == sorted(indices)
-    told = sorted([*indices, *(index for kept in found for index in kept.merged)])
+    told = sorted([*indices, *(index for kept in deduplicated for index in kept.merged)])
     assert told == list(range(len(texts)))
-    for kept in found:
+    for kept in deduplicated:
         assert kept.text in texts[kept.index]
         assert kept.index not in kept.overlapping
         assert list(kept.overlapping) == sorted(set(kept.overlapping))
-    overlap = {index for kept in found for index in kept.overlapping}
-    for kept in found:
+    overlap = {index for kept in deduplicated for index in kept.overlapping}
+    for kept in deduplicated:
         if (
             kept.text != texts[kept.index] and kept.index not in overlap
         ):  # what it lost it still says

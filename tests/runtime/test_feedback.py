@@ -1,4 +1,4 @@
-"""What is told of an attribution to tools that collect feedback."""
+"""Attributions as feedback for tools that collect it."""
 
 import json
 from dataclasses import replace

@@ -37,7 +37,7 @@ def local() -> LanguageModel:
 
 @cache
 def attributor() -> Attributor:
-    """What attributes on its own, with nothing recorded."""
+    """An attributor of its own, with nothing recorded."""
     return Attributor(local(), method="leave_one_out", verdicts=None, progress=False)
 
 

@@ -160,14 +160,14 @@ class TestCapture:
         shown = model.decode(sequences[0, inputs.shape[1] :].tolist(), skip_special_tokens=True)
         assert model.encode(shown) != recorded.response_ids
         run = attributed(service, answer(shown))
-        found = attribution_of(run)
+        result = attribution_of(run)
         assert start_of(run) == 0
-        assert found.response == shown
-        assert not found.provenance.retokenized
-        assert found.provenance.prefilled_tokens == 0  # its cache was taken over
+        assert result.response == shown
+        assert not result.provenance.retokenized
+        assert result.provenance.prefilled_tokens == 0  # its cache was taken over
         prompt_ids = tuple(inputs[0].tolist())
         truth = true_log_likelihoods(model, prompt_ids, recorded.response_ids)
-        assert found.token_log_likelihoods == pytest.approx(truth, abs=1e-4)
+        assert result.token_log_likelihoods == pytest.approx(truth, abs=1e-4)
 
     def test_scores_are_those_of_an_attributor(
         self, model: LanguageModel, service: AttributionService
@@ -175,10 +175,12 @@ class TestCapture:
         say(model, [rendered(model)], [ANSWER])
         (recorded,) = service.recorder.generations
         expected = service.attributor.attribute_generation(recorded, DOCUMENTS)
-        found = attribution_of(attributed(service, answer()))
-        assert [one.text for one in found.sources] == [one.text for one in expected.sources]
-        assert abs(found.matrix - expected.matrix).max() < 1e-4
-        assert found.documents == tuple(map(Document, DOCUMENTS))
+        result = attribution_of(attributed(service, answer()))
+        assert [source.text for source in result.sources] == [
+            source.text for source in expected.sources
+        ]
+        assert abs(result.matrix - expected.matrix).max() < 1e-4
+        assert result.documents == tuple(map(Document, DOCUMENTS))
 
     @pytest.mark.parametrize("skip_special_tokens", [True, False])
     def test_the_prompt_may_stand_before_the_answer(
@@ -206,10 +208,10 @@ class TestCapture:
         self, model: LanguageModel, service: AttributionService
     ) -> None:
         say(model, [rendered(model)], [ANSWER])
-        found = attribution_of(attributed(service, answer("In the old town hall.")))
-        assert found.response == "In the old town hall."
-        assert len(found.token_spans) == len(model.encode("In the old town hall."))
-        assert not found.provenance.retokenized
+        result = attribution_of(attributed(service, answer("In the old town hall.")))
+        assert result.response == "In the old town hall."
+        assert len(result.token_spans) == len(model.encode("In the old town hall."))
+        assert not result.provenance.retokenized
 
     def test_a_streamed_answer_is_waited_for(
         self, model: LanguageModel, service: AttributionService
@@ -219,10 +221,10 @@ class TestCapture:
             target=say, args=(model, [rendered(model)], [ANSWER]), kwargs={"streamer": streamer}
         )
         thread.start()
-        found = attribution_of(attributed(service, answer("".join(streamer))))
+        result = attribution_of(attributed(service, answer("".join(streamer))))
         thread.join()
-        assert found.response == ANSWER
-        assert not found.provenance.retokenized
+        assert result.response == ANSWER
+        assert not result.provenance.retokenized
 
     def test_what_was_said_tells_equal_answers_apart(
         self, model: LanguageModel, service: AttributionService
@@ -231,8 +233,8 @@ class TestCapture:
         prompts = [rendered(model, question=question) for question in questions]
         for prompt in prompts:
             say(model, [prompt], [ANSWER])
-        found = attribution_of(attributed(service, answer(prompt_texts=[questions[0]])))
-        assert found.provenance.prompt_tokens == len(model.encode_prompt(prompts[0]))
+        result = attribution_of(attributed(service, answer(prompt_texts=[questions[0]])))
+        assert result.provenance.prompt_tokens == len(model.encode_prompt(prompts[0]))
         (left,) = service.recorder.generations
         assert left.prompt_ids == model.encode_prompt(prompts[1])
 
@@ -255,10 +257,10 @@ class TestCapture:
         ]
         say(model, [model.decode(model.encode_prompt(chat))], [ANSWER])
         given = answer(documents=[*DOCUMENTS[:2], earlier], prompt=chat)
-        found = attribution_of(attributed(service, given))
+        result = attribution_of(attributed(service, given))
         say(model, [model.decode(model.encode_prompt(chat))], [ANSWER])
         expected = service.attributor.attribute(chat, ANSWER, given.documents)
-        assert found.sources == expected.sources
+        assert result.sources == expected.sources
 
 
 class TestForgetting:
@@ -581,8 +583,8 @@ class TestWhileTheModelRuns:
         assert attribution_of(run).response == "By the river."
         assert service.store.num_pending == 1
         gate.opened.set()
-        found = attribution_of(finished(service, streamed))
-        assert (found.response, found.provenance.retokenized) == (ANSWER, False)
+        result = attribution_of(finished(service, streamed))
+        assert (result.response, result.provenance.retokenized) == (ANSWER, False)
 
     def test_recording_lasts_until_the_generation_ended(
         self,
@@ -647,7 +649,9 @@ class TestOutcomes:
         summary = run.summary
         assert summary["status"] == "complete"
         assert summary["method"].startswith(options.get("method", "leave_one_out"))
-        assert [one["verdict"] is not None for one in summary["sentences"]] == [bool(options)] * 2
+        assert [sentence["verdict"] is not None for sentence in summary["sentences"]] == [
+            bool(options)
+        ] * 2
         SUMMARIES.validate(summary)
 
     @pytest.mark.parametrize(

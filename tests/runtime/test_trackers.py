@@ -33,7 +33,7 @@ def model() -> LanguageModel:
 
 @pytest.fixture
 def names() -> dict[str, Any]:
-    """What a recipe defines."""
+    """The names that a recipe defines."""
     return {}
 
 
@@ -74,7 +74,7 @@ def test_phoenix_gets_the_nats_of_each_retrieved_document(
                 run = attributed(model, names, "to_phoenix")
     (sent,) = collector.sent_to("/v1/document_annotations")
     span_id = format_span_id(search.get_span_context().span_id)
-    scores = [one["score"] for one in feedback_of(run).metadata["documents"]]
+    scores = [document["score"] for document in feedback_of(run).metadata["documents"]]
     assert [
         (one["span_id"], one["document_position"], one["result"]["score"])
         for one in sent.json["data"]

@@ -18,7 +18,14 @@ from support.schemas import SCHEMA
 from support.scorers import ATOL
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from attribot_rag import Attribution, Document, LanguageModel, LeaveOneOut, ServedModel
+from attribot_rag import (
+    Attribution,
+    Document,
+    LanguageModel,
+    LeaveOneOut,
+    ServedModel,
+    ServerOptions,
+)
 from attribot_rag.corpus.chunks import read_chunks
 from attribot_rag.errors import InvalidInput
 from attribot_rag.serving.app import Limits, create_app
@@ -45,11 +52,11 @@ def test_a_response_is_attributed(client: TestClient) -> None:
     answer = client.post("/attribute", json=GIVEN)
     assert answer.status_code == 200
     jsonschema.validate(answer.json(), SCHEMA)
-    found = Attribution.from_dict(answer.json())
-    assert found.response == "38 metres."
-    assert len(found.sources) == 3
-    assert "/" not in found.provenance.model
-    assert found.documents[1] == Document(**DOCUMENTS[1])  # type: ignore[arg-type]
+    result = Attribution.from_dict(answer.json())
+    assert result.response == "38 metres."
+    assert len(result.sources) == 3
+    assert "/" not in result.provenance.model
+    assert result.documents[1] == Document(**DOCUMENTS[1])  # type: ignore[arg-type]
     assert client.get("/schema.json").json() == SCHEMA
 
 
@@ -58,10 +65,10 @@ def test_a_question_is_answered_from_documents_or_files(client: TestClient) -> N
     for documents, name in ((DOCUMENTS, "b"), (None, "lighthouse")):
         answer = client.post("/ask", json={**given, "documents": documents, "html": True})
         assert answer.status_code == 200, answer.text
-        found = Attribution.from_dict(answer.json()["attribution"])
-        assert found.documents[-1].id == name
-        assert answer.json()["answer"] == found.response
-        assert answer.json()["html"] == found.to_html(question="How high is the lighthouse?")
+        result = Attribution.from_dict(answer.json()["attribution"])
+        assert result.documents[-1].id == name
+        assert answer.json()["answer"] == result.response
+        assert answer.json()["html"] == result.to_html(question="How high is the lighthouse?")
 
 
 def test_an_answer_is_sent_before_its_attribution(client: TestClient) -> None:
@@ -69,7 +76,7 @@ def test_an_answer_is_sent_before_its_attribution(client: TestClient) -> None:
     answer = client.post("/ask", json={**question, "stream": True, "data": True})
     assert answer.headers["content-type"] == "application/x-ndjson"
     *pieces, last = map(json.loads, answer.text.splitlines())
-    assert "".join(one["piece"] for one in pieces).strip() == last["answer"].strip() != ""
+    assert "".join(piece["piece"] for piece in pieces).strip() == last["answer"].strip() != ""
     assert last["data"]["summary"]["sentences"]
     assert "html" in last and Attribution.from_dict(last["attribution"]).response == last["answer"]
 
@@ -88,13 +95,30 @@ def test_a_served_model_answers_and_scores_as_the_same_model_here(
     *pieces, last = map(json.loads, streamed.text.splitlines())
     here = client.post("/ask", json=question).json()
     assert asked.json()["answer"] == last["answer"] == here["answer"]
-    assert "".join(one["piece"] for one in pieces).strip() == here["answer"].strip() != ""
+    assert "".join(piece["piece"] for piece in pieces).strip() == here["answer"].strip() != ""
     for found, expected in (
         (attributed.json(), client.post("/attribute", json=GIVEN).json()),
         (asked.json()["attribution"], here["attribution"]),
     ):
         left, right = (Attribution.from_dict(one).token_scores for one in (found, expected))
         np.testing.assert_allclose(np.array(left), np.array(right), atol=ATOL)
+
+
+def test_a_model_s_server_that_fails_is_named_with_what_to_do(chatty: LanguageModel) -> None:
+    once = ServerOptions(attempts=1)
+    with model_server(chatty) as server:
+        served = ServedModel.connect(server.url, chatty.tokenizer, options=once)
+        client = TestClient(create_app(served, **EXACT))
+        question = {"question": "How high?", "documents": DOCUMENTS, "stream": True}
+        for path, body in (("/attribute", GIVEN), ("/ask", question)):
+            server.failures.append((503, {}))
+            answer = client.post(path, json=body)
+            assert answer.status_code == 502
+            detail = answer.json()["detail"]
+            assert server.url in detail and "503" in detail
+            assert "see that its server runs and answers, then ask again" in detail
+        assert client.post("/attribute", json=GIVEN).status_code == 200
+    assert 'reason="model\'s server"} 2.0' in client.get("/metrics").text
 
 
 def test_what_goes_wrong_before_a_streamed_answer_has_its_status(
@@ -111,10 +135,10 @@ def test_a_question_is_answered_from_a_pdf_file(chatty: LanguageModel, tmp_path:
     given = {"question": "How high is the lighthouse?", "max_new_tokens": 5}
     answer = client.post("/ask", json=given)
     assert answer.status_code == 200, answer.text
-    found = Attribution.from_dict(answer.json()["attribution"])
-    assert [document.id for document in found.documents] == ["towers.pdf#1"]
-    assert found.documents[0].metadata["page_label"] == "1–2"
-    assert "The lighthouse is 38 metres high." in [one.text.strip() for one in found.sources]
+    result = Attribution.from_dict(answer.json()["attribution"])
+    assert [document.id for document in result.documents] == ["towers.pdf#1"]
+    assert result.documents[0].metadata["page_label"] == "1–2"
+    assert "The lighthouse is 38 metres high." in [source.text.strip() for source in result.sources]
 
 
 def test_without_files_a_question_needs_documents(chatty: LanguageModel) -> None:

@@ -44,7 +44,8 @@ OPERATIONS = [
 
 def test_these_are_all_operations(description: Any) -> None:
     assert {
-        (one.ok().path, one.ok().method.upper()) for one in description.get_all_operations()
+        (operation.ok().path, operation.ok().method.upper())
+        for operation in description.get_all_operations()
     } == set(OPERATIONS)
 
 

@@ -1,4 +1,4 @@
-"""Who is served next, in the queue itself and in a running service."""
+"""Turns of clients, in the queue itself and in a running service."""
 
 import asyncio
 import logging

@@ -1,4 +1,4 @@
-"""What the service says of the files that it answers from."""
+"""The names that the service gives to the files that it answers from."""
 
 from pathlib import Path
 

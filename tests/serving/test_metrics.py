@@ -1,4 +1,4 @@
-"""What a running service tells Prometheus."""
+"""Metrics of a running service, as Prometheus reads them."""
 
 import httpx
 from prometheus_client.parser import text_string_to_metric_families

@@ -82,6 +82,6 @@ def test_it_is_accessible(chromium: Browser, address: str) -> None:
     page = context.new_page()
     page.goto(address)
     page.locator("summary").click()
-    found = Axe().run(page)
-    assert found.violations_count == 0, found.generate_report()
+    outcome = Axe().run(page)
+    assert outcome.violations_count == 0, outcome.generate_report()
     context.close()

@@ -14,6 +14,7 @@ from typing import Any
 
 import httpx
 import pytest
+from support.model_server import NAME, model_server
 from support.patience import scaled
 from support.service_process import TOKEN, service
 
@@ -132,6 +133,20 @@ def test_it_comes_back_after_it_was_killed(folder: Path) -> None:
         assert attributes(address)
         process.send_signal(signal.SIGTERM)
         assert process.wait(20) in (0, -signal.SIGTERM)
+
+
+def test_the_model_of_a_server_is_served(chatty: LanguageModel, folder: Path) -> None:
+    with model_server(chatty) as server:
+        options = ("--server", server.url, "--tokenizer", str(folder), "--method", "leave_one_out")
+        with service(NAME, *options) as (address, _):
+            assert get(f"{address}/health").json()["model"] == NAME
+            assert attributes(address)
+        assert server.num_scored > 0
+
+
+def test_a_server_needs_its_tokenizer(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["serve", "--port", "0", "--server", "http://127.0.0.1:9"]) == 2
+    assert "--server needs --tokenizer" in capsys.readouterr().err
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,4 @@
-"""What SIGTERM and Ctrl-C do to a running service."""
+"""SIGTERM and Ctrl-C at a running service."""
 
 import asyncio
 import logging

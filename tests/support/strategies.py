@@ -16,8 +16,8 @@ from attribot_rag.attribution import (
     SourceGroup,
     Verdict,
 )
-from attribot_rag.attribution.verdict import Kind, Relation, ValueKind
 from attribot_rag.context import Document, DocumentSpan, Occurrence, Source
+from attribot_rag.result.verdict import Kind, Relation, ValueKind
 
 FINITE = st.floats(allow_nan=False, allow_infinity=False)
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from attribot_rag.attribution.verdict import SUFFICIENT
 from attribot_rag.errors import InvalidInput
+from attribot_rag.result.verdict import SUFFICIENT
 from attribot_rag.verdicts import VerdictOptions
 
 

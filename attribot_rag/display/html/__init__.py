@@ -5,16 +5,17 @@ from attribot_rag.display.html.element import (
     element_script,
     render_answer,
     render_element,
+    render_html,
+    render_summary,
 )
-from attribot_rag.display.html.rendering import page_style, render_html, render_summary
-from attribot_rag.display.html.templates import digest, environment
+from attribot_rag.display.html.templates import digest, environment, part
 
 __all__ = [
     "answer_data",
     "digest",
     "element_script",
     "environment",
-    "page_style",
+    "part",
     "render_answer",
     "render_element",
     "render_html",

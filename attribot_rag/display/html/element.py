@@ -1,38 +1,38 @@
-"""The element <attribot-answer>: its script, and the data that it shows of an attribution."""
+"""The element <attribot-answer>: its script, its data, and pages that show it."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
 from functools import cache
-from importlib.resources import files
 from typing import Any
 
 from markupsafe import Markup
 
-from attribot_rag.attribution import Attribution, CitedSentence, cite
-from attribot_rag.attribution.summary import summarize
 from attribot_rag.context.splitting.html_text import without_tags
-from attribot_rag.display.html.templates import environment
+from attribot_rag.display.html.templates import environment, part
 from attribot_rag.display.markdown import render_cited
 from attribot_rag.display.report import report_on
+from attribot_rag.errors import InvalidInput
+from attribot_rag.result import CitedSentence, Result, cite
+from attribot_rag.result.summary import summarize
 
 _PARTS = ("words", "receipts", "prose", "documents", "card", "answer")
 _NOISE = 1.0  # nats, as in receipts.js
 _MOST_ROWS = 8
 _MOST_PLACES = 20
+_THEMES = ("auto", "light", "dark")
 
 
 @cache
 def element_script() -> str:
     """The element as one script without dependencies; it defines <attribot-answer>."""
-    folder = files("attribot_rag.display.html")
-    style = json.dumps(folder.joinpath("answer.css").read_text("utf-8"))
-    parts = "\n".join(folder.joinpath(f"{name}.js").read_text("utf-8") for name in _PARTS)
+    style = json.dumps(part("answer.css"))
+    parts = "\n".join(part(f"{name}.js") for name in _PARTS)
     return f'(() => {{\n"use strict";\nconst STYLE = {style};\n{parts}}})();\n'
 
 
-def answer_data(attribution: Attribution, *, question: str = "") -> dict[str, Any]:
+def answer_data(attribution: Result, *, question: str = "") -> dict[str, Any]:
     """The element's `data`: plain values for JSON.
 
     A summary of all sentences and documents, the answer and the documents' texts, the places of
@@ -69,7 +69,7 @@ def render_element(
 
 
 def render_answer(
-    attribution: Attribution, *, question: str = "", **attributes: str | bool | None
+    attribution: Result, *, question: str = "", **attributes: str | bool | None
 ) -> Markup:
     """The element for an attribution; without scripts, its cited text and what that cites."""
     inside = environment().get_template("cited.html")
@@ -80,7 +80,69 @@ def render_answer(
     return render_element(data, Markup(plain), **attributes)
 
 
-def _rows(attribution: Attribution, sentence: CitedSentence) -> Iterator[dict[str, Any]]:
+def render_html(
+    attribution: Result,
+    *,
+    question: str = "",
+    theme: str = "auto",
+    answer: bool = True,
+    page: bool = True,
+) -> str:
+    """The answer as <attribot-answer>: each sentence shows what made the model say it.
+
+    Nothing is loaded, and nothing in a document or an answer takes effect; a page's
+    Content-Security-Policy lets only its own script and style run. Raises InvalidInput for another
+    theme.
+
+    Args:
+        attribution: The result to show.
+        question: The heading of the page.
+        theme: 'auto' (the reader's, or that of the page around a fragment), 'light' or 'dark'.
+        answer: Whether the answer is shown, too, or only the evidence.
+        page: Whether it is a page of its own, or a fragment to embed.
+    """
+    if theme not in _THEMES:
+        raise InvalidInput(f"theme={theme!r}; use {', '.join(_THEMES)}")
+    element = render_answer(
+        attribution,
+        question=question,
+        theme=theme if theme != "auto" else None,
+        no_question=page,  # which has it as its heading
+        no_answer=not answer,
+    )
+    if not page:
+        return f"{element}\n<script>{element_script()}</script>"
+    return _page(element, question, theme)
+
+
+def render_summary(
+    data: Mapping[str, Any],
+    *,
+    question: str = "",
+    theme: str = "auto",
+    **attributes: str | bool | None,
+) -> str:
+    """The same page for the element's `data`, such as a summary, and its attributes."""
+    shown = theme if theme != "auto" else None
+    element = render_element(data, theme=shown, no_question=True, **attributes)
+    return _page(element, question, theme)
+
+
+def _page(element: Markup, question: str, theme: str) -> str:
+    return (
+        environment()
+        .get_template("page.html")
+        .render(
+            element=element,
+            question=question,
+            theme=theme,
+            style=part("page.css"),
+            script=Markup(element_script()),
+        )
+    )
+
+
+def _rows(attribution: Result, sentence: CitedSentence) -> Iterator[dict[str, Any]]:
     """The sources that a sentence cites, those above the noise, or else the best."""
     span = (sentence.start, sentence.end)
     ranked = attribution.top(len(attribution.sources), *span)
@@ -100,15 +162,15 @@ def _rows(attribution: Attribution, sentence: CitedSentence) -> Iterator[dict[st
             }
 
 
-def _tokens(attribution: Attribution, sentence: CitedSentence) -> Iterator[tuple[int, int]]:
+def _tokens(attribution: Result, sentence: CitedSentence) -> Iterator[tuple[int, int]]:
     """The characters of each token within the sentence."""
     for token in attribution.tokens_in(sentence.start, sentence.end):
         start, end = attribution.token_spans[token]
         yield max(0, start - sentence.start), min(end, sentence.end) - sentence.start
 
 
-def _places(attribution: Attribution, source_id: int) -> Iterator[tuple[int | str, ...]]:
-    """Where a source stands: document, start, end, and its text where that has tags."""
+def _places(attribution: Result, source_id: int) -> Iterator[tuple[int | str, ...]]:
+    """The places of a source: document, start, end, and its text where that has tags."""
     spans = (span for place in attribution.sources[source_id].occurrences for span in place.spans)
     for span in list(dict.fromkeys(spans))[:_MOST_PLACES]:
         whole = attribution.documents[span.document].text

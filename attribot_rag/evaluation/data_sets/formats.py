@@ -12,7 +12,8 @@ from attribot_rag.context import Document, DocumentSpan
 from attribot_rag.evaluation.data_sets.validation import Text, validated
 from attribot_rag.evaluation.example import Example
 
-MAX_PARAGRAPHS = 60
+MAX_PARAGRAPHS = 60  # of a paper
+NUM_PARAGRAPHS = 10  # of an article
 
 
 class _HotpotQAQuestion(BaseModel):
@@ -36,8 +37,8 @@ def _of_question(question: _HotpotQAQuestion) -> Example:
     sources = tuple(tuple(sentences) for _, sentences in question.context)
     spans = {
         (title, index): span
-        for (title, _), held in zip(question.context, _spans(sources), strict=True)
-        for index, span in enumerate(held)
+        for (title, _), in_paragraph in zip(question.context, _spans(sources), strict=True)
+        for index, span in enumerate(in_paragraph)
     }
     return Example(
         key=f"hotpotqa/{question.id}",
@@ -78,7 +79,7 @@ class _SquadFile(BaseModel):
     data: list[_SquadArticle]
 
 
-def squad(data: Any, place: str, num_paragraphs: int = 10) -> list[Example]:
+def squad(data: Any, place: str) -> list[Example]:
     """The answerable questions whose answer lies in the first paragraphs of a SQuAD 2.0 article.
 
     https://rajpurkar.github.io/SQuAD-explorer, dev-v2.0.json. The context is these paragraphs, each
@@ -86,11 +87,11 @@ def squad(data: Any, place: str, num_paragraphs: int = 10) -> list[Example]:
     of a wrong field.
     """
     articles = validated(_SquadFile, data, place).data
-    return [example for article in articles for example in _of_article(article, num_paragraphs)]
+    return [example for article in articles for example in _of_article(article)]
 
 
-def _of_article(article: _SquadArticle, num_paragraphs: int) -> Iterator[Example]:
-    paragraphs = article.paragraphs[:num_paragraphs]
+def _of_article(article: _SquadArticle) -> Iterator[Example]:
+    paragraphs = article.paragraphs[:NUM_PARAGRAPHS]
     documents = tuple(
         Document(
             paragraph.context, id=f"{article.title} {number}", metadata={"title": article.title}

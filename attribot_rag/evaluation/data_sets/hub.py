@@ -35,7 +35,9 @@ def squad_rows(rows: Iterable[Row]) -> Row:
         "data": [
             {
                 "title": title,
-                "paragraphs": [{"context": text, "qas": held} for text, held in paragraphs.items()],
+                "paragraphs": [
+                    {"context": text, "qas": questions} for text, questions in paragraphs.items()
+                ],
             }
             for title, paragraphs in articles.items()
         ]
@@ -64,7 +66,7 @@ def _records(columns: Row) -> list[Row]:
 
 _Conversion = Callable[[Iterable[Row]], Any]
 
-# Where a data set is, which part of it, and what its rows become.
+# The address of a data set, the part that is read, and the conversion of its rows.
 _HUB: dict[str, tuple[tuple[str, ...], dict[str, str], _Conversion]] = {
     "hotpotqa": (("hotpotqa/hotpot_qa", "distractor"), {"split": "validation"}, hotpotqa_rows),
     "squad": (("rajpurkar/squad_v2",), {"split": "validation"}, squad_rows),

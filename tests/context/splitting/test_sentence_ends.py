@@ -5,9 +5,9 @@ import json
 import pytest
 from support.attributions import handmade
 
-from attribot_rag.attribution.citations import cite
 from attribot_rag.context import ContextOptions, TokenizedText, locate_context
 from attribot_rag.context.splitting.splitter import language_of, sentences
+from attribot_rag.result.citations import cite
 
 SENTENCES = [
     # a full stop ends a sentence before a digit or after a bracket, too

@@ -1,4 +1,4 @@
-"""Where a citation may stand in an answer, so that Markdown shows it and changes nothing else."""
+"""Places for citations in an answer, where Markdown shows them and nothing else changes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from bisect import bisect_right
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
-from attribot_rag.attribution.pieces import Block, Markdown, markdown
+from attribot_rag.result.pieces import Block, Markdown, markdown
 
 # Code, the rest of a link after its text, a tag or an address: nothing is put within them.
 _WHOLE = re.compile(
@@ -52,7 +52,7 @@ class _Places:
 
     @cached_property
     def _wholes(self) -> tuple[tuple[int, int], ...]:
-        """What is not parted, in order; of what overlaps, the first."""
+        """Spans that are not parted, in order; the first of those that overlap."""
         spans = [
             *self.read.inline_code,
             *(match.span() for match in _WHOLE.finditer(self.read.text)),
@@ -112,7 +112,7 @@ class _Places:
         return end if start < end < limit else limit
 
     def _cell_ends(self, line: int) -> list[int]:
-        """Where each cell of a row ends: at its pipe, or at the end of the line."""
+        """The ends of a row's cells: at its pipes, or at the end of the line."""
         start, end = self.read.line(line)
         text = self.read.text
         end = start + len(text[start:end].rstrip())

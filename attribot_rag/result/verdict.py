@@ -1,4 +1,4 @@
-"""What a reader may believe of one sentence of the answer."""
+"""The verdict on one sentence of the answer, its checks, and the model's own markers."""
 
 from __future__ import annotations
 

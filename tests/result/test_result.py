@@ -14,41 +14,41 @@ from attribot_rag.errors import InvalidInput
 
 
 def test_scores_are_sums_over_the_span_s_tokens() -> None:
-    found = attribution("abcd", [[1, 2, 4, 8], [-1, 0, 0, 0], None])
-    assert found.score(0) == 15
-    assert found.score(0, 1, 3) == 6
-    assert found.score(1, 0, 1) == -1
-    assert found.score(0, 2, 2) == 0
-    assert found.score(2) is None
-    assert found.score(2, 0, 1) is None
+    result = attribution("abcd", [[1, 2, 4, 8], [-1, 0, 0, 0], None])
+    assert result.score(0) == 15
+    assert result.score(0, 1, 3) == 6
+    assert result.score(1, 0, 1) == -1
+    assert result.score(0, 2, 2) == 0
+    assert result.score(2) is None
+    assert result.score(2, 0, 1) is None
 
 
 def test_ranking() -> None:
-    found = attribution("ab", [[1, 0], [3, 0], None, [1, 0], [-2, 9]], documents=5)
-    assert [one.source.id for one in found.top(10)] == [4, 1, 0, 3]
-    assert [one.score for one in found.top(2)] == [7, 3]
-    assert [one.source.id for one in found.top(10, 0, 1)] == [1, 0, 3, 4]
-    assert found.top(0) == ()
+    result = attribution("ab", [[1, 0], [3, 0], None, [1, 0], [-2, 9]], documents=5)
+    assert [ranking.source.id for ranking in result.top(10)] == [4, 1, 0, 3]
+    assert [ranking.score for ranking in result.top(2)] == [7, 3]
+    assert [ranking.source.id for ranking in result.top(10, 0, 1)] == [1, 0, 3, 4]
+    assert result.top(0) == ()
 
 
 def test_documents_are_ranked_by_what_their_sources_are_worth() -> None:
     scores = {"One. ": [1.0, 4.0], "Shared. ": [2.0, 0.0], "Other. ": [0.5, -9.0], "New.": None}
-    found = handmade("Yes. No.", ["One. Shared. ", "Shared. Other. ", "New."], scores)
-    ranked = found.documents_by_effect()
-    assert [(one.index, one.score) for one in ranked] == [(0, 7.0), (1, -6.5)]
-    assert ranked[0].document == found.documents[0]
-    spanned = found.documents_by_effect(*found.find("Yes."))
+    result = handmade("Yes. No.", ["One. Shared. ", "Shared. Other. ", "New."], scores)
+    ranked = result.documents_by_effect()
+    assert [(ranking.index, ranking.score) for ranking in ranked] == [(0, 7.0), (1, -6.5)]
+    assert ranked[0].document == result.documents[0]
+    spanned = result.documents_by_effect(*result.find("Yes."))
     assert [(one.index, one.score) for one in spanned] == [(0, 3.0), (1, 2.5)]
 
 
 def test_a_piece_of_the_answer_is_found_by_its_text() -> None:
-    found = attribution("ab ab", [[1, 2, 4, 8, 16]])
-    assert found.find("ab") == (0, 2)
-    assert found.find("b a") == (1, 4)
-    assert found.top(1, *found.find("b"))[0].score == 2
+    result = attribution("ab ab", [[1, 2, 4, 8, 16]])
+    assert result.find("ab") == (0, 2)
+    assert result.find("b a") == (1, 4)
+    assert result.top(1, *result.find("b"))[0].score == 2
     for text in ("abc", "AB", ""):
         with pytest.raises(InvalidInput, match=f"'{text}' is not in the response 'ab ab'"):
-            found.find(text)
+            result.find(text)
 
 
 def test_its_repr_is_short() -> None:
@@ -71,14 +71,14 @@ def test_the_matrix_masks_what_was_not_scored() -> None:
 
 @pytest.mark.parametrize(("start", "end"), [(-1, 2), (0, 5), (3, 2)])
 def test_what_is_not_there_is_named(start: int, end: int) -> None:
-    found = attribution("abcd", [[1, 2, 4, 8]])
+    result = attribution("abcd", [[1, 2, 4, 8]])
     with pytest.raises(InvalidInput, match=f"{start} to {end} are not in the response of 4"):
-        found.score(0, start, end)
+        result.score(0, start, end)
     for source_id in (-1, 1):
         with pytest.raises(InvalidInput, match=f"source {source_id} is not one of the 1 sources"):
-            found.score(source_id)
+            result.score(source_id)
     with pytest.raises(InvalidInput, match="k=-1; ask for at least 0 sources"):
-        found.top(-1)
+        result.top(-1)
 
 
 @pytest.mark.parametrize(
@@ -102,16 +102,16 @@ def test_parts_that_do_not_fit_together(field: str, value: Any) -> None:
         dataclasses.replace(attribution("ab", [[1, 2]]), **{field: value})
 
 
-@given(found=attributions(), data=st.data())
-def test_disjoint_spans_sum_to_the_whole(found: Attribution, data: st.DataObject) -> None:
-    length = len(found.response)
+@given(result=attributions(), data=st.data())
+def test_disjoint_spans_sum_to_the_whole(result: Attribution, data: st.DataObject) -> None:
+    length = len(result.response)
     cuts = data.draw(st.lists(st.integers(0, length), max_size=5))
     places = sorted({0, *cuts, length})
     spans = list(itertools.pairwise(places))
-    taken = [index for span in spans for index in found.tokens_in(*span)]
-    assert taken == list(range(len(found.token_spans)))
-    for source in found.sources:
-        row = found.token_scores[source.id]
-        assert (found.score(source.id) is None) == (row is None)
+    taken = [index for span in spans for index in result.tokens_in(*span)]
+    assert taken == list(range(len(result.token_spans)))
+    for source in result.sources:
+        row = result.token_scores[source.id]
+        assert (result.score(source.id) is None) == (row is None)
         if row is not None:
-            assert found.score(source.id) == pytest.approx(sum(row))
+            assert result.score(source.id) == pytest.approx(sum(row))

@@ -1,4 +1,4 @@
-"""Where the characters of an answer stand in the text that an application made of it."""
+"""The places of an answer's characters in the text that an application made of it."""
 
 from __future__ import annotations
 
@@ -52,6 +52,24 @@ class Offsets:
         return len(self.shown)
 
 
+@dataclass(frozen=True)
+class Shown:
+    """The place of a response in the text that its caller was given.
+
+    It begins at character `start` of the model's answer. `offsets` map the answer's characters to
+    those of another text that was made of it; `is_lost` says that these cannot be told.
+    """
+
+    start: int = 0
+    offsets: Offsets | None = None
+    is_lost: bool = False
+
+    def interval(self, start: int, end: int) -> tuple[int, int]:
+        """The place of characters [start, end) of the response."""
+        start, end = self.start + start, self.start + end
+        return (start, end) if self.offsets is None else self.offsets.interval(start, end)
+
+
 @lru_cache(maxsize=16)
 def _offsets(answer: str, shown: str) -> Offsets | None:
     is_end = answer.rstrip().endswith(shown.rstrip())  # the prompt may stand before it
@@ -65,7 +83,9 @@ def _offsets(answer: str, shown: str) -> Offsets | None:
     if not similarity:
         return None
     edits = Levenshtein.opcodes(before, after)
-    blocks = (_Block(one.src_start, one.src_end, one.dest_start, one.dest_end) for one in edits)
+    blocks = (
+        _Block(edit.src_start, edit.src_end, edit.dest_start, edit.dest_end) for edit in edits
+    )
     return Offsets(shown, similarity, tuple(blocks))
 
 

@@ -145,7 +145,7 @@ def pieces(
 
 
 def _sentences(text: str, first: int, last: int, split: Split) -> Iterator[tuple[Interval, bool]]:
-    """Those of running text."""
+    """The sentences of running text."""
     code = overlapping(markdown(text).inline_code, (first, last))
     spans = split(first, last) if first < last else ()
     starts = [
@@ -167,8 +167,7 @@ def _wholes(
 
     The white space after a block belongs to it.
     """
-    found = json_in(text, first, last)
-    values = [(start, end) for start, end in found if not _at(markers, start)]
+    values = [span for span in json_in(text, first, last) if not _at(markers, span[0])]
     spans = [(start, end, True) for start, end in values]
     for start, end in markdown(text).code_blocks:
         space = _SPACE.match(text, end, last)

@@ -7,7 +7,9 @@ from typing import Annotated, Literal
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from attribot_rag.attribution.verdict import Kind, Reason, Relation, ValueKind
+from attribot_rag.result.verdict import Kind, Reason, Relation, ValueKind
+
+SCHEMA_VERSION = "1.6"
 
 Index = Annotated[int, Field(ge=0)]
 Indices = Annotated[list[Index], Field(json_schema_extra={"uniqueItems": True})]
@@ -121,7 +123,7 @@ class SourceSummary(TypedDict):
 
 
 class Omitted(TypedDict):
-    """How many sources, documents, sentences and calls are not in the summary."""
+    """Numbers of the sources, documents, sentences and calls that are not in the summary."""
 
     sources: Index
     documents: Index
@@ -130,7 +132,7 @@ class Omitted(TypedDict):
 
 
 class ErrorDescription(TypedDict):
-    """What went wrong."""
+    """The error that kept the answer from being attributed."""
 
     type: Annotated[str, Field(min_length=1)]
     """The name of the exception's class."""

@@ -1,4 +1,4 @@
-"""What the model would have answered without some of the documents."""
+"""The model's answer to the same prompt without some of the documents."""
 
 from __future__ import annotations
 

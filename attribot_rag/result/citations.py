@@ -1,4 +1,4 @@
-"""Which sources a sentence of the answer cites, and the numbers that readers see."""
+"""The sources that each sentence of the answer cites, and the numbers that readers see."""
 
 from __future__ import annotations
 
@@ -7,9 +7,6 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 
-from attribot_rag.attribution.pieces import pieces
-from attribot_rag.attribution.result import Attribution
-from attribot_rag.attribution.verdict import Relation, Verdict
 from attribot_rag.context.intervals import Interval
 from attribot_rag.context.splitting.splitter import (
     Splitter,
@@ -17,6 +14,9 @@ from attribot_rag.context.splitting.splitter import (
     make_splitter,
     split_spans,
 )
+from attribot_rag.result.pieces import pieces
+from attribot_rag.result.result import Result
+from attribot_rag.result.verdict import Relation, Verdict
 
 MIN_SCORE = 1.0
 MIN_SHARE = 0.5
@@ -57,13 +57,17 @@ class Citations:
 
 
 def cite(
-    attribution: Attribution, *, min_score: float = MIN_SCORE, min_share: float = MIN_SHARE
+    attribution: Result, *, min_score: float = MIN_SCORE, min_share: float = MIN_SHARE
 ) -> Citations:
-    """What each sentence of the answer cites, by its verdict.
+    """The citations of each sentence of the answer, by its verdict.
 
-    In a result without verdicts a source is cited by a rule of thumb: if it is worth at least
-    `min_score` nats to the sentence and at least `min_share` of the best source's score; nothing
-    is cited for scores of another unit. Documents that hold a cited source all get a number.
+    In a result without verdicts, sources are cited by a rule of thumb; nothing is cited for scores
+    of another unit than nats. Documents that hold a cited source all get a number.
+
+    Args:
+        attribution: The result whose answer is cited.
+        min_score: The least score of a cited source for the sentence, in nats, without verdicts.
+        min_share: The least share of the best source's score, without verdicts.
     """
     cited = [
         CitedSentence(verdict.start, verdict.end, verdict.source_ids, verdict.relation, verdict)
@@ -72,14 +76,15 @@ def cite(
     if not cited:
         text = attribution.response
         markers = sorted({(marker.start, marker.end) for marker in attribution.markers})
-        told = attribution.provenance.options.get("language")
-        language = str(told or language_of(text, (one.text for one in attribution.documents)))
+        option = attribution.provenance.options.get("language")
+        texts = (document.text for document in attribution.documents)
+        language = str(option or language_of(text, texts))
         split = partial(_sentences, text, make_splitter("sentence", language))
         cited = [
             _by_rule(attribution, span, min_score, min_share)
-            if is_told
+            if is_sentence
             else CitedSentence(*span, ())
-            for span, is_told in pieces(text, 0, len(text), split, markers)
+            for span, is_sentence in pieces(text, 0, len(text), split, markers)
         ]
     by_place = attribution.numbering == "by_marker" and any(
         marker.document is not None for marker in attribution.markers
@@ -93,7 +98,7 @@ def cite(
     return Citations(tuple(cited), numbers)
 
 
-def document_order(attribution: Attribution, numbers: Mapping[int, int]) -> list[int]:
+def document_order(attribution: Result, numbers: Mapping[int, int]) -> list[int]:
     """Indices of the cited documents by their numbers, then of the others by their best source."""
     ranked = attribution.top(len(attribution.sources))
     of_sources = chain.from_iterable(ranking.source.documents for ranking in ranked)
@@ -107,7 +112,7 @@ def _sentences(text: str, splitter: Splitter, first: int, last: int) -> list[Int
 
 
 def _by_rule(
-    attribution: Attribution, span: Interval, min_score: float, min_share: float
+    attribution: Result, span: Interval, min_score: float, min_share: float
 ) -> CitedSentence:
     if attribution.unit != "nats":
         return CitedSentence(*span, ())

@@ -1,33 +1,23 @@
-"""What the user gets: how much each source supports each token of the answer."""
+"""The data of an attribution: the score of each source for each token of the answer."""
 
 from __future__ import annotations
 
-import webbrowser
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, reduce
 from operator import add
-from pathlib import Path
-from tempfile import NamedTemporaryFile
 from typing import Any
 
 import numpy as np
 
-from attribot_rag.attribution.provenance import Provenance
-from attribot_rag.attribution.serialization import (
-    SCHEMA_VERSION,
-    from_plain,
-    parsed,
-    plain,
-    to_json,
-)
-from attribot_rag.attribution.verdict import Check, Marker, Numbering, Verdict
 from attribot_rag.context import Document, Source
 from attribot_rag.context.intervals import Interval
 from attribot_rag.context.splitting.html_text import without_tags
 from attribot_rag.context.tokens import token_anchors
 from attribot_rag.errors import InvalidInput
+from attribot_rag.result.provenance import Provenance
+from attribot_rag.result.verdict import Check, Marker, Numbering, Verdict
 
 _SHOWN_LENGTH = 60
 
@@ -85,12 +75,10 @@ class SourceGroup:
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class Attribution:
-    """How much each source in the prompt supports each token of one response.
+class Result:
+    """The data of an `Attribution`, without its renderings and its JSON.
 
-    Scores are leave-one-out errors in nats: log p(response | full prompt) - log p(response |
-    prompt without the source); positive where the source supports the response. Characters are
-    Unicode code points, intervals [start, end) from 0.
+    Scores are in nats, positive where a source supports the response.
     """
 
     response: str
@@ -153,14 +141,10 @@ class Attribution:
         documents = {index for source in self.sources for index in source.documents}
         documents.update(marker.document for marker in self.markers if marker.document is not None)
         documents.update(self.partly_located, self.prompt_numbers)
-        source_ids = {source_id for group in self.groups for source_id in group.source_ids}
-        source_ids |= {source_id for verdict in self.verdicts for source_id in verdict.source_ids}
-        source_ids |= {
-            check.source
-            for verdict in self.verdicts
-            for check in verdict.checks
-            if check.source is not None
-        }
+        checked = [check for verdict in self.verdicts for check in verdict.checks]
+        source_ids = {check.source for check in checked if check.source is not None}
+        source_ids.update(*(group.source_ids for group in self.groups))
+        source_ids.update(*(verdict.source_ids for verdict in self.verdicts))
         group_widths = {len(group.token_scores) for group in self.groups}
         checks = {
             "response": bool(self.response),
@@ -173,7 +157,7 @@ class Attribution:
             "context_reliance": self.context_reliance is None
             or len(self.context_reliance) == num_tokens,
             "verdicts": self._holds(self.verdicts),
-            "checks": self._holds([check for one in self.verdicts for check in one.checks]),
+            "checks": self._holds(checked),
             "markers": self._holds(self.markers),
             "sources": [source.id for source in self.sources] == list(range(num_sources)),
             "documents": documents.union(self.not_located) <= set(range(len(self.documents))),
@@ -188,10 +172,14 @@ class Attribution:
     def __repr__(self) -> str:
         best = self.top(1)
         return (
-            f"Attribution({_beginning(self.response)!r}, {len(self.sources)} sources, "
+            f"{type(self).__name__}({self._beginning!r}, {len(self.sources)} sources, "
             f"{len(self.documents)} documents, {self.provenance.method}, "
             f"{f'best score {best[0].score:.2f} {self.unit}' if best else 'nothing scored'})"
         )
+
+    @property
+    def _beginning(self) -> str:
+        return cut(self.response, _SHOWN_LENGTH)
 
     @cached_property
     def matrix(self) -> np.ma.MaskedArray[Any, Any]:
@@ -210,7 +198,7 @@ class Attribution:
         """
         start = self.response.find(text)
         if start < 0 or not text:
-            raise InvalidInput(f"{text!r} is not in the response {_beginning(self.response)!r}")
+            raise InvalidInput(f"{text!r} is not in the response {self._beginning!r}")
         return start, start + len(text)
 
     def tokens_in(self, start: int, end: int) -> range:
@@ -283,89 +271,12 @@ class Attribution:
         ranked = sorted(scores, key=lambda index: (-scores[index], index))
         return tuple(RankedDocument(i, self.documents[i], scores[i]) for i in ranked)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Dicts, lists, strings, finite numbers, booleans and None (docs/schemas/attribution.json).
-
-        Metadata that JSON does not know is written as text.
-        """
-        return {"schema_version": SCHEMA_VERSION, **plain(self)}
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Attribution:
-        """The attribution that `to_dict` wrote; raises SchemaError for anything else."""
-        attribution: Attribution = from_plain(cls, data)
-        return attribution
-
-    def to_json(self, *, indent: int | None = None) -> str:
-        """JSON text of `to_dict`; with `indent` on many lines, but each row of numbers on one."""
-        return to_json(self.to_dict(), indent)
-
-    @classmethod
-    def from_json(cls, text: str) -> Attribution:
-        """The attribution that `to_json` wrote; raises SchemaError for anything else."""
-        return cls.from_dict(parsed(text))
-
-    def to_table(self, *, top: int = 5, width: int | None = None, color: bool = False) -> str:
-        """The answer with citations and its `top` sources, for a terminal of `width` columns."""
-        from attribot_rag.display import render_table
-
-        return render_table(self, top=top, width=width, color=color)
-
     def plain_text(self, source: Source) -> str:
         """A source's text as a reader of its document sees it: without the tags of HTML."""
         of = source.documents
         return without_tags(source.text, self.documents[of[0]].text if of else None)
 
-    def to_cited_text(
-        self, *, remarks: bool = True, markers: bool = True, sources: bool = False
-    ) -> str:
-        """The answer with the numbers of the documents that each sentence cites.
 
-        With `sources`, what the numbers stand for comes after the answer, a line for each document,
-        as in '[1] ferry.txt: "A loaf costs 7 crowns."' Without `markers`, the model's own markers
-        such as [2] are left out (those that the verdicts audited), so that only measured citations
-        stay.
-
-        With `remarks`, verdicts that the numbers do not show stand in brackets after their
-        sentences: '(not caused by the context)', '(from the conversation)', '(follows from sentence
-        1)', '(only together)', '(explained in part)' where the cited sources do not suffice, '(not
-        decided: ...)' with the reason. So do values that the cited sources do not have, as in
-        '(check: 7.50, the source says 7)'.
-        """
-        from attribot_rag.display import render_cited
-
-        return render_cited(self, remarks=remarks, markers=markers, sources=sources)
-
-    def to_markdown(self, *, top: int = 5) -> str:
-        """The same as Markdown with numbered citations; nothing in foreign text takes effect."""
-        from attribot_rag.display import render_markdown
-
-        return render_markdown(self, top=top)
-
-    def to_html(
-        self, *, question: str = "", theme: str = "auto", answer: bool = True, page: bool = True
-    ) -> str:
-        """A page of HTML that loads nothing, or a part of one (`page` False).
-
-        The answer, in which a click on a sentence shows what made the model say it. `theme` is
-        'auto', 'light' or 'dark'; without `answer`, only the evidence is shown. Raises InvalidInput
-        for another theme.
-        """
-        from attribot_rag.display import render_html
-
-        return render_html(self, question=question, theme=theme, answer=answer, page=page)
-
-    def _repr_html_(self) -> str:
-        """What notebooks show."""
-        return self.to_html(page=False)
-
-    def show(self) -> Path:
-        """Open the page in the web browser; it is written to a file, whose path is returned."""
-        with NamedTemporaryFile("w", encoding="utf-8", suffix=".html", delete=False) as file:
-            file.write(self.to_html())
-        webbrowser.open(Path(file.name).as_uri())
-        return Path(file.name)
-
-
-def _beginning(text: str) -> str:
-    return text if len(text) <= _SHOWN_LENGTH else text[: _SHOWN_LENGTH - 1] + "…"
+def cut(text: str, length: int) -> str:
+    """The text, or its beginning and an ellipsis, of at most `length` characters."""
+    return text if len(text) <= length else text[: length - 1] + "…"

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from support.attributions import attribution
 
 from attribot_rag.attribution import Check, Verdict
-from attribot_rag.attribution.pieces import markdown
-from attribot_rag.attribution.placing import place_of
 from attribot_rag.context.splitting.splitter import sentences, split_spans
+from attribot_rag.result.pieces import markdown
+from attribot_rag.result.placing import place_of
 
 WORDS = st.sampled_from(
     ["The ferry is old.", "It *costs* 18 crowns.", "See `a. b` there.", "塔很高。", "Is it `x`?"]
@@ -89,8 +89,8 @@ def cited(answer: str, *checks: Check) -> tuple[str, list[tuple[int, int]]]:
         for index, (start, end) in enumerate(spans)
     )
     rows: list[list[float] | None] = [[0.0] * len(answer) for _ in spans]
-    found = attribution(answer, rows, documents=len(spans), verdicts=verdicts)
-    return found.to_cited_text(), spans
+    result = attribution(answer, rows, documents=len(spans), verdicts=verdicts)
+    return result.to_cited_text(), spans
 
 
 def rendered(text: str) -> str:

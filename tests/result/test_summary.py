@@ -1,4 +1,4 @@
-"""What of an attribution is attached to an answer: of bounded size, plain, after its schema."""
+"""Summaries that are attached to an answer: of bounded size, plain, after their schema."""
 
 import dataclasses
 import datetime
@@ -20,13 +20,9 @@ from support.tiny_models import byte_level
 
 from attribot_rag import Attribution, Attributor, Document
 from attribot_rag.attribution import SCHEMA_VERSION, Verdict, cite
-from attribot_rag.attribution.summary import (
-    MAX_SUMMARY_BYTES,
-    Shown,
-    summarize,
-    without_attribution,
-)
-from attribot_rag.attribution.verdict import Kind, Reason, Relation
+from attribot_rag.result.offsets import Shown
+from attribot_rag.result.summary import MAX_SUMMARY_BYTES, summarize, without_attribution
+from attribot_rag.result.verdict import Kind, Reason, Relation
 
 RESPONSE = "The ferry is red. It is old. So it is both."
 EDGES = ((0, 18), (18, 29), (29, len(RESPONSE)))
@@ -151,8 +147,8 @@ class TestContents:
             }
             for (start, end), verdict in zip(EDGES, told, strict=True)
         ]
-        assert [one["index"] for one in summary["documents"]] == [1, 0, 2]
-        assert [one["number"] for one in summary["documents"]] == [1, 2, 3]
+        assert [document["index"] for document in summary["documents"]] == [1, 0, 2]
+        assert [document["number"] for document in summary["documents"]] == [1, 2, 3]
 
     @pytest.mark.parametrize(("kept", "in_part"), [(0.36, True), (0.69, True), (0.7, False)])
     def test_what_is_explained_in_part(self, kept: float, in_part: bool) -> None:
@@ -162,9 +158,9 @@ class TestContents:
     @pytest.mark.parametrize(
         ("name", "value"),
         [
-            *(("relation", one) for one in get_args(Relation)),
-            *(("reason", one) for one in get_args(Reason)),
-            *(("kind", one) for one in get_args(Kind)),
+            *(("relation", name) for name in get_args(Relation)),
+            *(("reason", name) for name in get_args(Reason)),
+            *(("kind", name) for name in get_args(Kind)),
         ],
     )
     def test_every_kind_relation_and_reason_is_told_by_its_name(
@@ -206,8 +202,8 @@ class TestContents:
         scores = {"One.": None, "Two.": (9.0,)}
         summary = checked(handmade("Yes.", ["One. Two."], scores, unit="attention"))
         assert summary["unit"] == "attention"
-        assert [one["sources"] for one in summary["sentences"]] == [[]]
-        assert [(one["id"], one["score"]) for one in summary["sources"]] == [(1, 9.0)]
+        assert [sentence["sources"] for sentence in summary["sentences"]] == [[]]
+        assert [(source["id"], source["score"]) for source in summary["sources"]] == [(1, 9.0)]
         assert summary["omitted"]["sources"] == 1
 
     def test_how_it_came_about(self) -> None:
@@ -222,7 +218,9 @@ class TestContents:
             **{"retokenized": True, "seconds": 1.235},
         }
         assert summary["agreement"] == 0.5
-        assert {one["id"]: one["exact"] for one in summary["sources"]} == dict(enumerate(exact))
+        assert {source["id"]: source["exact"] for source in summary["sources"]} == dict(
+            enumerate(exact)
+        )
 
     def test_a_real_attribution(self) -> None:
         model = byte_level()
@@ -232,11 +230,11 @@ class TestContents:
         summary = checked(attribution)
         assert_plain(summary)
         assert summary["retokenized"]
-        assert {one["index"]: one["located"] for one in summary["documents"]} == {
+        assert {document["index"]: document["located"] for document in summary["documents"]} == {
             **dict.fromkeys(range(3), True),
             3: False,
         }
-        assert [one["verdict"] for one in summary["sentences"]] == [
+        assert [sentence["verdict"] for sentence in summary["sentences"]] == [
             verdict.kind for verdict in attribution.verdicts
         ]
 
@@ -347,17 +345,19 @@ class TestSize:
             handmade("So it is. " * 20, documents, dict(zip(texts, rows, strict=True)))
         )
         assert set(summary["omitted"].values()) == {0}
-        assert [one["metadata"] for one in summary["documents"]] == [{"page": i} for i in range(20)]
-        assert [one["text"] for one in summary["sources"]] == texts
+        assert [document["metadata"] for document in summary["documents"]] == [
+            {"page": i} for i in range(20)
+        ]
+        assert [source["text"] for source in summary["sources"]] == texts
 
     def test_cited_documents_are_the_last_to_be_left_out(self) -> None:
         texts = [f"Fact {index} is told." for index in range(200)]
         scores = {text: (9.0,) if index > 190 else (0.0,) for index, text in enumerate(texts)}
         summary = checked(handmade("So it is.", texts, scores))
-        told = {one["index"] for one in summary["documents"]}
+        told = {document["index"] for document in summary["documents"]}
         assert len(told) < 200
         assert set(range(191, 200)) <= told
-        assert [one["index"] for one in summary["documents"]][:9] == list(range(191, 200))
+        assert [document["index"] for document in summary["documents"]][:9] == list(range(191, 200))
 
     def test_numbers_stay_those_of_all_citations(self) -> None:
         attribution = crowded("x", 300, 40, 400)
@@ -368,9 +368,9 @@ class TestSize:
         for document in summary["documents"]:
             assert document["number"] == numbers[document["index"]]
         long = crowded("条", 2, 300, 10)
-        told = [(one["start"], one["end"]) for one in checked(long)["sentences"]]
+        told = [(sentence["start"], sentence["end"]) for sentence in checked(long)["sentences"]]
         assert 0 < len(told) < 300
-        assert told == [(one.start, one.end) for one in cite(long)][: len(told)]
+        assert told == [(sentence.start, sentence.end) for sentence in cite(long)][: len(told)]
 
     def test_cut_texts_end_in_an_ellipsis_and_urls_are_whole_or_not_there(self) -> None:
         urls = [f"https://example.org/{'x' * length}" for length in (1000, 10_000)]
@@ -422,7 +422,7 @@ class TestSchema:
                     SUMMARIES.validate({**one, **wrong})
         assert failed["error"] == {"type": "ValueError", "message": "no"}
         assert (failed["run_id"], failed["start"], failed["end"]) == ("0199", 0, 9)
-        fields = [[*one] for whole in (told, complete) for one in whole["sentences"]]
+        fields = [[*sentence] for whole in (told, complete) for sentence in whole["sentences"]]
         assert fields == [fields[0]] * len(fields)
 
     @pytest.mark.parametrize("part", [None, "sentences", "documents", "sources"])

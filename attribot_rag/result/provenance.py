@@ -1,4 +1,4 @@
-"""How the scores of an attribution came about."""
+"""The origin of an attribution's scores."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import PurePath
 
 @dataclass(frozen=True, kw_only=True)
 class Provenance:
-    """How the scores came about: models, implementation, options, and what they cost."""
+    """The models, implementation and options behind the scores, and their cost."""
 
     method: str
     """Which ablations were asked for."""

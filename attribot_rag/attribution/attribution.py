@@ -1,0 +1,95 @@
+"""The public result: the scores of one response, with its renderings and its JSON."""
+
+from __future__ import annotations
+
+import webbrowser
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import NamedTemporaryFile
+from typing import Any
+
+from attribot_rag.attribution.serialization import from_plain, parsed, plain, to_json
+from attribot_rag.display import render_cited, render_html, render_markdown, render_table
+from attribot_rag.result import Result
+from attribot_rag.result.summary_schema import SCHEMA_VERSION
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Attribution(Result):
+    """The support that each source in the prompt gives to each token of one response.
+
+    Scores are leave-one-out errors in nats: log p(response | full prompt) - log p(response |
+    prompt without the source); positive where the source supports the response. Characters are
+    Unicode code points, intervals [start, end) from 0.
+    """
+
+    def to_dict(self) -> dict[str, Any]:
+        """Dicts, lists, strings, finite numbers, booleans and None (docs/schemas/attribution.json).
+
+        Metadata that JSON does not know is written as text.
+        """
+        return {"schema_version": SCHEMA_VERSION, **plain(self)}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Attribution:
+        """The attribution that `to_dict` wrote; raises SchemaError for anything else."""
+        attribution: Attribution = from_plain(cls, data)
+        return attribution
+
+    def to_json(self, *, indent: int | None = None) -> str:
+        """JSON text of `to_dict`; with `indent` on many lines, but each row of numbers on one."""
+        return to_json(self.to_dict(), indent)
+
+    @classmethod
+    def from_json(cls, text: str) -> Attribution:
+        """The attribution that `to_json` wrote; raises SchemaError for anything else."""
+        return cls.from_dict(parsed(text))
+
+    def to_table(self, *, top: int = 5, width: int | None = None, color: bool = False) -> str:
+        """The answer with citations and its `top` sources, for a terminal of `width` columns."""
+        return render_table(self, top=top, width=width, color=color)
+
+    def to_cited_text(
+        self, *, remarks: bool = True, markers: bool = True, sources: bool = False
+    ) -> str:
+        """The answer with the numbers of the documents that each sentence cites.
+
+        With `sources`, what the numbers stand for comes after the answer, a line for each document,
+        as in '[1] ferry.txt: "A loaf costs 7 crowns."' Without `markers`, the model's own markers
+        such as [2] are left out (those that the verdicts audited), so that only measured citations
+        stay.
+
+        With `remarks`, verdicts that the numbers do not show stand in brackets after their
+        sentences: '(not caused by the context)', '(from the conversation)', '(follows from sentence
+        1)', '(only together)', '(explained in part)' where the cited sources do not suffice, '(not
+        decided: ...)' with the reason. So do values that the cited sources do not have, as in
+        '(check: 7.50, the source says 7)'.
+        """
+        return render_cited(self, remarks=remarks, markers=markers, sources=sources)
+
+    def to_markdown(self, *, top: int = 5) -> str:
+        """The same as Markdown with numbered citations; nothing in foreign text takes effect."""
+        return render_markdown(self, top=top)
+
+    def to_html(
+        self, *, question: str = "", theme: str = "auto", answer: bool = True, page: bool = True
+    ) -> str:
+        """A page of HTML that loads nothing, or a part of one (`page` False).
+
+        The answer, in which a click on a sentence shows what made the model say it. `theme` is
+        'auto', 'light' or 'dark'; without `answer`, only the evidence is shown. Raises InvalidInput
+        for another theme.
+        """
+        return render_html(self, question=question, theme=theme, answer=answer, page=page)
+
+    def _repr_html_(self) -> str:
+        """The fragment that notebooks show."""
+        return self.to_html(page=False)
+
+    def show(self) -> Path:
+        """Open the page in the web browser; it is written to a file, whose path is returned."""
+        with NamedTemporaryFile("w", encoding="utf-8", suffix=".html", delete=False) as file:
+            file.write(self.to_html())
+        webbrowser.open(Path(file.name).as_uri())
+        return Path(file.name)

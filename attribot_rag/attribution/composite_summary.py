@@ -1,0 +1,124 @@
+"""A summary of an answer that was made of earlier answers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from attribot_rag.attribution.attribution import Attribution
+from attribot_rag.attribution.composition import ComposedSentence, Composition, document_key
+from attribot_rag.result.citations import cite
+from attribot_rag.result.offsets import Shown
+from attribot_rag.result.summary import MAX_NOTES, MAX_SUMMARY_BYTES, fitting, whole_summary
+from attribot_rag.result.summary_parts import Size, SummaryParts
+from attribot_rag.result.summary_schema import (
+    DocumentSummary,
+    SentenceSummary,
+    SourceSummary,
+    Summary,
+)
+
+
+def summarize_composition(
+    composition: Composition,
+    *,
+    shown: Shown | None = None,
+    run_id: str | None = None,
+    max_bytes: int = MAX_SUMMARY_BYTES,
+) -> dict[str, Any]:
+    """As `summarize`, of an answer that was made of earlier answers, less these: 'composite'.
+
+    Documents are those that were retrieved for any of the answers, sources those that are cited.
+    """
+
+    def of_size(size: Size) -> Summary:
+        return _Composite(composition, shown or Shown(), size).summary()
+
+    return fitting(of_size, run_id, max_bytes)
+
+
+class _Composite:
+    """The parts of the summary, with the composition's indices of documents and sources."""
+
+    def __init__(self, composition: Composition, shown: Shown, size: Size) -> None:
+        self._composition = composition
+        self._parts = SummaryParts(composition.attribution, shown, size)
+        self._documents = {key: index for index, key in enumerate(composition.documents)}
+        self._sources = {
+            (id(origin.attribution), origin.source_id): index
+            for index, origin in enumerate(composition.origins)
+        }
+
+    def summary(self) -> Summary:
+        composition, size = self._composition, self._parts.size
+        data = whole_summary(self._parts, cite(composition.attribution))
+        documents = list(composition.documents)[: size.num_documents]
+        sources = self._source_summaries()
+        return {
+            **data,
+            "status": "composite",
+            "sentences": [
+                self._sentence(sentence) for sentence in composition.sentences[: size.num_sentences]
+            ],
+            "documents": list(map(self._document, documents)),
+            "sources": sources,
+            "notes": [*self._partial_note(), *data["notes"]][:MAX_NOTES],
+            "omitted": {
+                **data["omitted"],
+                "sources": len(composition.origins) - len(sources),
+                "documents": len(composition.documents) - len(documents),
+            },
+        }
+
+    def _sentence(self, sentence: ComposedSentence) -> SentenceSummary:
+        documents = [
+            index
+            for origin in sentence.origins
+            for index in self._indices(origin.attribution, origin.documents)
+        ]
+        data = self._parts.sentence(sentence.cited)
+        for check in data["checks"]:
+            if check["source"] is not None:
+                key = (id(self._composition.attribution), check["source"])
+                check["source"] = self._sources.get(key)
+        return {
+            **data,
+            "verdict": sentence.kind,
+            "relation": sentence.relation,
+            "sources": [
+                self._sources[id(origin.attribution), origin.source_id]
+                for origin in sentence.origins
+            ],
+            "documents": list(dict.fromkeys(documents)),
+        }
+
+    def _document(self, key: str) -> DocumentSummary:
+        attribution, index = self._composition.documents[key]
+        parts = replace(self._parts, attribution=attribution)
+        data = parts.document(index, self._composition.numbers.get(key))
+        return {**data, "index": self._documents[key]}
+
+    def _source_summaries(self) -> list[SourceSummary]:
+        summaries: list[SourceSummary] = []
+        for index, origin in enumerate(self._composition.origins[: self._parts.size.num_sources]):
+            score = origin.attribution.score(origin.source_id)
+            if score is not None:
+                parts = replace(self._parts, attribution=origin.attribution)
+                documents = self._indices(origin.attribution, origin.documents)
+                data = parts.source(origin.source_id, score)
+                summaries.append({**data, "id": index, "documents": documents})
+        return summaries
+
+    def _indices(self, attribution: Attribution, documents: Sequence[int]) -> list[int]:
+        return [self._documents[document_key(attribution, index)] for index in documents]
+
+    def _partial_note(self) -> list[str]:
+        attributions = [self._composition.attribution, *self._composition.earlier.values()]
+        count = sum(attribution.partial for attribution in attributions)
+        if not count:
+            return []
+        return [
+            f"Partial: not everything was scored or decided in {count} of the {len(attributions)} "
+            "attributions that this one is made of; the notes of each say why."
+        ]

@@ -1,0 +1,175 @@
+"""Runs one of the commands, with what they share: the model, and the form of errors."""
+
+from __future__ import annotations
+
+import argparse
+import errno
+import io
+import sys
+from collections.abc import Sequence
+from contextlib import nullcontext, redirect_stderr
+from functools import partial
+
+from attribot_rag._version import __version__
+from attribot_rag.batch import command as batch
+from attribot_rag.cli import ask
+from attribot_rag.cli.terminal import discard_stdout, encode_stdout, only_on_stderr
+from attribot_rag.display.escaping import on_one_line
+from attribot_rag.errors import AttributionError, InvalidInput
+from attribot_rag.evaluation import command as evaluate
+from attribot_rag.methods import BASELINES, METHODS
+from attribot_rag.model import DEFAULT_MODEL, load_model
+from attribot_rag.model.language_model import LanguageModel
+from attribot_rag.model.served_model import ServedModel
+from attribot_rag.serving import command as serve
+
+FAILED = 2
+INTERRUPTED = 130
+_FULL = (errno.ENOSPC, errno.EFBIG)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command; the exit status is 0, 2 after an error, 130 after Ctrl-C.
+
+    Only the result goes to stdout. Progress, and an error's single line, go to stderr.
+    """
+    words = sys.argv[1:] if arguments is None else list(arguments)
+    options = _parser().parse_args(words)
+    options.arguments = words
+    try:
+        options.run(options)
+        sys.stdout.flush()
+    except AttributionError as error:
+        return _failed(str(error))
+    except ImportError as error:
+        missing = str(error).rstrip(".")
+        return _failed(f"{missing}: pip install 'attribot-rag[cli,embedded,evaluation,serve]'")
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except BrokenPipeError:  # the reader (head, less) has gone
+        discard_stdout()
+    except OSError as error:
+        if error.errno not in _FULL:
+            raise
+        discard_stdout()
+        return _failed(f"{error.filename or 'the output'} cannot be written: {error.strerror}")
+    return 0
+
+
+def _failed(message: str) -> int:
+    sys.stderr.write(f"attribot-rag: {on_one_line(message)}\n")
+    return FAILED
+
+
+def _ask(options: argparse.Namespace) -> None:
+    shown = _is_shown(options)
+    ask.ask(options, partial(_language_model, options, shown=shown), shown=shown)
+
+
+def _serve(options: argparse.Namespace) -> None:
+    with only_on_stderr():
+        serve.serve(options, partial(_language_model, options, shown=_is_shown(options)))
+
+
+def _batch(options: argparse.Namespace) -> None:
+    with only_on_stderr():
+        shown = _is_shown(options)
+        load = partial(_language_model, options, shown=shown and options.workers == 1)
+        text = batch.batch(options, load, shown=shown)
+    encode_stdout(errors="replace")
+    sys.stdout.write(text)
+
+
+def _evaluate(options: argparse.Namespace) -> None:
+    with only_on_stderr():
+        text = evaluate.evaluate(options)
+    encode_stdout(errors="replace")
+    sys.stdout.write(text)
+
+
+def _is_shown(options: argparse.Namespace) -> bool:
+    return bool(options.progress) and sys.stderr.isatty()
+
+
+def _language_model(options: argparse.Namespace, *, shown: bool) -> LanguageModel:
+    """The model of --server, or --model on this machine."""
+    if options.server:
+        if not options.tokenizer:
+            raise InvalidInput("--server needs --tokenizer: the model's folder or Hugging Face id")
+        name = None if options.model == DEFAULT_MODEL else options.model
+        return ServedModel.connect(options.server, options.tokenizer, model=name)
+    if options.tokenizer:
+        raise InvalidInput("--tokenizer is for --server; a local model has its own")
+    if shown:
+        sys.stderr.write(f"Loading {on_one_line(options.model)} ...\n")
+    # The bar of the first conversion is written by tqdm, whatever transformers was told.
+    loading = nullcontext() if shown else redirect_stderr(io.StringIO())
+    with loading:
+        return load_model(options.model, device=options.device)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="attribot-rag",
+        description="Which sentences of your files made a local model give its answer.",
+    )
+    parser.add_argument("--version", action="version", version=__version__)
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    question = commands.add_parser(
+        "ask",
+        help="answer a question from files, and show what caused the answer",
+        description="Retrieve chunks of the files that fit the question, let a local model answer "
+        "from them, and measure which of their sentences caused the answer.",
+    )
+    ask.add_arguments(question)
+    question.set_defaults(run=_ask)
+    logged = commands.add_parser(
+        "batch",
+        help="attribute the logged answers of a file, however many they are",
+        description="Attribute each answer of a log and write a summary for each, the records that "
+        "cannot be attributed with the reason, and statistics. What was done is kept: the same "
+        "command goes on where it was stopped.",
+    )
+    batch.add_arguments(logged)
+    logged.set_defaults(run=_batch)
+    evaluation = commands.add_parser(
+        "evaluate",
+        help="compare attribution methods on a data file",
+        description="Let a local model answer questions, score every answer by every method, "
+        "compare with exact leave-one-out, and write a report with figures. What was computed is "
+        "kept: the same command goes on where it was stopped.",
+    )
+    evaluate.add_arguments(evaluation)
+    evaluation.set_defaults(run=_evaluate)
+    service = commands.add_parser(
+        "serve",
+        help="attribute answers for programs in any language, over HTTP",
+        description="POST /attribute takes a prompt, a response and documents, POST /ask a "
+        "question; both give JSON. The page at / asks and shows what caused the answer.",
+    )
+    serve.add_arguments(service)
+    service.set_defaults(run=_serve)
+    for command in (question, logged, service):
+        add = command.add_argument
+        add(
+            "--server",
+            metavar="URL",
+            help="a vLLM or SGLang server that has the model; --model is then its name there",
+        )
+        add("--tokenizer", metavar="NAME", help="with --server: the model's folder, or hub id")
+        add(
+            "--method",
+            default="auto",
+            choices=METHODS | BASELINES,
+            help="how sources are scored: %(choices)s (default: %(default)s)",
+        )
+    for command in (question, logged, evaluation, service):
+        add = command.add_argument
+        add(
+            "--model",
+            default=DEFAULT_MODEL,
+            help="a folder with a model, a Hugging Face id, or the embedded default: %(default)s",
+        )
+        add("--device", help="cpu, cuda, cuda:1, ... (default: CUDA if there is one)")
+        add("--no-progress", dest="progress", action="store_false", help="no progress on stderr")
+    return parser

@@ -1,0 +1,30 @@
+"""The data of an attribution: scores, spans, verdicts, citations, provenance."""
+
+from attribot_rag.result.citations import Citations, CitedSentence, cite
+from attribot_rag.result.counterfactual import Counterfactual
+from attribot_rag.result.provenance import Provenance
+from attribot_rag.result.result import (
+    RankedDocument,
+    RankedSource,
+    ResponseText,
+    Result,
+    SourceGroup,
+)
+from attribot_rag.result.verdict import Check, Marker, Numbering, Verdict
+
+__all__ = [
+    "Check",
+    "Citations",
+    "CitedSentence",
+    "Counterfactual",
+    "Marker",
+    "Numbering",
+    "Provenance",
+    "RankedDocument",
+    "RankedSource",
+    "ResponseText",
+    "Result",
+    "SourceGroup",
+    "Verdict",
+    "cite",
+]

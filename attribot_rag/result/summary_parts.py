@@ -1,0 +1,138 @@
+"""The parts of a summary of one attribution, at one size."""
+
+from __future__ import annotations
+
+import math
+import sys
+from dataclasses import dataclass
+
+from attribot_rag.result.citations import CitedSentence
+from attribot_rag.result.offsets import Shown
+from attribot_rag.result.result import Result, cut
+from attribot_rag.result.summary_schema import (
+    CheckSummary,
+    DocumentSummary,
+    SentenceSummary,
+    SourceSummary,
+)
+from attribot_rag.result.verdict import Check
+
+_DECIMALS = 4
+_MAX_BITS = 64
+
+
+@dataclass(frozen=True)
+class Size:
+    """The number of sources, documents and sentences that are kept, and of characters of a text."""
+
+    num_sources: int
+    num_documents: int
+    num_sentences: int
+    num_characters: int
+    metadata: bool
+
+
+WHOLE = Size(20, sys.maxsize, sys.maxsize, 400, True)
+SIZES = (
+    Size(20, 50, 100, 400, True),
+    Size(20, 50, 100, 200, False),
+    Size(10, 20, 60, 100, False),
+    Size(5, 10, 30, 60, False),
+    Size(3, 5, 10, 30, False),
+    Size(0, 0, 0, 30, False),
+)
+
+
+@dataclass(frozen=True)
+class SummaryParts:
+    """Writes the sentences, checks, documents and sources of an attribution as plain data."""
+
+    attribution: Result
+    shown: Shown
+    size: Size
+
+    def sentence(self, cited: CitedSentence) -> SentenceSummary:
+        documents = {
+            document: None
+            for source_id in cited.source_ids
+            for document in self.attribution.sources[source_id].documents
+        }
+        start, end = self.shown.interval(cited.start, cited.end)
+        text = self.attribution.response[cited.start : cited.end]
+        if self.shown.offsets is not None:
+            text = self.shown.offsets.shown[start:end]
+        verdict = cited.verdict
+        return {
+            "start": start,
+            "end": end,
+            "text": self._cut(text),
+            "verdict": None if verdict is None else verdict.kind,
+            "sources": list(cited.source_ids),
+            "documents": list(documents),
+            "relation": cited.relation,
+            "effect": None if verdict is None else _rounded(verdict.effect),
+            "reliance": None if verdict is None else _rounded(verdict.reliance),
+            "kept": None if verdict is None else _rounded(verdict.kept),
+            "in_part": verdict is not None and verdict.in_part,
+            "follows": None if verdict is None else verdict.follows,
+            "reason": None if verdict is None else verdict.reason,
+            "checks": [] if verdict is None else list(map(self.check, verdict.checks)),
+        }
+
+    def check(self, check: Check) -> CheckSummary:
+        start, end = self.shown.interval(check.start, check.end)
+        source_value = check.source_value
+        return {
+            "start": start,
+            "end": end,
+            "kind": check.kind,
+            "value": self._cut(check.value),
+            "source_value": None if source_value is None else self._cut(source_value),
+            "source": check.source,
+        }
+
+    def document(self, index: int, number: int | None) -> DocumentSummary:
+        attribution, length = self.attribution, self.size.num_characters
+        document = attribution.documents[index]
+        located = index not in attribution.not_located
+        return {
+            "index": index,
+            "id": None if document.id is None else self._cut(str(document.id)),
+            "number": number,
+            "title": self._cut(document.title),
+            "url": document.url if len(document.url) <= 5 * length else "",
+            "located": located,
+            "located_share": round(attribution.partly_located.get(index, 1.0) * located, _DECIMALS),
+            "metadata": {
+                str(key): self._cut(value) if isinstance(value, str) else value
+                for key, value in document.metadata.items()
+                if self.size.metadata and _is_scalar(value) and len(str(key)) <= length
+            },
+        }
+
+    def source(self, source_id: int, score: float) -> SourceSummary:
+        source = self.attribution.sources[source_id]
+        return {
+            "id": source_id,
+            "text": self._cut(self.attribution.plain_text(source).strip()),
+            "documents": list(source.documents),
+            "score": round(score, _DECIMALS),
+            "exact": self.attribution.exact[source_id],
+            "estimated": self.attribution.is_estimated(source_id),
+        }
+
+    def _cut(self, text: str) -> str:
+        return cut(text, self.size.num_characters)
+
+
+def _is_scalar(value: object) -> bool:
+    """Whether it is a single value that every reader of JSON knows."""
+    if type(value) is float:
+        return math.isfinite(value)
+    if type(value) is int:
+        return value.bit_length() <= _MAX_BITS
+    return type(value) in (str, bool)
+
+
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else round(value, _DECIMALS)
