@@ -16,8 +16,8 @@ from attribot_rag.methods import Patching
 from attribot_rag.model.generation import cache_inputs
 from attribot_rag.scoring.attention.attention import PackedLayout
 from attribot_rag.scoring.attention.patching import GatedAttention
+from attribot_rag.scoring.implementations.cropped import as_dynamic_cache, prefill
 from attribot_rag.scoring.implementations.packed import Packed
-from attribot_rag.scoring.implementations.prefill import as_dynamic_cache, prefill
 from attribot_rag.scoring.implementations.selection import ScoringModels
 from attribot_rag.scoring.log_likelihoods import Patch
 from attribot_rag.scoring.row import Row

@@ -45,10 +45,7 @@ class Packed(CachedImplementation):
             return f"its queries depend on their place in the input beyond {limit} tokens"
         return super().refusal(model, num_tokens)
 
-    def _on_cache(self, rows: Sequence[Row]) -> torch.Tensor:
-        return self._score(rows)
-
-    def _score(self, rows: Sequence[Row], observer: Observer | None = None) -> torch.Tensor:
+    def _on_cache(self, rows: Sequence[Row], observer: Observer | None = None) -> torch.Tensor:
         ends = list(accumulate(row.num_tokens for row in rows))
         scored = torch.arange(-len(self._targets), 0) + torch.tensor(ends)[:, None]
         layout = PackedLayout.of(rows, self.prompt_cache, observer)
@@ -65,7 +62,7 @@ class Packed(CachedImplementation):
             patch = replace(patch, members=patch.members.to(self.device))
             rows = [row] * patch.num_rows
             observer = GatedAttention.of(patch, row.num_tokens)
-            responses = self._score(rows, observer)
+            responses = self._on_cache(rows, observer)
             return observer.effects(responses, patch)
 
     def _run(self, rows: Sequence[Row], layout: PackedLayout, scored: torch.Tensor) -> torch.Tensor:
