@@ -184,12 +184,8 @@ class AblatedRows(Sequence[Row]):
 
 def runs(positions: NDArray[np.int64]) -> list[Interval]:
     """Ascending positions as intervals [start, end) of neighbours."""
-    if not len(positions):
-        return []
-    gaps = np.flatnonzero(np.diff(positions) != 1)
-    starts = positions[[0, *(gaps + 1)]]
-    ends = positions[[*gaps, -1]] + 1
-    return list(zip(starts.tolist(), ends.tolist(), strict=True))
+    neighbours = np.split(positions, np.flatnonzero(np.diff(positions) != 1) + 1)
+    return [(int(group[0]), int(group[-1]) + 1) for group in neighbours if len(group)]
 
 
 Reencoded = Literal["response", "question", "document", "rest"]

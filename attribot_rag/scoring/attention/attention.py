@@ -15,7 +15,7 @@ from transformers import AttentionInterface
 from attribot_rag.context.intervals import Interval
 from attribot_rag.model.generation import PromptCache
 from attribot_rag.scoring.attention.kernels import Kernel, Keys, attend_recomputed, merge
-from attribot_rag.scoring.base import VISIBILITY, Reduction, Unsupported, Visibility
+from attribot_rag.scoring.base import VISIBILITY, Unsupported, Visibility
 from attribot_rag.scoring.row import Row
 
 PACKED_ATTENTION = VISIBILITY
@@ -73,31 +73,6 @@ class Observer(Protocol):
 
     def pass_on(self, output: torch.Tensor) -> torch.Tensor:
         """The layer's output [1, tokens, heads, value_dim], as the model goes on from it."""
-
-
-@dataclass(eq=False)
-class KeyWeights:
-    """Collects attention weights on each position of the cache: `values` [num_prompt_tokens].
-
-    Sums, over heads and layers, the 'largest' weight from any token of the rows, or the 'total'
-    over them.
-    """
-
-    values: torch.Tensor
-    reduction: Reduction
-    differentiable = False
-
-    def gate(self, view: View) -> None:
-        return None
-
-    def see(self, attended: Attended) -> None:
-        for keys in attended.view.cached:
-            weights = attended.weights(keys)
-            reduced = weights.amax(1) if self.reduction == "largest" else weights.sum(1)
-            self.values[slice(*keys.interval)] += reduced.sum(0).to(self.values.device)
-
-    def pass_on(self, output: torch.Tensor) -> torch.Tensor:
-        return output
 
 
 class PackedBlock(NamedTuple):

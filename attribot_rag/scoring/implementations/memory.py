@@ -122,7 +122,7 @@ def _layers(config: Any) -> Sequence[Any]:
 
 
 def _key_size(layer: Any) -> int:
-    """The number of numbers that are a token's keys in a layer."""
+    """The size of a token's keys in a layer, in numbers."""
     num_heads = getattr(layer, "num_attention_heads", None)
     if not isinstance(num_heads, int):
         return 0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import ClassVar
 
@@ -12,9 +12,10 @@ from transformers import PreTrainedModel
 
 from attribot_rag.scoring.attention.attention import (
     PACKED_ATTENTION,
-    KeyWeights,
+    Attended,
     Observer,
     PackedLayout,
+    View,
     packed_layout,
 )
 from attribot_rag.scoring.attention.patching import GatedAttention
@@ -22,6 +23,31 @@ from attribot_rag.scoring.base import ATTENTION_LAYERS, Reduction, Unsupported
 from attribot_rag.scoring.implementations.cropped import CachedImplementation
 from attribot_rag.scoring.log_likelihoods import Effects, Patch
 from attribot_rag.scoring.row import Row
+
+
+@dataclass(eq=False)
+class KeyWeights:
+    """Collects attention weights on each position of the cache: `values` [num_prompt_tokens].
+
+    Sums, over heads and layers, the 'largest' weight from any token of the rows, or the 'total'
+    over them.
+    """
+
+    values: torch.Tensor
+    reduction: Reduction
+    differentiable = False
+
+    def gate(self, view: View) -> None:
+        return None
+
+    def see(self, attended: Attended) -> None:
+        for keys in attended.view.cached:
+            weights = attended.weights(keys)
+            reduced = weights.amax(1) if self.reduction == "largest" else weights.sum(1)
+            self.values[slice(*keys.interval)] += reduced.sum(0).to(self.values.device)
+
+    def pass_on(self, output: torch.Tensor) -> torch.Tensor:
+        return output
 
 
 class Packed(CachedImplementation):
