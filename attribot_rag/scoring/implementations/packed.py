@@ -63,9 +63,9 @@ class Packed(CachedImplementation):
         config = model.config.get_text_config(decoder=True)
         if not getattr(model, "_supports_attention_backend", False):
             return "its attention cannot be replaced through transformers' AttentionInterface"
-        kinds = set(getattr(config, "layer_types", None) or ())
-        if kinds - ATTENTION_LAYERS:
-            return f"it has layers of the types {', '.join(sorted(kinds - ATTENTION_LAYERS))}"
+        recurrent = set(getattr(config, "layer_types", None) or ()) - ATTENTION_LAYERS
+        if recurrent:
+            return f"it has layers of the types {', '.join(sorted(recurrent))}"
         limit = getattr(config, "floor_scale", None)  # Llama 4 tunes queries by their index
         if getattr(config, "attn_temperature_tuning", False) and limit and num_tokens > limit:
             return f"its queries depend on their place in the input beyond {limit} tokens"
@@ -74,13 +74,11 @@ class Packed(CachedImplementation):
     def _on_cache(self, rows: Sequence[Row], observer: Observer | None = None) -> torch.Tensor:
         ends = list(accumulate(row.num_tokens for row in rows))
         scored = torch.arange(-len(self._targets), 0) + torch.tensor(ends)[:, None]
-        layout = PackedLayout.of(rows, self.prompt_cache, observer)
-        return self._target_log_probabilities(self._run(rows, layout, scored.flatten()))
+        return self._target_log_probabilities(self._run(rows, observer, scored.flatten()))
 
     def weights(self, row: Row, reduction: Reduction) -> torch.Tensor:
         weights = KeyWeights(torch.zeros(len(self.generation.prompt_ids)), reduction)
-        layout = PackedLayout.of([row], self.prompt_cache, weights)
-        self._run([row], layout, torch.tensor([row.num_tokens - 1]))
+        self._run([row], weights, torch.tensor([row.num_tokens - 1]))
         return weights.values
 
     def effects(self, row: Row, patch: Patch) -> Effects:
@@ -91,16 +89,18 @@ class Packed(CachedImplementation):
             responses = self._on_cache(rows, observer)
             return observer.effects(responses, patch)
 
-    def _run(self, rows: Sequence[Row], layout: PackedLayout, scored: torch.Tensor) -> torch.Tensor:
+    def _run(
+        self, rows: Sequence[Row], observer: Observer | None, scored: torch.Tensor
+    ) -> torch.Tensor:
         """The logits at some tokens of the sequence."""
-        positions = [position for row in rows for position in row.positions]
+        layout = PackedLayout.of(rows, self.prompt_cache, observer)
         ids = [token_id for row in rows for token_id in row.token_ids]
         with packed_layout(layout):
             logits = self._logits(
                 scored.to(self.device),
                 attention_mask=torch.ones(1, len(ids)).long().to(self.device),
                 use_cache=False,
-                **self._inputs(ids, positions),
+                **self._inputs(ids, layout.positions.tolist()),
             )
         num_layers = self.twin.config.get_text_config(decoder=True).num_hidden_layers
         if len(layout.layers_seen) != num_layers:
