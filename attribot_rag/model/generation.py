@@ -60,6 +60,9 @@ class Conditioning:
     def __bool__(self) -> bool:
         return bool(self.names)
 
+    def __str__(self) -> str:
+        return ", ".join(self.names)
+
     @property
     def names(self) -> tuple[str, ...]:
         return (*self.whole, *self.per_token, *self.unknown)

@@ -258,9 +258,9 @@ class Scorer:
         self.session.before_batch()
         started = self.session.clock()
         if self.models.is_conditioned(generation):
-            names = ", ".join(generation.conditioning.names)
             raise UnsupportedModel(
-                f"gradients are not implemented for an answer that was also conditioned on {names}"
+                "gradients are not implemented for an answer that was also conditioned on "
+                f"{generation.conditioning}"
             )
         squares = embedding_gradients(self.models.plain_twin, generation).square().sum(-1)
         seconds = self.session.clock() - started

@@ -191,7 +191,7 @@ class ScoringModels:
     def _other_inputs(self, generation: Generation) -> str | None:
         if not self.is_conditioned(generation):
             return None
-        return f"the answer was also conditioned on {', '.join(generation.conditioning.names)}"
+        return f"the answer was also conditioned on {generation.conditioning}"
 
     def _unshared(self, kind: type[TwinImplementation], generation: Generation) -> str | None:
         """Why inputs besides ids cannot be in a cache that rows share, or None if they can.

@@ -106,8 +106,8 @@ class ServerScoring:
         self.first(requested, generation)
         if generation.conditioning:
             raise InvalidInput(
-                f"the answer was also conditioned on {', '.join(generation.conditioning.names)}, "
-                "which cannot be given to a server; pass prompts of token ids alone"
+                f"the answer was also conditioned on {generation.conditioning}, which cannot be "
+                "given to a server; pass prompts of token ids alone"
             )
 
     def changed_since(self, generation: Generation) -> bool:
