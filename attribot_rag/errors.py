@@ -18,14 +18,15 @@ class UnknownOption(InvalidInput):
     """An option that does not exist, misspelt perhaps; the message lists those that do."""
 
     @classmethod
-    def check(cls, owner: str, given: Iterable[str], known: Iterable[str]) -> None:
-        """Raises UnknownOption for the first given name that is not known."""
-        names = sorted(known)
-        for name in given:
-            if name not in names:
-                close = get_close_matches(name, names, 1)
+    def check(cls, owner: str, names: Iterable[str], options: Iterable[str]) -> None:
+        """Raises UnknownOption for the first name that is none of the owner's options."""
+        options = sorted(options)
+        for name in names:
+            if name not in options:
+                close = get_close_matches(name, options, 1)
                 meant = f"; did you mean {close[0]!r}?" if close else "."
-                raise cls(f"{owner} has no option {name!r}{meant} Its options: {', '.join(names)}")
+                listed = ", ".join(options)
+                raise cls(f"{owner} has no option {name!r}{meant} Its options: {listed}")
 
 
 class NoText(InvalidInput):
@@ -45,7 +46,7 @@ class TokenizerMismatch(InvalidInput):
 
 
 class UnsupportedModel(AttributionError):
-    """The model's architecture does not allow what was asked for."""
+    """The model's architecture does not allow the request."""
 
 
 class ScoringFailed(AttributionError):
@@ -57,7 +58,7 @@ class ScoringOutOfMemory(AttributionError, MemoryError):
 
 
 class ServerFailed(AttributionError):
-    """A server that did not answer, or not what its protocol says."""
+    """A server that did not answer, or not by its protocol."""
 
 
 class UnsupportedServer(AttributionError):
@@ -69,7 +70,7 @@ class WorkerLost(AttributionError):
 
 
 class NotRecorded(AttributionError):
-    """An answer that the model was not seen to give."""
+    """An answer for which no generation of the model was recorded."""
 
 
 class AttributionCancelled(AttributionError):

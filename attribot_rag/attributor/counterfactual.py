@@ -17,7 +17,7 @@ from attribot_rag.errors import InvalidInput, UnsupportedModel
 from attribot_rag.model.generation import Generation, GenerationSettings
 from attribot_rag.model.language_model import LanguageModel
 from attribot_rag.recording import generate_with
-from attribot_rag.recording.settings import generation_setting
+from attribot_rag.recording.arguments import GenerateArguments
 
 _LINE_BREAKS = re.compile(r"\s*\n|\s*\Z")
 _MAX_NEW_TOKENS = 128
@@ -88,7 +88,7 @@ class Rerun:
         used = second.settings if second is not None else recorded
         if self.generation.retokenized or recorded is None:
             yield "The first answer was not recorded; it may have been generated in another way."
-        if used and generation_setting(self.language_model.model, dict(used.values), "do_sample"):
+        if used and GenerateArguments(self.language_model.model, used.values).setting("do_sample"):
             yield "Answers are drawn at random, so they may differ without any cause."
         if recorded and recorded.left_out:
             yield f"Not repeated for the second answer: {', '.join(recorded.left_out)}."

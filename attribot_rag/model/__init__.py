@@ -1,4 +1,4 @@
-"""The model with its tokenizer, what it generated, its loading, and whose turn it is."""
+"""The model with its tokenizer, its generations, its loading, and the turns of its users."""
 
 from attribot_rag.model.loading import DEFAULT_MODEL, load_model
 

@@ -27,7 +27,7 @@ class Background(ForkSafe):
 
     @property
     def num_pending(self) -> int:
-        """How many tasks wait or run."""
+        """The number of tasks that wait or run."""
         with self._submitting:
             return sum(not future.done() for future in self._futures)
 
@@ -44,10 +44,9 @@ class Background(ForkSafe):
         """
         future: Future[Result] = Future()
         with self._submitting:
-            num_pending = self.num_pending
-            if num_pending >= max_pending:
+            if self.num_pending >= max_pending:
                 raise QueueFull(
-                    f"{num_pending} answers wait for their attribution already "
+                    f"{self.num_pending} answers wait for their attribution already "
                     f"(max_pending={max_pending}); raise it, give each a smaller budget, or "
                     "attribute inline"
                 )

@@ -1,4 +1,4 @@
-"""Chat messages: their texts, and what a tokenizer's chat template makes of them."""
+"""Chat messages: their texts, and prompts of them by a tokenizer's chat template."""
 
 from __future__ import annotations
 
@@ -25,36 +25,40 @@ def message_text(message: Message) -> str:
 
 
 def render(messages: Sequence[Message], tokenizer: PreTrainedTokenizerBase) -> str:
-    """The prompt that the chat template makes, with what begins the answer.
+    """The prompt that the chat template makes, with the beginning of the answer.
 
     A message of the assistant at the end is continued, as pipelines do. Content that is null is
     empty, and parts are one string for a template that takes strings only. Raises InvalidInput for
     messages that the template does not take.
     """
-    given = [{**message, "content": _content(message)} for message in messages]
-    plain = [{**message, "content": message_text(message)} for message in messages]
-    parts = [one["content"] for one in given if not isinstance(one["content"], str)]
+    contents = [_content(message) for message in messages]
+    parted = [content for content in contents if not isinstance(content, str)]
     try:
-        rendered = _applied(given, tokenizer)
+        rendered = _applied(messages, contents, tokenizer)
     except InvalidInput:
-        if not parts:
+        if not parted:
             raise
     else:
-        if not any(_is_spelled_out(content, rendered) for content in parts):
+        if not any(_is_spelled_out(parts, rendered) for parts in parted):
             return rendered
-    return _applied(plain, tokenizer)
+    return _applied(messages, [message_text(message) for message in messages], tokenizer)
 
 
 def continued_text(messages: Sequence[Message]) -> str:
-    """What the assistant has said already in a last message, which an answer continues; or ''."""
+    """The text of a last message of the assistant's, which an answer continues; or ''."""
     return message_text(messages[-1]) if messages[-1].get("role") == "assistant" else ""
 
 
-def _applied(messages: Sequence[dict[str, Any]], tokenizer: PreTrainedTokenizerBase) -> str:
+def _applied(
+    messages: Sequence[Message], contents: Sequence[Any], tokenizer: PreTrainedTokenizerBase
+) -> str:
     is_continued = bool(continued_text(messages))
     try:
         rendered = tokenizer.apply_chat_template(
-            [dict(message) for message in messages],
+            [
+                {**message, "content": content}
+                for message, content in zip(messages, contents, strict=True)
+            ],
             tokenize=False,
             add_generation_prompt=not is_continued,
             continue_final_message=is_continued,

@@ -9,9 +9,9 @@ from typing import ClassVar
 
 
 class ForkSafe(ABC):
-    """An object with locks: in a forked process nobody would release those that a thread held.
+    """An object with locks, which are made in `_begin`, and made again in a forked child.
 
-    What belongs to the parent's threads is made in `_begin`, and made again in the child.
+    There nobody would release the locks of the parent's threads.
     """
 
     _instances: ClassVar[weakref.WeakSet[ForkSafe]] = weakref.WeakSet()
@@ -22,7 +22,7 @@ class ForkSafe(ABC):
 
     @abstractmethod
     def _begin(self) -> None:
-        """Make the locks, and what only makes sense with the threads that hold them."""
+        """Make the locks, and all state that belongs to the threads of this process."""
 
 
 def _begin_all() -> None:

@@ -47,10 +47,10 @@ class TokenInput(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Conditioning:
-    """What the model was given besides token ids and their mask, by its name in a forward pass.
+    """Inputs of the model besides token ids and their mask, by their names in a forward pass.
 
-    `whole` is passed on as it is: images, their sizes. `per_token` follows the ids. What is
-    `unknown` had an influence that cannot be given to other prompts, such as embeddings.
+    `whole` is passed on as it is: images, their sizes. `per_token` follows the ids. `unknown` names
+    inputs that cannot be passed on to other prompts, such as embeddings.
     """
 
     whole: Mapping[str, Any] = field(default_factory=dict)
@@ -59,6 +59,9 @@ class Conditioning:
 
     def __bool__(self) -> bool:
         return bool(self.names)
+
+    def __str__(self) -> str:
+        return ", ".join(self.names)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -69,11 +72,9 @@ class Conditioning:
         return Conditioning(unknown=self.names)
 
     def inputs(self, token_ids: Sequence[int], device: torch.device) -> dict[str, Any]:
-        """What a forward pass over these ids is given besides them."""
-        inputs: dict[str, Any] = {
-            **self.whole,
-            **{name: values.of(token_ids) for name, values in self.per_token.items()},
-        }
+        """The inputs of a forward pass over these ids."""
+        per_token = {name: values.of(token_ids) for name, values in self.per_token.items()}
+        inputs: dict[str, Any] = {**self.whole, **per_token}
         return {
             name: value.to(device) if isinstance(value, torch.Tensor) else value
             for name, value in inputs.items()
@@ -82,11 +83,11 @@ class Conditioning:
 
 @dataclass(frozen=True, eq=False)
 class GenerationSettings:
-    """What `generate` was told besides its inputs, so that another prompt is answered the same way.
+    """Arguments of `generate` besides its inputs, with which another prompt is answered alike.
 
-    `values` are its arguments by name: limits, beams, sampling. `left_out` names what shaped the
-    answer, too, but may hold a state: processors of logits, criteria to stop. `constraints` names
-    what forbade tokens or forced them.
+    `values` are limits, beams, sampling by name. `left_out` names arguments that shaped the answer,
+    too, but may hold a state: processors of logits, criteria to stop. `constraints` names those
+    that forbade tokens or forced them.
     """
 
     values: Mapping[str, Any] = field(default_factory=dict)
@@ -139,7 +140,7 @@ class Generation:
         return replace(self, cache=None)
 
     def without_tensors(self) -> Generation:
-        """The same generation as text: its cache and what else conditioned it are not kept."""
+        """The same generation without its cache and without other inputs, which are named only."""
         return replace(self, cache=None, conditioning=self.conditioning.forgotten())
 
     def truncated(self, num_response_tokens: int) -> Generation:
@@ -154,7 +155,7 @@ class Generation:
         """Bytes of memory that the cache and the other inputs keep alive."""
         layers = chain.from_iterable(self.cache or ())
         inputs = self.conditioning.whole.values()
-        tensors = (one for one in chain(layers, inputs) if isinstance(one, torch.Tensor))
+        tensors = (value for value in chain(layers, inputs) if isinstance(value, torch.Tensor))
         return sum(tensor.untyped_storage().nbytes() for tensor in tensors)
 
 
@@ -165,14 +166,14 @@ CACHE_NAMES = (*_NAMES, *(name for name in utils.ALL_CACHE_NAMES if name not in 
 
 
 def cache_name(model: nn.Module) -> str | None:
-    """The parameter by which a forward pass takes what the model remembers; None without any.
+    """The parameter by which a forward pass takes a cache or states; None without any.
 
     A name in CACHE_NAMES, or any parameter that is annotated as a Cache.
     """
     parameters = inspect.signature(model.forward).parameters
     annotated = (name for name, parameter in parameters.items() if _is_cache(parameter.annotation))
-    known = (name for name in CACHE_NAMES if name in parameters)
-    return next(known, None) or next(annotated, None)
+    named = (name for name in CACHE_NAMES if name in parameters)
+    return next(named, None) or next(annotated, None)
 
 
 def cache_inputs(model: nn.Module, cache: Any) -> dict[str, Any]:

@@ -23,10 +23,14 @@ Backend = LocalBackend | ServerBackend
 class LanguageModel:
     """A loaded Hugging Face model with the tokenizer it was trained with.
 
-    A compiled model, and a model with PEFT's adapters, may be given as it is wrapped; `model` is
-    what is wrapped, and `backend` what all share who use it. Raises InvalidInput if either is not
-    loaded, TokenizerMismatch if the tokenizer has ids for which the model has no embedding, or
-    covers less than half of its vocabulary, UnsupportedModel for PEFT's prompt learning.
+    Raises InvalidInput if either is not loaded, TokenizerMismatch if the tokenizer has ids for
+    which the model has no embedding, or covers less than half of its vocabulary, UnsupportedModel
+    for PEFT's prompt learning.
+
+    Args:
+        model: Perhaps compiled, or wrapped with PEFT's adapters; the attribute `model` is the model
+            inside, and `backend` is shared by all that use it.
+        tokenizer: The model's own.
     """
 
     def __init__(
@@ -62,7 +66,7 @@ class LanguageModel:
                 f"the {type(model).__name__} came without its tokenizer; pass that as the second "
                 "argument, or a LanguageModel, such as load_model gives, alone"
             )
-        return cls(model, tokenizer)  # which says what is not loaded
+        return cls(model, tokenizer)  # raises for what is not loaded
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name!r} at {self.backend.device_name})"

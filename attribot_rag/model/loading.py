@@ -28,11 +28,13 @@ _HUB_TIMEOUT = 5.0  # seconds
 def load_model(
     name: str = DEFAULT_MODEL, *, device: str | None = None, dtype: torch.dtype | None = None
 ) -> LanguageModel:
-    """Load 'smollm2-135m' (embedded, offline), a path, or any Hugging Face model id.
+    """Load a model with its tokenizer; raises InvalidInput if it cannot be loaded.
 
-    `device` is 'cpu', 'cuda', 'cuda:1', ... (default: CUDA if there is one); `dtype` defaults to
-    float32 on the CPU and to the checkpoint's own elsewhere. Without a connection to the hub an id
-    is looked up in the hub's cache alone. Raises InvalidInput if it cannot be loaded.
+    Args:
+        name: 'smollm2-135m' (embedded, offline), a path, or any Hugging Face model id, which is
+            looked up in the hub's cache alone without a connection to the hub.
+        device: 'cpu', 'cuda', 'cuda:1', ...; by default CUDA if there is a GPU.
+        dtype: By default float32 on the CPU, and the checkpoint's own elsewhere.
     """
     device = device or ("cuda" if torch.cuda.is_available() else "cpu")
     location = str(smollm2_folder()) if name == DEFAULT_MODEL else os.path.expanduser(name)
@@ -75,8 +77,8 @@ def load_model(
 
 def _is_path(location: str) -> bool:
     """Whether this cannot be a Hugging Face id, which is a name or an owner and a name."""
-    parts = location.replace(os.sep, "/")
-    return parts.startswith((".", "/", "~")) or Path(location).is_absolute() or parts.count("/") > 1
+    path = location.replace(os.sep, "/")
+    return path.startswith((".", "/", "~")) or Path(location).is_absolute() or path.count("/") > 1
 
 
 def _hub_can_be_reached() -> bool:

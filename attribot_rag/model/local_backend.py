@@ -1,4 +1,4 @@
-"""A model in this process, which all who use its weights share."""
+"""The backend of a model in this process, shared by all users of its weights."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class LocalBackend:
     """The weights of a loaded model, used by one thread at a time.
 
     `generates_here` says that `generate` runs in this process, where it can be recorded;
-    `concurrency` is how many answers are best attributed at a time; `noise` would be the largest
+    `concurrency` is the best number of attributions at a time; `noise` would be the largest
     difference in nats at a token between two calls.
     """
 
@@ -40,9 +40,10 @@ class LocalBackend:
 
     @classmethod
     def of(cls, model: object) -> LocalBackend:
-        """The one that all have who use this model, compiled or with PEFT's adapters.
+        """The backend that all users of this model share, compiled or with PEFT's adapters.
 
-        Raises InvalidInput for what is not loaded, UnsupportedModel for PEFT's prompt learning.
+        Raises InvalidInput for a model that is not loaded, UnsupportedModel for PEFT's prompt
+        learning.
         """
         model = _plain_model(model)
         check_loaded("model", model, torch.nn.Module)
@@ -50,7 +51,7 @@ class LocalBackend:
             return cls._backends.setdefault(id(model), cls(cast(PreTrainedModel, model)))
 
     def turn(self) -> AbstractContextManager[None]:
-        """Wait until no other thread has the model's turn, and keep it for the block."""
+        """Wait for the model's turn, and keep it for the block, see `Turn.taken`."""
         return self._turn.taken()
 
     def give_way(self) -> float:
@@ -92,9 +93,8 @@ class LocalBackend:
     @property
     def max_positions(self) -> int | None:
         """The longest sequence in tokens, or None where the architecture has no limit."""
-        positions = getattr(
-            self.model.config.get_text_config(decoder=True), "max_position_embeddings", None
-        )
+        config = self.model.config.get_text_config(decoder=True)
+        positions = getattr(config, "max_position_embeddings", None)
         return int(positions) if positions and positions > 0 else None  # XLNet says -1
 
     @property
@@ -120,24 +120,24 @@ def placeholder_ids(model: PreTrainedModel) -> frozenset[int]:
 
 
 def decoder_start_ids(model: PreTrainedModel) -> tuple[int, ...]:
-    """What the decoder of an encoder-decoder begins with, by its generation configuration."""
+    """The ids with which a decoder begins, by its generation configuration."""
     generation_config = getattr(model, "generation_config", None)
     configured = (
         getattr(generation_config, "decoder_start_token_id", None),
         getattr(model.config, "decoder_start_token_id", None),
         getattr(generation_config, "bos_token_id", None),
     )
-    known = next((token_id for token_id in configured if token_id is not None), None)
-    if known is None:
+    start_id = next((token_id for token_id in configured if token_id is not None), None)
+    if start_id is None:
         raise UnsupportedModel(
             f"{type(model).__name__} has no decoder_start_token_id; set it in "
             "model.generation_config"
         )
-    return (int(known),)
+    return (int(start_id),)
 
 
 def _plain_model(model: object) -> object:
-    """The model that transformers made, inside of what `torch.compile` and PEFT wrap around it.
+    """The model of transformers inside the wrappers of `torch.compile` and PEFT.
 
     Raises UnsupportedModel where PEFT puts virtual tokens before the prompt.
     """
@@ -167,8 +167,8 @@ def check_loaded(field: str, value: object, kind: type) -> None:
                 "its tokenizer"
             )
         name = value if isinstance(value, str) else "gpt2"
-        given = repr(value) if isinstance(value, str | None) else f"a {type(value).__name__}"
+        shown = repr(value) if isinstance(value, str | None) else f"a {type(value).__name__}"
         raise InvalidInput(
-            f"{given} is not a loaded {field}; pass load_model({name!r}).{field}, or one that "
+            f"{shown} is not a loaded {field}; pass load_model({name!r}).{field}, or one that "
             "transformers loaded"
         )

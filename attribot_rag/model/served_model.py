@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
+import numpy as np
 import torch
 from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
@@ -18,12 +19,12 @@ from attribot_rag.model.served.backend import SERVERS, ServerBackend
 from attribot_rag.model.served.client import Client, Refused, ServerOptions
 from attribot_rag.model.served.protocols import SglangGenerate, VllmCompletions, VllmGenerate
 
-_KNOWN_TEXT = (
+_TEST_TEXT = (
     "The ferry Kittiwake carries up to 1,084 passengers; a ticket is £18.50. "
     "Café, naïve, 条約は町で署名された。 In 1844 the lamp was lit for the first time."
 )
-_NUM_KNOWN = 16  # tokens at its end that are scored on connecting
-_PROTOCOLS = {one.name: one for one in (VllmCompletions, VllmGenerate, SglangGenerate)}
+_NUM_SCORED = 16  # tokens at its end
+_PROTOCOLS = {kind.name: kind for kind in (VllmCompletions, VllmGenerate, SglangGenerate)}
 
 logger = logging.getLogger(__name__)
 
@@ -31,7 +32,7 @@ logger = logging.getLogger(__name__)
 class ServedModel(LanguageModel):
     """A LanguageModel whose weights are behind an HTTP server; its tokenizer is here.
 
-    What needs the weights (`model`) raises UnsupportedModel.
+    `model`, which needs the weights, raises UnsupportedModel.
     """
 
     backend: ServerBackend
@@ -47,20 +48,26 @@ class ServedModel(LanguageModel):
         options: ServerOptions | None = None,
         reference: LanguageModel | None = None,
     ) -> ServedModel:
-        """The model at a URL, after a look at what the server gives.
+        """The model at a URL, after a test of the server's log-probabilities.
 
-        `tokenizer` is the model's own, or its folder or Hugging Face id; `model` the server's name
-        for it, which may be left out where it serves a single model. An API key is read from
-        ATTRIBOT_RAG_SERVER_KEY. A `reference` has the same weights on this machine, with which a
-        known text's log-probabilities are compared, and each attribution's if `self_check` is set.
-        Raises ServerFailed if the server does not answer, UnsupportedServer without
-        log-probabilities of a prompt, TokenizerMismatch if its tokenizer, or that of the reference,
-        gives other ids, InvalidInput for a model that it does not serve.
+        An API key is read from ATTRIBOT_RAG_SERVER_KEY. Raises ServerFailed if the server does not
+        answer, UnsupportedServer without log-probabilities of a prompt, TokenizerMismatch if its
+        tokenizer, or that of the reference, gives other ids, InvalidInput for a model that it does
+        not serve.
+
+        Args:
+            url: http://HOST:PORT, also with the /v1 that OpenAI's clients need.
+            tokenizer: The model's own, its folder or its Hugging Face id.
+            model: The server's name for it; needed if it serves several models.
+            num_parameters: For the FLOPs of the result, which are 0 without it.
+            options: Options of the requests.
+            reference: The same weights on this machine, with which the log-probabilities of a test
+                text are compared, and those of each attribution if `self_check` is set.
         """
         client = Client(url, options or ServerOptions())
         entry = _chosen(client, _served_models(client), model)
-        told = "sglang" if entry.get("owned_by") == "sglang" else "vllm"
-        kind = _PROTOCOLS[client.options.protocol or told]
+        default = "sglang" if entry.get("owned_by") == "sglang" else "vllm"
+        kind = _PROTOCOLS[client.options.protocol or default]
         length = entry.get("max_model_len")
         loaded = _loaded(tokenizer)
         backend = ServerBackend(
@@ -82,8 +89,8 @@ class ServedModel(LanguageModel):
     def _check_tokenizer(self) -> None:
         """Raises TokenizerMismatch if the server tells other ids for a text; some tell none."""
         with self._private.locked() as tokenizer:
-            ours = list(tokenizer(_KNOWN_TEXT)["input_ids"])
-        theirs = self._their_ids(prompt=_KNOWN_TEXT, add_special_tokens=True)
+            ours = list(tokenizer(_TEST_TEXT)["input_ids"])
+        theirs = self._their_ids(prompt=_TEST_TEXT, add_special_tokens=True)
         if theirs is not None and theirs != ours:
             raise TokenizerMismatch(
                 f"the tokenizer {self.tokenizer.name_or_path!r} and that of the server at "
@@ -92,7 +99,7 @@ class ServedModel(LanguageModel):
             )
         if not self.tokenizer.chat_template:
             return
-        messages = [{"role": "user", "content": _KNOWN_TEXT}]
+        messages = [{"role": "user", "content": _TEST_TEXT}]
         theirs = self._their_ids(messages=messages, add_generation_prompt=True)
         if theirs is not None and tuple(theirs) != self.encode_prompt(messages):
             logger.warning(
@@ -109,32 +116,33 @@ class ServedModel(LanguageModel):
             return None
         return answer.get("tokens") if isinstance(answer, dict) else None
 
-    @property
-    def _known(self) -> tuple[tuple[int, ...], int]:
-        """The ids of a known text, and how many of them are scored."""
-        known = self.encode(_KNOWN_TEXT)
-        return known, min(_NUM_KNOWN, len(known) - 1)
+    def _test_ids(self) -> tuple[tuple[int, ...], int]:
+        """The ids of the test text, and the number of those at its end that are scored."""
+        ids = self.encode(_TEST_TEXT)
+        return ids, min(_NUM_SCORED, len(ids) - 1)
 
     def _prefer_generate(self) -> None:
         """Take vLLM's faster endpoint if it gives log-probabilities; most servers lack it."""
-        known, num_scored = self._known
+        ids, num_scored = self._test_ids()
         protocol = VllmGenerate(self.name)
-        body = protocol.uncached(protocol.scoring(known, num_scored))
+        body = protocol.uncached(protocol.scoring(ids, num_scored))
         try:
             answer = self.backend.client.ask(protocol.path, body)
-            found = None if answer is None else protocol.scored(answer, known, num_scored)
+            scored = None if answer is None else protocol.scored(answer, ids, num_scored)
         except (ServerFailed, LookupError, TypeError, ValueError) as error:
             logger.info("%s is not used: %s", protocol.path, error)
             return
-        if found is not None:
+        if scored is not None:
             self.backend = replace(self.backend, protocol=protocol)
 
     def _measured_noise(self, reference: LanguageModel | None) -> float:
-        """The largest difference in nats at a token between a call alone, one among others, and the
-        reference."""
-        known, num_scored = self._known
+        """The largest difference in nats at a token from a call alone.
+
+        To a call among calls for other ids, and to the reference.
+        """
+        ids, num_scored = self._test_ids()
         try:
-            alone = self.backend.score([known], num_scored)[0]
+            alone = self.backend.score([ids], num_scored)[0]
         except Refused as error:
             raise UnsupportedServer(f"{error}; {SERVERS}") from error
         if max(alone.log_probabilities) > 0:
@@ -142,29 +150,25 @@ class ServedModel(LanguageModel):
                 f"the server at {self.backend.client.url} gives logits, not log-probabilities; "
                 "start vLLM without --logprobs-mode"
             )
-        among = self.backend.score([known[1:], known, known[2:]], num_scored)[1]
-        others = [among.log_probabilities]
+        among = self.backend.score([ids[1:], ids, ids[2:]], num_scored)[1]
+        compared = [among.log_probabilities]
         if reference is not None:
-            others.append(self._by_reference(reference, known, num_scored))
-        return max(
-            abs(one - two)
-            for other in others
-            for one, two in zip(alone.log_probabilities, other, strict=True)
-        )
+            compared.append(self._by_reference(reference, ids, num_scored))
+        return float(np.abs(np.subtract(compared, alone.log_probabilities)).max())
 
     def _by_reference(
-        self, reference: LanguageModel, known: tuple[int, ...], num_scored: int
+        self, reference: LanguageModel, token_ids: tuple[int, ...], num_scored: int
     ) -> tuple[float, ...]:
-        if reference.encode(_KNOWN_TEXT) != known:
+        if reference.encode(_TEST_TEXT) != token_ids:
             raise TokenizerMismatch(
                 f"the reference {reference.name!r} has another tokenizer than {self.name!r}; pass "
                 "the same weights"
             )
-        ids = torch.tensor([known], device=reference.device)
+        ids = torch.tensor([token_ids], device=reference.device)
         with torch.no_grad():
             logits = reference.model(input_ids=ids[:, :-1]).logits[0, -num_scored:]
-        found = logits.float().log_softmax(-1).gather(-1, ids[0, -num_scored:, None])
-        return tuple(found[:, 0].tolist())
+        scored = logits.float().log_softmax(-1).gather(-1, ids[0, -num_scored:, None])
+        return tuple(scored[:, 0].tolist())
 
 
 def _served_models(client: Client) -> list[dict[str, Any]]:

@@ -29,8 +29,8 @@ def smollm2_folder() -> Path:
 
 
 def _cache_folder() -> Path:
-    given = os.environ.get("ATTRIBOT_RAG_CACHE")
-    return Path(given) if given else Path.home() / ".cache" / "attribot-rag"
+    folder = os.environ.get("ATTRIBOT_RAG_CACHE")
+    return Path(folder) if folder else Path.home() / ".cache" / "attribot-rag"
 
 
 def _package_folder() -> Path:
@@ -47,7 +47,7 @@ def _convert(package: Path, folder: Path) -> None:
     """Write to a temporary folder first, so that no half-written folder is ever used."""
     tokenizer = AutoTokenizer.from_pretrained(package, gguf_file=_GGUF)
     model = AutoModelForCausalLM.from_pretrained(package, gguf_file=_GGUF, dtype=torch.float32)
-    model.__dict__["hf_quantizer"] = None  # what is saved is no GGUF any more
+    model.__dict__["hf_quantizer"] = None  # the saved model is no GGUF any more
     del model.config.quantization_config
     folder.parent.mkdir(parents=True, exist_ok=True)
     partial = Path(tempfile.mkdtemp(dir=folder.parent, prefix="converting-"))

@@ -12,8 +12,12 @@ from functools import cache
 from tokenizers import Tokenizer
 from tokenizers.decoders import ByteLevel, DecodeStream
 from transformers import PreTrainedTokenizerBase
+from transformers.convert_slow_tokenizer import bytes_to_unicode
 
 from attribot_rag.model.forking import ForkSafe
+
+# The byte of each character in byte-level vocabularies.
+_BYTES = {letter: byte for byte, letter in bytes_to_unicode().items()}  # type: ignore[no-untyped-call]
 
 # Tokens whose text is incomplete before streaming gives up: a character has at most four bytes.
 _MAX_INCOMPLETE = 16
@@ -81,18 +85,6 @@ def _stream_bytes(
             pieces.append("".join(text))
             text = []
     return pieces
-
-
-def _byte_alphabet() -> dict[str, int]:
-    """The character that stands for each byte in a byte-level vocabulary."""
-    shown = {*range(ord("!"), ord("~") + 1), *range(ord("¡"), ord("¬") + 1), *range(ord("®"), 256)}
-    hidden = (byte for byte in range(256) if byte not in shown)
-    return {chr(byte): byte for byte in shown} | {
-        chr(256 + place): byte for place, byte in enumerate(hidden)
-    }
-
-
-_BYTES = _byte_alphabet()
 
 
 class PrivateTokenizer(ForkSafe):

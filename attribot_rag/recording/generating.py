@@ -38,7 +38,7 @@ def generate_with(
         generate = cast(Callable[..., Any], language_model.model.generate)
         generate(inputs, attention_mask=torch.ones_like(inputs), **settings)
     latest = reversed(recorder.generations)  # other threads may have generated meanwhile
-    return next((one for one in latest if one.prompt_ids == tuple(prompt_ids)), None)
+    return next((match for match in latest if match.prompt_ids == tuple(prompt_ids)), None)
 
 
 def _served_answer(

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import Any
 
 import torch
-from transformers import Cache, DynamicCache, PreTrainedModel
+from transformers import Cache, DynamicCache
 from transformers.cache_utils import DynamicLayer
 from transformers.generation.utils import GenerateDecoderOnlyOutput
 
@@ -18,16 +18,12 @@ from attribot_rag.model.generation import (
     holds_cache,
 )
 from attribot_rag.model.state import model_version
-from attribot_rag.recording.conditioning import read_conditioning
-from attribot_rag.recording.settings import eos_ids_of, generation_setting, read_settings
+from attribot_rag.recording.arguments import GenerateArguments
 from attribot_rag.recording.telemetry import current_span
-
-_DEFAULT_MAX_NEW_TOKENS = 20  # of transformers, where nothing is set
 
 
 def read_generations(
-    model: PreTrainedModel,
-    arguments: dict[str, Any],
+    arguments: GenerateArguments,
     output: Mapping[str, Any] | torch.Tensor,
     *,
     processors_constrain: bool = True,
@@ -35,20 +31,20 @@ def read_generations(
     """One Generation per row of a finished `generate` call; none where the prompt had no ids."""
     if isinstance(output, torch.Tensor):
         output = {"sequences": output}
-    prompts = _prompt_tensor(model, arguments)
+    model, prompts = arguments.model, arguments.prompts
     if prompts is None:
         return []
     sequences: torch.Tensor = output["sequences"]
-    mask = _attention_mask(model, arguments, prompts).bool()
-    eos_ids = eos_ids_of(model, arguments)
+    mask = arguments.mask(prompts)
+    eos_ids = arguments.eos_ids
     rows_per_prompt = sequences.shape[0] // prompts.shape[0]
-    response_start = _response_start(model, arguments, prompts, sequences)
+    response_start = arguments.response_start(prompts, sequences)
     version = model_version(model)
-    pad_id = _pad_id(model, arguments) if len(sequences) > 1 else None
-    cached = _plain_cache(model, arguments, output)
+    pad_id = arguments.pad_id if len(sequences) > 1 else None
+    cached = _plain_cache(arguments, output)
     num_generated = sequences.shape[1] - response_start
-    limit = _max_new_tokens(model, arguments, response_start)
-    settings = read_settings(model, arguments, processors_constrain=processors_constrain)
+    limit = arguments.max_new_tokens(response_start)
+    settings = arguments.settings(processors_constrain=processors_constrain)
     generations = []
     for row, sequence in enumerate(sequences):
         index = row // rows_per_prompt
@@ -58,7 +54,7 @@ def read_generations(
         follows = sequence[:response_start].tolist() == prompt.tolist()
         if not (response_ids and (follows or model.config.is_encoder_decoder)):
             continue
-        conditioning = read_conditioning(model, arguments, prompts, mask, index)
+        conditioning = arguments.conditioning(prompts, mask, index)
         if not (prompt_ids or conditioning):
             continue
         cache = None
@@ -83,79 +79,6 @@ def read_generations(
     return generations
 
 
-def _response_start(
-    model: PreTrainedModel,
-    arguments: dict[str, Any],
-    prompts: torch.Tensor,
-    sequences: torch.Tensor,
-) -> int:
-    """Where responses begin in the sequences: after the prompt, or what the decoder began with.
-
-    A decoder begins with its start token, and with ids that it was given.
-    """
-    if not model.config.is_encoder_decoder:
-        return prompts.shape[1]
-    given = arguments.get("decoder_input_ids")
-    if given is None:
-        return 1
-    num_given = int(given.shape[1])
-    starts_so = torch.equal(sequences[: len(given), :num_given].to(given.device), given)
-    return num_given if starts_so else num_given + 1
-
-
-def read_prompts(model: PreTrainedModel, arguments: dict[str, Any]) -> list[tuple[int, ...]]:
-    """The ids of each prompt of a `generate` call, without padding; none where it had no ids."""
-    prompts = _prompt_tensor(model, arguments)
-    if prompts is None:
-        return []
-    mask = _attention_mask(model, arguments, prompts).bool()
-    rows = (tuple(row[seen].tolist()) for row, seen in zip(prompts, mask, strict=True))
-    return [ids for ids in rows if ids]
-
-
-def _prompt_tensor(model: PreTrainedModel, arguments: dict[str, Any]) -> torch.Tensor | None:
-    """The prompts' ids, [num_prompts, positions]; None where the model was given something else.
-
-    Prompts that were given as embeddings alone have no positions.
-    """
-    prompts = arguments.get("inputs")
-    if prompts is None:
-        prompts = arguments.get("input_ids")
-    embeddings = arguments.get("inputs_embeds")
-    if prompts is None and embeddings is not None and not model.config.is_encoder_decoder:
-        return torch.empty(len(embeddings), 0, dtype=torch.long)
-    if prompts is None or prompts.dtype.is_floating_point:
-        return None
-    return cast(torch.Tensor, prompts)
-
-
-def _attention_mask(
-    model: PreTrainedModel, arguments: dict[str, Any], prompts: torch.Tensor
-) -> torch.Tensor:
-    """The mask that was given, or the one that `generate` infers from padding."""
-    mask = arguments.get("attention_mask")
-    if mask is not None:
-        return torch.as_tensor(mask) if prompts.shape[1] else torch.ones_like(prompts)
-    pad_id = _pad_id(model, arguments)
-    if pad_id is None or pad_id in eos_ids_of(model, arguments):
-        return torch.ones_like(prompts)
-    return torch.ne(prompts, pad_id).long()
-
-
-def _max_new_tokens(model: PreTrainedModel, arguments: dict[str, Any], response_start: int) -> int:
-    """How many tokens `generate` may give at most."""
-    max_new_tokens = generation_setting(model, arguments, "max_new_tokens")
-    if max_new_tokens is not None:
-        return int(max_new_tokens)
-    max_length = generation_setting(model, arguments, "max_length")
-    return _DEFAULT_MAX_NEW_TOKENS if max_length is None else int(max_length) - response_start
-
-
-def _pad_id(model: PreTrainedModel, arguments: dict[str, Any]) -> int | None:
-    pad_id = generation_setting(model, arguments, "pad_token_id")
-    return None if pad_id is None else int(pad_id)
-
-
 def _until_eos(ids: list[int], eos_ids: frozenset[int], pad_id: int | None) -> tuple[int, ...]:
     """Up to the first EOS; a row that a stop string ended is filled with padding instead."""
     end = next((i for i, token_id in enumerate(ids) if token_id in eos_ids), None)
@@ -167,18 +90,19 @@ def _until_eos(ids: list[int], eos_ids: frozenset[int], pad_id: int | None) -> t
 
 
 def _plain_cache(
-    model: PreTrainedModel, arguments: dict[str, Any], output: Mapping[str, Any]
+    arguments: GenerateArguments, output: Mapping[str, Any]
 ) -> list[DynamicLayer] | None:
     """The layers of the cache if all are plain tensors that still hold every position.
 
     None too if the caller set where it begins or its positions, and in training mode or autocast,
     where its numbers are not those of the scored model.
     """
-    given = [arguments.get(name) is not None for name in (*CACHE_NAMES, "position_ids")]
-    given += map(holds_cache, arguments.values())
+    model, by_name = arguments.model, arguments.by_name
+    is_set = any(by_name.get(name) is not None for name in (*CACHE_NAMES, "position_ids"))
+    is_set = is_set or any(map(holds_cache, by_name.values()))
     cache = next((value for value in output.values() if isinstance(value, Cache)), None)
     device = model.device.type
-    if any(given) or model.training or device == "meta" or torch.is_autocast_enabled(device):
+    if is_set or model.training or device == "meta" or torch.is_autocast_enabled(device):
         return None
     if not isinstance(output, GenerateDecoderOnlyOutput) or type(cache) is not DynamicCache:
         return None

@@ -1,4 +1,4 @@
-"""The last generations of a model, found again by what they say."""
+"""The last generations of a model, found again by their texts."""
 
 from __future__ import annotations
 
@@ -13,9 +13,8 @@ from weakref import WeakKeyDictionary
 
 from attribot_rag.model.generation import Generation
 from attribot_rag.model.language_model import LanguageModel, Prompt
-from attribot_rag.recording.answer import Answer
 from attribot_rag.recording.hook import GenerateHook, RunningCall
-from attribot_rag.recording.transcript import PromptText, Transcript
+from attribot_rag.recording.transcript import Answer, PromptText, Transcript
 
 logger = logging.getLogger(__name__)
 
@@ -23,8 +22,12 @@ logger = logging.getLogger(__name__)
 class GenerationRecorder:
     """Keeps the last generations of a model, so that an answer can be attributed as it was made.
 
-    Attach it, or use it as a context manager. At most `max_generations` are kept, and their caches
-    while they take no more than `max_cache_bytes` together (the oldest lose theirs first).
+    Attach it, or use it as a context manager.
+
+    Args:
+        language_model: The model whose `generate` is observed.
+        max_generations: The most generations that are kept.
+        max_cache_bytes: The most bytes of their caches; the oldest lose theirs first.
     """
 
     def __init__(
@@ -51,7 +54,7 @@ class GenerationRecorder:
         return self
 
     def detach(self) -> None:
-        """Stop recording and give the model its own `generate` back; what was kept stays."""
+        """Stop recording and give the model its own `generate` back; kept generations stay."""
         if self._hook is not None:
             self._hook.detach(self._keep)
             self._hook = None
@@ -69,7 +72,7 @@ class GenerationRecorder:
 
     @property
     def generations(self) -> tuple[Generation, ...]:
-        """What is kept, oldest first."""
+        """The kept generations, oldest first."""
         with self._lock:
             return tuple(transcript.generation for transcript in self._kept)
 
@@ -83,7 +86,7 @@ class GenerationRecorder:
     ) -> Generation | None:
         """The latest generation that gave this response, cut to the text that was shown.
 
-        `response` may be the beginning of what was generated (a stopped answer, a stop string).
+        `response` may be the beginning of the generated text (a stopped answer, a stop string).
         `prompt`, with or without special tokens, must be the whole prompt; each text in
         `contains` must stand in it. Waits up to `timeout` seconds for generations from such a
         prompt that are running when it is called: a streamed answer is seen before `generate`
@@ -107,13 +110,13 @@ class GenerationRecorder:
 
         The start is 0 unless the prompt was shown before the response. Of several generations, the
         one with the answer's own prompt comes first, then one that was shown whole, then the
-        latest; if none has that prompt and they differ in theirs, there is nothing to choose by,
-        and the result is None.
+        latest; if none has that prompt and they differ in theirs, none can be chosen, and the
+        result is None.
 
         The future is done at once, unless the model is running with a prompt that fits: then when
         such a call has given the answer, or all of them have ended.
         """
-        running = self._running()  # before the search, which finds what has ended since
+        running = self._running()  # before the search, which finds calls that end meanwhile
         future: Future[Answer | None] = Future()
         match = self._search(answer, prompt)
         texts = answer.prompt_texts
@@ -129,7 +132,7 @@ class GenerationRecorder:
                     return
                 try:
                     match = self._search(answer, prompt)
-                except Exception as error:  # who waits is told; this thread only generates
+                except Exception as error:  # for the waiting thread; this one only generates
                     future.set_exception(error)
                 else:
                     if match is not None or not awaited:
@@ -167,7 +170,7 @@ class GenerationRecorder:
             self._kept = [kept for kept in self._kept if not kept.holds(generation)]
 
     def clear(self) -> None:
-        """Keep nothing of what was recorded."""
+        """Forget all generations."""
         with self._lock:
             self._kept = []
 

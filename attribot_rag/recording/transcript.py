@@ -1,4 +1,4 @@
-"""Prompts and generations as text, by which an answer is tied to the generation that gave it."""
+"""Answers, and the texts of prompts and generations by which an answer is matched."""
 
 from __future__ import annotations
 
@@ -6,11 +6,16 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from attribot_rag.context import TokenizedText
+from attribot_rag.context.document import Documents
 from attribot_rag.errors import InvalidInput
 from attribot_rag.model.generation import Generation
-from attribot_rag.model.language_model import LanguageModel
+from attribot_rag.model.language_model import LanguageModel, Prompt
+
+if TYPE_CHECKING:
+    from opentelemetry.trace import Span
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,3 +118,47 @@ class Transcript:
                 low = middle + 1
         cut = self.generation.truncated(low)
         return self if cut is self.generation else Transcript(cut, self.prompt)
+
+
+@dataclass(frozen=True, eq=False)
+class Answer:
+    """An answer of a model, from the framework that shows it to the summary attached to it.
+
+    Attributed, it keeps no transcript, which may hold a KV cache.
+
+    Args:
+        text: The answer as its caller has it, or its beginning, perhaps behind the prompt.
+        documents: The framework's own.
+        prompt_texts: Texts that all stand in the prompt and tell it from other prompts.
+        prompt: The whole prompt, where it is known.
+        notes: Notes of the attribution.
+        warning: A note of an attribution that finds no source of some sentence.
+        query: The question.
+        elsewhere: Another copy of the model gave the answer, which nobody recorded: prompt and text
+            are tokenized.
+        beside_others: The application calls models several times, so that documents that do not
+            stand in this prompt are no cause for a warning.
+        span: The OpenTelemetry span of the model's call, where the framework tells it.
+        contents: The documents as the prompt has them, where `Document.of` reads something else.
+        transcript: Of a matched answer, its generation, cut to the text.
+        start: Of a matched answer, the character at which the response begins in the text.
+    """
+
+    text: str
+    documents: Documents = ()
+    prompt_texts: Sequence[str] = ()
+    prompt: Prompt | None = None
+    notes: Sequence[str] = ()
+    warning: str = ""
+    query: str | None = None
+    elsewhere: bool = False
+    beside_others: bool = False
+    span: Span | None = None
+    contents: Documents | None = None
+    transcript: Transcript | None = None
+    start: int = 0
+
+    @property
+    def read(self) -> Documents:
+        """The documents as the prompt may have them."""
+        return self.documents if self.contents is None else self.contents

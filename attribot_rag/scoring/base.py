@@ -41,21 +41,21 @@ class Visibility:
     def visible(self, queries: torch.Tensor, keys: torch.Tensor) -> torch.Tensor:
         """Whether the query at a position sees the key at another one: bool [queries, keys]."""
         zero = torch.zeros((), dtype=torch.long)
-        seen = self.function(zero, zero, queries[:, None], keys[None])
-        return torch.as_tensor(seen).expand(len(queries), len(keys))
+        visible = self.function(zero, zero, queries[:, None], keys[None])
+        return torch.as_tensor(visible).expand(len(queries), len(keys))
 
 
 def visibilities(config: PreTrainedConfig) -> dict[str | None, Visibility]:
-    """What each type of layers may see by the configuration; one for None if there are no types."""
+    """The mask of each type of layers by the configuration; of None if there are no types."""
     config = copy.copy(config.get_text_config(decoder=True))
     config._attn_implementation = VISIBILITY
-    one = torch.ones(1, 1)
+    token = torch.ones(1, 1)
     required = [
         name
         for name, parameter in inspect.signature(create_masks_for_generate).parameters.items()
         if parameter.default is parameter.empty and parameter.kind is not parameter.VAR_KEYWORD
     ]
-    values = (config, one[..., None], one, *(None,) * len(required[3:]))
+    values = (config, token[..., None], token, *(None,) * len(required[3:]))
     arguments = dict(zip(required, values, strict=True))
     if "cache_position" in arguments:  # which older releases go by
         arguments["cache_position"] = torch.zeros(1, dtype=torch.long)
@@ -63,12 +63,11 @@ def visibilities(config: PreTrainedConfig) -> dict[str | None, Visibility]:
     return dict(masks) if isinstance(masks, dict) else {None: masks}
 
 
-def visibility_mask(mask_function: MaskFunction, **_: Any) -> Visibility:
-    """A mask function for transformers' AttentionMaskInterface."""
+def _visibility_mask(mask_function: MaskFunction, **_: Any) -> Visibility:
     return Visibility(mask_function)
 
 
-AttentionMaskInterface.register(VISIBILITY, visibility_mask)
+AttentionMaskInterface.register(VISIBILITY, _visibility_mask)
 
 
 ATTENTION_LAYERS = frozenset({"full_attention", "sliding_attention", "chunked_attention"})
@@ -88,11 +87,11 @@ class OutOfTime(Exception):
 
 @dataclass(frozen=True, eq=False)
 class Reading:
-    """How the prompt is read, before the first row, in pieces.
+    """Reading of the prompt in pieces, before the first row.
 
     `branches` are ascending positions from which rows are expected to go on. `before_piece` is
-    given the position of each piece; it may raise OutOfTime. `deadline` is the end of the budget's
-    seconds, a time of `time.perf_counter`; who waits for another machine waits no longer.
+    called with the position of each piece; it may raise OutOfTime. `deadline` is the end of the
+    budget's seconds, a time of `time.perf_counter`; another machine is waited for no longer.
     """
 
     branches: Sequence[int] = ()
@@ -136,7 +135,7 @@ class Implementation(ABC):
         raise Unsupported("it does not see attention weights")
 
     def effects(self, row: Row, patch: Patch) -> Effects:
-        """How much less likely each part of the response would be without each unit.
+        """The drop of the log-likelihood of each part of the response without each unit.
 
         A forward pass over each row, and as many back as the patch says. Raises Unsupported without
         `sees_weights`.
@@ -171,10 +170,10 @@ class TwinImplementation(Implementation):
     def masked_refusal(cls, model: PreTrainedModel) -> str | None:
         """Why the architecture rules out rows that hide a part of the prompt, or None."""
         config = model.config.get_text_config(decoder=True)
-        others = set(getattr(config, "layer_types", None) or ()) - ATTENTION_LAYERS
+        recurrent = set(getattr(config, "layer_types", None) or ()) - ATTENTION_LAYERS
         if model.config.is_encoder_decoder:
             return "its prompt is the encoder's input, whose states depend on all of it"
-        if others:
+        if recurrent:
             return "it has layers that keep states, in which nothing can be hidden"
         if "local" in (getattr(config, "attention_layers", None) or ()):
             return "it has layers whose window goes by the place in the input, not by a position"
@@ -183,10 +182,10 @@ class TwinImplementation(Implementation):
         return None
 
     def prepare(self, native: PreTrainedModel) -> None:
-        """Prepare what all rows share; `native` is a twin with the model's own attention."""
+        """Prepare the state of all rows; `native` is a twin with the model's own attention."""
 
     def _mask(self, row: Row, *, encoded: bool) -> torch.Tensor | dict[str, torch.Tensor]:
-        """What the layers add to attention scores under a masked row; by type, if there are types.
+        """The addend to attention scores under a masked row; by type of layers, if there are types.
 
         For the new tokens on a cache, or (`encoded`) for the whole sequence before them, too.
         [1, 1, queries, num_visible + new tokens]: 0 or, as transformers has it, the least finite
@@ -202,15 +201,14 @@ class TwinImplementation(Implementation):
         least = torch.finfo(self.twin.dtype).min
 
         def added(visibility: Visibility) -> torch.Tensor:
-            seen = visible & (visibility.is_causal | visibility.visible(queries, positions))
-            bias = torch.zeros(seen.shape, dtype=self.twin.dtype).masked_fill_(~seen, least)
+            inside = visible & (visibility.is_causal | visibility.visible(queries, positions))
+            bias = torch.zeros(inside.shape, dtype=self.twin.dtype).masked_fill_(~inside, least)
             return bias[None, None].to(self.device)
 
-        known = visibilities(self.twin.config)
-        if all(one.is_causal for one in known.values()):
-            return added(next(iter(known.values())))
-        masks = {kind: added(visibility) for kind, visibility in known.items()}
-        return masks[None] if None in masks else {str(kind): one for kind, one in masks.items()}
+        by_type = visibilities(self.twin.config)
+        if None in by_type or all(visibility.is_causal for visibility in by_type.values()):
+            return added(next(iter(by_type.values())))
+        return {str(layers): added(visibility) for layers, visibility in by_type.items()}
 
     def _logits(self, positions: torch.Tensor, **inputs: Any) -> torch.Tensor:
         """The model's own logits at these positions of a batch of one: [num_positions, vocab]."""

@@ -23,7 +23,7 @@ from attribot_rag.scoring.log_likelihoods import Effects, Matrix, Patch
 from attribot_rag.scoring.row import Row
 from attribot_rag.scoring.session import Session, Usage
 
-Found = TypeVar("Found")
+Result = TypeVar("Result")
 
 
 @dataclass(eq=False)
@@ -70,8 +70,11 @@ class Engine:
 
     @property
     def footprint(self) -> Footprint | None:
-        """What memory scoring takes, by its estimate; None for a served model."""
-        return self.models.footprint(self.kind, self.generation, self.branches, self.num_units)
+        """The estimated memory that scoring takes; None for a served model."""
+        if not self.language_model.backend.generates_here:
+            return None
+        model = self.language_model.model
+        return Footprint.of(model, self.kind, self.generation, self.branches, self.num_units)
 
     def _before_piece(self, position: int) -> None:
         """Let a generation go first; raises OutOfTime after the first piece if time is over."""
@@ -119,10 +122,7 @@ class Engine:
         parts = [torch.empty(0, len(self.generation.response_ids)) if full is None else full]
         done = len(parts[0])
         meter = self.session.meter
-        if meter.tokens and not meter.allows(self.num_unread):
-            meter.exhausted = True
-            return parts[0]
-        if not self._is_ready():
+        if (meter.tokens and not meter.affords(self.num_unread)) or not self._is_ready():
             return parts[0]
         while done < len(rows):
             self.session.before_batch()
@@ -156,7 +156,7 @@ class Engine:
 
         None beyond the budget, and if they do not fit into memory.
         """
-        return self._observed(row.num_tokens, 0, lambda one: one.weights(row, reduction))
+        return self._observed(row.num_tokens, 0, lambda model: model.weights(row, reduction))
 
     def effects(self, row: Row, patch: Patch) -> Effects | None:
         """Effects of units on parts of the response, see `Implementation.effects`.
@@ -166,30 +166,29 @@ class Engine:
         tokens = patch.num_rows * row.num_tokens
         # A backward pass takes as long as two forward passes, and so does reading off the effects.
         backward = 2 * (patch.num_backward + 1) * tokens
-        found = self._observed(tokens, backward, lambda one: one.effects(row, patch))
-        if found is not None:
+        effects = self._observed(tokens, backward, lambda model: model.effects(row, patch))
+        if effects is not None:
             self.usage.backward_tokens += patch.num_backward * tokens
-        return found
+        return effects
 
     def _observed(
-        self, tokens: int, backward: int, compute: Callable[[Implementation], Found]
-    ) -> Found | None:
-        """What is computed with these tokens, forward and backward."""
+        self, tokens: int, backward: int, compute: Callable[[Implementation], Result]
+    ) -> Result | None:
+        """A result of these tokens, forward and backward, within the budget and the memory."""
         meter = self.session.meter
-        if not meter.allows(self.num_unread + tokens, backward):
-            meter.exhausted = True
+        if not meter.affords(self.num_unread + tokens, backward):
             return None
         began = self.session.clock()
         self.session.before_batch()
         if not self._is_ready():  # reads the prompt: not this row's time
             return None
         started = self.session.clock()
-        found = unless_out_of_memory(partial(compute, self.implementation))
-        if found is not None:
+        result = unless_out_of_memory(partial(compute, self.implementation))
+        if result is not None:
             seconds = self.session.clock() - started
             meter.spend(tokens, seconds * tokens / (tokens + backward))
             self.usage.observed(tokens, 0, self.session.clock() - began)
-        return found
+        return result
 
     @cached_property
     def batching(self) -> Batching:
@@ -204,10 +203,10 @@ class Engine:
 
         The full prompt alone is useless, except as the first row that is scored at all.
         """
-        least = 2 if first else 1
-        for count in range(len(batch), 0, -1):
+        least = min(2 if first else 1, len(batch))
+        for count in range(len(batch), least - 1, -1):
             tokens = sum(map(self.implementation.num_tokens, batch[:count]))
-            if count >= min(least, len(batch)) and self.session.meter.allows(tokens):
+            if self.session.meter.allows(tokens):
                 return batch[:count]
         return batch[:1] if first and not self.usage.scored_tokens else ()
 

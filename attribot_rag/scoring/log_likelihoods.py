@@ -48,8 +48,8 @@ class Patch:
     of its own, and the effect is the mean of the derivatives by a unit's own factor; without, it is
     that of removing the unit from each head.
 
-    If it is `located`, only the whole response is differentiated: what a response token attends to
-    when it is predicted counts for its part, what the question's tokens attend to for each part.
+    If it is `located`, only the whole response is differentiated: the attention with which a
+    response token is predicted counts for its part, that of the question's tokens for each part.
     """
 
     members: torch.Tensor
@@ -58,13 +58,13 @@ class Patch:
     located: bool = False
 
     def values(self, responses: torch.Tensor) -> list[torch.Tensor]:
-        """What is differentiated, of the log-likelihoods [num_rows, num_response_tokens]."""
+        """The sums that are differentiated, of log-likelihoods [num_rows, num_response_tokens]."""
         if self.located:
             return [responses.sum()]
         return [responses[:, list(part)].sum() for part in self.parts]
 
     def located_in(self, row_length: int, num_response_tokens: int) -> torch.Tensor:
-        """[num_parts, row_length]: 1 where what a token of the row attends to counts for a part."""
+        """[num_parts, row_length]: 1 where a token's attention counts for a part."""
         first = row_length - num_response_tokens  # it predicts the response's first token
         counted = torch.zeros(len(self.parts), row_length)
         counted[:, :first] = 1.0
@@ -84,7 +84,7 @@ class Patch:
 
 @dataclass(frozen=True, eq=False)
 class Effects:
-    """How much less likely each part would be without each unit, to first order.
+    """The drop of each part's log-likelihood without each unit, to first order.
 
     `by_part` [num_parts, num_units] in nats, float32 on the CPU. `weights` [num_prompt_tokens] are
     the attention weights on the prompt's tokens in the last row: the largest from any token of the

@@ -10,15 +10,18 @@ from attribot_rag.scoring.implementations.selection import IMPLEMENTATIONS
 
 @dataclass(frozen=True, kw_only=True)
 class ScoringOptions:
-    """How log-likelihoods are computed.
+    """Options of the computation of log-likelihoods.
 
-    `implementation` is 'auto' (the fastest that is right for the model), 'packed', 'cropped' or
-    'reference', for a served model 'auto' or 'server'. `token_budget` bounds the tokens of a
-    forward pass; with None, memory does. `max_memory` bounds the bytes that scoring may take beyond
-    weights and a recorded cache; with None, that is what is free. Where more is needed by an
-    estimate, ScoringOutOfMemory is raised before the prompt is read. `self_check` also scores an
-    ablation by the reference and raises ScoringFailed if they differ. Raises InvalidInput for an
-    unknown implementation, or a budget or memory below 1.
+    Raises InvalidInput for an unknown implementation, or a budget or memory below 1.
+
+    Args:
+        implementation: 'auto' (the fastest that is right for the model), 'packed', 'cropped' or
+            'reference'; for a served model 'auto' or 'server'.
+        token_budget: The most tokens of a forward pass; with None, memory decides.
+        max_memory: The most bytes that scoring may take beyond weights and a recorded cache; with
+            None, those that are free. Where more is needed by an estimate, ScoringOutOfMemory is
+            raised before the prompt is read.
+        self_check: Also score an ablation by the reference; raises ScoringFailed if they differ.
     """
 
     implementation: str = "auto"
@@ -27,10 +30,10 @@ class ScoringOptions:
     self_check: bool = False
 
     def __post_init__(self) -> None:
-        known = ["auto", *(kind.name for kind in IMPLEMENTATIONS), "server"]
-        if self.implementation not in known:
+        names = ["auto", *(kind.name for kind in IMPLEMENTATIONS), "server"]
+        if self.implementation not in names:
             raise InvalidInput(
-                f"unknown implementation {self.implementation!r}; choose one of {', '.join(known)}"
+                f"unknown implementation {self.implementation!r}; choose one of {', '.join(names)}"
             )
         if self.token_budget is not None and self.token_budget < 1:
             raise InvalidInput(f"token_budget={self.token_budget}; use at least 1, or None")

@@ -113,8 +113,10 @@ class Row:
 
     @property
     def visible(self) -> torch.Tensor:
-        """Which of the prompt's first `num_visible` positions and of the new tokens each new token
-        sees: bool [new tokens, num_visible + new tokens]."""
+        """Whether a new token sees a position: bool [new tokens, num_visible + new tokens].
+
+        The columns are the prompt's first `num_visible` positions and the new tokens.
+        """
         width = self.num_visible
         visible = torch.zeros(self.num_tokens, width + self.num_tokens, dtype=torch.bool)
         visible[:, width:] = torch.ones(self.num_tokens, self.num_tokens).tril_().bool()
@@ -161,7 +163,7 @@ class AblatedRows(Sequence[Row]):
 
     def __getitem__(self, index: int | slice) -> Row | list[Row]:
         if isinstance(index, slice):
-            return [self[each] for each in self._indices[index]]
+            return [self[number] for number in self._indices[index]]
         index = self._indices[index]
         if self._last is None or self._last[0] != index:
             self._last = index, self._make(index)
@@ -182,12 +184,8 @@ class AblatedRows(Sequence[Row]):
 
 def runs(positions: NDArray[np.int64]) -> list[Interval]:
     """Ascending positions as intervals [start, end) of neighbours."""
-    if not len(positions):
-        return []
-    gaps = np.flatnonzero(np.diff(positions) != 1)
-    starts = positions[[0, *(gaps + 1)]]
-    ends = positions[[*gaps, -1]] + 1
-    return list(zip(starts.tolist(), ends.tolist(), strict=True))
+    neighbours = np.split(positions, np.flatnonzero(np.diff(positions) != 1) + 1)
+    return [(int(group[0]), int(group[-1]) + 1) for group in neighbours if len(group)]
 
 
 Reencoded = Literal["response", "question", "document", "rest"]

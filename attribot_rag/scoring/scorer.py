@@ -20,8 +20,8 @@ from attribot_rag.model.language_model import LanguageModel
 from attribot_rag.model.local_backend import decoder_start_ids
 from attribot_rag.scoring.base import Reduction
 from attribot_rag.scoring.engine import Engine, check_finite, difference_to_model
-from attribot_rag.scoring.gradient import embedding_gradients
 from attribot_rag.scoring.implementations.probes import tolerance
+from attribot_rag.scoring.implementations.reference import embedding_gradients
 from attribot_rag.scoring.implementations.server import AnyScoringModels
 from attribot_rag.scoring.log_likelihoods import Estimates, LogLikelihoods, Matrix, Patch
 from attribot_rag.scoring.options import ScoringOptions
@@ -79,7 +79,7 @@ class Scorer:
 
     @property
     def usage(self) -> Usage:
-        """What this scorer's model has done in the session."""
+        """The work of this scorer's model in the session."""
         return self._engine.usage
 
     @cached_property
@@ -112,8 +112,7 @@ class Scorer:
     def without(self, removed: Ablation) -> Scorer | None:
         """A scorer of the same response after the reduced prompt; None beyond the budget."""
         context = reduced(self.context, removed, self.language_model)
-        if not self.session.meter.allows(len(context.prompt.ids)):
-            self.session.meter.exhausted = True
+        if not self.session.meter.affords(len(context.prompt.ids)):
             return None
         present = frozenset(context.present)
         units = (tuple(i for i in unit if i in present) for unit in self.units)
@@ -137,8 +136,7 @@ class Scorer:
             generation = replace(generation, decoder_ids=(*begun, *preceding))
         else:
             generation = replace(generation, prompt_ids=(*generation.prompt_ids, *preceding))
-        if not self.session.meter.allows(len(generation.prompt_ids)):
-            self.session.meter.exhausted = True
+        if not self.session.meter.affords(len(generation.prompt_ids)):
             return None
         prompt = TokenizedText.of(generation.prompt_ids, self.language_model)
         context = replace(self.context, prompt=prompt)
@@ -149,7 +147,7 @@ class Scorer:
     ) -> LogLikelihoods:
         """Log-likelihoods with nothing removed and under each ablation, as far as the budget goes.
 
-        What was scored before is not scored again.
+        An ablation that was scored before is not scored again.
 
         Without `recompute` the ablated text is removed and everything after it is encoded again:
         exact. With `recompute` the prompt stays encoded, and only some tokens are encoded again,
@@ -166,8 +164,8 @@ class Scorer:
                 "leave-one-out or hierarchical attribution"
             )
         started = self.session.clock()
-        known = self._scored
-        new = [one for one in dict.fromkeys(ablations) if (one, recompute) not in known]
+        different = dict.fromkeys(ablations)
+        new = [ablation for ablation in different if (ablation, recompute) not in self._scored]
         rows = AblatedRows(self.context, self.generation, self.language_model, new, recompute)
         self.session.progress.expect(len(new))
         scored = self._engine.log_likelihoods(rows).double().numpy()
@@ -176,13 +174,13 @@ class Scorer:
             self._check_against_reference(rows, scored)
         self.usage.seconds += self.session.clock() - started
         for ablation, row, exact in zip(new, scored[1:], rows.in_step, strict=False):
-            known[ablation, recompute] = row, exact
+            self._scored[ablation, recompute] = row, exact
         undone = np.full(len(self.generation.response_ids), np.nan), False
-        found = [known.get((one, recompute), undone) for one in ablations]
+        results = [self._scored.get((ablation, recompute), undone) for ablation in ablations]
         return LogLikelihoods(
             scored[0] if len(scored) else undone[0],
-            np.stack([row for row, _ in found]) if found else np.empty((0, len(undone[0]))),
-            tuple(exact for _, exact in found),
+            np.stack([row for row, _ in results]) if results else np.empty((0, len(undone[0]))),
+            tuple(exact for _, exact in results),
         )
 
     @property
@@ -221,9 +219,9 @@ class Scorer:
     ) -> Estimates | None:
         """Estimated effects of each unit on each part of the response; parts are response tokens.
 
-        What the question and the response attend to is removed unit by unit from each attention
-        head, and the log-likelihood follows to first order (attribution patching): a forward pass,
-        and a backward pass for each part. With several `gates` the attention to all units is scaled
+        The attention of question and response to a unit is removed from each attention head, and
+        the log-likelihood follows to first order (attribution patching): a forward pass, and a
+        backward pass for each part. With several `gates` the attention to all units is scaled
         by as many factors between 0 and 1, in rows of one pass, and derivatives are averaged along
         that way (integrated gradients, arXiv 1703.01365), which sees effects that saturate. If they
         are `located`, there is one backward pass: an effect counts for the part whose tokens attend
@@ -237,14 +235,14 @@ class Scorer:
         members = torch.zeros(len(self.generation.prompt_ids), len(self.units))
         for index, tokens in enumerate(self._unit_tokens):
             members[tokens, index] = 1.0
-        members[row.positions[0] :] = 0.0  # what is encoded again is in no cache
+        members[row.positions[0] :] = 0.0  # tokens that are encoded again are in no cache
         factors = tuple((2 * i + 1) / (2 * gates) for i in range(gates)) if gates > 1 else ()
         patch = Patch(members, parts, factors, located)
-        found = self._engine.effects(row, patch)
-        if found is None:
+        effects = self._engine.effects(row, patch)
+        if effects is None:
             return None
         self.session.progress.advance(gates)
-        return Estimates(found.by_part, self._of_units(found.weights))
+        return Estimates(effects.by_part, self._of_units(effects.weights))
 
     def gradient_norms(self) -> list[float] | None:
         """Norms of the gradients of the response's log-likelihood by each unit's embeddings.
@@ -255,21 +253,20 @@ class Scorer:
         """
         generation = self.generation
         num_tokens = len(generation.prompt_ids) + len(generation.response_ids) - 1
-        if not self.session.meter.allows(num_tokens):
-            self.session.meter.exhausted = True
+        if not self.session.meter.affords(num_tokens):
             return None
         self.session.before_batch()
         started = self.session.clock()
         if self.models.is_conditioned(generation):
             raise UnsupportedModel(
                 "gradients are not implemented for an answer that was also conditioned on "
-                f"{', '.join(generation.conditioning.names)}"
+                f"{generation.conditioning}"
             )
         squares = embedding_gradients(self.models.plain_twin, generation).square().sum(-1)
         seconds = self.session.clock() - started
         self.session.meter.spend(num_tokens, seconds)
         self.usage.observed(num_tokens, num_tokens, seconds)
-        return [math.sqrt(one) for one in self._of_units(squares)]
+        return [math.sqrt(square) for square in self._of_units(squares)]
 
     @property
     def _unit_tokens(self) -> list[list[int]]:

@@ -18,12 +18,16 @@ _FIRST_TOKENS = 256
 
 @dataclass(frozen=True, kw_only=True)
 class Budget:
-    """An upper bound in `seconds`, in forward-pass `tokens`, or both.
+    """An upper bound in seconds, in tokens, or both.
 
-    Whatever fits is done, the most useful first, and the result says that it is partial. What is
-    spent in any case: one pass, and before it, where generation's cache is missing, the prompt's
-    prefill, which ends with the `seconds` after a piece of 512 tokens (2,048 on a GPU).
+    Whatever fits is done, the most useful first, and the result says that it is partial. In any
+    case a pass is spent, and before it, where generation's cache is missing, the prompt's prefill.
     Raises InvalidInput for a bound that is not above 0.
+
+    Args:
+        seconds: After them nothing is begun; a prefill ends after a piece of 512 tokens (2,048 on a
+            GPU).
+        tokens: That go through forward passes.
     """
 
     seconds: float | None = None
@@ -62,7 +66,7 @@ class Meter:
 
     @contextmanager
     def unlimited(self) -> Iterator[None]:
-        """Do not count what the block spends towards what was reserved."""
+        """Do not count the tokens of the block towards the reserved number."""
         most, before = self._most_tokens, self.tokens
         self._most_tokens = None
         try:
@@ -101,11 +105,16 @@ class Meter:
         Tokens of `backward` passes only count in seconds, for which they take as long as others.
         """
         within_budget = self._budget_allows(tokens, backward)
-        most = self._most_tokens
-        within_limit = most is None or self.tokens + tokens <= most
+        within_limit = self._most_tokens is None or self.tokens + tokens <= self._most_tokens
         self._budget_reached |= not within_budget
         self._limit_reached |= not within_limit
         return within_budget and within_limit
+
+    def affords(self, tokens: int, backward: int = 0) -> bool:
+        """As `allows`; if they do not fit, something is left undone."""
+        fits = self.allows(tokens, backward)
+        self.exhausted |= not fits
+        return fits
 
     def _budget_allows(self, tokens: int, backward: int) -> bool:
         budget = self._budget
@@ -121,10 +130,7 @@ class Meter:
 
 @dataclass
 class Usage:
-    """What one model has done, in tokens, forward passes and seconds.
-
-    `backward_tokens` counts the tokens of backward passes.
-    """
+    """The work of a model, in tokens, forward passes and seconds."""
 
     model: str
     num_parameters: int
@@ -152,13 +158,11 @@ class Usage:
 
 
 class Progress:
-    """Receives the numbers of ablations to score and of ablations scored; displays nothing."""
+    """Receives the numbers of further ablations to score, and scored; displays nothing."""
 
-    def expect(self, count: int) -> None:
-        """`count` further ablations are to be scored."""
+    def expect(self, count: int) -> None: ...
 
-    def advance(self, count: int) -> None:
-        """`count` further ablations are scored."""
+    def advance(self, count: int) -> None: ...
 
 
 @dataclass(eq=False)
@@ -190,8 +194,8 @@ class Session:
 
     def usage_of(self, language_model: LanguageModel) -> Usage:
         """The usage of a model, which is empty at first."""
-        for known, usage in self.usages:
-            if known is language_model:
+        for model, usage in self.usages:
+            if model is language_model:
                 return usage
         usage = Usage(language_model.name, language_model.backend.num_parameters)
         self.usages.append((language_model, usage))

@@ -12,7 +12,7 @@ from attribot_rag.methods.baselines import AttentionWeights, ContextCite, Gradie
 from attribot_rag.methods.cost import Workload
 from attribot_rag.model.generation import Generation
 from attribot_rag.scoring import Scorer
-from attribot_rag.scoring.implementations.prefill import prefill
+from attribot_rag.scoring.implementations.cropped import prefill
 
 NUM_DOCUMENTS, NUM_SENTENCES = 24, 4
 DOCUMENTS = tuple(

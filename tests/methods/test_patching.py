@@ -14,10 +14,9 @@ from attribot_rag import Attributor, LanguageModel
 from attribot_rag.errors import InvalidInput, UnsupportedModel
 from attribot_rag.methods import Patching
 from attribot_rag.model.generation import cache_inputs
-from attribot_rag.scoring.attention.attention import PackedLayout
 from attribot_rag.scoring.attention.patching import GatedAttention
+from attribot_rag.scoring.implementations.cropped import as_dynamic_cache, prefill
 from attribot_rag.scoring.implementations.packed import Packed
-from attribot_rag.scoring.implementations.prefill import as_dynamic_cache, prefill
 from attribot_rag.scoring.implementations.selection import ScoringModels
 from attribot_rag.scoring.log_likelihoods import Patch
 from attribot_rag.scoring.row import Row
@@ -42,14 +41,10 @@ def gated(implementation: Packed, row: Row, unit: Sequence[int], factor: float) 
     """The log-likelihood of each part with the attention to a unit scaled."""
     gate = torch.zeros(60)
     gate[list(unit)] = math.log(factor)
-    layout = PackedLayout.of(
-        [row], implementation.prompt_cache, GatedAttention(row.num_tokens, [gate])
-    )
-    scored = torch.arange(-RESPONSE_LENGTH, 0) + row.num_tokens
+    observer = GatedAttention(row.num_tokens, [gate])
     with torch.no_grad():
-        logits = implementation._run([row], layout, scored)
-        found = implementation._target_log_probabilities(logits)[0].double()
-    return torch.stack([found[list(part)].sum() for part in PARTS])
+        scored = implementation._on_cache([row], observer)[0].double()
+    return torch.stack([scored[list(part)].sum() for part in PARTS])
 
 
 @pytest.mark.parametrize("name", KINDS)

@@ -158,24 +158,24 @@ def test_all_who_use_a_model_s_weights_share_one_and_other_models_do_not_wait(
 ) -> None:
     model, other = build("llama").model, build("llama").model
     together = threading.Barrier(8)
-    found: list[LocalBackend] = []
+    backends: list[LocalBackend] = []
 
     def ask() -> None:
         together.wait(scaled(60))
-        found.append(LocalBackend.of(model))
+        backends.append(LocalBackend.of(model))
 
     threads = [threading.Thread(target=ask) for _ in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert len(found) == 8
-    assert len(set(found)) == 1
-    future = submit(found[0].background, blocker)
+    assert len(backends) == 8
+    assert len(set(backends)) == 1
+    future = submit(backends[0].background, blocker)
     assert blocker.reached.wait(scaled(60))
     apart = LocalBackend.of(other)
     assert submit(apart.background, lambda: 3).result(scaled(60)) == 3
-    with found[0].turn(), apart.turn():
+    with backends[0].turn(), apart.turn():
         assert not future.done()  # and takes no turn unasked
 
 
@@ -203,5 +203,5 @@ awaited = Future()
 Background().submit(lambda: print("done"), max_pending=1, after=awaited)
 threading.Timer(0.2, awaited.set_result, [None]).start()
 """
-    found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
-    assert (found.stdout, found.stderr) == ("done\n", "")
+    backends = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert (backends.stdout, backends.stderr) == ("done\n", "")

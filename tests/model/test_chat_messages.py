@@ -20,7 +20,7 @@ ADDING_TEMPLATE = "{{ messages[0]['role'] + ': ' + messages[0]['content'] }}"
 
 
 def in_parts(turns: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    return [{**one, "content": [{"type": "text", "text": one["content"]}]} for one in turns]
+    return [{**turn, "content": [{"type": "text", "text": turn["content"]}]} for turn in turns]
 
 
 def attributor_of(model: LanguageModel) -> Attributor:
@@ -33,11 +33,11 @@ def model() -> LanguageModel:
 
 
 def test_parts_are_the_same_prompt_as_their_text(model: LanguageModel) -> None:
-    said = ("Be brief.", "条約は?", "町で。", "Grüße aus 1648!")
+    texts = ("Be brief.", "条約は?", "町で。", "Grüße aus 1648!")
     roles = ("system", "user", "assistant", "user")
-    turns = [{"role": role, "content": text} for role, text in zip(roles, said, strict=True)]
+    turns = [{"role": role, "content": text} for role, text in zip(roles, texts, strict=True)]
     assert render(in_parts(turns), model.tokenizer) == render(turns, model.tokenizer)
-    assert [message_text(one) for one in in_parts(turns)] == list(said)
+    assert [message_text(turn) for turn in in_parts(turns)] == list(texts)
 
 
 def test_a_template_of_parts_takes_parts(
@@ -76,14 +76,16 @@ def test_a_template_that_refuses_is_named(
 @pytest.mark.parametrize("whole", [False, True])
 def test_an_answer_that_continues_a_message(model: LanguageModel, begun: str, whole: bool) -> None:
     prompt = [*messages(), {"role": "assistant", "content": begun}]
-    seen = model.tokenizer.apply_chat_template(prompt, tokenize=False, continue_final_message=True)
+    rendered_prompt = model.tokenizer.apply_chat_template(
+        prompt, tokenize=False, continue_final_message=True
+    )
     attributor = attributor_of(model)
     with attributor.recorder:
-        say(model, [str(seen)], [ANSWER])
-    found = attributor.attribute(prompt, begun + ANSWER if whole else ANSWER, DOCUMENTS)
-    assert not found.provenance.retokenized
-    assert found.response.strip() == ANSWER.strip()
-    assert not any("recorded" in note for note in found.notes)
+        say(model, [str(rendered_prompt)], [ANSWER])
+    attribution = attributor.attribute(prompt, begun + ANSWER if whole else ANSWER, DOCUMENTS)
+    assert not attribution.provenance.retokenized
+    assert attribution.response.strip() == ANSWER.strip()
+    assert not any("recorded" in note for note in attribution.notes)
 
 
 def seen_with_tools(rendered: str) -> str:
@@ -98,32 +100,34 @@ def seen_with_thinking(rendered: str) -> str:
     return rendered + "<think>\n\n</think>\n\n"
 
 
-@pytest.mark.parametrize("seen", [seen_with_tools, seen_at_another_time, seen_with_thinking])
+@pytest.mark.parametrize("change", [seen_with_tools, seen_at_another_time, seen_with_thinking])
 @pytest.mark.parametrize("as_ids", [False, True])
 def test_a_recording_whose_template_was_given_more_is_used_and_told(
-    model: LanguageModel, seen: Any, as_ids: bool
+    model: LanguageModel, change: Any, as_ids: bool
 ) -> None:
-    prompt = seen(render(messages(), model.tokenizer))
+    prompt = change(render(messages(), model.tokenizer))
     attributor = attributor_of(model)
     with attributor.recorder:
         say(model, [prompt], [ANSWER])
     response = model.encode(ANSWER) if as_ids else ANSWER
-    found = attributor.attribute(messages(), response, DOCUMENTS)
-    assert not found.provenance.retokenized
-    assert found.provenance.prompt_tokens == len(model.encode_prompt(prompt))
-    (note,) = [note for note in found.notes if "recorded generation" in note]
+    attribution = attributor.attribute(messages(), response, DOCUMENTS)
+    assert not attribution.provenance.retokenized
+    assert attribution.provenance.prompt_tokens == len(model.encode_prompt(prompt))
+    (note,) = [note for note in attribution.notes if "recorded generation" in note]
     assert "was used" in note and "differ at character" in note
 
 
-@pytest.mark.parametrize("seen", [lambda text: text[40:], str.upper, lambda text: text + "Well, "])
+@pytest.mark.parametrize(
+    "change", [lambda text: text[40:], str.upper, lambda text: text + "Well, "]
+)
 def test_a_recording_of_another_prompt_is_told_and_not_used(
-    model: LanguageModel, seen: Any
+    model: LanguageModel, change: Any
 ) -> None:
     prompt = render(messages(), model.tokenizer)
     attributor = attributor_of(model)
     with attributor.recorder:
-        say(model, [seen(prompt)], [ANSWER])
-    found = attributor.attribute(prompt, ANSWER, DOCUMENTS)
-    assert found.provenance.retokenized
-    (note,) = [note for note in found.notes if "recorded generation" in note]
+        say(model, [change(prompt)], [ANSWER])
+    attribution = attributor.attribute(prompt, ANSWER, DOCUMENTS)
+    assert attribution.provenance.retokenized
+    (note,) = [note for note in attribution.notes if "recorded generation" in note]
     assert "token ids that the model was given" in note

@@ -69,13 +69,13 @@ def test_what_is_not_loaded(model: Any, tokenizer: Any, message: str) -> None:
 @pytest.mark.parametrize("tokenizer", [None, BYTE_LEVEL.tokenizer])
 def test_a_language_model_is_enough(tokenizer: Any) -> None:
     assert Attributor(BYTE_LEVEL, tokenizer).language_model is BYTE_LEVEL
-    for given, message in (
+    for arguments, message in (
         ((BYTE_LEVEL, METASPACE.tokenizer), "has its own tokenizer; leave the other one out"),
         ((sized(259),), "LlamaForCausalLM came without its tokenizer; pass"),
         (("tiny",), "'tiny' is not a loaded model"),
     ):
         with pytest.raises(InvalidInput, match=message):
-            Attributor(*given)
+            Attributor(*arguments)
 
 
 @ALL
@@ -141,9 +141,9 @@ class TestEncodingPrompts:
         ],
     )
     def test_ids_in_any_shape_of_one_row(self, ids: Any) -> None:
-        found = BYTE_LEVEL.encode_prompt(ids)
-        assert found == (5, 6, 7)
-        assert all(type(one) is int for one in found)
+        encoded = BYTE_LEVEL.encode_prompt(ids)
+        assert encoded == (5, 6, 7)
+        assert all(type(token_id) is int for token_id in encoded)
 
     @pytest.mark.parametrize(
         "prompt",

@@ -124,10 +124,10 @@ def test_scores_are_those_of_the_quantized_model(
         for start in (0, 8, 23, 49, 54)
     ]
     with torch.no_grad():
-        found = implementation.log_likelihoods(rows)
+        scored = implementation.log_likelihoods(rows)
     model = load()
     truth = torch.stack([plain_log_likelihoods(model, generation, row) for row in rows])
-    assert (found - truth).abs().max() <= NATS
+    assert (scored - truth).abs().max() <= NATS
     assert (truth - truth[0]).abs().max() > 10 * NATS
     if models.masked_refusal(type(implementation), generation) is None:
         masked = [
@@ -136,8 +136,10 @@ def test_scores_are_those_of_the_quantized_model(
         ]
         reference = models.make(Reference, generation)
         with torch.no_grad():
-            found, truth = (one.log_likelihoods(masked) for one in (implementation, reference))
-        assert (found - truth).abs().max() <= NATS
+            scored, truth = (
+                scoring.log_likelihoods(masked) for scoring in (implementation, reference)
+            )
+        assert (scored - truth).abs().max() <= NATS
 
 
 def test_rounding_by_the_outliers_of_later_tokens_is_refused_with_a_way_out(
@@ -155,7 +157,7 @@ def quantized(model: PreTrainedModel) -> Iterator[torch.Tensor]:
             yield from module.parameters(recurse=False)
             for state in vars(module).values():
                 if type(state).__name__ in ("MatmulLtState", "QuantState"):
-                    yield from (one for one in vars(state).values() if torch.is_tensor(one))
+                    yield from (value for value in vars(state).values() if torch.is_tensor(value))
 
 
 def test_a_twin_shares_the_weights_and_leaves_the_model_as_it_was(load: Load) -> None:
@@ -170,4 +172,4 @@ def test_a_twin_shares_the_weights_and_leaves_the_model_as_it_was(load: Load) ->
         twin = make_twin(model)
     pairs = list(zip(quantized(model), quantized(twin), strict=True))
     assert len(pairs) >= 21
-    assert all(one is other for one, other in pairs)
+    assert all(tensor is other for tensor, other in pairs)

@@ -1,4 +1,4 @@
-"""Whose turn it is to use a model."""
+"""The turns of threads that use a model."""
 
 import threading
 import time

@@ -67,8 +67,12 @@ def assert_right(model: Any, attribution: Attribution, response: Sequence[int]) 
     assert sum(attribution.token_log_likelihoods) == pytest.approx(full, abs=NATS)
     for source in attribution.sources:
         rest = PROMPT.replace(source.text, "")
-        without = [log_likelihood(model, one, response) for one in (rest, rest.replace("  ", " "))]
-        differences = [abs(full - one - (attribution.score(source.id) or 0.0)) for one in without]
+        without = [
+            log_likelihood(model, prompt, response) for prompt in (rest, rest.replace("  ", " "))
+        ]
+        differences = [
+            abs(full - value - (attribution.score(source.id) or 0.0)) for value in without
+        ]
         assert min(differences) <= NATS
 
 

@@ -1,4 +1,4 @@
-"""What conditions an answer besides token ids is given to every row, or refused by its name."""
+"""Inputs besides token ids are inputs of every row, or refused by name."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -66,7 +66,7 @@ TEXT = (*SENTENCES, QUESTION)
 def assert_scores(attribution: Attribution, expected: Callable[[list[int]], float]) -> None:
     """Each source scores the difference that its absence from the text makes."""
     for source in attribution.sources:
-        rest = ids_of([one.replace(source.text, "") for one in TEXT])
+        rest = ids_of([text.replace(source.text, "") for text in TEXT])
         difference = expected(ids_of(TEXT)) - expected(rest)
         assert attribution.score(source.id) == pytest.approx(difference, abs=NATS)
 
@@ -90,7 +90,7 @@ def test_scores_are_those_of_the_model_that_sees_the_image(
     full = log_likelihood(model, ids_of(segments), response)
     scores = [attribution.score(source.id) for source in attribution.sources]
     for source, score in zip(attribution.sources, scores, strict=True):
-        rest = [one and one.replace(source.text, "") for one in segments]
+        rest = [segment and segment.replace(source.text, "") for segment in segments]
         expected = full - log_likelihood(model, ids_of(rest), response)
         assert score == pytest.approx(expected, abs=NATS)
     assert max(abs(score or 0.0) for score in scores) > 10 * NATS
@@ -193,15 +193,15 @@ def test_what_the_model_does_not_heed_is_nothing() -> None:
     assert attribution.provenance.implementation == "packed"
 
 
-@pytest.mark.parametrize("given", ["call", "decoder_input_ids", "generation_config"])
-def test_the_decoder_begins_as_it_began(given: str) -> None:
+@pytest.mark.parametrize("beginning", ["call", "decoder_input_ids", "generation_config"])
+def test_the_decoder_begins_as_it_began(beginning: str) -> None:
     model: Any = build_tiny("t5").model
     ids = ids_of(TEXT)
-    begun = {"call": (7,), "decoder_input_ids": (0, 9, 8), "generation_config": (5,)}[given]
-    options: dict[str, Any] = {"call": {"decoder_start_token_id": 7}}.get(given, {})
-    if given == "decoder_input_ids":
+    begun = {"call": (7,), "decoder_input_ids": (0, 9, 8), "generation_config": (5,)}[beginning]
+    options: dict[str, Any] = {"call": {"decoder_start_token_id": 7}}.get(beginning, {})
+    if beginning == "decoder_input_ids":
         options = {"decoder_input_ids": torch.tensor([begun])}
-    if given == "generation_config":
+    if beginning == "generation_config":
         model.generation_config.decoder_start_token_id = 5
     attributor = Attributor(
         model, byte_tokenizer(), progress=False, verdicts=None, method="leave_one_out"
@@ -278,9 +278,9 @@ class _Masking(LogitsProcessor):
     def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
         self.calls += 1
         if self.calls > self.at:
-            left = scores[:, self.ids].clone()
+            kept = scores[:, self.ids].clone()
             scores.fill_(float("-inf"))
-            scores[:, self.ids] = left
+            scores[:, self.ids] = kept
         return scores
 
 
@@ -307,10 +307,10 @@ def test_an_answer_under_constraints_says_so(constraint: dict[str, Any], names: 
     with attributor.recorder:
         output = generate(model, ids, **constraint)
     response = [token for token in output[0, len(ids) :].tolist() if token != EOS]
-    found = attributor.attribute(ids, response, SENTENCES)
-    told = [note for note in found.notes if "forbid or force tokens" in note]
-    assert len(told) == (names is not None)
-    assert not told or f"({names}" in told[0]
+    attribution = attributor.attribute(ids, response, SENTENCES)
+    told_notes = [note for note in attribution.notes if "forbid or force tokens" in note]
+    assert len(told_notes) == (names is not None)
+    assert not told_notes or f"({names}" in told_notes[0]
 
 
 @pytest.mark.parametrize(
@@ -329,5 +329,5 @@ def test_constraints_of_the_model_itself_are_told(constraint: dict[str, Any]) ->
     ids = byte_tokenizer()("".join(SENTENCES) + QUESTION).input_ids
     with attributor.recorder:
         output = generate(model, ids)
-    found = attributor.attribute(ids, output[0, len(ids) :].tolist(), SENTENCES)
-    assert [note for note in found.notes if f"({', '.join(constraint)})" in note]
+    attribution = attributor.attribute(ids, output[0, len(ids) :].tolist(), SENTENCES)
+    assert [note for note in attribution.notes if f"({', '.join(constraint)})" in note]

@@ -1,4 +1,4 @@
-"""What callers of `generate` get must be exactly what they would get without a recorder."""
+"""Callers of `generate` get exactly the output that they would get without a recorder."""
 
 import copy
 import gc
@@ -31,8 +31,8 @@ SHORT: dict[str, Any] = {"max_new_tokens": 6, "do_sample": False}
 
 def padded(pad_id: int, *, with_mask: bool, **options: Any) -> Call:
     ids, mask = left_padded((12, 7, 3), pad_id)
-    given = {"attention_mask": mask} if with_mask else {}
-    return lambda model: generate(model, ids, pad_token_id=pad_id, **given, **SHORT, **options)
+    masks = {"attention_mask": mask} if with_mask else {}
+    return lambda model: generate(model, ids, pad_token_id=pad_id, **masks, **SHORT, **options)
 
 
 def with_default_dict(call: Call) -> Call:
@@ -116,7 +116,7 @@ def llama() -> LanguageModel:
 
 @pytest.fixture
 def log_lines(caplog: pytest.LogCaptureFixture) -> Iterator[Callable[[], list[str]]]:
-    """What transformers has logged since the last call, each warning as if for the first time."""
+    """The log lines of transformers since the last call, each warning as if for the first time."""
     transformers_logging.enable_propagation()
 
     def taken() -> list[str]:
@@ -130,17 +130,17 @@ def log_lines(caplog: pytest.LogCaptureFixture) -> Iterator[Callable[[], list[st
     transformers_logging.disable_propagation()
 
 
-def assert_same(found: Any, expected: Any) -> None:
-    assert type(found) is type(expected)
+def assert_same(actual: Any, expected: Any) -> None:
+    assert type(actual) is type(expected)
     if isinstance(expected, torch.Tensor):
-        assert torch.equal(found, expected)
+        assert torch.equal(actual, expected)
     elif isinstance(expected, ModelOutput):
-        assert list(found) == list(expected)
+        assert list(actual) == list(expected)
         for name in expected:
-            assert_same(found[name], expected[name])
+            assert_same(actual[name], expected[name])
     elif isinstance(expected, tuple):
-        for one, other in zip(found, expected, strict=True):
-            assert_same(one, other)
+        for part, other in zip(actual, expected, strict=True):
+            assert_same(part, other)
 
 
 @pytest.mark.parametrize("name", CALLS)
@@ -153,8 +153,8 @@ def test_callers_get_what_they_would_get_unrecorded(
     recorder = GenerationRecorder(llama)
     with recorder:
         torch.manual_seed(1)
-        found = CALLS[name](llama)
-    assert_same(found, expected)
+        actual = CALLS[name](llama)
+    assert_same(actual, expected)
     assert log_lines() == expected_lines
     assert bool(expected_lines) == (name in WARNING)
     sequences = expected if isinstance(expected, torch.Tensor) else expected["sequences"]
@@ -163,13 +163,13 @@ def test_callers_get_what_they_would_get_unrecorded(
 
 
 def test_the_caller_s_config_is_not_touched(llama: LanguageModel) -> None:
-    given = config()
-    before = given.to_dict()
+    settings = config()
+    before = settings.to_dict()
     with GenerationRecorder(llama) as recorder:
-        generate(llama, IDS, given)
-        generate(llama, IDS, generation_config=given)
-    assert given.to_dict() == before
-    assert given.return_dict_in_generate is None
+        generate(llama, IDS, settings)
+        generate(llama, IDS, generation_config=settings)
+    assert settings.to_dict() == before
+    assert settings.return_dict_in_generate is None
     assert len(recorder.generations) == 2
 
 
@@ -181,13 +181,13 @@ def test_an_exception_propagates_and_nothing_stays_in_flight(
     llama: LanguageModel, error: type[Exception], ids: torch.Tensor, options: dict[str, Any]
 ) -> None:
     with GenerationRecorder(llama) as recorder:
-        with pytest.raises(error) as found:
+        with pytest.raises(error) as raised:
             generate(llama, ids, **SHORT, **options)
         recorder.find("anything", timeout=scaled(60))
         generate(llama, IDS, **SHORT)
     with pytest.raises(error) as expected:
         generate(llama, ids, **SHORT, **options)
-    assert str(found.value) == str(expected.value)
+    assert str(raised.value) == str(expected.value)
     assert len(recorder.generations) == 1
 
 
@@ -210,12 +210,12 @@ def test_a_listener_may_leave_and_die_while_it_is_told(llama: LanguageModel) -> 
 
     class Leaving(GenerationRecorder):
         def _keep(self, generations: Any) -> None:
-            other = others.pop()
+            other = recorders.pop()
             other.detach()
 
-    others = [GenerationRecorder(llama)]
+    recorders = [GenerationRecorder(llama)]
     with Leaving(llama):
-        others[0].attach()
+        recorders[0].attach()
         generate(llama, IDS, **SHORT)
         gc.collect()
     assert "generate" not in vars(llama.model)
@@ -256,7 +256,9 @@ class TestOwnGenerate:
             assert_same(generate(model, question=IDS), expected)
             assert_same(generate(model, IDS), expected)
         assert vars(model.model)["generate"] is shouting
-        assert [one.response_ids for one in recorder.generations] == [tuple(expected[0, 12:])]
+        assert [generation.response_ids for generation in recorder.generations] == [
+            tuple(expected[0, 12:])
+        ]
 
     def test_that_returns_something_else_is_left_alone(
         self, model: LanguageModel, caplog: pytest.LogCaptureFixture

@@ -20,7 +20,7 @@ from attribot_rag.model.generation import Generation, cache_inputs, returned_cac
 from attribot_rag.model.language_model import LanguageModel
 from attribot_rag.recording import GenerationRecorder
 
-DECODERS = [one.name for one in ARCHITECTURES if one.name != "t5"]
+DECODERS = [architecture.name for architecture in ARCHITECTURES if architecture.name != "t5"]
 EOS, PAD = 2, 0
 CONFIG = GenerationConfig(max_new_tokens=5, eos_token_id=2)  # type: ignore[no-untyped-call]
 SHORT: dict[str, Any] = {"max_new_tokens": 6, "do_sample": False}
@@ -86,7 +86,7 @@ def test_caches_that_keep_every_position_equal_a_prefill(
     kept = all(type(layer) is DynamicLayer for layer in DynamicCache(config=config).layers)
     ids, mask = left_padded(lengths, PAD)
     _, generations = recorded(language_model, ids, attention_mask=mask, **SHORT)
-    assert [len(one.prompt_ids) for one in generations] == list(lengths)
+    assert [len(generation.prompt_ids) for generation in generations] == list(lengths)
     for generation in generations:
         if kept:
             assert_cache_is_that_of_a_prefill(language_model, generation)
@@ -100,15 +100,15 @@ def test_rows_that_end_early(pad_id: int, with_mask: bool) -> None:
     language_model = build("llama")
     lengths = (12, 5, 9)
     ids, mask = left_padded(lengths, pad_id)
-    given = {"attention_mask": mask} if with_mask else {}
+    masks = {"attention_mask": mask} if with_mask else {}
     ending = LogitsProcessorList([Ending((2, 99, 4), 12)])
     sequences, generations = recorded(
-        language_model, ids, logits_processor=ending, pad_token_id=pad_id, **given, **SHORT
+        language_model, ids, logits_processor=ending, pad_token_id=pad_id, **masks, **SHORT
     )
     # Without a mask `generate` itself cannot tell padding from EOS, and sees all of it.
-    seen = lengths if with_mask or pad_id == PAD else (12, 12, 12)
+    expected_lengths = lengths if with_mask or pad_id == PAD else (12, 12, 12)
     for row, (generation, length, num_tokens) in enumerate(
-        zip(generations, seen, (2, 6, 4), strict=True)
+        zip(generations, expected_lengths, (2, 6, 4), strict=True)
     ):
         assert generation.prompt_ids == tuple(ids[row, 12 - length :].tolist())
         assert generation.response_ids == tuple(sequences[row, 12 : 12 + num_tokens].tolist())
@@ -129,12 +129,12 @@ def test_several_answers_to_each_prompt() -> None:
         eos_token_id=None,
         pad_token_id=None,
     )
-    assert [len(one.prompt_ids) for one in generations] == [10, 10, 10, 4, 4, 4]
+    assert [len(generation.prompt_ids) for generation in generations] == [10, 10, 10, 4, 4, 4]
     for row, generation in enumerate(generations):
         assert generation.prompt_ids == tuple(ids[row // 3][mask[row // 3].bool()].tolist())
         assert generation.response_ids == tuple(sequences[row, 10:].tolist())
         assert_cache_is_that_of_a_prefill(language_model, generation)
-    assert len({one.response_ids for one in generations[:3]}) > 1
+    assert len({generation.response_ids for generation in generations[:3]}) > 1
 
 
 def test_beams_are_recorded_without_their_cache() -> None:
@@ -143,14 +143,14 @@ def test_beams_are_recorded_without_their_cache() -> None:
     sequences, generations = recorded(
         language_model, ids, attention_mask=mask, num_beams=3, num_return_sequences=2, **SHORT
     )
-    assert [one.prompt_ids for one in generations[::2]] == [
+    assert [generation.prompt_ids for generation in generations[::2]] == [
         tuple(ids[0].tolist()),
         tuple(ids[1, 6:].tolist()),
     ]
     for row, generation in enumerate(generations):
-        given = tuple(sequences[row, 10:].tolist())
-        assert generation.response_ids == given[: len(generation.response_ids)]
-        assert set(given[len(generation.response_ids) :]) <= {EOS, PAD}
+        response = tuple(sequences[row, 10:].tolist())
+        assert generation.response_ids == response[: len(generation.response_ids)]
+        assert set(response[len(generation.response_ids) :]) <= {EOS, PAD}
         assert generation.cache is None
 
 
@@ -267,13 +267,13 @@ class TestWhereTheLimitCut:
         language_model = build("llama")
         ids, mask = left_padded((40, 40, 40), PAD)
         ending = LogitsProcessorList([Ending((2, 4, 99), 40)])
-        given = {"do_sample": False, "pad_token_id": PAD, "eos_token_id": EOS, **limit}
+        settings = {"do_sample": False, "pad_token_id": PAD, "eos_token_id": EOS, **limit}
         _, generations = recorded(
-            language_model, ids, attention_mask=mask, logits_processor=ending, **given
+            language_model, ids, attention_mask=mask, logits_processor=ending, **settings
         )
-        assert [len(one.response_ids) for one in generations] == [2, 4, 5]
-        assert [one.cut_at for one in generations] == [None, None, 5]
-        assert [one.unfinished for one in generations] == [False, False, True]
+        assert [len(generation.response_ids) for generation in generations] == [2, 4, 5]
+        assert [generation.cut_at for generation in generations] == [None, None, 5]
+        assert [generation.unfinished for generation in generations] == [False, False, True]
         assert generations[0].truncated(1).unfinished
         assert generations[2].truncated(5).cut_at == 5
         assert generations[2].truncated(4).cut_at is None  # the user stopped it before

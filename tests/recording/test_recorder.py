@@ -1,4 +1,4 @@
-"""What is kept, for how long, and how it is found again."""
+"""Generations are kept, for some time, and matched with answers."""
 
 import gc
 import threading
@@ -49,7 +49,7 @@ class TestBounds:
         with GenerationRecorder(model, max_generations=3) as recorder:
             for seed in range(5):
                 answer(model, seed)
-        assert [one.prompt_ids[0] for one in recorder.generations] == [22, 23, 24]
+        assert [generation.prompt_ids[0] for generation in recorder.generations] == [22, 23, 24]
 
     def test_a_batch_larger_than_the_bound(self, model: LanguageModel) -> None:
         with GenerationRecorder(model, max_generations=2) as recorder:
@@ -64,13 +64,13 @@ class TestBounds:
         with GenerationRecorder(model, max_cache_bytes=2 * size) as recorder:
             for seed in range(4):
                 answer(model, seed)
-        assert [one.cache is not None for one in recorder.generations] == [0, 0, 1, 1]
-        assert sum(one.num_bytes for one in recorder.generations) == 2 * size
+        assert [generation.cache is not None for generation in recorder.generations] == [0, 0, 1, 1]
+        assert sum(generation.num_bytes for generation in recorder.generations) == 2 * size
 
     def test_rows_of_a_batch_do_not_keep_each_other_alive(self, model: LanguageModel) -> None:
         with GenerationRecorder(model) as recorder:
             generate(model, PROMPT_IDS.repeat(4, 1), max_new_tokens=3, do_sample=False)
-        sizes = [one.num_bytes for one in recorder.generations]
+        sizes = [generation.num_bytes for generation in recorder.generations]
         assert sizes == [2 * 2 * 40 * 16 * 4] * 4
 
     def test_releasing_drops_one_cache_and_keeps_the_ids(self, model: LanguageModel) -> None:
@@ -78,10 +78,10 @@ class TestBounds:
             generate(model, PROMPT_IDS, max_new_tokens=3, do_sample=True, num_return_sequences=2)
         first, second = recorder.generations
         recorder.release(first.truncated(1))
-        assert [one.cache is None for one in recorder.generations] == [True, False]
+        assert [generation.cache is None for generation in recorder.generations] == [True, False]
         assert recorder.generations[0].response_ids == first.response_ids
         recorder.release(second)
-        assert all(one.num_bytes == 0 for one in recorder.generations)
+        assert all(generation.num_bytes == 0 for generation in recorder.generations)
 
     @pytest.mark.slow
     def test_two_hundred_generations_leave_bounded_memory(self, model: LanguageModel) -> None:
@@ -106,13 +106,13 @@ class TestFinding:
         for prompt in prompts:
             say(model, [prompt], [ANSWER])
         for prompt, document in zip(prompts, DOCUMENTS, strict=True):
-            for found in (
+            for match in (
                 recorder.find(ANSWER, prompt=prompt),
                 recorder.find(ANSWER, contains=[document]),
                 recorder.find(ANSWER, contains=[f"\n {document} "]),
             ):
-                assert found is not None
-                assert found.prompt_ids == model.encode_prompt(prompt)
+                assert match is not None
+                assert match.prompt_ids == model.encode_prompt(prompt)
         latest = recorder.find(ANSWER)
         assert latest is not None
         assert latest.prompt_ids == model.encode_prompt(prompts[-1])
@@ -137,10 +137,10 @@ class TestFinding:
         answers = ["In the town hall.", "In October, in the old town hall.", "By the river."]
         say(model, prompts, answers)
         for prompt, text in zip(prompts, answers, strict=True):
-            found = recorder.find(text, prompt=prompt)
-            assert found is not None
-            assert found.prompt_ids == model.encode_prompt(prompt)
-            assert found.response_ids == model.encode(text)
+            match = recorder.find(text, prompt=prompt)
+            assert match is not None
+            assert match.prompt_ids == model.encode_prompt(prompt)
+            assert match.response_ids == model.encode(text)
 
     def test_eos_is_no_token_of_the_answer(
         self, model: LanguageModel, recorder: GenerationRecorder
@@ -156,24 +156,24 @@ class TestFinding:
             say(model, [rendered(model)], [ANSWER + " 🙂 Ja, 条約!"])
         full = recorder.generations[0]
         for shown in (ANSWER, "In the old", "In the old town h", ANSWER + " 🙂", ANSWER + " 🙂 J"):
-            found = recorder.find(shown)
-            assert found is not None
-            cut = model.decode(found.response_ids)
+            match = recorder.find(shown)
+            assert match is not None
+            cut = model.decode(match.response_ids)
             assert cut.strip().startswith(shown)
-            assert found.response_ids == full.response_ids[: len(found.response_ids)]
-            shorter = model.decode(found.response_ids[:-1])
+            assert match.response_ids == full.response_ids[: len(match.response_ids)]
+            shorter = model.decode(match.response_ids[:-1])
             assert not shorter.strip().startswith(shown)
 
     @pytest.mark.parametrize("around", [(" ", ""), ("", "\n"), ("\n\n", " \t")])
     def test_space_around_the_answer_does_not_matter(
         self, model: LanguageModel, recorder: GenerationRecorder, around: tuple[str, str]
     ) -> None:
-        said = f"{around[1]}{ANSWER}{around[0]}"
-        say(model, [rendered(model)], [said])
-        found = recorder.find(f"{around[0]}{ANSWER}{around[1]}")
-        assert found is not None
-        assert model.decode(found.response_ids).strip() == ANSWER
-        assert model.decode(found.response_ids) == said.rstrip() or not said[-1:].strip()
+        shown = f"{around[1]}{ANSWER}{around[0]}"
+        say(model, [rendered(model)], [shown])
+        match = recorder.find(f"{around[0]}{ANSWER}{around[1]}")
+        assert match is not None
+        assert model.decode(match.response_ids).strip() == ANSWER
+        assert model.decode(match.response_ids) == shown.rstrip() or not shown[-1:].strip()
 
     def test_a_prompt_is_known_with_and_without_its_special_tokens(
         self, model: LanguageModel, recorder: GenerationRecorder
@@ -191,8 +191,8 @@ class TestFinding:
         with GenerationRecorder(model) as recorder:
             say(model, ["<s>" * num_bos + prompt], [ANSWER])
         assert recorder.generations[0].prompt_ids[:num_bos] == (1,) * num_bos
-        for asked in (prompt, "<s>" + prompt, "<s><s>" + prompt):
-            assert recorder.find(ANSWER, prompt=asked) is not None
+        for wanted in (prompt, "<s>" + prompt, "<s><s>" + prompt):
+            assert recorder.find(ANSWER, prompt=wanted) is not None
 
     def test_recorded_answers_are_found_after_detaching(self, model: LanguageModel) -> None:
         with GenerationRecorder(model) as recorder:
@@ -214,9 +214,9 @@ class TestFindingWhatWasShown:
             recorder.generations[0].prompt_ids, skip_special_tokens=skip_special_tokens
         )
         for shown in (ANSWER, "In the old"):
-            found = recorder.find_answer(Answer(prompt + shown, prompt_texts=[DOCUMENTS[1]]))
-            generation = generation_of(found)
-            assert found is not None and found.start == len(prompt)
+            match = recorder.find_answer(Answer(prompt + shown, prompt_texts=[DOCUMENTS[1]]))
+            generation = generation_of(match)
+            assert match is not None and match.start == len(prompt)
             assert generation.prompt_ids == recorder.generations[0].prompt_ids
             assert model.decode(generation.response_ids).strip().startswith(shown)
             assert len(generation.response_ids) <= len(recorder.generations[0].response_ids)
@@ -226,9 +226,9 @@ class TestFindingWhatWasShown:
         self, model: LanguageModel, recorder: GenerationRecorder, around: tuple[str, str]
     ) -> None:
         say(model, [rendered(model)], [ANSWER])
-        found = recorder.find_answer(Answer(f"{around[0]}{ANSWER}{around[1]}"))
-        assert found is not None and found.start == 0
-        assert generation_of(found).response_ids == model.encode(ANSWER)
+        match = recorder.find_answer(Answer(f"{around[0]}{ANSWER}{around[1]}"))
+        assert match is not None and match.start == 0
+        assert generation_of(match).response_ids == model.encode(ANSWER)
 
     def test_another_prompt_before_the_answer(
         self, model: LanguageModel, recorder: GenerationRecorder
@@ -237,9 +237,9 @@ class TestFindingWhatWasShown:
         for prompt in prompts:
             say(model, [prompt], [ANSWER])
         for prompt in prompts:
-            found = recorder.find_answer(Answer(prompt + ANSWER))
-            assert generation_of(found).prompt_ids == model.encode_prompt(prompt)
-            assert found is not None and found.start == len(prompt)
+            match = recorder.find_answer(Answer(prompt + ANSWER))
+            assert generation_of(match).prompt_ids == model.encode_prompt(prompt)
+            assert match is not None and match.start == len(prompt)
         other = rendered(model) + ANSWER
         for shown in (other, prompts[0] + "Another answer.", prompts[0], prompts[0] + " \n"):
             assert recorder.find_answer(Answer(shown)) is None
@@ -250,17 +250,17 @@ class TestFindingWhatWasShown:
         prompt = "\n".join([*DOCUMENTS, "Say it again."])
         say(model, [prompt], [prompt + ANSWER])
         (generation,) = recorder.generations
-        found = recorder.find_answer(Answer(prompt + ANSWER))
-        assert found is not None and found.start == 0
-        assert generation_of(found).response_ids == generation.response_ids
+        match = recorder.find_answer(Answer(prompt + ANSWER))
+        assert match is not None and match.start == 0
+        assert generation_of(match).response_ids == generation.response_ids
 
     def test_find_is_the_same_without_the_place(
         self, model: LanguageModel, recorder: GenerationRecorder
     ) -> None:
         say(model, [rendered(model)], [ANSWER])
-        found = recorder.find(rendered(model) + ANSWER)
-        assert found is not None
-        assert found.response_ids == model.encode(ANSWER)
+        match = recorder.find(rendered(model) + ANSWER)
+        assert match is not None
+        assert match.response_ids == model.encode(ANSWER)
 
 
 class TestForgetting:
@@ -280,9 +280,9 @@ class TestForgetting:
         self, model: LanguageModel, recorder: GenerationRecorder
     ) -> None:
         say(model, [rendered(model)], [ANSWER])
-        found = recorder.find("In the old")
-        assert found is not None
-        recorder.forget(found)
+        match = recorder.find("In the old")
+        assert match is not None
+        recorder.forget(match)
         assert recorder.generations == ()
 
     def test_equal_ones_are_told_apart(
@@ -343,12 +343,12 @@ class TestWaiting:
         )
         thread.start()
         text = "".join(streamer)
-        found = recorder.find(text, prompt=rendered(model), timeout=scaled(60))
+        match = recorder.find(text, prompt=rendered(model), timeout=scaled(60))
         thread.join()
         assert text == ANSWER
-        assert found is not None
-        assert found.response_ids == model.encode(ANSWER)
-        assert found.cache is not None
+        assert match is not None
+        assert match.response_ids == model.encode(ANSWER)
+        assert match.cache is not None
 
     def test_waits_for_what_is_under_way(
         self, model: LanguageModel, recorder: GenerationRecorder
@@ -364,9 +364,9 @@ class TestWaiting:
         assert recorder.find(ANSWER) is None
         assert recorder.find(ANSWER, timeout=0.01) is None
         threading.Timer(0.1, gate.opened.set).start()
-        found = recorder.find(ANSWER, timeout=scaled(60))
+        match = recorder.find(ANSWER, timeout=scaled(60))
         thread.join()
-        assert found is not None
+        assert match is not None
 
     def test_does_not_wait_for_what_began_later(
         self, model: LanguageModel, recorder: GenerationRecorder
@@ -383,9 +383,9 @@ class TestWaiting:
         ]
         threads[0].start()
         assert gates[0].reached.wait(scaled(60))
-        found: list[Generation | None] = []
+        matches: list[Generation | None] = []
         search = threading.Thread(
-            target=lambda: found.append(recorder.find("never said", timeout=scaled(600)))
+            target=lambda: matches.append(recorder.find("never said", timeout=scaled(600)))
         )
         search.start()
         time.sleep(0.1)
@@ -393,7 +393,7 @@ class TestWaiting:
         assert gates[1].reached.wait(scaled(60))
         gates[0].opened.set()
         search.join(60)
-        assert found == [None]
+        assert matches == [None]
         gates[1].opened.set()
         for thread in threads:
             thread.join()
@@ -420,8 +420,8 @@ class TestWaiting:
     ) -> None:
         other = rendered(model, question="Who closed the harbour?")
         with self.running(model, rendered(model)):
-            for asked in ({"prompt": other}, {"contains": ["Who closed the harbour?"]}):
-                assert recorder.find(ANSWER, timeout=scaled(600), **asked) is None
+            for wanted in ({"prompt": other}, {"contains": ["Who closed the harbour?"]}):
+                assert recorder.find(ANSWER, timeout=scaled(600), **wanted) is None
             match = recorder.match(Answer(ANSWER), prompt=other)
             assert match.done()
             assert match.result() is None
@@ -435,8 +435,8 @@ class TestWaiting:
             match = recorder.match(Answer(ANSWER), prompt=prompts[row])
             assert not match.done()
             gate.opened.set()
-            found = match.result(scaled(60))
-        assert generation_of(found).prompt_ids == model.encode_prompt(prompts[row])
+            answer = match.result(scaled(60))
+        assert generation_of(answer).prompt_ids == model.encode_prompt(prompts[row])
 
     def test_a_prompt_of_embeddings_is_not_waited_for(
         self, model: LanguageModel, recorder: GenerationRecorder
@@ -459,7 +459,9 @@ class TestWaiting:
         finally:
             gate.opened.set()
             thread.join()
-        assert [one.prompt_ids for one in recorder.generations] == [()]  # to be refused by name
+        assert [generation.prompt_ids for generation in recorder.generations] == [
+            ()
+        ]  # to be refused by name
 
     def test_a_call_that_fails_ends_the_wait(
         self, model: LanguageModel, recorder: GenerationRecorder
@@ -512,7 +514,7 @@ class TestWaiting:
             for _ in range(20):
                 with GenerationRecorder(model) as own:
                     answer(model, seed)
-                if all(one.prompt_ids[0] != 20 + seed for one in own.generations):
+                if all(generation.prompt_ids[0] != 20 + seed for generation in own.generations):
                     lost.append(seed)
 
         threads = [threading.Thread(target=work, args=(seed,)) for seed in range(4)]
@@ -531,7 +533,7 @@ def test_text_that_was_not_generated_is_refused(model: LanguageModel) -> None:
 
 
 class TestFindShownLike:
-    """Which of several generations that fit is meant."""
+    """The choice among several generations that fit."""
 
     def test_a_prompt_like_the_one_that_was_given_comes_first(self) -> None:
         language_model = byte_level()
@@ -550,8 +552,8 @@ class TestFindShownLike:
         answer = language_model.decode(first.response_ids)
         assert answer == language_model.decode(second.response_ids)
         for like, expected in ((short, first), (long, second)):
-            found = recorder.find_answer(Answer(answer, prompt_texts=[short], prompt=like))
-            assert generation_of(found).prompt_ids == expected.prompt_ids
+            match = recorder.find_answer(Answer(answer, prompt_texts=[short], prompt=like))
+            assert generation_of(match).prompt_ids == expected.prompt_ids
         unlike = Answer(answer, prompt_texts=[short], prompt="neither")
         assert recorder.find_answer(unlike) is None
         latest = recorder.find_answer(Answer(answer, prompt_texts=[short]))

@@ -73,12 +73,12 @@ def by_hand(
     """Textbook attention, token by token: [1, tokens, HEADS, value width]."""
     outputs, start = [], 0
     for row in rows:
-        positions, seen = row.positions, []
+        positions, cached = row.positions, []
         for block in row.blocks:
-            seen += [[i for a, b in block.segments for i in range(a, b)]] * len(block.token_ids)
+            cached += [[i for a, b in block.segments for i in range(a, b)]] * len(block.token_ids)
         for index, position in enumerate(positions):
             at = torch.tensor([position])
-            old = [i for i in seen[index] if visibility.visible(at, torch.tensor([i]))]
+            old = [i for i in cached[index] if visibility.visible(at, torch.tensor([i]))]
             new = [
                 start + i
                 for i in range(index + 1)
@@ -90,8 +90,8 @@ def by_hand(
                 .double()
                 for old_tensor, new_tensor in zip(cache, own, strict=True)
             )
-            one = query[0, :, start + index].double()
-            scores = torch.einsum("hd,hkd->hk", one, keys) * query.shape[-1] ** -0.5
+            token_query = query[0, :, start + index].double()
+            scores = torch.einsum("hd,hkd->hk", token_query, keys) * query.shape[-1] ** -0.5
             if softcap is not None:
                 scores = softcap * torch.tanh(scores / softcap)
             if sinks is not None:
@@ -187,7 +187,7 @@ def test_a_query_that_sees_no_key_adds_nothing(softcap: float | None) -> None:
     assert bool(output.isfinite().all() and log_sum[:, :, ::2].isfinite().all())
 
 
-EMPTY = PackedLayout((), torch.arange(2), ((0, 2),), (0,), ((),))
+EMPTY = PackedLayout.of([Row((TokenBlock((), (1, 2), 0),))], ())
 
 
 @pytest.mark.parametrize(

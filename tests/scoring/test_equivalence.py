@@ -17,8 +17,7 @@ from attribot_rag.model.generation import Generation
 from attribot_rag.scoring.base import Reading, TwinImplementation
 from attribot_rag.scoring.implementations.cropped import Cropped
 from attribot_rag.scoring.implementations.packed import Packed
-from attribot_rag.scoring.implementations.prefill import rope_changes
-from attribot_rag.scoring.implementations.reference import Reference
+from attribot_rag.scoring.implementations.reference import Reference, rope_changes
 from attribot_rag.scoring.implementations.selection import ScoringModels
 from attribot_rag.scoring.row import Row
 
@@ -35,7 +34,7 @@ def rows_for(generation: Generation) -> list[Row]:
     ]
 
 
-@pytest.mark.parametrize("architecture", ARCHITECTURES, ids=lambda one: one.name)
+@pytest.mark.parametrize("architecture", ARCHITECTURES, ids=lambda architecture: architecture.name)
 def test_each_architecture_gets_the_fastest_implementation_that_is_right(
     architecture: Architecture,
 ) -> None:
@@ -44,12 +43,12 @@ def test_each_architecture_gets_the_fastest_implementation_that_is_right(
     assert models.select("auto", generation).name == architecture.expected
 
 
-@pytest.mark.parametrize("architecture", ARCHITECTURES, ids=lambda one: one.name)
+@pytest.mark.parametrize("architecture", ARCHITECTURES, ids=lambda architecture: architecture.name)
 def test_reference_is_what_the_model_computes(architecture: Architecture) -> None:
     generation = generation_for(architecture)
     rows = rows_for(generation)
-    found = score(ScoringModels(model_of(architecture)), Reference, generation, rows)
-    for row, log_likelihoods in zip(rows, found, strict=True):
+    scored = score(ScoringModels(model_of(architecture)), Reference, generation, rows)
+    for row, log_likelihoods in zip(rows, scored, strict=True):
         fresh = architecture.build()
         num_tokens = len(row.full_ids(generation))
         if rope_changes(fresh, num_tokens - RESPONSE_LENGTH + 1, num_tokens):
@@ -59,7 +58,7 @@ def test_reference_is_what_the_model_computes(architecture: Architecture) -> Non
 
 
 @pytest.mark.parametrize("kind", [Packed, Cropped])
-@pytest.mark.parametrize("architecture", ARCHITECTURES, ids=lambda one: one.name)
+@pytest.mark.parametrize("architecture", ARCHITECTURES, ids=lambda architecture: architecture.name)
 def test_cached_implementations_equal_the_reference(
     architecture: Architecture, kind: type[TwinImplementation]
 ) -> None:
@@ -71,16 +70,16 @@ def test_cached_implementations_equal_the_reference(
         assert names.index(architecture.expected) > names.index(kind.name)
         return
     truth = score(models, Reference, generation, rows)
-    found = score(models, kind, generation, rows)
-    assert (truth - found).abs().max() <= NATS
+    scored = score(models, kind, generation, rows)
+    assert (truth - scored).abs().max() <= NATS
 
 
-@pytest.mark.parametrize("architecture", ARCHITECTURES, ids=lambda one: one.name)
+@pytest.mark.parametrize("architecture", ARCHITECTURES, ids=lambda architecture: architecture.name)
 def test_the_comparison_is_not_blind(architecture: Architecture) -> None:
     generation = generation_for(architecture)
     rows = rows_for(generation)
-    found = score(ScoringModels(model_of(architecture)), Reference, generation, rows)
-    changes = (found[1:] - found[0]).abs().amax(dim=1)
+    scored = score(ScoringModels(model_of(architecture)), Reference, generation, rows)
+    changes = (scored[1:] - scored[0]).abs().amax(dim=1)
     assert changes.max() > 100 * NATS
 
 
@@ -129,7 +128,7 @@ def test_a_prompt_of_one_token_has_nothing_to_share() -> None:
 RECURRENT = (*WITH_STATES, MAMBA, *RECURRENT_FAMILIES)
 
 
-@pytest.mark.parametrize("architecture", RECURRENT, ids=lambda one: one.name)
+@pytest.mark.parametrize("architecture", RECURRENT, ids=lambda architecture: architecture.name)
 def test_recurrent_layers_read_fewer_tokens_than_the_reference(architecture: Architecture) -> None:
     """For the prompt, and the prompt without each of ten documents of 100 tokens."""
     generator = torch.Generator().manual_seed(0)
@@ -143,9 +142,9 @@ def test_recurrent_layers_read_fewer_tokens_than_the_reference(architecture: Arc
     models = ScoringModels(model_of(architecture))
     implementation = models.make(Cropped, generation, Reading(starts))
     with torch.inference_mode():
-        found = implementation.log_likelihoods(rows)
+        scored = implementation.log_likelihoods(rows)
     read = implementation.prefilled_tokens + implementation.scored_tokens
     reference = models.make(Reference, generation)
     assert sum(map(reference.num_tokens, rows)) >= 1.7 * read
     truth = score(models, Reference, generation, rows[5:6])
-    assert (found[5:6] - truth).abs().max() <= NATS
+    assert (scored[5:6] - truth).abs().max() <= NATS

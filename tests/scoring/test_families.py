@@ -14,7 +14,7 @@ FASTEST_FIRST = ["packed", "cropped", "reference"]
 
 
 @pytest.mark.filterwarnings("ignore:.torch.jit:DeprecationWarning")  # GPT BigCode is scripted
-@pytest.mark.parametrize("architecture", FAMILIES, ids=lambda one: one.name)
+@pytest.mark.parametrize("architecture", FAMILIES, ids=lambda architecture: architecture.name)
 def test_each_family_is_scored_right(architecture: Architecture) -> None:
     generation = generation_for(architecture)
     models = ScoringModels(architecture.build())
@@ -26,10 +26,10 @@ def test_each_family_is_scored_right(architecture: Architecture) -> None:
         for start in (0, 8, 23, 49, 54)
     ]
     with torch.inference_mode():
-        found = implementation.log_likelihoods(rows)
+        scored = implementation.log_likelihoods(rows)
     model = architecture.build()
     truth = torch.stack([plain_log_likelihoods(model, generation, row) for row in rows])
-    assert (found - truth).abs().max() <= NATS
+    assert (scored - truth).abs().max() <= NATS
     assert (truth - truth[0]).abs().max() > 10 * NATS  # the comparison is not blind
     refusal = models.masked_refusal(type(implementation), generation)
     assert (refusal is not None) == (architecture.name in NOT_MASKED)

@@ -51,10 +51,10 @@ def test_rows_equal_the_reference_on_a_cache_of_their_own(
     models = ScoringModels(build())
     assert models.refusal(kind, generation) is None
     rows = rows_of(generation)
-    implementation, reference = (models.make(one, generation) for one in (kind, Reference))
+    implementation, reference = (models.make(member, generation) for member in (kind, Reference))
     with torch.inference_mode():
-        found, truth = (one.log_likelihoods(rows) for one in (implementation, reference))
-    assert (found - truth).abs().max() <= NATS
+        scored, truth = (scoring.log_likelihoods(rows) for scoring in (implementation, reference))
+    assert (scored - truth).abs().max() <= NATS
     assert (truth[1:] - truth[0]).abs().amax(dim=1).max() > 10 * NATS
     planned = sum(map(implementation.num_tokens, rows))
     assert implementation.scored_tokens == planned < 0.8 * reference.scored_tokens

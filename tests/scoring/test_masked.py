@@ -39,7 +39,7 @@ NO_POSITION = "it goes by the place of a token in its input, not by a position"
 ENCODER = "its prompt is the encoder's input, whose states depend on all of it"
 REFUSALS = {
     "mamba": RECURRENT,
-    **dict.fromkeys((one.name for one in WITH_STATES), RECURRENT),
+    **dict.fromkeys((architecture.name for architecture in WITH_STATES), RECURRENT),
     "bloom": NO_POSITION,
     "t5": ENCODER,
 }
@@ -66,7 +66,7 @@ def masked_rows(generation: Generation) -> list[Row]:
 
 
 @pytest.mark.parametrize("kind", [Packed, Cropped])
-@pytest.mark.parametrize("architecture", ARCHITECTURES, ids=lambda one: one.name)
+@pytest.mark.parametrize("architecture", ARCHITECTURES, ids=lambda architecture: architecture.name)
 def test_cached_implementations_equal_the_reference(
     architecture: Architecture, kind: type[TwinImplementation]
 ) -> None:
@@ -77,11 +77,11 @@ def test_cached_implementations_equal_the_reference(
         return
     rows = masked_rows(generation)
     truth = score(models, Reference, generation, rows)
-    found = score(models, kind, generation, rows)
-    assert (truth - found).abs().max() <= NATS
+    scored = score(models, kind, generation, rows)
+    assert (truth - scored).abs().max() <= NATS
 
 
-@pytest.mark.parametrize("architecture", ARCHITECTURES, ids=lambda one: one.name)
+@pytest.mark.parametrize("architecture", ARCHITECTURES, ids=lambda architecture: architecture.name)
 def test_what_cannot_be_masked_is_refused_with_a_reason(architecture: Architecture) -> None:
     models = ScoringModels(model_of(architecture))
     generation = generation_for(architecture)
@@ -94,8 +94,8 @@ def test_what_cannot_be_masked_is_refused_with_a_reason(architecture: Architectu
 
 @pytest.mark.parametrize(
     "architecture",
-    [one for one in ARCHITECTURES if one.name not in REFUSALS],
-    ids=lambda one: one.name,
+    [architecture for architecture in ARCHITECTURES if architecture.name not in REFUSALS],
+    ids=lambda architecture: architecture.name,
 )
 def test_hiding_nothing_is_the_full_prompt_whatever_is_recomputed(
     architecture: Architecture,
@@ -108,8 +108,8 @@ def test_hiding_nothing_is_the_full_prompt_whatever_is_recomputed(
     rows = [Row.masked(generation, (), recomputed) for recomputed in pieces]
     kinds = [Reference] if architecture.expected == "reference" else [Reference, Cropped]
     for kind in [*kinds, *([Packed] if architecture.expected == "packed" else [])]:
-        found = score(models, kind, generation, rows)
-        assert (found - full).abs().max() <= NATS
+        scored = score(models, kind, generation, rows)
+        assert (scored - full).abs().max() <= NATS
 
 
 def with_keys_deleted(
@@ -144,9 +144,9 @@ def with_keys_deleted(
 def test_the_reference_is_the_model_with_the_keys_deleted(name: str, hidden: Sequence[int]) -> None:
     generation = generation_for(architecture(name))
     row = Row.masked(generation, hidden, TAIL)
-    found = score(ScoringModels(model_of(architecture(name))), Reference, generation, [row])[0]
+    scored = score(ScoringModels(model_of(architecture(name))), Reference, generation, [row])[0]
     expected = with_keys_deleted(architecture(name).build(), generation, hidden, TAIL.start)
-    assert torch.allclose(found, expected, atol=1e-4)
+    assert torch.allclose(scored, expected, atol=1e-4)
 
 
 def with_masks_by_hand(
@@ -194,14 +194,16 @@ def test_a_window_and_what_is_hidden_are_one_mask(name: str, hidden: Sequence[in
 
 
 def test_the_comparison_is_not_blind() -> None:
-    for one in ARCHITECTURES:
-        if one.name not in REFUSALS:
-            generation = generation_for(one)
+    for family in ARCHITECTURES:
+        if family.name not in REFUSALS:
+            generation = generation_for(family)
             rows = [Row.masked(generation, (), TAIL), *masked_rows(generation)]
-            found = score(ScoringModels(model_of(one)), Reference, generation, rows)
-            changes = (found[1:] - found[0]).abs().amax(dim=1)
-            seen = changes > 10 * NATS
-            assert seen.any() if one.name in OUT_OF_SIGHT else seen.all(), one.name
+            scored = score(ScoringModels(model_of(family)), Reference, generation, rows)
+            changes = (scored[1:] - scored[0]).abs().amax(dim=1)
+            has_effect = changes > 10 * NATS
+            assert has_effect.any() if family.name in OUT_OF_SIGHT else has_effect.all(), (
+                family.name
+            )
 
 
 SMALL: dict[str, Any] = {"vocab_size": VOCABULARY_SIZE, "initializer_range": 0.25}
@@ -265,11 +267,11 @@ def test_without_position_information_masking_to_the_end_of_the_document_is_exac
 
 def test_recomputing_less_is_something_else(without_positions: Scorer) -> None:
     inner = [Ablation.of(0), Ablation.of(1)]
-    found = {dial: without_positions.score(inner, recompute=dial).ablated for dial in RECOMPUTED}
+    by_dial = {dial: without_positions.score(inner, recompute=dial).ablated for dial in RECOMPUTED}
     exact = without_positions.score(inner).ablated
-    for other in (exact, found["response"]):
-        assert np.abs(found["question"] - other).max() > 10 * NATS
-    assert np.abs(found["response"] - exact).max() > 100 * NATS
+    for other in (exact, by_dial["response"]):
+        assert np.abs(by_dial["question"] - other).max() > 10 * NATS
+    assert np.abs(by_dial["response"] - exact).max() > 100 * NATS
     dials = "'all'; choose one of response, question, document, rest"
     with pytest.raises(InvalidInput, match=dials):
         without_positions.score(inner, recompute="all")  # type: ignore[arg-type]
@@ -281,8 +283,8 @@ def test_nothing_removed_is_the_full_prompt_at_every_dial(name: str, recompute: 
     scorer = scorer_of(architecture(name).build())
     exact = scorer.score([Ablation()])
     masked = scorer.score([Ablation()], recompute=recompute)
-    for found in (masked.full, masked.ablated[0], exact.ablated[0]):
-        assert np.allclose(found, exact.full, atol=1e-4)
+    for values in (masked.full, masked.ablated[0], exact.ablated[0]):
+        assert np.allclose(values, exact.full, atol=1e-4)
 
 
 @pytest.mark.parametrize("name", REFUSALS)

@@ -14,7 +14,7 @@ C = "The first ships came up the river with salt."
 D = "The town hall burned down in 1683."
 
 
-def scorer(*documents: str, implementation: str = "auto") -> Scorer:
+def make_scorer(*documents: str, implementation: str = "auto") -> Scorer:
     content = "\n\n".join(documents) + "\n\nQuestion: who?"
     return scorer_of(
         documents,
@@ -26,15 +26,15 @@ def scorer(*documents: str, implementation: str = "auto") -> Scorer:
 
 @pytest.mark.parametrize("implementation", ["packed", "cropped", "reference"])
 def test_rebased_is_the_shortened_prompt_made_by_hand(implementation: str) -> None:
-    rebased = scorer(f"{A} {B}", f"{C} {D}", implementation=implementation).rebased([0, 3])
-    by_hand = scorer(A, D, implementation=implementation)
+    rebased = make_scorer(f"{A} {B}", f"{C} {D}", implementation=implementation).rebased([0, 3])
+    by_hand = make_scorer(A, D, implementation=implementation)
     assert rebased is not None
     assert rebased.generation.prompt_ids == by_hand.generation.prompt_ids
-    found = rebased.score([Ablation.of(0), Ablation.of(3), Ablation.of(0, 3)])
+    scored = rebased.score([Ablation.of(0), Ablation.of(3), Ablation.of(0, 3)])
     expected = by_hand.score([Ablation.of(0), Ablation.of(1), Ablation.of(0, 1)])
-    assert np.allclose(found.full, expected.full, atol=1e-4)
-    assert np.allclose(found.ablated, expected.ablated, atol=1e-4)
-    assert found.in_step == expected.in_step == (True,) * 3
+    assert np.allclose(scored.full, expected.full, atol=1e-4)
+    assert np.allclose(scored.ablated, expected.ablated, atol=1e-4)
+    assert scored.in_step == expected.in_step == (True,) * 3
     dials: tuple[Reencoded, ...] = ("response", "question", "document")
     for recompute in dials:
         masked = rebased.score([Ablation.of(3)], recompute=recompute)
@@ -44,28 +44,28 @@ def test_rebased_is_the_shortened_prompt_made_by_hand(implementation: str) -> No
 
 
 def test_a_new_prompt_is_prefilled_once_and_units_lose_what_is_gone() -> None:
-    one = scorer(f"{A} {B}", f"{C} {D}").narrowed([(0, 1), (2,), (3,)])
-    before = one.usage.prefilled_tokens
-    rebased = one.rebased([0, 3])
+    scorer = make_scorer(f"{A} {B}", f"{C} {D}").narrowed([(0, 1), (2,), (3,)])
+    before = scorer.usage.prefilled_tokens
+    rebased = scorer.rebased([0, 3])
     assert rebased is not None
     assert rebased.units == ((0,), (3,))
-    assert one.units == ((0, 1), (2,), (3,))
+    assert scorer.units == ((0, 1), (2,), (3,))
     assert rebased.context.present == (0, 3)
     num_read = len(rebased.generation.prompt_ids) - 1
-    assert one.usage.prefilled_tokens == before
+    assert scorer.usage.prefilled_tokens == before
     rebased.score([Ablation.of(0)])
     rebased.narrowed([(3,)]).score([Ablation.of(3)])
-    assert one.usage.prefilled_tokens == before + num_read
+    assert scorer.usage.prefilled_tokens == before + num_read
 
 
 def test_without_the_whole_context() -> None:
-    one = scorer(f"{A} {B}", f"{C} {D}")
-    without = one.without(one.context.whole)
+    scorer = make_scorer(f"{A} {B}", f"{C} {D}")
+    without = scorer.without(scorer.context.whole)
     assert without is not None
     assert byte_level().decode(without.generation.prompt_ids) == (
         "<|im_start|>user\n\n\nQuestion: who?<|im_end|>\n<|im_start|>assistant\n"
     )
     assert without.context.present == ()
-    whole = one.score([one.context.whole])
+    whole = scorer.score([scorer.context.whole])
     assert np.allclose(without.score([]).full, whole.ablated[0], atol=1e-4)
     assert whole.in_step == (True,)

@@ -72,5 +72,5 @@ def test_a_twin_of_rwkv_leaves_the_model_s_weights_alone() -> None:
             logits = model(input_ids=torch.tensor([IDS])).logits
             assert torch.equal(logits, truth(input_ids=torch.tensor([IDS])).logits)
     expected = chosen(logits[0, 89:93], IDS[90:94])
-    for found in scores:
-        assert (found[0] - expected).abs().max() < 1e-3
+    for scored in scores:
+        assert (scored[0] - expected).abs().max() < 1e-3

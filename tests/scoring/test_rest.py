@@ -45,10 +45,10 @@ def by_hand(model: PreTrainedModel, generation: Generation, hidden: Sequence[int
     """One forward pass over the whole prompt whose mask hides some positions from all others."""
     ids = torch.tensor([[*generation.prompt_ids, *generation.response_ids[:-1]]])
     length = ids.shape[1]
-    seen = torch.ones(length, length, dtype=torch.bool).tril()
-    seen[:, list(hidden)] = False
-    seen.fill_diagonal_(True)
-    mask = torch.zeros(length, length).masked_fill(~seen, torch.finfo(torch.float32).min)
+    visible = torch.ones(length, length, dtype=torch.bool).tril()
+    visible[:, list(hidden)] = False
+    visible.fill_diagonal_(True)
+    mask = torch.zeros(length, length).masked_fill(~visible, torch.finfo(torch.float32).min)
     with torch.no_grad():
         logits = model(
             ids,
@@ -63,25 +63,25 @@ def by_hand(model: PreTrainedModel, generation: Generation, hidden: Sequence[int
 @pytest.mark.parametrize("implementation", ["packed", "cropped", "reference"])
 def test_it_is_one_forward_pass_that_never_sees_the_source(name: str, implementation: str) -> None:
     scorer = scorer_of(architecture(name).build(), implementation)
-    asked = ablations(scorer)
-    found = scorer.score(asked, recompute="rest")
+    requested = ablations(scorer)
+    scored = scorer.score(requested, recompute="rest")
     model = architecture(name).build()
-    assert np.allclose(found.full, by_hand(model, scorer.generation, ()), atol=1e-4)
-    for ablation, row in zip(asked, found.ablated, strict=True):
+    assert np.allclose(scored.full, by_hand(model, scorer.generation, ()), atol=1e-4)
+    for ablation, row in zip(requested, scored.ablated, strict=True):
         hidden = scorer.context.hidden_tokens(ablation)
         assert np.allclose(row, by_hand(model, scorer.generation, hidden), atol=1e-4)
 
 
-@pytest.mark.parametrize("one", ARCHITECTURES, ids=lambda one: one.name)
-def test_the_fastest_implementation_equals_the_reference(one: Architecture) -> None:
-    model = one.build()
+@pytest.mark.parametrize("kind", ARCHITECTURES, ids=lambda architecture: architecture.name)
+def test_the_fastest_implementation_equals_the_reference(kind: Architecture) -> None:
+    model = kind.build()
     truth, fastest = scorer_of(model, "reference"), scorer_of(model)
     if truth.masked_refusal is not None:
         assert fastest.masked_refusal == truth.masked_refusal
         return
     expected = truth.score(ablations(truth), recompute="rest")
-    found = fastest.score(ablations(fastest), recompute="rest")
-    assert np.allclose(found.ablated, expected.ablated, atol=1e-4)
+    scored = fastest.score(ablations(fastest), recompute="rest")
+    assert np.allclose(scored.ablated, expected.ablated, atol=1e-4)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -90,9 +90,9 @@ def test_where_nothing_follows_but_the_question_it_is_what_recomputing_that_is(n
     last = [Ablation.of(LAST)]
     rest = scorer.score(last, recompute="rest")
     assert np.allclose(rest.ablated, scorer.score(last, recompute="question").ablated, atol=1e-5)
-    others = [Ablation.of(1), Ablation.of(2)]
-    more = scorer.score(others, recompute="rest").ablated
-    assert np.abs(more - scorer.score(others, recompute="question").ablated).max() > 1e-2
+    further = [Ablation.of(1), Ablation.of(2)]
+    more = scorer.score(further, recompute="rest").ablated
+    assert np.abs(more - scorer.score(further, recompute="question").ablated).max() > 1e-2
 
 
 def test_without_positions_it_is_leave_one_out_across_documents() -> None:

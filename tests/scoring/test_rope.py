@@ -67,15 +67,15 @@ def test_scores_are_those_of_the_generation(build: Any, num_prompt: int) -> None
     ids = torch.randint(3, 300, (1, num_prompt), generator=torch.Generator().manual_seed(1))
     shown = tuple(ids[0].tolist())
     for kept in (shown, shown[: num_prompt // 2], shown[3:]):
-        given = model.generate(
+        generated = model.generate(
             torch.tensor([kept]),
             max_new_tokens=18,
             do_sample=False,
             output_logits=True,
             return_dict_in_generate=True,
         )
-        response = given.sequences[0, len(kept) :].tolist()
-        expected = chosen(torch.cat(given.logits), response)
+        response = generated.sequences[0, len(kept) :].tolist()
+        expected = chosen(torch.cat(generated.logits), response)
         generation = Generation(shown, tuple(response))
         with torch.no_grad():
             implementation = models.make(Reference, generation)

@@ -1,4 +1,4 @@
-"""Which tokens a row feeds, at which positions, and what each of them sees."""
+"""The tokens of a row, their positions, and the keys that each of them sees."""
 
 from itertools import pairwise
 
@@ -63,7 +63,7 @@ def test_where_all_is_hidden_the_last_token_sees_itself_alone() -> None:
 def maskings(draw: st.DrawFn) -> tuple[Generation, set[int], set[int]]:
     length = draw(st.integers(1, 24))
     positions = st.sets(st.integers(0, length - 1))
-    hidden = draw(positions.filter(lambda found: len(found) < length))
+    hidden = draw(positions.filter(lambda candidate: len(candidate) < length))
     return generation_of(length), hidden, draw(positions)
 
 
@@ -79,8 +79,8 @@ def test_masked_rows(made: tuple[Generation, set[int], set[int]]) -> None:
     assert row.positions == [*sorted(fed), length, length + 1]
     assert row.num_tokens == len(row.token_ids)
     for block in row.blocks:
-        seen = {i for start, end in block.segments for i in range(start, end)}
-        assert seen == {i for i in visible - fed if i < block.first_position}
+        visible_positions = {i for start, end in block.segments for i in range(start, end)}
+        assert visible_positions == {i for i in visible - fed if i < block.first_position}
         assert list(block.segments) == sorted(block.segments)
     last_seen = max((i for i in visible - fed if i < max(row.positions)), default=-1)
     assert row.num_visible == last_seen + 1
@@ -95,8 +95,8 @@ def test_what_is_visible_is_what_the_segments_say(
     assert visible.shape == (row.num_tokens, row.num_visible + row.num_tokens)
     queries = [block for block in row.blocks for _ in block.token_ids]
     for index, block in enumerate(queries):
-        seen = [i for i in range(row.num_visible) if visible[index, i]]
-        assert runs(np.array(seen, dtype=np.int64)) == list(block.segments)
+        visible_positions = [i for i in range(row.num_visible) if visible[index, i]]
+        assert runs(np.array(visible_positions, dtype=np.int64)) == list(block.segments)
         own = visible[index, row.num_visible :]
         assert own[: index + 1].all()
         assert not own[index + 1 :].any()
@@ -104,7 +104,7 @@ def test_what_is_visible_is_what_the_segments_say(
 
 @given(st.sets(st.integers(0, 30)))
 def test_runs_cover_the_positions_and_do_not_touch(positions: set[int]) -> None:
-    found = runs(np.array(sorted(positions), dtype=np.int64))
-    assert {i for start, end in found for i in range(start, end)} == positions
-    for (_, end), (start, _) in pairwise(found):
+    intervals = runs(np.array(sorted(positions), dtype=np.int64))
+    assert {i for start, end in intervals for i in range(start, end)} == positions
+    for (_, end), (start, _) in pairwise(intervals):
         assert end < start

@@ -31,7 +31,7 @@ SENTENCES = 7
 IMPLEMENTATIONS = ("packed", "cropped", "reference")
 
 
-def scorer(
+def make_scorer(
     documents: Sequence[str] = DOCUMENTS,
     response: str = "The treaty was signed in the town hall.",
     **options: Any,
@@ -54,13 +54,13 @@ class Told(Progress):
         self.advanced.append(count)
 
 
-def every_source(one: Scorer) -> LogLikelihoods:
-    return one.score([Ablation.of(source.id) for source in one.context.sources])
+def every_source(scorer: Scorer) -> LogLikelihoods:
+    return scorer.score([Ablation.of(source.id) for source in scorer.context.sources])
 
 
 @pytest.fixture(scope="module")
 def truth() -> LogLikelihoods:
-    return every_source(scorer(implementation="reference"))
+    return every_source(make_scorer(implementation="reference"))
 
 
 def test_there_is_something_to_compare(truth: LogLikelihoods) -> None:
@@ -74,9 +74,9 @@ def test_there_is_something_to_compare(truth: LogLikelihoods) -> None:
 def test_any_budget_gives_the_same_scores(
     truth: LogLikelihoods, budget: int, implementation: str
 ) -> None:
-    found = every_source(scorer(implementation=implementation, token_budget=budget))
-    assert np.allclose(found.full, truth.full, atol=1e-4)
-    assert np.allclose(found.ablated, truth.ablated, atol=1e-4)
+    scored = every_source(make_scorer(implementation=implementation, token_budget=budget))
+    assert np.allclose(scored.full, truth.full, atol=1e-4)
+    assert np.allclose(scored.ablated, truth.ablated, atol=1e-4)
 
 
 @given(
@@ -89,59 +89,59 @@ def test_any_budget_gives_the_same_scores(
 def test_any_ablation_equals_scoring_the_prompt_without_that_text(
     ablations: list[set[int]], implementation: str
 ) -> None:
-    one = scorer(implementation=implementation)
-    found = one.score([Ablation.of(*ablation) for ablation in ablations])
-    for ablation, log_likelihoods in zip(ablations, found.ablated, strict=True):
-        text = one.context.prompt.text
+    scorer = make_scorer(implementation=implementation)
+    scored = scorer.score([Ablation.of(*ablation) for ablation in ablations])
+    for ablation, log_likelihoods in zip(ablations, scored.ablated, strict=True):
+        text = scorer.context.prompt.text
         for source_id in ablation:
-            for occurrence in one.context.sources[source_id].occurrences:
+            for occurrence in scorer.context.sources[source_id].occurrences:
                 gap = "\0" * (occurrence.end - occurrence.start)
                 text = text[: occurrence.start] + gap + text[occurrence.end :]
-        for start, end in one.context.regions:
+        for start, end in scorer.context.regions:
             kept = text[start:end].rstrip("\0")
             if len(kept) < end - start:
                 kept = kept.rstrip(" \0")
             text = text[:start] + kept + "\0" * (end - start - len(kept)) + text[end:]
         ids = LANGUAGE_MODEL.encode(text.replace("\0", ""), special=True)
-        expected = plain_scores(LANGUAGE_MODEL.model, ids, one.generation.response_ids).numpy()
+        expected = plain_scores(LANGUAGE_MODEL.model, ids, scorer.generation.response_ids).numpy()
         assert np.allclose(log_likelihoods, expected, atol=1e-4)
 
 
 @given(order=st.permutations(range(SENTENCES)))
 @settings(max_examples=10)
 def test_the_order_of_ablations_does_not_matter(truth: LogLikelihoods, order: list[int]) -> None:
-    found = scorer().score([Ablation.of(index) for index in order])
-    assert np.allclose(found.ablated, truth.ablated[list(order)], atol=1e-4)
+    scored = make_scorer().score([Ablation.of(index) for index in order])
+    assert np.allclose(scored.ablated, truth.ablated[list(order)], atol=1e-4)
 
 
 def test_tokens_are_counted(truth: LogLikelihoods) -> None:
     for implementation in IMPLEMENTATIONS:
-        one = scorer(implementation=implementation)
-        every_source(one)
-        prompt, response = one.generation.prompt_ids, one.generation.response_ids
+        scorer = make_scorer(implementation=implementation)
+        every_source(scorer)
+        prompt, response = scorer.generation.prompt_ids, scorer.generation.response_ids
         ablations = map(Ablation.of, range(SENTENCES))
-        ablated = [one.context.ablate(ablation, LANGUAGE_MODEL) for ablation in ablations]
-        shared = [one.num_shared for one in ablated]
-        lengths = [len(one.ids) for one in ablated]
+        ablated = [scorer.context.ablate(ablation, LANGUAGE_MODEL) for ablation in ablations]
+        shared = [prompt.num_shared for prompt in ablated]
+        lengths = [len(prompt.ids) for prompt in ablated]
         if implementation == "reference":
             expected = sum(lengths) + len(prompt) + (SENTENCES + 1) * (len(response) - 1)
-            assert one.usage.prefilled_tokens == 0
+            assert scorer.usage.prefilled_tokens == 0
         else:
             new = [length - start for length, start in zip(lengths, shared, strict=True)]
             expected = sum(new) + 1 + (SENTENCES + 1) * (len(response) - 1)
-            assert one.usage.prefilled_tokens == len(prompt) - 1
-        assert one.usage.scored_tokens == expected
-        assert one.usage.seconds > 0
+            assert scorer.usage.prefilled_tokens == len(prompt) - 1
+        assert scorer.usage.scored_tokens == expected
+        assert scorer.usage.seconds > 0
 
 
 def test_progress_is_told_of_every_ablation() -> None:
-    one = scorer(token_budget=300)
-    progress = one.session.progress = Told()
-    every_source(one)
+    scorer = make_scorer(token_budget=300)
+    progress = scorer.session.progress = Told()
+    every_source(scorer)
     assert progress.expected == [SENTENCES]
     assert sum(progress.advanced) == SENTENCES
     assert len(progress.advanced) > 1
-    one.score([Ablation.of(0, 1)])
+    scorer.score([Ablation.of(0, 1)])
     assert progress.expected == [SENTENCES, 1]
     assert sum(progress.advanced) == SENTENCES + 1
 
@@ -158,32 +158,34 @@ class Scarce(Packed):
 
 
 def scarce_scorer(room: int) -> Scorer:
-    one = scorer(token_budget=100_000)
-    scarce = scoring_models(one.language_model).make(Scarce, one.generation)
+    scorer = make_scorer(token_budget=100_000)
+    scarce = scoring_models(scorer.language_model).make(Scarce, scorer.generation)
     assert isinstance(scarce, Scarce)
     scarce.room = room
-    one._engine._implementation = scarce
-    one._engine.batching._implementation = scarce
-    return one
+    scorer._engine._implementation = scarce
+    scorer._engine.batching._implementation = scarce
+    return scorer
 
 
 def test_running_out_of_memory_halves_the_budget_and_goes_on(truth: LogLikelihoods) -> None:
-    one = scarce_scorer(room=300)
-    progress = one.session.progress = Told()
-    found = every_source(one)
-    assert np.allclose(found.ablated, truth.ablated, atol=1e-4)
+    scorer = scarce_scorer(room=300)
+    progress = scorer.session.progress = Told()
+    scored = every_source(scorer)
+    assert np.allclose(scored.ablated, truth.ablated, atol=1e-4)
     assert sum(progress.advanced) == SENTENCES
-    assert one._engine.batching.budget < 100_000
-    assert one.usage.forward_passes > 1
+    assert scorer._engine.batching.budget < 100_000
+    assert scorer.usage.forward_passes > 1
 
 
 def test_one_ablation_that_does_not_fit_says_what_to_do() -> None:
     with pytest.raises(ScoringOutOfMemory, match="shorter context"):
         every_source(scarce_scorer(room=3))
-    one = scorer()
-    one._engine._implementation = scoring_models(one.language_model).make(Broken, one.generation)
+    scorer = make_scorer()
+    scorer._engine._implementation = scoring_models(scorer.language_model).make(
+        Broken, scorer.generation
+    )
     with pytest.raises(RuntimeError, match="shapes"):
-        every_source(one)
+        every_source(scorer)
 
 
 class Wrong(Packed):
@@ -201,11 +203,11 @@ class Broken(Packed):
 
 
 def test_the_self_check_compares_with_the_reference() -> None:
-    one = scorer(self_check=True)
-    every_source(one)
-    assert one.session.self_check is not None
-    assert one.session.self_check < 1e-4
-    wrong = scorer(self_check=True)
+    scorer = make_scorer(self_check=True)
+    every_source(scorer)
+    assert scorer.session.self_check is not None
+    assert scorer.session.self_check < 1e-4
+    wrong = make_scorer(self_check=True)
     wrong._engine._implementation = scoring_models(wrong.language_model).make(
         Wrong, wrong.generation
     )
@@ -215,16 +217,16 @@ def test_the_self_check_compares_with_the_reference() -> None:
 
 def test_unknown_options_name_the_valid_ones() -> None:
     with pytest.raises(InvalidInput, match="auto, packed, cropped, reference"):
-        scorer(implementation="fastest")
+        make_scorer(implementation="fastest")
     with pytest.raises(InvalidInput, match="token_budget=0"):
-        scorer(token_budget=0)
+        make_scorer(token_budget=0)
 
 
 def test_leave_one_out_is_the_difference_to_the_full_prompt(truth: LogLikelihoods) -> None:
-    scores = LeaveOneOut().run(scorer())
+    scores = LeaveOneOut().run(make_scorer())
     assert None not in scores.token_scores
-    found = np.array(scores.token_scores, dtype=float)
-    assert np.allclose(found, truth.full - truth.ablated, atol=1e-4)
+    actual = np.array(scores.token_scores, dtype=float)
+    assert np.allclose(actual, truth.full - truth.ablated, atol=1e-4)
     assert scores.token_log_likelihoods is not None
     assert np.allclose(scores.token_log_likelihoods, truth.full, atol=1e-4)
     assert all(scores.exact)

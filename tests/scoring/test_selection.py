@@ -138,7 +138,7 @@ def test_a_layer_that_attends_on_its_own_is_noticed() -> None:
     assert "2 of its 3 layers" in str(models.refusal(Packed, GENERATION))
 
 
-@pytest.mark.parametrize("architecture", ARCHITECTURES, ids=lambda one: one.name)
+@pytest.mark.parametrize("architecture", ARCHITECTURES, ids=lambda architecture: architecture.name)
 def test_a_twin_shares_the_weights_and_nothing_else(architecture: Any) -> None:
     model = architecture.build()
     twin = make_twin(model)
@@ -199,16 +199,16 @@ def test_offloaded_layers_score_as_loaded_ones(
     offload_layers(model, where, tmp_path)
     offloaded = LanguageModel(model, loaded.tokenizer)
     prompt, documents = chat(TREATY), TREATY
-    found, expected = (
+    actual, expected = (
         Attributor(
-            one, progress=False, scoring=ScoringOptions(implementation=implementation)
+            language_model, progress=False, scoring=ScoringOptions(implementation=implementation)
         ).attribute(prompt, ANSWER, documents)
-        for one in (offloaded, loaded)
+        for language_model in (offloaded, loaded)
     )
-    assert found.provenance.implementation == implementation
-    for left, right in zip(found.token_scores, expected.token_scores, strict=True):
-        assert left == pytest.approx(right, abs=1e-4)
-    assert all(one.is_meta for one in model.model.layers.parameters())
+    assert actual.provenance.implementation == implementation
+    for row, right in zip(actual.token_scores, expected.token_scores, strict=True):
+        assert row == pytest.approx(right, abs=1e-4)
+    assert all(parameter.is_meta for parameter in model.model.layers.parameters())
 
 
 @pytest.mark.parametrize("where", ["cpu", "disk"])

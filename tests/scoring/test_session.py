@@ -25,17 +25,17 @@ DOCUMENTS = (
 IMPLEMENTATIONS = ("packed", "cropped", "reference")
 
 
-def scorer(budget: Budget | None = None, **options: Any) -> Scorer:
+def make_scorer(budget: Budget | None = None, **options: Any) -> Scorer:
     text = "\n\n".join(DOCUMENTS) + "\n\nQuestion: who?"
     prompt = [{"role": "user", "content": text}]
     return scorer_of(DOCUMENTS, "In the town hall.", prompt=prompt, budget=budget, **options)
 
 
-def every_source(one: Scorer) -> LogLikelihoods:
-    return one.score([Ablation.of(source_id) for source_id in one.context.present])
+def every_source(scorer: Scorer) -> LogLikelihoods:
+    return scorer.score([Ablation.of(source_id) for source_id in scorer.context.present])
 
 
-TRUTH = every_source(scorer(implementation="reference"))
+TRUTH = every_source(make_scorer(implementation="reference"))
 
 
 @pytest.mark.parametrize("value", [0, -1, float("nan"), -0.5])
@@ -77,41 +77,44 @@ def test_a_token_budget_is_kept_after_what_is_spent_in_any_case(
     tokens: int, implementation: str
 ) -> None:
     """In any case: the prefill, and one pass over the full prompt, or it and one ablation."""
-    one = scorer(Budget(tokens=tokens), implementation=implementation, token_budget=200)
-    found = every_source(one)
-    prefilled = one.usage.prefilled_tokens
-    assert one.session.meter.tokens == prefilled + one.usage.scored_tokens
-    num_prompt, num_response = len(one.generation.prompt_ids), len(one.generation.response_ids)
+    scorer = make_scorer(Budget(tokens=tokens), implementation=implementation, token_budget=200)
+    result = every_source(scorer)
+    prefilled = scorer.usage.prefilled_tokens
+    assert scorer.session.meter.tokens == prefilled + scorer.usage.scored_tokens
+    num_prompt, num_response = (
+        len(scorer.generation.prompt_ids),
+        len(scorer.generation.response_ids),
+    )
     first = num_response + (num_prompt if implementation == "reference" else 0)
-    assert one.session.meter.tokens <= max(tokens, prefilled + first)
-    assert one.session.meter.exhausted == (not all(found.scored))
-    assert np.allclose(found.full, TRUTH.full, atol=1e-4)
-    for scored, row, truth in zip(found.scored, found.ablated, TRUTH.ablated, strict=True):
+    assert scorer.session.meter.tokens <= max(tokens, prefilled + first)
+    assert scorer.session.meter.exhausted == (not all(result.scored))
+    assert np.allclose(result.full, TRUTH.full, atol=1e-4)
+    for scored, row, truth in zip(result.scored, result.ablated, TRUTH.ablated, strict=True):
         assert np.allclose(row, truth, atol=1e-4) if scored else np.isnan(row).all()
-    assert list(found.scored) == sorted(found.scored, reverse=True)
-    assert [row is None for row in found.changes] == [not scored for scored in found.scored]
+    assert list(result.scored) == sorted(result.scored, reverse=True)
+    assert [row is None for row in result.changes] == [not scored for scored in result.scored]
 
 
 @given(order=st.permutations(range(5)), tokens=st.integers(400, 1500))
 @settings(max_examples=20)
 def test_what_was_asked_first_is_done_first(order: list[int], tokens: int) -> None:
-    one = scorer(Budget(tokens=tokens), token_budget=150)
-    found = one.score([Ablation.of(index) for index in order])
-    num_done = sum(found.scored)
-    assert found.scored == (True,) * num_done + (False,) * (5 - num_done)
-    assert np.allclose(found.ablated[:num_done], TRUTH.ablated[order[:num_done]], atol=1e-4)
+    scorer = make_scorer(Budget(tokens=tokens), token_budget=150)
+    result = scorer.score([Ablation.of(index) for index in order])
+    num_done = sum(result.scored)
+    assert result.scored == (True,) * num_done + (False,) * (5 - num_done)
+    assert np.allclose(result.ablated[:num_done], TRUTH.ablated[order[:num_done]], atol=1e-4)
 
 
 def test_no_time_at_all_still_scores_the_full_prompt() -> None:
-    one = scorer(Budget(seconds=1e-9))
-    found = every_source(one)
-    assert np.allclose(found.full, TRUTH.full, atol=1e-4)
-    assert found.scored == (False,) * 5
-    assert one.session.meter.exhausted
-    again = one.score([Ablation.of(0)])
-    assert np.array_equal(again.full, found.full)
+    scorer = make_scorer(Budget(seconds=1e-9))
+    result = every_source(scorer)
+    assert np.allclose(result.full, TRUTH.full, atol=1e-4)
+    assert result.scored == (False,) * 5
+    assert scorer.session.meter.exhausted
+    again = scorer.score([Ablation.of(0)])
+    assert np.array_equal(again.full, result.full)
     assert again.scored == (False,)
-    assert one.usage.forward_passes == 1
+    assert scorer.usage.forward_passes == 1
 
 
 class SlowClock:
@@ -129,26 +132,26 @@ class SlowClock:
 def test_the_prompt_is_not_read_on_when_time_is_over(
     implementation: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("attribot_rag.scoring.implementations.prefill._CPU_TOKENS", 20)
+    monkeypatch.setattr("attribot_rag.scoring.implementations.cropped._CPU_TOKENS", 20)
     pieces: list[float] = []
-    whole = scorer(implementation=implementation)
+    whole = make_scorer(implementation=implementation)
     assert len(whole.generation.prompt_ids) > 60
     monkeypatch.setattr(whole.session, "before_batch", lambda: pieces.append(0))
     assert np.allclose(every_source(whole).ablated, TRUTH.ablated, atol=1e-4)
     assert len(pieces) > 3
 
     monkeypatch.setattr("attribot_rag.scoring.session.time", SlowClock())
-    one = scorer(Budget(seconds=0.5), implementation=implementation)
-    found = every_source(one)
-    assert np.isnan(found.full).all()
-    assert found.scored == (False,) * 5
-    assert one.session.meter.exhausted
-    assert one.usage.forward_passes == 0
-    assert one.usage.prefilled_tokens == 20
+    scorer = make_scorer(Budget(seconds=0.5), implementation=implementation)
+    result = every_source(scorer)
+    assert np.isnan(result.full).all()
+    assert result.scored == (False,) * 5
+    assert scorer.session.meter.exhausted
+    assert scorer.usage.forward_passes == 0
+    assert scorer.usage.prefilled_tokens == 20
     if implementation == "packed":
-        assert one.attention() is None
-        assert one.patched([[0, 1]]) is None
-    assert one.usage.prefilled_tokens == 20
+        assert scorer.attention() is None
+        assert scorer.patched([[0, 1]]) is None
+    assert scorer.usage.prefilled_tokens == 20
 
 
 def test_only_rows_that_are_scored_are_made(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -160,77 +163,77 @@ def test_only_rows_that_are_scored_are_made(monkeypatch: pytest.MonkeyPatch) -> 
         return ablate(self, *arguments)
 
     monkeypatch.setattr(Context, "ablate", counted)
-    one = scorer(token_budget=1)
-    tokens = every_source(one).ablated.shape[0] and one.session.meter.tokens
+    scorer = make_scorer(token_budget=1)
+    tokens = every_source(scorer).ablated.shape[0] and scorer.session.meter.tokens
     assert len(made) == 5
     made.clear()
-    every_source(scorer(Budget(tokens=tokens // 2), token_budget=1))
+    every_source(make_scorer(Budget(tokens=tokens // 2), token_budget=1))
     assert 0 < len(made) < 5
 
 
 def test_a_slow_pace_allows_no_more_passes() -> None:
-    one = scorer(Budget(seconds=3600.0))
-    one.score([])
-    one.session.meter.spend(1, 1000.0)
-    assert one.rebased([0]) is None
-    assert every_source(one).scored == (False,) * 5
-    assert one.usage.forward_passes == 1
+    scorer = make_scorer(Budget(seconds=3600.0))
+    scorer.score([])
+    scorer.session.meter.spend(1, 1000.0)
+    assert scorer.rebased([0]) is None
+    assert every_source(scorer).scored == (False,) * 5
+    assert scorer.usage.forward_passes == 1
 
 
 def test_scores_of_what_was_left_undone_are_none() -> None:
-    full_pass = scorer()
+    full_pass = make_scorer()
     every_source(full_pass)
     tokens = full_pass.session.meter.tokens
-    one = scorer(Budget(tokens=tokens - 1), token_budget=1)
-    scores = LeaveOneOut().run(one)
+    scorer = make_scorer(Budget(tokens=tokens - 1), token_budget=1)
+    scores = LeaveOneOut().run(scorer)
     assert scores.token_scores[-1] is None
     assert scores.token_scores[0] is not None
     assert scores.exact == (True, True, True, True, False)
     assert scores.token_log_likelihoods is not None
-    one.session.meter.spend(tokens, 1.0)
-    again = LeaveOneOut().run(one)  # which gives what was scored before, and nothing else
+    scorer.session.meter.spend(tokens, 1.0)
+    again = LeaveOneOut().run(scorer)  # which gives what was scored before, and nothing else
     assert again.token_log_likelihoods == scores.token_log_likelihoods
     assert again.token_scores == scores.token_scores
 
 
 def test_scorers_of_one_attribution_share_the_budget() -> None:
-    one = scorer(Budget(tokens=10_000))
-    other = one.rebased([0, 1])
+    scorer = make_scorer(Budget(tokens=10_000))
+    other = scorer.rebased([0, 1])
     assert other is not None
-    assert other.session is one.session and other.usage is one.usage
-    poor = scorer(Budget(tokens=10))
+    assert other.session is scorer.session and other.usage is scorer.usage
+    poor = make_scorer(Budget(tokens=10))
     assert poor.rebased([0, 1]) is None
     assert poor.session.meter.exhausted
     assert poor.rebased(poor.context.present) is poor
 
 
 def test_too_little_memory_is_told_before_anything_is_read() -> None:
-    one = scorer(max_memory=1_000)
-    num_prompt = len(one.generation.prompt_ids)
+    scorer = make_scorer(max_memory=1_000)
+    num_prompt = len(scorer.generation.prompt_ids)
     message = rf"{num_prompt} prompt tokens, .* take about \d+ MB, .* max_memory"
     with pytest.raises(ScoringOutOfMemory, match=message):
-        every_source(one)
-    assert one.usage.tokens == one.usage.forward_passes == 0
-    assert "implementation" not in vars(one._engine)
+        every_source(scorer)
+    assert scorer.usage.tokens == scorer.usage.forward_passes == 0
+    assert "implementation" not in vars(scorer._engine)
 
 
 @pytest.mark.parametrize("implementation", IMPLEMENTATIONS)
 def test_enough_memory_gives_the_same_scores(implementation: str) -> None:
-    footprint = scorer(implementation=implementation)._engine.footprint
+    footprint = make_scorer(implementation=implementation)._engine.footprint
     assert footprint is not None
-    one = scorer(implementation=implementation, max_memory=footprint.least)
-    np.testing.assert_allclose(every_source(one).ablated, TRUTH.ablated, atol=1e-5)
-    assert one._engine.batching.budget <= footprint.batch_tokens(footprint.least)
+    scorer = make_scorer(implementation=implementation, max_memory=footprint.least)
+    np.testing.assert_allclose(every_source(scorer).ablated, TRUTH.ablated, atol=1e-5)
+    assert scorer._engine.batching.budget <= footprint.batch_tokens(footprint.least)
 
 
 def test_a_recorded_cache_takes_no_further_memory() -> None:
-    one = scorer()
-    read = Footprint.of(one.language_model.model, Packed, one.generation, (), 3)
-    implementation = scoring_models(one.language_model).make(Packed, one.generation)
+    scorer = make_scorer()
+    read = Footprint.of(scorer.language_model.model, Packed, scorer.generation, (), 3)
+    implementation = scoring_models(scorer.language_model).make(Packed, scorer.generation)
     assert isinstance(implementation, Packed)
     cache = implementation.prompt_cache
-    held = sum(tensor.nbytes for layer in cache for tensor in layer)
-    num_read = len(one.generation.prompt_ids) - 1
-    assert read.cache * num_read == held * (num_read + 1)
-    recorded = replace(one.generation, cache=cache)
-    assert Footprint.of(one.language_model.model, Packed, recorded, (), 3).cache == 0
+    num_bytes = sum(tensor.nbytes for layer in cache for tensor in layer)
+    num_read = len(scorer.generation.prompt_ids) - 1
+    assert read.cache * num_read == num_bytes * (num_read + 1)
+    recorded = replace(scorer.generation, cache=cache)
+    assert Footprint.of(scorer.language_model.model, Packed, recorded, (), 3).cache == 0

@@ -1,4 +1,4 @@
-"""A model on a server, by what the server tells of it."""
+"""The backend of a model on a server."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class ServerBackend:
 
     Log-probabilities come from the server, with `noise`: the largest difference in nats at a token
     between two calls for the same tokens, the second among others, and to the `reference`, the same
-    weights on this machine, if there is one. `max_length` is what the server takes in tokens;
+    weights on this machine, if there is one. `max_length` is the server's limit in tokens;
     `num_parameters` is 0 where nobody said. `device` and `dtype` are those of the log-probabilities
     once they have come.
     """
@@ -66,7 +66,7 @@ class ServerBackend:
 
     @property
     def max_positions(self) -> int | None:
-        """So that the whole response and one token more fit into what the server takes."""
+        """Two less than the server's limit: it takes the whole response and one token more."""
         return None if self.max_length is None else self.max_length - 2
 
     @property
@@ -74,7 +74,6 @@ class ServerBackend:
         return self.client.options.concurrency
 
     def turn(self) -> AbstractContextManager[None]:
-        """Nobody waits."""
         return nullcontext()
 
     def give_way(self) -> float:
@@ -95,11 +94,11 @@ class ServerBackend:
         bodies = [protocol.scoring(ids, num_scored) for ids in sequences]
         answers = self._scored(sequences, bodies, num_scored, deadline)
         lacking = [index for index, answer in enumerate(answers) if answer is None]
-        again = [protocol.uncached(bodies[index]) for index in lacking]
-        if lacking and all(again):
-            asked = [sequences[index] for index in lacking]
-            others = self._scored(asked, again, num_scored, deadline)
-            for index, answer in zip(lacking, others, strict=True):
+        uncached = [protocol.uncached(bodies[index]) for index in lacking]
+        if lacking and all(uncached):
+            again = [sequences[index] for index in lacking]
+            repeated = self._scored(again, uncached, num_scored, deadline)
+            for index, answer in zip(lacking, repeated, strict=True):
                 answers[index] = answer
         scored = [answer for answer in answers if answer is not None]
         if len(scored) < len(answers):

@@ -38,15 +38,17 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True, kw_only=True)
 class ServerOptions:
-    """How a server is asked.
+    """Options of the requests to a server; raises InvalidInput for another value.
 
-    At most `concurrency` requests are under way at once, over all threads. A request that is not
-    answered within `timeout` seconds, or with 429 or 5xx, or whose connection breaks, is sent
-    again, at most `attempts` times in all, with growing random pauses between. `protocol` is
-    'vllm', 'vllm-generate' or 'sglang', by default what the server says that it is, and of vLLM's
-    two the faster one that it has. All requests of an attribution have the same value in the header
-    `replica_header`, by which a router can send them to the replica whose prefix cache serves.
-    Raises InvalidInput for another value.
+    Args:
+        concurrency: The most requests under way at once, over all threads.
+        timeout: Seconds after which a request is sent again, as it is after 429 or 5xx, or when the
+            connection breaks.
+        attempts: Times that a request is sent at most, with growing random pauses between.
+        protocol: 'vllm', 'vllm-generate' or 'sglang'; by default that of the server, and of vLLM's
+            two the faster one that it has.
+        replica_header: A header that has the same value in all requests of an attribution, by which
+            a router can send them to the replica whose prefix cache serves.
     """
 
     concurrency: int = 16
@@ -78,7 +80,7 @@ class NoAnswerInTime(ServerFailed):
 
 
 class _Again(Exception):
-    """A request that may succeed later; `pause` is what the server asks for, in seconds."""
+    """A request that may succeed later, after a `pause` in seconds."""
 
     def __init__(self, problem: str, pause: float = 0.0) -> None:
         super().__init__(problem)
@@ -222,14 +224,14 @@ class Client:
         status = response.status_code
         if status in (404, 405):
             return None
-        said = f"answered {status}: {response.text[:_SHOWN]}"
+        problem = f"answered {status}: {response.text[:_SHOWN]}"
         if status in _AGAIN:
-            raise _Again(said, _asked_pause(response))
+            raise _Again(problem, _retry_after(response))
         if status in (401, 403):
-            raise ServerFailed(f"the server at {self.url} {said}; put its API key into {KEY}")
+            raise ServerFailed(f"the server at {self.url} {problem}; put its API key into {KEY}")
         if not response.is_success:
             kind = Rejected if status in _REJECTED else Refused
-            raise kind(f"the server at {self.url} {said} ({method} {path})")
+            raise kind(f"the server at {self.url} {problem} ({method} {path})")
         try:
             return response.json()
         except json.JSONDecodeError as error:
@@ -249,24 +251,24 @@ _backoff = wait_random_exponential(multiplier=0.5, max=_LONGEST_PAUSE)
 
 def _pause(state: RetryCallState) -> float:
     error = state.outcome.exception() if state.outcome else None
-    asked = error.pause if isinstance(error, _Again) else 0.0
-    return max(asked, _backoff(state))
+    return max(error.pause if isinstance(error, _Again) else 0.0, _backoff(state))
 
 
-def _asked_pause(response: httpx.Response) -> float:
+def _retry_after(response: httpx.Response) -> float:
     """The Retry-After header in seconds, if it is a number of them."""
-    asked = response.headers.get("retry-after", "")
-    return min(float(asked), _LONGEST_PAUSE) if asked.isdecimal() else 0.0
+    seconds = response.headers.get("retry-after", "")
+    return min(float(seconds), _LONGEST_PAUSE) if seconds.isdecimal() else 0.0
 
 
 def _base(url: str) -> str:
-    """The URL without the `/v1` with which it is given to OpenAI's clients."""
+    """The URL without the `/v1` that OpenAI's clients need."""
+    invalid = InvalidInput(f"{url!r} is not the URL of a server; pass http://HOST:PORT")
     try:
         parsed = httpx.URL(url)
     except (httpx.InvalidURL, TypeError) as error:
-        raise InvalidInput(f"{url!r} is not the URL of a server; pass http://HOST:PORT") from error
+        raise invalid from error
     if parsed.scheme not in ("http", "https") or not parsed.host:
-        raise InvalidInput(f"{url!r} is not the URL of a server; pass http://HOST:PORT")
+        raise invalid
     if parsed.userinfo:
         raise InvalidInput(f"the URL of a server holds no user or password; put a key into {KEY}")
     return str(parsed.copy_with(query=None, fragment=None)).rstrip("/").removesuffix("/v1")

@@ -1,4 +1,4 @@
-"""What servers are asked for the log-probabilities of given tokens, and what they answer."""
+"""Requests to servers for log-probabilities and answers, and the servers' replies."""
 
 from __future__ import annotations
 
@@ -16,8 +16,10 @@ _OTHER_TOKENS = "{} gave log-probabilities of other tokens than it was given"
 
 
 class Scored(NamedTuple):
-    """Log-probabilities in nats of the last tokens of a sequence, and how many tokens went
-    through the model for them."""
+    """Log-probabilities of the last tokens of a sequence, in nats.
+
+    `num_tokens` went through the model for them.
+    """
 
     log_probabilities: tuple[float, ...]
     num_tokens: int
@@ -32,10 +34,10 @@ class Completion(NamedTuple):
 
 
 class Protocol(ABC):
-    """One way of asking a server.
+    """An endpoint of a server, with the form of its requests and replies.
 
-    `reads_cache` says that what sequences have in common is encoded once, as far as the server's
-    prefix cache holds it.
+    `reads_cache` says that the common beginning of sequences is encoded once, as far as the
+    server's prefix cache holds it.
     """
 
     name: ClassVar[str]
@@ -50,15 +52,15 @@ class Protocol(ABC):
         """The request for the log-probabilities of the last tokens of a sequence."""
 
     def uncached(self, scoring: dict[str, Any]) -> dict[str, Any] | None:
-        """The same request without the prefix cache, for an answer that lacks what the cache held.
+        """The same request without the prefix cache, where replies lack tokens that the cache held.
 
-        None where no answer does.
+        None where no reply does.
         """
         return None
 
     @abstractmethod
     def scored(self, answer: Any, token_ids: Sequence[int], num_scored: int) -> Scored | None:
-        """What it answered; None without log-probabilities of the prompt.
+        """The log-probabilities in a reply; None without those of the prompt.
 
         Raises ServerFailed for those of other tokens.
         """
@@ -71,7 +73,7 @@ class Protocol(ABC):
 
     @abstractmethod
     def completion(self, answer: Any) -> Completion:
-        """What it answered."""
+        """The answer in a reply."""
 
 
 class VllmCompletions(Protocol):
@@ -98,10 +100,10 @@ class VllmCompletions(Protocol):
         if not positions:
             return None
         pairs = zip(positions[-num_scored:], token_ids[-num_scored:], strict=True)
-        found = [(position or {}).get(str(token_id)) for position, token_id in pairs]
-        if len(positions) != len(token_ids) or not all(found):
+        entries = [(position or {}).get(str(token_id)) for position, token_id in pairs]
+        if len(positions) != len(token_ids) or not all(entries):
             raise ServerFailed(_OTHER_TOKENS.format(self.path))
-        return Scored(tuple(float(one["logprob"]) for one in found if one), len(token_ids))
+        return Scored(tuple(float(entry["logprob"]) for entry in entries if entry), len(token_ids))
 
     def completing(
         self, prompt_ids: Sequence[int], max_new_tokens: int, options: dict[str, Any]
@@ -138,7 +140,7 @@ class VllmGenerate(Protocol):
         return self._asking(
             token_ids,
             max_tokens=1,
-            prompt_logprob_token_ids=[[one] for one in token_ids[-num_scored:]],
+            prompt_logprob_token_ids=[[token_id] for token_id in token_ids[-num_scored:]],
             prompt_logprob_start=len(token_ids) - num_scored - 1,
             skip_reading_prefix_cache=False,
         )
@@ -174,7 +176,7 @@ class VllmGenerate(Protocol):
 
 
 class SglangGenerate(Protocol):
-    """SGLang's own endpoint, which encodes what its radix cache lacks of the prompt."""
+    """SGLang's own endpoint, which encodes the tokens that its radix cache lacks."""
 
     name = "sglang"
     path = "/generate"
@@ -189,13 +191,13 @@ class SglangGenerate(Protocol):
         }
 
     def scored(self, answer: Any, token_ids: Sequence[int], num_scored: int) -> Scored | None:
-        told = answer["meta_info"]
-        entries = (told.get("input_token_logprobs") or ())[-num_scored:]
+        details = answer["meta_info"]
+        entries = (details.get("input_token_logprobs") or ())[-num_scored:]
         if not entries:
             return None
         if [entry[1] for entry in entries] != list(token_ids[-num_scored:]):
             raise ServerFailed(_OTHER_TOKENS.format(self.path))
-        num_tokens = len(token_ids) - int(told.get("cached_tokens") or 0)
+        num_tokens = len(token_ids) - int(details.get("cached_tokens") or 0)
         return Scored(tuple(float(entry[0]) for entry in entries), num_tokens)
 
     def completing(

@@ -1,1 +1,1 @@
-"""Attention in which each token of a packed row sees what its row sees."""
+"""Attention of packed rows, in which no token sees another row."""

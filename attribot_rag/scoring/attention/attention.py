@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from itertools import chain
+from typing import Any, NamedTuple, Protocol
 
 import torch
 from transformers import AttentionInterface
@@ -14,28 +15,32 @@ from transformers import AttentionInterface
 from attribot_rag.context.intervals import Interval
 from attribot_rag.model.generation import PromptCache
 from attribot_rag.scoring.attention.kernels import Kernel, Keys, attend_recomputed, merge
-from attribot_rag.scoring.base import VISIBILITY, Reduction, Unsupported, Visibility
+from attribot_rag.scoring.base import VISIBILITY, Unsupported, Visibility
 from attribot_rag.scoring.row import Row
 
 PACKED_ATTENTION = VISIBILITY
 
 _HARMLESS = frozenset(
-    # The window is in the layer's mask, too, which is what counts here.
     {
-        "position_ids",
-        "use_cache",
-        "return_dict",
-        "cache_position",
-        "position_embeddings",
-        "sliding_window",
+        *("position_ids", "use_cache", "return_dict", "cache_position", "position_embeddings"),
+        "sliding_window",  # it is in the layer's mask, too, which counts here
     }
 )
 _MASKED_QUERIES = 512  # at a time, where the mask is more than causal
 
 
 @dataclass(frozen=True, eq=False)
+class View:
+    """Tokens of the sequence and the keys that they see: of their own row, and of the cache."""
+
+    queries: Interval
+    own: tuple[Keys, ...]
+    cached: tuple[Keys, ...]
+
+
+@dataclass(frozen=True, eq=False)
 class Attended:
-    """What some tokens of the sequence attended to in the cache, in one layer.
+    """The attention of a view's tokens to the cache, in one layer.
 
     query [1, heads, tokens, head_dim], key and value those of the cache, output [1, heads, tokens,
     value_dim], log_sum [1, heads, tokens] over all visible keys.
@@ -49,127 +54,95 @@ class Attended:
     log_sum: torch.Tensor
     kernel: Kernel
 
+    def weights(self, keys: Keys, gate: torch.Tensor | None = None) -> torch.Tensor:
+        """Attention weights on keys of the cache [heads, tokens, keys]."""
+        return self.kernel.weights(self.query, self.key, keys, self.log_sum, gate)
+
 
 class Observer(Protocol):
-    """Sees what the layers attend to.
-
-    Gradients flow through the attention if it is `differentiable`.
-    """
+    """Observes the layers' attention, through which gradients flow if it is `differentiable`."""
 
     @property
     def differentiable(self) -> bool: ...
 
     def gate(self, view: View) -> torch.Tensor | None:
-        """What is added to the scores of the cache's keys [num_prompt_tokens]; None for nothing."""
+        """An addend to the scores of the cache's keys [num_prompt_tokens]; None for nothing."""
 
     def see(self, attended: Attended) -> None:
         """Take note of a view of the next layer."""
 
     def pass_on(self, output: torch.Tensor) -> torch.Tensor:
-        """What goes on from the layer, of its output [1, tokens, heads, value_dim]."""
+        """The layer's output [1, tokens, heads, value_dim], as the model goes on from it."""
 
 
-@dataclass(eq=False)
-class KeyWeights:
-    """Collects attention weights on each position of the cache: `values` [num_prompt_tokens].
+class PackedBlock(NamedTuple):
+    """Tokens of the sequence, the first token of their row, and their segments of the cache."""
 
-    Sums, over heads and layers, the 'largest' weight from any token of the rows, or the 'total'
-    over them.
-    """
+    span: Interval
+    row_start: int
+    segments: tuple[Interval, ...]
 
-    values: torch.Tensor
-    reduction: Reduction
-    differentiable = False
+    def causal_view(self) -> View:
+        own: tuple[Keys, ...] = (Keys(self.span, causal=True),)
+        if self.row_start < self.span[0]:
+            own = (*own, Keys((self.row_start, self.span[0])))
+        return View(self.span, own, tuple(map(Keys, self.segments)))
 
-    def gate(self, view: View) -> None:
-        return None
-
-    def see(self, attended: Attended) -> None:
-        for keys in attended.view.cached:
-            weights = attended.kernel.weights(attended.query, attended.key, keys, attended.log_sum)
-            reduced = weights.amax(1) if self.reduction == "largest" else weights.sum(1)
-            self.values[slice(*keys.interval)] += reduced.sum(0).to(self.values.device)
-
-    def pass_on(self, output: torch.Tensor) -> torch.Tensor:
-        return output
-
-
-@dataclass(frozen=True, eq=False)
-class View:
-    """Tokens of the sequence and the keys that they see: of their own row, and of the cache."""
-
-    queries: Interval
-    own: tuple[Keys, ...]
-    cached: tuple[Keys, ...]
+    def masked_views(self, visibility: Visibility, positions: torch.Tensor) -> Iterator[View]:
+        """Views of pieces of the block; `positions` [tokens] are those of the sequence."""
+        for first in range(*self.span, _MASKED_QUERIES):
+            last = min(first + _MASKED_QUERIES, self.span[1])
+            queries = positions[first:last]
+            visible = visibility.visible(queries, positions[self.row_start : last])
+            own = Keys.visible(visible.tril(first - self.row_start), self.row_start)
+            assert own is not None, "every token sees itself"
+            cached = (
+                Keys.visible(visibility.visible(queries, torch.arange(*segment)), segment[0])
+                for segment in self.segments
+            )
+            yield View((first, last), (own,), tuple(keys for keys in cached if keys is not None))
 
 
 @dataclass(frozen=True, eq=False)
 class PackedLayout:
     """Rows in one sequence, block by block.
 
-    TokenBlock i has the tokens `spans[i]`, whose row begins at the token `starts[i]`, and sees
-    `segments[i]` of the cache. `positions` [tokens] are those of all tokens. `layers_seen`
-    collects the layers that attended, so that a layer of another kind is noticed. An `observer`
-    sees what the rows attend to.
+    `positions` [tokens] are those of all tokens. `layers_seen` collects the layers that attended,
+    so that a layer of another kind is noticed. An `observer` sees the rows' attention.
     """
 
     cache: PromptCache
     positions: torch.Tensor
-    spans: tuple[Interval, ...]
-    starts: tuple[int, ...]
-    segments: tuple[tuple[Interval, ...], ...]
-    layers_seen: set[int] = field(default_factory=set)
+    blocks: tuple[PackedBlock, ...]
     observer: Observer | None = None
+    layers_seen: set[int] = field(default_factory=set)
     _views: dict[int, tuple[View, ...]] = field(default_factory=dict)
 
     @classmethod
     def of(
         cls, rows: Sequence[Row], cache: PromptCache, observer: Observer | None = None
     ) -> PackedLayout:
-        spans, starts, end = [], [], 0
+        blocks: list[PackedBlock] = []
+        end = 0
         for row in rows:
-            start = end
+            row_start = end
             for block in row.blocks:
-                spans.append((end, end + len(block.token_ids)))
-                starts.append(start)
-                end += len(block.token_ids)
-        segments = tuple(block.segments for row in rows for block in row.blocks)
+                start, end = end, end + len(block.token_ids)
+                blocks.append(PackedBlock((start, end), row_start, block.segments))
         positions = torch.tensor([position for row in rows for position in row.positions])
-        return cls(cache, positions, tuple(spans), tuple(starts), segments, observer=observer)
+        return cls(cache, positions, tuple(blocks), observer)
 
     def views(self, visibility: Visibility) -> tuple[View, ...]:
-        """What each token sees in the layers with this mask."""
-        known = self._views.get(id(visibility))
-        if known is None:
-            view = self._causal_views if visibility.is_causal else self._masked_views
-            known = self._views[id(visibility)] = tuple(view(visibility))
-        return known
-
-    def _causal_views(self, _: Visibility) -> Iterator[View]:
-        for span, row_start, segments in zip(self.spans, self.starts, self.segments, strict=True):
-            own: tuple[Keys, ...] = (Keys(span, causal=True),)
-            if row_start < span[0]:
-                own = (*own, Keys((row_start, span[0])))
-            yield View(span, own, tuple(map(Keys, segments)))
-
-    def _masked_views(self, visibility: Visibility) -> Iterator[View]:
-        for (start, end), row_start, segments in zip(
-            self.spans, self.starts, self.segments, strict=True
-        ):
-            for first in range(start, end, _MASKED_QUERIES):
-                last = min(first + _MASKED_QUERIES, end)
-                queries = self.positions[first:last]
-                visible = visibility.visible(queries, self.positions[row_start:last])
-                visible = visible.tril(first - row_start)
-                own = Keys.visible(visible, row_start)
-                assert own is not None, "every token sees itself"
-                cached = (
-                    Keys.visible(visibility.visible(queries, torch.arange(*segment)), segment[0])
-                    for segment in segments
-                )
-                yield View(
-                    (first, last), (own,), tuple(keys for keys in cached if keys is not None)
-                )
+        """The views of all tokens in the layers with this mask, made once."""
+        views = self._views.get(id(visibility))
+        if views is None:
+            if visibility.is_causal:
+                views = tuple(block.causal_view() for block in self.blocks)
+            else:
+                pieces = (block.masked_views(visibility, self.positions) for block in self.blocks)
+                views = tuple(chain.from_iterable(pieces))
+            self._views[id(visibility)] = views
+        return views
 
 
 _layout: ContextVar[PackedLayout] = ContextVar("attribot_packed_layout")

@@ -12,7 +12,7 @@ from attribot_rag.context.intervals import Interval
 
 @dataclass(frozen=True, eq=False)
 class Keys:
-    """An interval of keys; with `causal` the last query sees all, the one before it one fewer.
+    """An interval of keys; with `causal` each query sees a key more than the query before it.
 
     `mask` [queries, keys] says which query sees which key, None if all see all.
     """
@@ -118,39 +118,34 @@ class Kernel:
         *,
         causal: bool,
         mask: torch.Tensor | None,
-        gate: torch.Tensor | None = None,
+        gate: torch.Tensor | None,
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """PyTorch's public function does not give the log-sum-exp away; these are its kernels."""
-        kernels = torch.ops.aten
-        device, scale = query.device.type, self.scaling
-        if self.differentiable or self.softcap is not None or key.shape[-1] < value.shape[-1]:
+        device, width = query.device.type, value.shape[-1]
+        is_biased = mask is not None or gate is not None
+        is_plain = self.differentiable or self.softcap is not None or key.shape[-1] < width
+        if device != "cpu":
+            is_plain |= device != "cuda" or query.shape[-1] > 256 or is_biased
+        if is_plain:
             return self._run_plainly(query, key, value, causal=causal, mask=mask, gate=gate)
-        width = value.shape[-1]
+        kernels, scale = torch.ops.aten, self.scaling
         value = torch.nn.functional.pad(value, (0, key.shape[-1] - width))
         if device == "cpu":
             bias = None
-            if mask is not None or gate is not None:
-                bias = query.new_zeros(1, 1, query.shape[2], key.shape[2])
-                bias = bias if gate is None else bias + gate
-                bias = bias if mask is None else bias.masked_fill_(~mask, float("-inf"))
+            if is_biased:
+                bias = _biased(query.new_zeros(1, 1, query.shape[2], key.shape[2]), mask, gate)
             output, log_sum = kernels._scaled_dot_product_flash_attention_for_cpu(
                 query, key, value, 0.0, causal, attn_mask=bias, scale=scale
             )
-            if mask is not None:
-                output, log_sum = _without_blind(output, log_sum, mask)
-            return output[..., :width], log_sum
-        if device == "cuda" and query.shape[-1] <= 256 and mask is None and gate is None:
-            if query.dtype in (torch.float16, torch.bfloat16) and query.shape[-1] % 8 == 0:
-                output, log_sum, *_ = kernels._scaled_dot_product_flash_attention(
-                    query, key, value, 0.0, causal, False, scale=scale
-                )
-            else:
-                output, log_sum, *_ = kernels._scaled_dot_product_efficient_attention(
-                    query, key, value, None, True, 0.0, causal, scale=scale
-                )
-            return output[..., :width], log_sum[..., : query.shape[2]]
-        output, log_sum = self._run_plainly(query, key, value, causal=causal, mask=mask, gate=gate)
-        return output[..., :width], log_sum
+        elif query.dtype in (torch.float16, torch.bfloat16) and query.shape[-1] % 8 == 0:
+            output, log_sum, *_ = kernels._scaled_dot_product_flash_attention(
+                query, key, value, 0.0, causal, False, scale=scale
+            )
+        else:
+            output, log_sum, *_ = kernels._scaled_dot_product_efficient_attention(
+                query, key, value, None, True, 0.0, causal, scale=scale
+            )
+        return _without_blind(output[..., :width], log_sum[..., : query.shape[2]], mask)
 
     def _run_plainly(
         self,
@@ -160,31 +155,34 @@ class Kernel:
         *,
         causal: bool,
         mask: torch.Tensor | None,
-        gate: torch.Tensor | None = None,
+        gate: torch.Tensor | None,
     ) -> tuple[torch.Tensor, torch.Tensor]:
         scores = self._scores(query, key)
-        if gate is not None:
-            scores = scores + gate
         if causal:
             mask = torch.ones(scores.shape[-2:], dtype=torch.bool, device=scores.device).tril()
-        if mask is not None:
-            scores = scores.masked_fill(~mask, float("-inf"))
+        scores = _biased(scores, mask, gate)
         log_sum = scores.logsumexp(-1)
         output = (scores - log_sum[..., None]).exp().to(value.dtype) @ value
-        return (output, log_sum) if mask is None else _without_blind(output, log_sum, mask)
+        return _without_blind(output, log_sum, mask)
+
+
+def _biased(
+    scores: torch.Tensor, mask: torch.Tensor | None, gate: torch.Tensor | None
+) -> torch.Tensor:
+    """The scores with the gate added, and -inf where a query does not see a key."""
+    if gate is not None:
+        scores = scores + gate
+    return scores if mask is None else scores.masked_fill(~mask, float("-inf"))
 
 
 def _without_blind(
-    output: torch.Tensor, log_sum: torch.Tensor, mask: torch.Tensor
+    output: torch.Tensor, log_sum: torch.Tensor, mask: torch.Tensor | None
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """What comes of queries that see no key."""
-    blind = ~mask.any(1)
-    if not bool(blind.any()):
+    """The output 0 and the log-sum-exp -inf for queries that see no key."""
+    if mask is None or bool(mask.any(1).all()):
         return output, log_sum
-    return (
-        output.masked_fill(blind[:, None], 0.0),
-        log_sum.masked_fill(blind, float("-inf")),
-    )
+    blind = ~mask.any(1)
+    return output.masked_fill(blind[:, None], 0.0), log_sum.masked_fill(blind, float("-inf"))
 
 
 def merge(
@@ -196,15 +194,8 @@ def merge(
     return merged.to(left.dtype), torch.logaddexp(left_log_sum, right_log_sum)
 
 
-@dataclass(frozen=True, eq=False)
-class _Given:
-    """What gradients do not flow to; `key` and `value` may be inference tensors."""
-
-    kernel: Kernel
-    key: torch.Tensor
-    value: torch.Tensor
-    keys: Keys
-    gate: torch.Tensor | None
+_Constants = tuple[Kernel, torch.Tensor, torch.Tensor, Keys, torch.Tensor | None]
+"""The kernel, the key, the value, the keys and the gate, to which no gradients flow."""
 
 
 def attend_recomputed(
@@ -217,18 +208,23 @@ def attend_recomputed(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """`kernel.attend`, differentiable by the query only.
 
-    The backward pass takes the weights anew from the log-sum-exp, as FlashAttention's does (section
-    3.1, arXiv 2205.14135): kept for all layers they would be many times what else is kept.
+    Key and value may be inference tensors. The backward pass takes the weights anew from the
+    log-sum-exp, as FlashAttention's does (section 3.1, arXiv 2205.14135): kept for all layers they
+    would be many times what else is kept.
     """
-    return _Attention.apply(query, _Given(kernel, key, value, keys, gate))  # type: ignore[no-any-return, no-untyped-call]
+    constants: _Constants = (kernel, key, value, keys, gate)
+    return _Attention.apply(query, constants)  # type: ignore[no-any-return, no-untyped-call]
 
 
 class _Attention(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, query: torch.Tensor, given: _Given) -> tuple[torch.Tensor, torch.Tensor]:
-        kernel = replace(given.kernel, differentiable=False)
-        output, log_sum = kernel.attend(query, given.key, given.value, given.keys, given.gate)
-        ctx.given = given
+    def forward(
+        ctx: Any, query: torch.Tensor, constants: _Constants
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        kernel, key, value, keys, gate = constants
+        kernel = replace(kernel, differentiable=False)
+        output, log_sum = kernel.attend(query, key, value, keys, gate)
+        ctx.constants = constants
         ctx.save_for_backward(query, output, log_sum)
         return output, log_sum
 
@@ -236,11 +232,11 @@ class _Attention(torch.autograd.Function):
     def backward(ctx: Any, *gradients: torch.Tensor) -> tuple[torch.Tensor, None]:
         of_output, of_log_sum = gradients
         query, output, log_sum = ctx.saved_tensors
-        given: _Given = ctx.given
-        kernel, keys = given.kernel, given.keys
-        key, value = (one[0, :, slice(*keys.interval)] for one in (given.key, given.value))
-        seen = log_sum.nan_to_num(neginf=torch.inf)  # the weights of a query that sees no key are 0
-        weights = kernel.weights(query, given.key, keys, seen, given.gate)
+        constants: _Constants = ctx.constants
+        kernel, all_keys, all_values, keys, gate = constants
+        key, value = (tensor[0, :, slice(*keys.interval)] for tensor in (all_keys, all_values))
+        finite = log_sum.nan_to_num(neginf=torch.inf)  # a query that sees no key has weights of 0
+        weights = kernel.weights(query, all_keys, keys, finite, gate)
         along = of_output.reshape(len(value), -1, value.shape[-1]) @ value.transpose(-1, -2)
         mean = (of_output * output).float().sum(-1) - of_log_sum
         of_scores = along.view_as(weights).float().sub_(mean[0, :, :, None]).mul_(weights)

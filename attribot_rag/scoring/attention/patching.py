@@ -1,10 +1,10 @@
-"""Attribution patching: what removing keys would do to attention, by one backward pass."""
+"""Attribution patching: effects of removing keys from attention, by one backward pass."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import torch
 
@@ -12,14 +12,6 @@ from attribot_rag.scoring.attention.attention import Attended, View
 from attribot_rag.scoring.log_likelihoods import Effects, Patch
 
 _LEAST = 1e-4  # of the weight; where a token attends to nothing else, the estimate stays finite
-
-
-@dataclass(frozen=True, eq=False)
-class _Layer:
-    """What a layer attended to, and a zero that was added to its output, for its gradient."""
-
-    attended: tuple[Attended, ...]
-    added: torch.Tensor
 
 
 class GatedAttention:
@@ -34,8 +26,9 @@ class GatedAttention:
     def __init__(self, row_length: int, gates: Sequence[torch.Tensor] = ()) -> None:
         self._row_length = row_length
         self._gates = gates
-        self._layers: list[_Layer] = []
         self._attended: list[Attended] = []
+        # of each layer, with a zero that was added to its output, for its gradient
+        self._layers: list[tuple[list[Attended], torch.Tensor]] = []
 
     @classmethod
     def of(cls, patch: Patch, row_length: int) -> GatedAttention:
@@ -61,12 +54,12 @@ class GatedAttention:
 
     def pass_on(self, output: torch.Tensor) -> torch.Tensor:
         added = torch.zeros_like(output, requires_grad=True)
-        self._layers.append(_Layer(tuple(self._attended), added))
+        self._layers.append((self._attended, added))
         self._attended = []
         return output + added
 
     def effects(self, responses: torch.Tensor, patch: Patch) -> Effects:
-        """How much less likely each part would be without each unit's keys.
+        """The drop of each part's log-likelihood without each unit's keys.
 
         `responses` [num_rows, num_response_tokens] are log-likelihoods. To first order: the
         gradient through a factor on the weights of the unit's keys. Where units are removed it is
@@ -75,7 +68,7 @@ class GatedAttention:
         arXiv 2403.00745).
         """
         values = patch.values(responses)
-        added = [layer.added for layer in self._layers]
+        added = [zero for _, zero in self._layers]
         gradients = [
             torch.autograd.grad(value, added, retain_graph=index + 1 < len(values))
             for index, value in enumerate(values)
@@ -84,9 +77,9 @@ class GatedAttention:
         by_part = patch.members.new_zeros(len(patch.parts), num_units)
         located = patch.located_in(self._row_length, responses.shape[1]).to(by_part)
         largest = patch.members.new_zeros(num_keys)
-        for index, layer in enumerate(self._layers):
+        for index, (layer, _) in enumerate(self._layers):
             gradient = torch.cat([of_value[index] for of_value in gradients]).transpose(1, 2)
-            for attended in layer.attended:
+            for attended in layer:
                 queries = slice(*attended.view.queries)
                 effect = self._effect(attended, gradient[:, :, queries].float(), patch, largest)
                 if patch.located:
@@ -99,7 +92,7 @@ class GatedAttention:
     def _effect(
         self, attended: Attended, gradient: torch.Tensor, patch: Patch, largest: torch.Tensor
     ) -> torch.Tensor:
-        """Of units on values through each token, summed over heads: [values, tokens, units].
+        """Effects of units through each token, summed over heads: [values, tokens, units].
 
         `gradient` [values, heads, tokens, value_dim]. Adds the last row's largest weights to
         `largest`.
@@ -109,9 +102,7 @@ class GatedAttention:
         share = gradient.new_zeros(num_heads, num_tokens, num_units)
         moved = gradient.new_zeros(num_values, num_heads, num_tokens, num_units)
         for keys in attended.view.cached:
-            weights = attended.kernel.weights(
-                attended.query, attended.key, keys, attended.log_sum, self.gate(attended.view)
-            )
+            weights = attended.weights(keys, self.gate(attended.view))
             value = attended.value[0, :, slice(*keys.interval)].float()
             grouped = gradient.reshape(num_values, len(value), -1, width)
             along = (grouped @ value.transpose(-1, -2)).view(num_values, *weights.shape)

@@ -1,4 +1,4 @@
-"""What recurrent layers remember at some positions of the prompt, from which rows go on."""
+"""States of recurrent layers at some positions of the prompt, from which rows go on."""
 
 from __future__ import annotations
 
@@ -20,18 +20,16 @@ _STRIDE = 64  # tokens, at least; a kernel's own chunk, shorter pieces take as l
 _MAX_BYTES = 1 << 30
 _NO_WINDOW = 1 << 31  # positions
 
-_FAILURES = (TypeError, ValueError, AttributeError)
-
 Attributes = dict[tuple[str, str], torch.Tensor | None]
 """Tensors that modules keep on themselves, by the module's name and the attribute's."""
 
 
 @dataclass(frozen=True, eq=False)
 class Snapshot:
-    """A copy of what a model remembers, without keys and values, which can be cropped.
+    """A copy of a model's states: in its cache, and in attributes of modules.
 
-    That is what its cache holds, and what modules keep on themselves. Without a `cache` the model
-    makes its own, which is empty.
+    Keys and values, which can be cropped, are not copied. Without a `cache` the model makes its
+    own, which is empty.
     """
 
     position: int
@@ -41,12 +39,12 @@ class Snapshot:
 
     @classmethod
     def of(cls, cache: Any, attributes: Attributes, position: int) -> Snapshot:
-        shared = {id(one) for layer in _with_keys(cache) for one in (layer.keys, layer.values)}
+        shared = {id(part) for layer in _with_keys(cache) for part in (layer.keys, layer.values)}
         copies: dict[int, Any] = dict.fromkeys(shared)
         copied = copy.deepcopy(cache, copies)
         kept = {name: _cloned(value) for name, value in attributes.items()}
-        tensors = [*(one for key, one in copies.items() if key not in shared), *kept.values()]
-        num_bytes = sum(one.nbytes for one in tensors if isinstance(one, torch.Tensor))
+        values = [*(value for key, value in copies.items() if key not in shared), *kept.values()]
+        num_bytes = sum(value.nbytes for value in values if isinstance(value, torch.Tensor))
         return cls(position, copied, kept, num_bytes)
 
 
@@ -69,7 +67,7 @@ class Checkpoints:
 
         A piece ends at a branch of the reading, where rows will go on, if one is in reach.
         Pieces are longer if the states took more than 1 GB. Raises Unsupported if the model cannot
-        go on from what it tells that it remembers.
+        go on from its states.
         """
         reading = reading or Reading()
         empty = _empty_cache(twin)
@@ -96,8 +94,8 @@ class Checkpoints:
         return cls(twin, cache, tuple(snapshots) or (Snapshot(0, empty, {}),))
 
     def resume(self, num_positions: int) -> tuple[dict[str, Any], int]:
-        """What the twin is given to go on, and after how many positions: at most this many."""
-        index = bisect_right(self.snapshots, num_positions, key=lambda one: one.position) - 1
+        """The twin's cache as an argument, and its position: the last one up to `num_positions`."""
+        index = bisect_right(self.snapshots, num_positions, key=lambda kept: kept.position) - 1
         snapshot = self.snapshots[index]
         for (module, name), value in snapshot.attributes.items():
             setattr(self.twin.get_submodule(module), name, _cloned(value))
@@ -126,17 +124,13 @@ def _read(twin: PreTrainedModel, token_ids: Sequence[int], start: int, cache: An
         "use_cache": True,
         **cache_inputs(twin, cache),
     }
-    known = _parameters(base)
+    parameters = inspect.signature(base.forward).parameters
     try:
-        output = base(**{name: value for name, value in inputs.items() if name in known})
-    except _FAILURES as error:
+        output = base(**{name: value for name, value in inputs.items() if name in parameters})
+    except (TypeError, ValueError, AttributeError) as error:
         raise Unsupported(f"its cache cannot be resumed ({error})") from error
     returned = returned_cache(twin, output)
     return cache if returned is None else returned
-
-
-def _parameters(model: torch.nn.Module) -> frozenset[str]:
-    return frozenset(inspect.signature(model.forward).parameters)
 
 
 def _attributes(twin: PreTrainedModel) -> Attributes:

@@ -2,39 +2,42 @@
 
 from __future__ import annotations
 
+import inspect
 from abc import abstractmethod
-from collections.abc import Sequence
-from functools import cached_property
+from collections.abc import Callable, Sequence
 from itertools import groupby
 from typing import Any, ClassVar
 
 import torch
-from transformers import PreTrainedModel
+from transformers import DynamicCache, PreTrainedModel
+from transformers.cache_utils import DynamicLayer
 
-from attribot_rag.model.generation import PromptCache, cache_inputs
+from attribot_rag.model.generation import (
+    Conditioning,
+    Generation,
+    LayerCache,
+    PromptCache,
+    cache_inputs,
+)
 from attribot_rag.model.local_backend import placeholder_ids
 from attribot_rag.scoring.base import TwinImplementation, Unsupported
 from attribot_rag.scoring.implementations.checkpoints import Checkpoints, keeps_states
-from attribot_rag.scoring.implementations.prefill import (
-    as_dynamic_cache,
-    length_dependent_rope,
-    position_offset,
-    prefill,
-)
-from attribot_rag.scoring.implementations.reference import Reference
+from attribot_rag.scoring.implementations.reference import Reference, length_dependent_rope
 from attribot_rag.scoring.row import Row
+
+_CPU_TOKENS = 512  # in one piece: larger pieces are no faster, and a deadline waits for one
+_GPU_TOKENS = 2048
 
 
 class CachedImplementation(TwinImplementation):
     """Shares the prefix cache: the generation's own, or a cache that is prefilled once.
 
-    Images that the model was given are in the cache. Rows that would encode one of them again are
-    read from the beginning.
+    Images of the prompt are in the cache. Rows that would encode an image again are read from the
+    beginning. `position_offset` is added to the positions of text after an image.
     """
 
     prompt_cache: PromptCache
     position_offset = 0
-    """What the model adds to the positions of text after an image."""
 
     @classmethod
     def refusal(cls, model: PreTrainedModel, num_tokens: int) -> str | None:
@@ -78,38 +81,34 @@ class CachedImplementation(TwinImplementation):
 
     @abstractmethod
     def _on_cache(self, rows: Sequence[Row]) -> torch.Tensor:
-        """The log-likelihoods of rows that have no images after what they see."""
+        """The log-likelihoods of rows that encode no images."""
 
     def _encodes_images(self, row: Row) -> bool:
         if not self.generation.conditioning.whole:
             return False
-        return not self._placeholders.isdisjoint(row.token_ids)
-
-    @cached_property
-    def _placeholders(self) -> frozenset[int]:
-        return placeholder_ids(self.twin)
+        return not placeholder_ids(self.twin).isdisjoint(row.token_ids)
 
     def _inputs(self, token_ids: Sequence[int], positions: Sequence[int]) -> dict[str, Any]:
-        """What the twin is given for new tokens: ids, positions, types of tokens.
+        """The twin's inputs for new tokens: ids, positions, types of tokens.
 
-        Types that only tell images from text are not given without images, as by `generate`.
+        Types that tell images from text alone are no inputs here, as in `generate`.
         """
-        given = {
+        inputs = {
             "input_ids": torch.tensor([token_ids]),
             "position_ids": torch.tensor([positions]) + self.position_offset,
         }
         conditioning = self.generation.conditioning
         if not conditioning.whole:
             types = conditioning.per_token.items()
-            given |= {name: values.of(token_ids) for name, values in types}
-        return {name: value.to(self.device) for name, value in given.items()}
+            inputs |= {name: values.of(token_ids) for name, values in types}
+        return {name: value.to(self.device) for name, value in inputs.items()}
 
 
 class Cropped(CachedImplementation):
-    """One forward pass per row on the prompt's cache, cropped to what the row sees.
+    """One forward pass per row on the prompt's cache, cropped to the positions that the row sees.
 
-    Recurrent layers keep states that cannot be cropped: rows go on from the last checkpoint before
-    what they see ends, and read what lies between again.
+    Recurrent layers keep states that cannot be cropped: rows go on from the last checkpoint within
+    these positions, and read the positions after it again.
     """
 
     name: ClassVar[str] = "cropped"
@@ -130,11 +129,11 @@ class Cropped(CachedImplementation):
 
     def _score(self, row: Row) -> torch.Tensor:
         num_visible = start = row.num_visible
-        given: dict[str, Any]
+        cache: dict[str, Any]
         if self.checkpoints is None:
-            given = cache_inputs(self.twin, as_dynamic_cache(self.prompt_cache, num_visible))
+            cache = cache_inputs(self.twin, as_dynamic_cache(self.prompt_cache, num_visible))
         else:
-            given, start = self.checkpoints.resume(num_visible)
+            cache, start = self.checkpoints.resume(num_visible)
         ids = (*self.generation.prompt_ids[start:num_visible], *row.token_ids)
         self.scored_tokens += len(ids)
         mask: torch.Tensor | dict[str, torch.Tensor] | None = None
@@ -148,6 +147,88 @@ class Cropped(CachedImplementation):
             attention_mask=mask,
             use_cache=True,
             **self._inputs(ids, positions),
-            **given,
+            **cache,
         )
         return self._target_log_probabilities(logits)
+
+
+def prefill(
+    twin: PreTrainedModel,
+    token_ids: tuple[int, ...],
+    conditioning: Conditioning | None = None,
+    before_piece: Callable[[int], None] = lambda _: None,
+) -> PromptCache:
+    """Encode the ids into a cache that keeps every position, sliding windows included.
+
+    In pieces, before each of which `before_piece` is called with its position; with `conditioning`,
+    in one piece. Raises Unsupported if the architecture keeps anything else than keys and values.
+    """
+    cache = DynamicCache()
+    base = getattr(twin, twin.base_model_prefix, twin)
+    takes_positions = "position_ids" in inspect.signature(base.forward).parameters
+    size = len(token_ids) if conditioning else piece_size(twin.device)
+    for start in range(0, len(token_ids), size):
+        before_piece(start)
+        chunk = torch.tensor([token_ids[start : start + size]], device=twin.device)
+        inputs = {"input_ids": chunk, "use_cache": True, **cache_inputs(twin, cache)}
+        if conditioning:
+            inputs |= conditioning.inputs(token_ids, twin.device)
+        elif takes_positions:  # else the model counts on from its images
+            stop = start + chunk.shape[1]
+            inputs["position_ids"] = torch.arange(start, stop, device=twin.device)[None]
+        try:
+            base(**inputs)
+        except (TypeError, ValueError, AttributeError) as error:
+            raise Unsupported(f"its cache cannot be taken over ({error})") from error
+    for layer in cache.layers:
+        if type(layer) is not DynamicLayer or layer.get_seq_length() != len(token_ids):
+            raise Unsupported("it keeps something other than every position's keys and values")
+    config = twin.config.get_text_config(decoder=True)
+    num_layers = config.num_hidden_layers - (getattr(config, "num_kv_shared_layers", None) or 0)
+    if len(cache.layers) != num_layers:
+        raise Unsupported(f"{len(cache.layers)} of its {num_layers} layers keep keys and values")
+    return tuple(map(_layer_cache, cache.layers))
+
+
+def piece_size(device: torch.device) -> int:
+    """The number of tokens of a prompt that are read at once."""
+    return _CPU_TOKENS if device.type == "cpu" else _GPU_TOKENS
+
+
+def as_dynamic_cache(prompt_cache: PromptCache, num_positions: int) -> DynamicCache:
+    """A fresh cache of the first positions: views, which the model's next step replaces."""
+    cache = DynamicCache()
+    for layer in prompt_cache:
+        dynamic = DynamicLayer()  # type: ignore[no-untyped-call]
+        dynamic.lazy_initialization(layer.keys, layer.values)
+        dynamic.keys = layer.keys[:, :, :num_positions]
+        dynamic.values = layer.values[:, :, :num_positions]
+        cache.layers.append(dynamic)
+    return cache
+
+
+def position_offset(model: PreTrainedModel, generation: Generation) -> int:
+    """The distance of positions of text after the last image from its places in the prompt.
+
+    Models that count an image's rows and columns (M-RoPE) tell it; for all others it is 0.
+    """
+    base = getattr(model, model.base_model_prefix, model)
+    index = getattr(base, "get_rope_index", None)
+    if index is None:
+        return 0
+    ids = torch.tensor([generation.prompt_ids], device=model.device)
+    inputs = generation.conditioning.inputs(generation.prompt_ids, model.device)
+    signature = inspect.signature(index)
+    inputs = {name: value for name, value in inputs.items() if name in signature.parameters}
+    try:
+        signature.bind(ids, **inputs)
+    except TypeError:  # without all of these, the model counts tokens only
+        return 0
+    return int(index(ids, **inputs)[1].flatten()[0])
+
+
+def _layer_cache(layer: object) -> LayerCache:
+    assert isinstance(layer, DynamicLayer)
+    assert layer.keys is not None
+    assert layer.values is not None
+    return LayerCache(layer.keys, layer.values)

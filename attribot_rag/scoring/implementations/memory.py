@@ -14,8 +14,7 @@ from transformers import PreTrainedModel
 from attribot_rag.errors import ScoringOutOfMemory
 from attribot_rag.model.generation import Generation
 from attribot_rag.scoring.base import ATTENTION_LAYERS, Implementation
-from attribot_rag.scoring.implementations.cropped import CachedImplementation, Cropped
-from attribot_rag.scoring.implementations.prefill import piece_size
+from attribot_rag.scoring.implementations.cropped import CachedImplementation, Cropped, piece_size
 from attribot_rag.scoring.row import Row
 
 _SCORE_BYTES = 8  # a log-likelihood of a unit at a token, and the difference to the full prompt's
@@ -46,7 +45,7 @@ class Footprint:
         branches: Sequence[int],
         num_units: int,
     ) -> Footprint:
-        """Of an implementation whose rows go on from these positions of the prompt at the earliest.
+        """Of an implementation whose rows go on from `branches`, positions of the prompt.
 
         States of recurrent layers, which do not grow with the prompt, are not counted.
         """
@@ -68,12 +67,12 @@ class Footprint:
         )
 
     def batch_tokens(self, limit: int) -> int:
-        """How many tokens a forward pass may have within so many bytes, at least 1."""
+        """The tokens that a forward pass may have within so many bytes, at least 1."""
         return max(1, (limit - self.cache - self.scores) // self.token)
 
     @property
     def least(self) -> int:
-        """What is needed even if each row is scored by itself."""
+        """The need of scoring each row by itself."""
         return self.cache + self.row + self.scores
 
     def check(self, limit: int | None, device: torch.device) -> None:
@@ -123,7 +122,7 @@ def _layers(config: Any) -> Sequence[Any]:
 
 
 def _key_size(layer: Any) -> int:
-    """How many numbers a token's keys have in a layer."""
+    """The size of a token's keys in a layer, in numbers."""
     num_heads = getattr(layer, "num_attention_heads", None)
     if not isinstance(num_heads, int):
         return 0
@@ -150,13 +149,13 @@ _CPU_TOKENS = 1536
 _MAX_CUDA_TOKENS = 1 << 16
 _MEMORY_SHARE = 0.5
 
-Found = TypeVar("Found")
+Result = TypeVar("Result")
 
 
 class Batching:
     """Divides rows into batches by a budget, which is halved when memory runs out.
 
-    `cost` is what a row takes of the budget.
+    `cost` is a row's share of the budget.
     """
 
     def __init__(
@@ -170,7 +169,7 @@ class Batching:
     def by_tokens(
         cls, model: PreTrainedModel, implementation: Implementation, token_budget: int | None
     ) -> Batching:
-        """By tokens, of which a position whose logits are needed counts as several, by its memory.
+        """By tokens; a position whose logits are needed counts as several, by its memory.
 
         Without a `token_budget`, the free memory of a GPU decides; on a CPU, where larger batches
         are not faster, the budget is fixed.
@@ -214,9 +213,8 @@ def is_out_of_memory(error: BaseException) -> bool:
     """CUDA has an error of its own; the CPU allocator raises a plain RuntimeError."""
     if isinstance(error, torch.OutOfMemoryError | MemoryError):
         return True
-    return isinstance(error, RuntimeError) and (
-        "not enough memory" in str(error) or "can't allocate memory" in str(error)
-    )
+    messages = ("not enough memory", "can't allocate memory")
+    return isinstance(error, RuntimeError) and any(text in str(error) for text in messages)
 
 
 @contextmanager
@@ -232,7 +230,7 @@ def naming_out_of_memory(num_tokens: int) -> Iterator[None]:
         ) from error
 
 
-def unless_out_of_memory(compute: Callable[[], Found]) -> Found | None:
+def unless_out_of_memory(compute: Callable[[], Result]) -> Result | None:
     """The result computed without gradients, or None if it does not fit into memory."""
     try:
         with torch.no_grad():

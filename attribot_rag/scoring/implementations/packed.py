@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import ClassVar
 
@@ -12,9 +12,10 @@ from transformers import PreTrainedModel
 
 from attribot_rag.scoring.attention.attention import (
     PACKED_ATTENTION,
-    KeyWeights,
+    Attended,
     Observer,
     PackedLayout,
+    View,
     packed_layout,
 )
 from attribot_rag.scoring.attention.patching import GatedAttention
@@ -22,6 +23,31 @@ from attribot_rag.scoring.base import ATTENTION_LAYERS, Reduction, Unsupported
 from attribot_rag.scoring.implementations.cropped import CachedImplementation
 from attribot_rag.scoring.log_likelihoods import Effects, Patch
 from attribot_rag.scoring.row import Row
+
+
+@dataclass(eq=False)
+class KeyWeights:
+    """Collects attention weights on each position of the cache: `values` [num_prompt_tokens].
+
+    Sums, over heads and layers, the 'largest' weight from any token of the rows, or the 'total'
+    over them.
+    """
+
+    values: torch.Tensor
+    reduction: Reduction
+    differentiable = False
+
+    def gate(self, view: View) -> None:
+        return None
+
+    def see(self, attended: Attended) -> None:
+        for keys in attended.view.cached:
+            weights = attended.weights(keys)
+            reduced = weights.amax(1) if self.reduction == "largest" else weights.sum(1)
+            self.values[slice(*keys.interval)] += reduced.sum(0).to(self.values.device)
+
+    def pass_on(self, output: torch.Tensor) -> torch.Tensor:
+        return output
 
 
 class Packed(CachedImplementation):
@@ -37,27 +63,22 @@ class Packed(CachedImplementation):
         config = model.config.get_text_config(decoder=True)
         if not getattr(model, "_supports_attention_backend", False):
             return "its attention cannot be replaced through transformers' AttentionInterface"
-        kinds = set(getattr(config, "layer_types", None) or ())
-        if kinds - ATTENTION_LAYERS:
-            return f"it has layers of the types {', '.join(sorted(kinds - ATTENTION_LAYERS))}"
+        recurrent = set(getattr(config, "layer_types", None) or ()) - ATTENTION_LAYERS
+        if recurrent:
+            return f"it has layers of the types {', '.join(sorted(recurrent))}"
         limit = getattr(config, "floor_scale", None)  # Llama 4 tunes queries by their index
         if getattr(config, "attn_temperature_tuning", False) and limit and num_tokens > limit:
             return f"its queries depend on their place in the input beyond {limit} tokens"
         return super().refusal(model, num_tokens)
 
-    def _on_cache(self, rows: Sequence[Row]) -> torch.Tensor:
-        return self._score(rows)
-
-    def _score(self, rows: Sequence[Row], observer: Observer | None = None) -> torch.Tensor:
+    def _on_cache(self, rows: Sequence[Row], observer: Observer | None = None) -> torch.Tensor:
         ends = list(accumulate(row.num_tokens for row in rows))
         scored = torch.arange(-len(self._targets), 0) + torch.tensor(ends)[:, None]
-        layout = PackedLayout.of(rows, self.prompt_cache, observer)
-        return self._target_log_probabilities(self._run(rows, layout, scored.flatten()))
+        return self._target_log_probabilities(self._run(rows, observer, scored.flatten()))
 
     def weights(self, row: Row, reduction: Reduction) -> torch.Tensor:
         weights = KeyWeights(torch.zeros(len(self.generation.prompt_ids)), reduction)
-        layout = PackedLayout.of([row], self.prompt_cache, weights)
-        self._run([row], layout, torch.tensor([row.num_tokens - 1]))
+        self._run([row], weights, torch.tensor([row.num_tokens - 1]))
         return weights.values
 
     def effects(self, row: Row, patch: Patch) -> Effects:
@@ -65,19 +86,21 @@ class Packed(CachedImplementation):
             patch = replace(patch, members=patch.members.to(self.device))
             rows = [row] * patch.num_rows
             observer = GatedAttention.of(patch, row.num_tokens)
-            responses = self._score(rows, observer)
+            responses = self._on_cache(rows, observer)
             return observer.effects(responses, patch)
 
-    def _run(self, rows: Sequence[Row], layout: PackedLayout, scored: torch.Tensor) -> torch.Tensor:
+    def _run(
+        self, rows: Sequence[Row], observer: Observer | None, scored: torch.Tensor
+    ) -> torch.Tensor:
         """The logits at some tokens of the sequence."""
-        positions = [position for row in rows for position in row.positions]
+        layout = PackedLayout.of(rows, self.prompt_cache, observer)
         ids = [token_id for row in rows for token_id in row.token_ids]
         with packed_layout(layout):
             logits = self._logits(
                 scored.to(self.device),
                 attention_mask=torch.ones(1, len(ids)).long().to(self.device),
                 use_cache=False,
-                **self._inputs(ids, positions),
+                **self._inputs(ids, layout.positions.tolist()),
             )
         num_layers = self.twin.config.get_text_config(decoder=True).num_hidden_layers
         if len(layout.layers_seen) != num_layers:

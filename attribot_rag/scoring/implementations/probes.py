@@ -1,4 +1,4 @@
-"""Short forward passes that show what a model does, where its configuration does not tell."""
+"""Short forward passes that show whether an implementation is right for a model."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from attribot_rag.scoring.implementations.reference import Reference
 from attribot_rag.scoring.row import Row
 
 FAILURES = (RuntimeError, ValueError, TypeError, LookupError, AttributeError, AssertionError)
-"""What models raise for inputs that they do not take."""
+"""Errors of models for inputs that they do not take."""
 
 _SAME = 1e-5  # nats: a token that is not seen changes nothing, not even by rounding
 _PROMPT_TOKENS = 24
@@ -48,25 +48,24 @@ class Probes:
         generator = torch.Generator().manual_seed(0)
         count = _PROMPT_TOKENS + _RESPONSE_TOKENS
         drawn = torch.randint(self._num_ids, (2 * count,), generator=generator).tolist()
-        others = placeholder_ids(model)
-        ids = tuple(token_id for token_id in drawn if token_id not in others)[:count]
+        placeholders = placeholder_ids(model)
+        ids = tuple(token_id for token_id in drawn if token_id not in placeholders)[:count]
         self._generation = Generation(ids[:_PROMPT_TOKENS], ids[_PROMPT_TOKENS:])
 
-    def exact(self, kind: type[TwinImplementation]) -> float:
-        """Between an implementation and the reference."""
-        return self._exact(kind, self._generation, 0)
-
-    def conditioned(
-        self, kind: type[TwinImplementation], head: Sequence[int], conditioning: Conditioning
+    def exact(
+        self,
+        kind: type[TwinImplementation],
+        head: Sequence[int] = (),
+        conditioning: Conditioning | None = None,
     ) -> float:
-        """The same after a `head`: tokens that stand for images, of which the inputs are given."""
-        plain = self._generation
-        prompt = (*head, *plain.prompt_ids)
-        generation = replace(plain, prompt_ids=prompt, conditioning=conditioning)
-        return self._exact(kind, generation, len(head))
+        """Between an implementation and the reference.
 
-    def _exact(self, kind: type[TwinImplementation], generation: Generation, start: int) -> float:
-        prompt = generation.prompt_ids
+        Perhaps after a `head`, tokens that stand for images in the `conditioning`.
+        """
+        plain, start = self._generation, len(head)
+        prompt = (*head, *plain.prompt_ids)
+        conditioning = conditioning or plain.conditioning
+        generation = replace(plain, prompt_ids=prompt, conditioning=conditioning)
         rows = [
             _full(generation),
             Row.exact((*prompt[: start + 10], *prompt[start + 15 :]), start + 10, generation),
@@ -105,20 +104,20 @@ class Probes:
 
     def ignores(self, conditioning: Conditioning) -> bool:
         """Whether the model gives the same numbers without these inputs."""
-        given = replace(self._generation, conditioning=conditioning)
+        conditioned = replace(self._generation, conditioning=conditioning)
         rows = [_full(self._generation)]
         plain = self._score(Reference, self._generation, rows)
-        return torch.equal(plain, self._score(Reference, given, rows))
+        return torch.equal(plain, self._score(Reference, conditioned, rows))
 
     def unscorable(self) -> str | None:
         """Why the model does not predict tokens from earlier tokens alone, or None if it does."""
         *before, late, last = self._generation.response_ids
         changed = (*before, (late + 1) % self._num_ids, last)
-        other = replace(self._generation, response_ids=changed)
+        generations = (self._generation, replace(self._generation, response_ids=changed))
         try:
             scores = [
-                self._score(Reference, one, [_full(one)])[:, : len(before)]
-                for one in (self._generation, other)
+                self._score(Reference, generation, [_full(generation)])[:, : len(before)]
+                for generation in generations
             ]
         except FAILURES as error:
             if is_out_of_memory(error):

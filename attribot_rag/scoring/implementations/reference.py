@@ -6,19 +6,21 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import torch
-from transformers import GenerationConfig, LogitsProcessor, LogitsProcessorList
+from torch.func import functional_call
+from transformers import GenerationConfig, LogitsProcessor, LogitsProcessorList, PreTrainedModel
 
+from attribot_rag.errors import UnsupportedModel
+from attribot_rag.model.generation import Generation
 from attribot_rag.model.local_backend import decoder_start_ids
 from attribot_rag.scoring.base import TwinImplementation
-from attribot_rag.scoring.implementations.prefill import length_dependent_rope, rope_changes
 from attribot_rag.scoring.row import Row
 
 
 class Reference(TwinImplementation):
     """A plain forward pass over each row without a cache; any causal or encoder-decoder model.
 
-    For an encoder-decoder the prompt is the encoder's input and the response the decoder's. What
-    else the model was given for its answer, images say, it is given for each row.
+    For an encoder-decoder the prompt is the encoder's input and the response the decoder's. Other
+    inputs of the answer's generation, such as images, are inputs of each row, too.
     """
 
     name: ClassVar[str] = "reference"
@@ -40,14 +42,14 @@ class Reference(TwinImplementation):
                 return self._generated(ids)
         scored = torch.arange(last - len(self._targets), last, device=self.device)
         masking = {} if row.is_exact else self._masking(row)
-        given = self.generation.conditioning.inputs(ids[0].tolist(), self.device)
-        logits = self._logits(scored, input_ids=ids, use_cache=False, **masking, **given)
+        inputs = self.generation.conditioning.inputs(ids[0].tolist(), self.device)
+        logits = self._logits(scored, input_ids=ids, use_cache=False, **masking, **inputs)
         return self._target_log_probabilities(logits)
 
     def _generated(self, ids: torch.Tensor) -> torch.Tensor:
         """The row as `generate` computes it, a token at a time, with the response's tokens chosen.
 
-        The model itself says at which length it encodes again what it has kept.
+        The model itself decides at which length it encodes earlier tokens again.
         """
         num_prompt = ids.shape[1] - len(self._targets) + 1
         forced = _Forced(self._targets)
@@ -88,15 +90,67 @@ class Reference(TwinImplementation):
         return self._target_log_probabilities(logits)
 
 
+def embedding_gradients(twin: PreTrainedModel, generation: Generation) -> torch.Tensor:
+    """Gradients by the prompt's embeddings: float32 [num_prompt_tokens, hidden], on the CPU.
+
+    Weights get no gradients, so the user's model stays as it is and only activations are kept.
+    Raises UnsupportedModel for an encoder-decoder.
+    """
+    if twin.config.is_encoder_decoder:
+        raise UnsupportedModel("gradients are not implemented for encoder-decoder models")
+    prompt_ids, response_ids = generation.prompt_ids, generation.response_ids
+    weights = {name: parameter.detach() for name, parameter in twin.named_parameters()}
+    targets = torch.tensor(response_ids, device=twin.device)
+    ids = torch.tensor([(*prompt_ids, *response_ids[:-1])], device=twin.device)
+    with torch.enable_grad():
+        embeddings = twin.get_input_embeddings()(ids).detach().requires_grad_()
+        inputs = {"inputs_embeds": embeddings, "use_cache": False}
+        logits = functional_call(twin, weights, kwargs=inputs, tie_weights=True).logits
+        scored = logits[0, -len(response_ids) :].float()
+        log_likelihood = scored.log_softmax(-1).gather(-1, targets[:, None]).sum()
+        (gradients,) = torch.autograd.grad(log_likelihood, embeddings)
+    return torch.as_tensor(gradients[0, : len(prompt_ids)]).float().cpu()
+
+
+def length_dependent_rope(model: PreTrainedModel) -> int | None:
+    """Tokens up to which the rotary frequencies stay constant, None if they never change."""
+    return min((limit for _, limit in _rope_limits(model)), default=None)
+
+
+def rope_changes(model: PreTrainedModel, num_prompt: int, num_tokens: int) -> bool:
+    """Whether rotary frequencies change while a model goes on from a prompt to so many tokens.
+
+    Then the keys of earlier tokens differ from those of one pass over all tokens.
+    """
+    return any(
+        num_tokens > limit and (num_prompt <= limit or kind == "dynamic")
+        for kind, limit in _rope_limits(model)
+    )
+
+
+def _rope_limits(model: PreTrainedModel) -> list[tuple[str, int]]:
+    """The rotary embeddings that depend on length: 'longrope' (two kinds) or 'dynamic' (more)."""
+    config = model.config.get_text_config(decoder=True)
+    parameters = getattr(config, "rope_parameters", None) or {}
+    per_layer_type = [value for value in parameters.values() if isinstance(value, dict)]
+    return [
+        (
+            rope["rope_type"],
+            int(rope.get("original_max_position_embeddings") or config.max_position_embeddings),
+        )
+        for rope in per_layer_type or [parameters]
+        if rope.get("rope_type") in ("longrope", "dynamic")
+    ]
+
+
 class _Forced(LogitsProcessor):
-    """Chooses the given tokens one after the other, and keeps the logits that they had."""
+    """Chooses the target tokens one after the other, and keeps the logits that they had."""
 
     def __init__(self, targets: torch.Tensor) -> None:
         self._targets = targets
         self.logits: list[torch.Tensor] = []
 
     def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
-        """The scores with which only the next token can be chosen."""
         target = self._targets[len(self.logits)]
         self.logits.append(scores)
         return torch.full_like(scores, -torch.inf).index_fill_(1, target[None], 0)

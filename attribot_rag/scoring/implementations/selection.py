@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from functools import partial
 
@@ -14,15 +14,13 @@ from transformers import PreTrainedModel
 from attribot_rag.errors import InvalidInput, UnsupportedModel
 from attribot_rag.model.generation import Generation
 from attribot_rag.model.local_backend import placeholder_ids
-from attribot_rag.model.state import reads_elsewhere
+from attribot_rag.model.state import Derived, reads_elsewhere
 from attribot_rag.scoring.base import Implementation, Reading, TwinImplementation, Unsupported
 from attribot_rag.scoring.implementations.cropped import Cropped
-from attribot_rag.scoring.implementations.derived import Derived
-from attribot_rag.scoring.implementations.memory import Batching, Footprint, is_out_of_memory
+from attribot_rag.scoring.implementations.memory import Batching, is_out_of_memory
 from attribot_rag.scoring.implementations.packed import Packed
-from attribot_rag.scoring.implementations.prefill import rope_changes
 from attribot_rag.scoring.implementations.probes import FAILURES, Probes, tolerance
-from attribot_rag.scoring.implementations.reference import Reference
+from attribot_rag.scoring.implementations.reference import Reference, rope_changes
 from attribot_rag.scoring.implementations.twin import check_placed, make_twin
 
 IMPLEMENTATIONS: tuple[type[TwinImplementation], ...] = (Packed, Cropped, Reference)
@@ -60,18 +58,8 @@ class ScoringModels:
         """The twin with the model's own attention."""
         return self._twin(None)
 
-    def footprint(
-        self,
-        kind: type[Implementation],
-        generation: Generation,
-        branches: Sequence[int],
-        num_units: int,
-    ) -> Footprint | None:
-        """How much memory scoring takes, see `Footprint.of`; None where it takes none here."""
-        return Footprint.of(self._model, kind, generation, branches, num_units)
-
     def batching(self, implementation: Implementation, token_budget: int | None) -> Batching:
-        """What divides rows into batches."""
+        """Batches of rows, see `Batching.by_tokens`."""
         return Batching.by_tokens(self._model, implementation, token_budget)
 
     def make(
@@ -95,7 +83,7 @@ class ScoringModels:
             try:
                 return self.make(kind, generation, reading)
             except Unsupported as error:
-                self._refuse(kind, requested, str(error))
+                _refuse(kind, requested, str(error))
         raise AssertionError("Reference refuses nothing")
 
     def fallback(self, used: type[Implementation], generation: Generation) -> str | None:
@@ -127,17 +115,17 @@ class ScoringModels:
 
         Tokenizers give zeros as types of tokens; whether the model heeds them is tried.
         """
-        given = generation.conditioning
-        values = [value for one in given.per_token.values() for value in one.by_id.values()]
-        if not given or given.whole or given.unknown or any(values):
-            return bool(given)
-        ignores = partial(self._probes.ignores, given)
-        return not self._derived.value(("ignored", given.names), ignores)
+        conditioning = generation.conditioning
+        has_values = any(any(values.by_id.values()) for values in conditioning.per_token.values())
+        if not conditioning or conditioning.whole or conditioning.unknown or has_values:
+            return bool(conditioning)
+        ignores = partial(self._probes.ignores, conditioning)
+        return not self._derived.value(("ignored", conditioning.names), ignores)
 
     def _check_inputs(self, generation: Generation) -> None:
-        given = generation.conditioning
-        known = inspect.signature(self._model.forward).parameters
-        lost = [*given.unknown, *(name for name in given.names if name not in known)]
+        conditioning = generation.conditioning
+        parameters = inspect.signature(self._model.forward).parameters
+        lost = [*conditioning.unknown, *(n for n in conditioning.names if n not in parameters)]
         if lost:
             raise UnsupportedModel(
                 f"the answer was also conditioned on {', '.join(dict.fromkeys(lost))}, which "
@@ -146,14 +134,15 @@ class ScoringModels:
             )
 
     def _check_twin(self) -> None:
-        """See that a twin does what the model does, where no state shows all of that."""
+        """Compare a twin with the model, where no state shows all that the model does."""
         if self._model.training or not reads_elsewhere(self._model):
             return
+        limit = tolerance(self._model.dtype)
+        if self._probes.stale() <= limit:
+            return
+        self._derived.forget()
         difference = self._probes.stale()
-        if difference > tolerance(self._model.dtype):
-            self._derived.forget()
-            difference = self._probes.stale()
-        if difference > tolerance(self._model.dtype):
+        if difference > limit:
             raise UnsupportedModel(
                 f"a copy of the model differs from it by {difference:.2g} nats, because of a hook "
                 "or a replaced method; remove that, or merge the adapter"
@@ -180,13 +169,7 @@ class ScoringModels:
             if reason is None:
                 yield kind
             else:
-                self._refuse(kind, requested, reason)
-
-    def _refuse(self, kind: type[Implementation], requested: str, reason: str) -> None:
-        if requested == kind.name:
-            raise UnsupportedModel(
-                f"{kind.name!r} is not right for this model: {reason}; use 'auto'"
-            )
+                _refuse(kind, requested, reason)
 
     def refusal(self, kind: type[TwinImplementation], generation: Generation) -> str | None:
         """Why this implementation is not right for a generation, or None if it is."""
@@ -208,25 +191,25 @@ class ScoringModels:
     def _other_inputs(self, generation: Generation) -> str | None:
         if not self.is_conditioned(generation):
             return None
-        return f"the answer was also conditioned on {', '.join(generation.conditioning.names)}"
+        return f"the answer was also conditioned on {generation.conditioning}"
 
     def _unshared(self, kind: type[TwinImplementation], generation: Generation) -> str | None:
-        """Why what else the answer was conditioned on cannot be in a cache that rows share.
+        """Why inputs besides ids cannot be in a cache that rows share, or None if they can.
 
         Tried on the images themselves, with a few tokens after them, once for each kind of inputs.
         """
         reason = self._other_inputs(generation)
         if reason is None:
             return None
-        given, ids = generation.conditioning, generation.prompt_ids
-        others = placeholder_ids(self._model)
-        images = [place for place, token_id in enumerate(ids) if token_id in others]
-        if given.whole and not (images and images[-1] < len(ids) - 2):
+        conditioning, ids = generation.conditioning, generation.prompt_ids
+        placeholders = placeholder_ids(self._model)
+        images = [place for place, token_id in enumerate(ids) if token_id in placeholders]
+        if conditioning.whole and not (images and images[-1] < len(ids) - 2):
             return reason
-        head = ids[max(0, images[0] - 1) : images[-1] + 2] if given.whole else ()
-        run = partial(self._probes.conditioned, kind, head, given)
+        head = ids[max(0, images[0] - 1) : images[-1] + 2] if conditioning.whole else ()
+        run = partial(self._probes.exact, kind, head, conditioning)
         outcome = partial(self._outcome, kind, run, masked=False)
-        failure = self._derived.value((kind, given.names), outcome)
+        failure = self._derived.value((kind, conditioning.names), outcome)
         return None if failure is None else f"{reason}: {failure}"
 
     def _probe(self, kind: type[TwinImplementation], *, masked: bool) -> str | None:
@@ -264,3 +247,8 @@ class ScoringModels:
     def _twin(self, attention: str | None) -> PreTrainedModel:
         make = partial(make_twin, self._model, attention)
         return self._derived.value(("twin", attention), make)
+
+
+def _refuse(kind: type[Implementation], requested: str, reason: str) -> None:
+    if requested == kind.name:
+        raise UnsupportedModel(f"{kind.name!r} is not right for this model: {reason}; use 'auto'")

@@ -16,7 +16,7 @@ from attribot_rag.model.local_backend import LocalBackend
 from attribot_rag.model.served import ServerBackend
 from attribot_rag.model.served.client import NoAnswerInTime, on_one_replica
 from attribot_rag.scoring.base import Implementation, OutOfTime, Reading
-from attribot_rag.scoring.implementations.memory import Batching, Footprint
+from attribot_rag.scoring.implementations.memory import Batching
 from attribot_rag.scoring.implementations.selection import ScoringModels
 from attribot_rag.scoring.row import Row
 
@@ -41,7 +41,7 @@ class Server(Implementation):
         self._is_cached = False
 
     def num_tokens(self, row: Row) -> int:
-        """Tokens of the row that the server is expected to encode, all but the shared ones."""
+        """Tokens of the row that the server is expected to encode: those that are not shared."""
         return row.num_tokens + 1 + (0 if self._is_cached else row.num_visible)
 
     def log_likelihoods(self, rows: Sequence[Row]) -> torch.Tensor:
@@ -57,17 +57,17 @@ class Server(Implementation):
         response_ids = self.generation.response_ids
         sequences = [(*row.full_ids(self.generation), response_ids[-1]) for row in rows]
         try:
-            found = self._server.score(sequences, len(response_ids), self.reading.deadline)
+            scores = self._server.score(sequences, len(response_ids), self.reading.deadline)
         except NoAnswerInTime as error:
             raise OutOfTime from error
-        self.scored_tokens += sum(one.num_tokens for one in found)
-        return torch.tensor([one.log_probabilities for one in found])
+        self.scored_tokens += sum(score.num_tokens for score in scores)
+        return torch.tensor([score.log_probabilities for score in scores])
 
 
 class ServerScoring:
-    """What ScoringModels is for a model on a server: one implementation, and no weights.
+    """ScoringModels for a model on a server: one implementation, and no weights.
 
-    What looks at weights raises UnsupportedModel.
+    Twins raise UnsupportedModel. `original` is the reference on this machine, if there is one.
     """
 
     def __init__(self, server: ServerBackend) -> None:
@@ -78,9 +78,8 @@ class ServerScoring:
 
     @property
     def original(self) -> PreTrainedModel:
-        """The reference on this machine; without one, UnsupportedModel is raised."""
         reference = self._server.reference
-        return self._server.model if reference is None else reference
+        return self.plain_twin if reference is None else reference
 
     @property
     def plain_twin(self) -> PreTrainedModel:
@@ -107,8 +106,8 @@ class ServerScoring:
         self.first(requested, generation)
         if generation.conditioning:
             raise InvalidInput(
-                f"the answer was also conditioned on {', '.join(generation.conditioning.names)}, "
-                "which cannot be given to a server; pass prompts of token ids alone"
+                f"the answer was also conditioned on {generation.conditioning}, which cannot be "
+                "given to a server; pass prompts of token ids alone"
             )
 
     def changed_since(self, generation: Generation) -> bool:
@@ -120,23 +119,14 @@ class ServerScoring:
     def masked_refusal(self, kind: type[Implementation], generation: Generation) -> str | None:
         return "its weights are on a server, which takes no masks and tells no attention"
 
-    def footprint(
-        self,
-        kind: type[Implementation],
-        generation: Generation,
-        branches: Sequence[int],
-        num_units: int,
-    ) -> Footprint | None:
-        return None
-
     def batching(self, implementation: Implementation, token_budget: int | None) -> Batching:
         """As many rows at a time as keep the server busy, before a deadline.
 
         Without a deadline more, so that more are in the order in which a prefix cache serves.
         """
-        busy = _ROUNDS * self._server.concurrency
-        has_deadline = implementation.reading.deadline is not None
-        num_rows = busy if has_deadline else max(busy, _MOST_ROWS)
+        num_rows = _ROUNDS * self._server.concurrency
+        if implementation.reading.deadline is None:
+            num_rows = max(num_rows, _MOST_ROWS)
         return Batching(implementation, num_rows, lambda _: 1)
 
 
@@ -144,7 +134,7 @@ AnyScoringModels = ScoringModels | ServerScoring
 
 
 def scoring_models(language_model: LanguageModel) -> AnyScoringModels:
-    """What scores this model: twins of its weights, or the server that has them."""
+    """The twins of a model's weights, or the server that has them."""
     match language_model.backend:
         case ServerBackend() as server:
             return ServerScoring(server)

@@ -45,7 +45,7 @@ def make_twin(model: PreTrainedModel, attention: str | None = None) -> PreTraine
     _begin_quantized(model)
     states = _quantization_states(model)
     shared: dict[int, Any] = {
-        id(one): one for one in chain(model.parameters(), persistent, states, offloaded)
+        id(value): value for value in chain(model.parameters(), persistent, states, offloaded)
     }
     for weight in _weights_rescaled_in_place(model):
         del shared[id(weight)]
@@ -63,31 +63,27 @@ def make_twin(model: PreTrainedModel, attention: str | None = None) -> PreTraine
 
 def check_placed(model: PreTrainedModel) -> None:
     """Raises UnsupportedModel if the first weights, which tell the device, are on none."""
-    if model.device.type == "meta" or (_has_meta_weights(model) and not _offloaded_weights(model)):
+    is_partly_meta = any(parameter.is_meta for parameter in model.parameters())
+    if model.device.type == "meta" or (is_partly_meta and not _offloaded_weights(model)):
         raise UnsupportedModel(
             "the model's first weights are offloaded to the CPU or to disk, or were not loaded; "
             "load it with a device_map that keeps the embedding on a device"
         )
 
 
-def _has_meta_weights(model: PreTrainedModel) -> bool:
-    """Whether some weights are not in the model's own tensors."""
-    return any(parameter.is_meta for parameter in model.parameters())
-
-
 def _offloaded_weights(model: PreTrainedModel) -> list[Any]:
-    """What Accelerate's hooks load weights from, which all layers share."""
+    """The maps from which Accelerate's hooks load weights, which all layers share."""
     hooks = [vars(module).get("_hf_hook") for module in model.modules()]
-    held: list[Any] = []
+    maps: list[Any] = []
     while hooks:
         hook = hooks.pop()
         hooks += getattr(hook, "hooks", ())
-        held += (getattr(hook, name, None) for name in ("weights_map", "tied_params_map"))
-    return [one for one in held if one is not None]
+        maps += (getattr(hook, name, None) for name in ("weights_map", "tied_params_map"))
+    return [weights for weights in maps if weights is not None]
 
 
 def _begin_quantized(model: PreTrainedModel) -> None:
-    """Let 8-bit layers of bitsandbytes take what their weights hold for their first forward pass.
+    """Let 8-bit layers of bitsandbytes take the state that their weights hold for the first pass.
 
     The first copy to run would take it from all others, which compute something else without it.
     """
@@ -106,14 +102,14 @@ def _quantization_states(model: PreTrainedModel) -> list[torch.Tensor]:
     while values:
         value = values.pop()
         if type(value).__name__ in ("MatmulLtState", "QuantState"):
-            held = vars(value).values()
-            tensors += (one for one in held if isinstance(one, torch.Tensor))
-            values += held
+            parts = vars(value).values()
+            tensors += (part for part in parts if isinstance(part, torch.Tensor))
+            values += parts
     return tensors
 
 
 def _weights_rescaled_in_place(model: PreTrainedModel) -> list[torch.Tensor]:
-    """What RWKV divides in its first forward pass in evaluation mode, each copy for itself."""
+    """Weights that RWKV divides in its first forward pass in evaluation mode, in each copy."""
     return [
         weight
         for module in model.modules()
@@ -127,7 +123,7 @@ _SCAN = "mamba_selective_scan"
 
 
 def continue_from_states(twin: PreTrainedModel) -> None:
-    """Change the layers of a twin that could not."""
+    """Replace what keeps recurrent layers of a twin from going on from a state in the cache."""
     module: Any  # the attributes of layers, which nn.Module does not type
     for module in twin.modules():
         function = inspect.unwrap(type(module).forward)
@@ -183,7 +179,7 @@ def _continued_scan(
     return_last_state: bool = False,
     **options: Any,
 ) -> tuple[torch.Tensor, torch.Tensor] | torch.Tensor:
-    """What the scan gives from a state of zeros, and what is left of the state by each token.
+    """The scan from a state of zeros, plus the remainder of the first state at each token.
 
     The recurrence is linear in its state, which decays by exp(rate * time step) with each token.
     """
@@ -200,33 +196,33 @@ def _continued_scan(
     )
     elapsed = time_steps if delta_bias is None else time_steps + delta_bias[..., None]
     elapsed = (functional.softplus(elapsed) if delta_softplus else elapsed).float().cumsum(-1)
-    left = next(states).float()[..., None] * torch.exp(
+    remainder = next(states).float()[..., None] * torch.exp(
         rates.float()[..., None] * elapsed[:, :, None]
     )
-    scanned = scanned + torch.einsum("bint,bnt->bit", left, outputs.float())
+    scanned = scanned + torch.einsum("bint,bnt->bit", remainder, outputs.float())
     scanned = scanned if z is None else scanned * functional.silu(z)
-    return (scanned, last + left[..., -1]) if return_last_state else scanned
+    return (scanned, last + remainder[..., -1]) if return_last_state else scanned
 
 
 class Convolution:
-    """The convolution of a recurrent block, which begins with what the block saw before."""
+    """The convolution of a recurrent block, which begins with the inputs before."""
 
     def __init__(self, block: Any) -> None:
         self._block = block
         self._before: torch.Tensor | None = None
 
     def remember(self, block: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        """Before the block, which forgets it."""
+        """A hook before the block, which forgets these inputs."""
         self._before = block.conv1d_state if kwargs.get("use_cache") else None
 
     def go_on(
         self, convolution: nn.Conv1d, args: tuple[torch.Tensor], output: torch.Tensor
     ) -> torch.Tensor | None:
-        """In place of the convolution that has zeros before its first token."""
+        """A hook after the convolution, which had zeros before its first token."""
         if self._before is None:
             return None
-        seen = torch.cat([self._before, *args], dim=-1)
-        self._block.conv1d_state = seen[..., -self._before.shape[-1] :]
+        inputs = torch.cat([self._before, *args], dim=-1)
+        self._block.conv1d_state = inputs[..., -self._before.shape[-1] :]
         return functional.conv1d(
-            seen, convolution.weight, convolution.bias, groups=convolution.groups
+            inputs, convolution.weight, convolution.bias, groups=convolution.groups
         )

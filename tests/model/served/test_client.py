@@ -23,7 +23,7 @@ from attribot_rag.errors import (
     TokenizerMismatch,
     UnsupportedServer,
 )
-from attribot_rag.model.served.client import KEY, _asked_pause
+from attribot_rag.model.served.client import KEY, _retry_after
 from attribot_rag.model.served_model import ServedModel
 
 LOCAL = byte_level()
@@ -43,7 +43,7 @@ def connect(server: ModelServer, **options: int) -> ServedModel:
     )
 
 
-def attributor(server: ModelServer, budget: Budget | None = None, **options: int) -> Attributor:
+def attributor_of(server: ModelServer, budget: Budget | None = None, **options: int) -> Attributor:
     return Attributor(
         connect(server, **options), method="leave_one_out", budget=budget, progress=False
     )
@@ -78,7 +78,7 @@ def test_what_is_not_answered_in_time_is_asked_again(server: ModelServer) -> Non
 
 
 def test_what_stays_busy_or_refuses_is_given_up(server: ModelServer) -> None:
-    """What is refused, at once; the other rows are cancelled."""
+    """Refused requests raise at once; the other rows are cancelled."""
     served = connect(server, attempts=2)
     server.failures.extend([(503, {})] * 2)
     with pytest.raises(ServerFailed, match=r"answered 503.*asked 2 times"):
@@ -99,8 +99,8 @@ def test_what_stays_busy_or_refuses_is_given_up(server: ModelServer) -> None:
 
 
 def test_the_servers_own_pause_is_kept() -> None:
-    for given, expected in {"7": 7.0, "100000": 30.0, "soon": 0.0, "": 0.0}.items():
-        assert _asked_pause(httpx.Response(429, headers={"retry-after": given})) == expected
+    for header, expected in {"7": 7.0, "100000": 30.0, "soon": 0.0, "": 0.0}.items():
+        assert _retry_after(httpx.Response(429, headers={"retry-after": header})) == expected
 
 
 def test_no_more_than_the_allowed_requests_are_under_way(server: ModelServer) -> None:
@@ -118,11 +118,11 @@ def test_no_more_than_the_allowed_requests_are_under_way(server: ModelServer) ->
 
 
 def test_a_budget_ends_the_wait_for_a_server(server: ModelServer) -> None:
-    one = attributor(server, Budget(seconds=scaled(0.3)))
+    attributor = attributor_of(server, Budget(seconds=scaled(0.3)))
     server.open.clear()
-    found = one.attribute(chat(TREATY), ANSWER, TREATY)
-    assert found.partial
-    assert set(found.token_scores) == {None}
+    attribution = attributor.attribute(chat(TREATY), ANSWER, TREATY)
+    assert attribution.partial
+    assert set(attribution.token_scores) == {None}
     wait_until(lambda: server.num_hung_up > 0 and not server.under_way)
 
 
@@ -136,7 +136,7 @@ def interruptible() -> Iterator[None]:
 
 @pytest.mark.usefixtures("interruptible")
 def test_ctrl_c_cancels_what_is_under_way(server: ModelServer) -> None:
-    one = attributor(server)
+    attributor = attributor_of(server)
     server.open.clear()
     main = threading.main_thread().ident
     assert main is not None
@@ -148,22 +148,24 @@ def test_ctrl_c_cancels_what_is_under_way(server: ModelServer) -> None:
     thread = threading.Thread(target=interrupt)
     thread.start()
     with pytest.raises(KeyboardInterrupt):
-        one.attribute(chat(TREATY), ANSWER, TREATY)
+        attributor.attribute(chat(TREATY), ANSWER, TREATY)
     thread.join()
     wait_until(lambda: server.num_hung_up > 1 and not server.under_way)
 
 
 def test_answers_of_several_threads_are_not_mixed_up(server: ModelServer) -> None:
-    one = attributor(server)
+    attributor = attributor_of(server)
     answers = (ANSWER, "Visitors can see the seals.", "The river was closed.")
-    expected = [one.attribute(chat(TREATY), answer, TREATY).token_scores for answer in answers]
-    found: dict[str, object] = {}
+    expected = [
+        attributor.attribute(chat(TREATY), answer, TREATY).token_scores for answer in answers
+    ]
+    replies: dict[str, object] = {}
 
     def attribute(answer: str) -> None:
-        found[answer] = one.attribute(chat(TREATY), answer, TREATY).token_scores
+        replies[answer] = attributor.attribute(chat(TREATY), answer, TREATY).token_scores
 
     at_once(*(partial(attribute, answer) for answer in answers))
-    assert [found[answer] for answer in answers] == expected
+    assert [replies[answer] for answer in answers] == expected
 
 
 def test_the_key_goes_to_the_server_and_nowhere_else(
@@ -172,13 +174,13 @@ def test_the_key_goes_to_the_server_and_nowhere_else(
     caplog.set_level(logging.DEBUG)
     server.key = "sesame-1"
     monkeypatch.setenv(KEY, "sesame-1")
-    one = attributor(server)
-    found = one.attribute(chat(TREATY), ANSWER, TREATY)
+    attributor = attributor_of(server)
+    attribution = attributor.attribute(chat(TREATY), ANSWER, TREATY)
     assert set(server.keys) == {"Bearer sesame-1"}
     monkeypatch.setenv(KEY, "sesame-2")
     with pytest.raises(ServerFailed, match=KEY) as error:
         connect(server)
-    shown = [caplog.text, found.to_json(), repr(one.language_model), str(error.value)]
+    shown = [caplog.text, attribution.to_json(), repr(attributor.language_model), str(error.value)]
     assert not any("sesame" in text for text in shown)
 
 
@@ -228,17 +230,19 @@ def test_the_servers_model_and_tokenizer_are_checked(
 
 def test_an_answer_that_is_too_long_is_not_sent() -> None:
     with model_server(LOCAL, max_length=140) as server:
-        one = attributor(server)
+        attributor = attributor_of(server)
         before = len(server.bodies)
         with pytest.raises(ContextTooLong, match="138"):
-            one.attribute(chat(TREATY), ANSWER, TREATY)
+            attributor.attribute(chat(TREATY), ANSWER, TREATY)
         assert len(server.bodies) == before
 
 
 def test_noise_is_measured_and_told(server: ModelServer) -> None:
     server.jitter = 0.25
-    found = attributor(server).attribute(chat(TREATY), ANSWER, TREATY)
-    assert found.provenance.noise is not None
-    assert found.provenance.noise == pytest.approx(0.25 * round(found.provenance.noise / 0.25))
-    assert found.provenance.noise > 0.2
-    assert any("nats at a token from one call to the next" in note for note in found.notes)
+    attribution = attributor_of(server).attribute(chat(TREATY), ANSWER, TREATY)
+    assert attribution.provenance.noise is not None
+    assert attribution.provenance.noise == pytest.approx(
+        0.25 * round(attribution.provenance.noise / 0.25)
+    )
+    assert attribution.provenance.noise > 0.2
+    assert any("nats at a token from one call to the next" in note for note in attribution.notes)

@@ -55,13 +55,13 @@ def by_reference(method: str | Method, documents: tuple[str, ...] = TREATY) -> A
     return attributor.attribute(chat(documents), ANSWER, documents)
 
 
-def assert_same_scores(found: Attribution, expected: Attribution) -> None:
-    assert found.exact == expected.exact
-    for left, right in zip(found.token_scores, expected.token_scores, strict=True):
-        assert (left is None) == (right is None)
-        np.testing.assert_allclose(left or (), right or (), atol=ATOL)
+def assert_same_scores(attribution: Attribution, expected: Attribution) -> None:
+    assert attribution.exact == expected.exact
+    for row, right in zip(attribution.token_scores, expected.token_scores, strict=True):
+        assert (row is None) == (right is None)
+        np.testing.assert_allclose(row or (), right or (), atol=ATOL)
     np.testing.assert_allclose(
-        found.token_log_likelihoods, expected.token_log_likelihoods, atol=ATOL
+        attribution.token_log_likelihoods, expected.token_log_likelihoods, atol=ATOL
     )
 
 
@@ -71,10 +71,12 @@ def assert_same_scores(found: Attribution, expected: Attribution) -> None:
     ids=["leave_one_out", "hierarchical", "context_cite"],
 )
 def test_scores_are_those_of_the_reference(server: ModelServer, method: str | Method) -> None:
-    found = served(server, method=method).attribute(chat(TREATY), ANSWER, TREATY)
+    attribution = served(server, method=method).attribute(chat(TREATY), ANSWER, TREATY)
     expected = by_reference(method)
-    assert_same_scores(found, expected)
-    assert [one.kind for one in found.verdicts] == [one.kind for one in expected.verdicts]
+    assert_same_scores(attribution, expected)
+    assert [verdict.kind for verdict in attribution.verdicts] == [
+        verdict.kind for verdict in expected.verdicts
+    ]
 
 
 EAGER = Thresholds(min_sought=0.01, min_effect=0.01, min_word=99.0, kept_share=0.3, max_set=4)
@@ -83,12 +85,12 @@ EAGER = Thresholds(min_sought=0.01, min_effect=0.01, min_word=99.0, kept_share=0
 
 def test_auto_scores_exactly_what_suffices(server: ModelServer) -> None:
     attributor = served(server, method=Auto(EAGER), verdicts=None)
-    found = attributor.attribute(chat(MANY), ANSWER, MANY)
-    assert not any(found.estimated)
-    scored = [row for row in found.token_scores if row is not None]
-    assert 0 < len(scored) < len(found.sources)
+    attribution = attributor.attribute(chat(MANY), ANSWER, MANY)
+    assert not any(attribution.estimated)
+    scored = [row for row in attribution.token_scores if row is not None]
+    assert 0 < len(scored) < len(attribution.sources)
     exact = by_reference("leave_one_out", MANY)
-    for row, expected in zip(found.token_scores, exact.token_scores, strict=True):
+    for row, expected in zip(attribution.token_scores, exact.token_scores, strict=True):
         if row is not None and expected is not None:
             np.testing.assert_allclose(row, expected, atol=ATOL)
 
@@ -97,24 +99,26 @@ def test_a_served_model_is_a_proxy_that_prunes() -> None:
     with model_server(sibling()) as server:
         proxy = ServedModel.connect(server.url, LOCAL.tokenizer)
         pruned = Attributor(LOCAL, method="leave_one_out", proxy=proxy, keep=3, progress=False)
-        found = pruned.attribute(chat(TREATY), ANSWER, TREATY)
+        attribution = pruned.attribute(chat(TREATY), ANSWER, TREATY)
     local = Attributor(LOCAL, method="leave_one_out", proxy=sibling(), keep=3, progress=False)
-    assert_same_scores(found, local.attribute(chat(TREATY), ANSWER, TREATY))
-    assert sum(row is not None for row in found.token_scores) == 3
+    assert_same_scores(attribution, local.attribute(chat(TREATY), ANSWER, TREATY))
+    assert sum(row is not None for row in attribution.token_scores) == 3
 
 
 def test_a_local_proxy_finds_the_candidates_of_a_served_model(server: ModelServer) -> None:
     target = ServedModel.connect(server.url, LOCAL.tokenizer)
     method = Auto(EAGER, proxy=sibling())
-    found = Attributor(target, method=method, progress=False).attribute(chat(MANY), ANSWER, MANY)
-    assert found.provenance.proxy_tokens > 0
-    assert any(found.estimated)
+    attribution = Attributor(target, method=method, progress=False).attribute(
+        chat(MANY), ANSWER, MANY
+    )
+    assert attribution.provenance.proxy_tokens > 0
+    assert any(attribution.estimated)
 
 
 def test_provenance_says_where_the_scores_come_from(server: ModelServer) -> None:
-    found = served(server, method="leave_one_out", verdicts=None)
+    attribution = served(server, method="leave_one_out", verdicts=None)
     before = server.num_encoded
-    provenance = found.attribute(chat(TREATY), ANSWER, TREATY).provenance
+    provenance = attribution.attribute(chat(TREATY), ANSWER, TREATY).provenance
     assert (provenance.implementation, provenance.device) == ("server", server.url)
     assert (provenance.model, provenance.dtype, provenance.noise) == ("tiny", "unknown", 0.0)
     encoded = server.num_encoded - before
@@ -146,9 +150,11 @@ def test_rows_come_in_the_order_in_which_a_prefix_cache_serves(kind: Kind) -> No
 
 
 def num_shared(row: list[int], other: list[int]) -> int:
-    """How many of the first tokens are the same."""
+    """The number of first tokens that are the same."""
     pairs = enumerate(zip(row, other, strict=False))
-    return next((index for index, (one, two) in pairs if one != two), min(len(row), len(other)))
+    return next(
+        (index for index, (token_id, two) in pairs if token_id != two), min(len(row), len(other))
+    )
 
 
 def test_the_rows_of_an_answer_name_one_replica() -> None:
@@ -171,13 +177,13 @@ def test_what_a_prefix_cache_holds_of_the_answer_is_asked_for_again() -> None:
         attributor = served(server, method="leave_one_out", verdicts=None)
         assert model_of(attributor).backend.protocol.name == "vllm-generate"
         before = len(server.bodies)
-        found = attributor.ask("who signed it?", TREATY, max_new_tokens=40)
+        attribution = attributor.ask("who signed it?", TREATY, max_new_tokens=40)
         skipped = [
             body["sampling_params"].get("skip_reading_prefix_cache")
             for body in server.bodies[before:]
         ]
     local = Attributor(LOCAL, method="leave_one_out", verdicts=None, progress=False)
-    assert_same_scores(found, local.ask("who signed it?", TREATY, max_new_tokens=40))
+    assert_same_scores(attribution, local.ask("who signed it?", TREATY, max_new_tokens=40))
     assert skipped[:3] == [None, False, True]  # the answer, the full prompt, and once more
     assert True not in skipped[3:]
 
@@ -239,14 +245,14 @@ def test_the_recorder_and_other_implementations_are_refused() -> None:
 def test_ask_lets_the_server_answer(kind: Kind) -> None:
     with model_server(LOCAL, kind) as server:
         attributor = served(server)
-        found = attributor.ask("who signed it?", TREATY, max_new_tokens=12)
+        attribution = attributor.ask("who signed it?", TREATY, max_new_tokens=12)
         server.gives_token_ids = False
         again = attributor.ask("who signed it?", TREATY, max_new_tokens=12)
     expected = Attributor(LOCAL, progress=False).ask("who signed it?", TREATY, max_new_tokens=12)
-    assert found.response == expected.response
-    assert not found.provenance.retokenized
+    assert attribution.response == expected.response
+    assert not attribution.provenance.retokenized
     assert again.provenance.retokenized == (kind == "vllm")
-    assert any("cut at 12 tokens" in note for note in found.notes)
+    assert any("cut at 12 tokens" in note for note in attribution.notes)
 
 
 def test_an_answer_is_waited_for_no_longer_than_asked() -> None:

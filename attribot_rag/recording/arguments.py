@@ -1,0 +1,218 @@
+"""The arguments of a `generate` call: its settings, and its inputs besides token ids."""
+
+from __future__ import annotations
+
+import copy
+import inspect
+from collections.abc import Mapping, Sized
+from dataclasses import dataclass
+from typing import Any, cast
+
+import torch
+from transformers import GenerationConfig, GenerationMixin, PreTrainedModel
+
+from attribot_rag.model.generation import (
+    CACHE_NAMES,
+    Conditioning,
+    GenerationSettings,
+    TokenInput,
+    holds_cache,
+)
+from attribot_rag.model.local_backend import placeholder_ids
+
+_CONFIGURED = frozenset(GenerationConfig().to_dict())  # type: ignore[no-untyped-call]
+_VALUES = _CONFIGURED | {"generation_config", "tokenizer"}  # which stop strings need
+_OUTPUT = frozenset({"return_dict_in_generate", "num_return_sequences"})
+_STATEFUL = (
+    "logits_processor",
+    "stopping_criteria",
+    "prefix_allowed_tokens_fn",
+    "negative_prompt_ids",
+    "custom_generate",
+)
+# These forbid or force tokens; grammars come as processors or functions.
+_CONSTRAINTS = (
+    *("bad_words_ids", "force_words_ids", "constraints", "sequence_bias", "suppress_tokens"),
+    *("begin_suppress_tokens", "forced_bos_token_id", "no_repeat_ngram_size"),
+    *("encoder_no_repeat_ngram_size", "guidance_scale"),
+    *("logits_processor", "prefix_allowed_tokens_fn", "custom_generate"),
+)
+_NEUTRAL = {"no_repeat_ngram_size": 0, "encoder_no_repeat_ngram_size": 0, "guidance_scale": 1}
+_NO_CONDITIONING = frozenset(
+    {
+        *inspect.signature(GenerationMixin.generate).parameters,
+        *_CONFIGURED,
+        *("input_ids", "attention_mask", "cache_position", "logits_to_keep", *CACHE_NAMES),
+        *("decoder_input_ids", "decoder_attention_mask", "tokenizer"),
+    }
+)
+_STATES = frozenset({"inputs_embeds", "encoder_outputs"})
+_DEFAULT_MAX_NEW_TOKENS = 20  # of transformers, where nothing is set
+
+
+@dataclass(frozen=True, eq=False)
+class GenerateArguments:
+    """The arguments of a `generate` call of a model, by their names."""
+
+    model: PreTrainedModel
+    by_name: Mapping[str, Any]
+
+    def setting(self, name: str) -> Any:
+        """The value in the call: its own argument (even None), or its config's, or the model's."""
+        if name in self.by_name:
+            return self.by_name[name]
+        value = getattr(self.by_name.get("generation_config"), name, None)
+        return getattr(self.model.generation_config, name, None) if value is None else value
+
+    @property
+    def eos_ids(self) -> frozenset[int]:
+        """The ids that end a response; none where nothing is set."""
+        eos = self.setting("eos_token_id")
+        if eos is None:
+            return frozenset()
+        return frozenset(int(i) for i in torch.as_tensor(eos).flatten())
+
+    @property
+    def pad_id(self) -> int | None:
+        pad_id = self.setting("pad_token_id")
+        return None if pad_id is None else int(pad_id)
+
+    @property
+    def prompts(self) -> torch.Tensor | None:
+        """The prompts' ids, [num_prompts, positions]; None where there are none.
+
+        Prompts that were given as embeddings alone have no positions.
+        """
+        prompts = self.by_name.get("inputs")
+        if prompts is None:
+            prompts = self.by_name.get("input_ids")
+        embeddings = self.by_name.get("inputs_embeds")
+        if prompts is None and embeddings is not None and not self.model.config.is_encoder_decoder:
+            return torch.empty(len(embeddings), 0, dtype=torch.long)
+        if prompts is None or prompts.dtype.is_floating_point:
+            return None
+        return cast(torch.Tensor, prompts)
+
+    def mask(self, prompts: torch.Tensor) -> torch.Tensor:
+        """The attention mask, or that which `generate` infers from padding: bool, like prompts."""
+        mask = self.by_name.get("attention_mask")
+        if mask is not None and prompts.shape[1]:
+            return torch.as_tensor(mask).bool()
+        if mask is not None or self.pad_id is None or self.pad_id in self.eos_ids:
+            return torch.ones_like(prompts).bool()
+        return torch.ne(prompts, self.pad_id)
+
+    @property
+    def prompt_ids(self) -> list[tuple[int, ...]]:
+        """The ids of each prompt without padding; none where it had no ids."""
+        prompts = self.prompts
+        if prompts is None:
+            return []
+        rows = zip(prompts, self.mask(prompts), strict=True)
+        return [tuple(row[visible].tolist()) for row, visible in rows if visible.any()]
+
+    def response_start(self, prompts: torch.Tensor, sequences: torch.Tensor) -> int:
+        """The start of responses in the sequences: after the prompt, or the decoder's first ids.
+
+        These are its start token, and `decoder_input_ids`.
+        """
+        if not self.model.config.is_encoder_decoder:
+            return prompts.shape[1]
+        first = self.by_name.get("decoder_input_ids")
+        if first is None:
+            return 1
+        length = int(first.shape[1])
+        starts_so = torch.equal(sequences[: len(first), :length].to(first.device), first)
+        return length if starts_so else length + 1
+
+    def max_new_tokens(self, response_start: int) -> int:
+        """The most tokens that `generate` may give."""
+        max_new_tokens = self.setting("max_new_tokens")
+        if max_new_tokens is not None:
+            return int(max_new_tokens)
+        max_length = self.setting("max_length")
+        return _DEFAULT_MAX_NEW_TOKENS if max_length is None else int(max_length) - response_start
+
+    def settings(self, *, processors_constrain: bool) -> GenerationSettings:
+        """The settings of the call; later changes do not reach them.
+
+        `processors_constrain` says whether its processors of logits forbid or force tokens, or may.
+        """
+        values = {
+            name: copy.deepcopy(value) if isinstance(value, GenerationConfig) else value
+            for name, value in self.by_name.items()
+            if name in _VALUES and not (name in _OUTPUT or name.startswith("output_"))
+        }
+        left_out = tuple(name for name in _STATEFUL if _is_set(self.by_name.get(name)))
+        settings = {name: self.setting(name) for name in _CONSTRAINTS}
+        if not processors_constrain:
+            del settings["logits_processor"]
+        constraints = tuple(
+            name
+            for name, value in settings.items()
+            if _is_set(value) and value != _NEUTRAL.get(name)
+        )
+        return GenerationSettings(values, left_out, constraints)
+
+    def conditioning(self, prompts: torch.Tensor, mask: torch.Tensor, row: int) -> Conditioning:
+        """The conditioning of a row of the prompts [num_prompts, positions]."""
+        whole: dict[str, Any] = {}
+        per_token: dict[str, TokenInput] = {}
+        unknown: list[str] = []
+        if "prepare_inputs_for_generation" in vars(self.model):  # as prompt and prefix tuning do
+            unknown.append("prepare_inputs_for_generation")
+        for name, value in self.by_name.items():
+            if name in _NO_CONDITIONING or value is None:
+                continue
+            if name == "position_ids" and _counts(value, mask):
+                continue
+            token_input = _token_input(self.model, value, prompts, mask, row)
+            is_unknown = name in _STATES or holds_cache(value) or _is_aligned(value, prompts)
+            if token_input is not None:
+                per_token[name] = token_input
+            elif is_unknown or len(prompts) > 1:
+                unknown.append(name)
+            else:
+                whole[name] = value
+        return Conditioning(whole, per_token, tuple(unknown))
+
+
+def _is_set(value: object) -> bool:
+    return value is not None and not (isinstance(value, Sized) and len(value) == 0)
+
+
+def _is_aligned(value: object, prompts: torch.Tensor) -> bool:
+    """Whether a value has an entry for each token of each prompt."""
+    if not isinstance(value, torch.Tensor) or value.dtype.is_floating_point:
+        return False
+    return value.shape[:2] == prompts.shape or (
+        value.dim() == 3 and value.shape[1:] == prompts.shape
+    )
+
+
+def _counts(value: object, mask: torch.Tensor) -> bool:
+    """Whether positions are those that the mask gives: one after the other, padding aside."""
+    if not isinstance(value, torch.Tensor) or value.shape != mask.shape:
+        return False
+    expected = mask.long().cumsum(-1) - 1
+    return bool((value.to(expected.device) == expected)[mask].all())
+
+
+def _token_input(
+    model: PreTrainedModel, value: object, prompts: torch.Tensor, mask: torch.Tensor, row: int
+) -> TokenInput | None:
+    """The values of a prompt's tokens, None unless equal ids have equal values.
+
+    New tokens get the value of the last token of text, as `generate` has it.
+    """
+    if not (_is_aligned(value, prompts) and isinstance(value, torch.Tensor) and value.dim() == 2):
+        return None
+    visible = mask[row]
+    values = value[row].to(visible.device)[visible].tolist()
+    ids = prompts[row][visible].tolist()
+    by_id: dict[int, int] = {}
+    for token_id, token_value in zip(ids, values, strict=True):
+        if by_id.setdefault(token_id, token_value) != token_value:
+            return None
+    placeholders = placeholder_ids(model)
+    return TokenInput(by_id, next((by_id[i] for i in reversed(ids) if i not in placeholders), 0))
