@@ -308,7 +308,8 @@ class _Judge:
         alone = members if grounded.relation == "either" else cited
         lost = self._total(self.search.only(alone), tokens)
         kept = min(1.0, 1.0 - lost / reliance) if reliance > 0 else None
-        return replace(grounded, effect=effect, kept=kept)
+        in_part = kept is not None and kept < self._options.kept_share
+        return replace(grounded, effect=effect, kept=kept, in_part=in_part)
 
     def _joint(self, grounded: Verdict, part: Part) -> Verdict:
         """The group of these sources; the best of them, where others make up for the group."""
