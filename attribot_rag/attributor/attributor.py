@@ -278,7 +278,7 @@ class Attributor:
         `generate` goes to the model's own `generate`, `on_sentence` is that of `attribute`. The
         result's `response` is the answer; a note says if it was cut at `max_new_tokens`.
         """
-        prompt, known = asked(question, documents, self.language_model)
+        prompt, chunks = asked(question, documents, self.language_model)
         prompt_ids = self.language_model.encode_prompt(prompt)
         generation = generate_answer(
             self.language_model, prompt_ids, max_new_tokens=max_new_tokens, **generate
@@ -288,7 +288,7 @@ class Attributor:
                 f"the model answered {question!r} with nothing; ask in other words, or set "
                 "min_new_tokens"
             )
-        return self.attribute_generation(generation, known, prompt, on_sentence=on_sentence)
+        return self.attribute_generation(generation, chunks, prompt, on_sentence=on_sentence)
 
     def answer_without(
         self, attribution: Attribution, *documents: int, **generate: Any

@@ -1,4 +1,4 @@
-"""What the model answers to the prompt of an attribution without some of its documents."""
+"""The model's answer to the prompt of an attribution without some of its documents."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class Rerun:
         return generate_with(self.language_model, prompt_ids, {**recorded.values, **settings})
 
     def text_of(self, answer: Generation | None) -> str:
-        """What the model said; '' for no tokens."""
+        """The text of an answer; '' for no tokens."""
         ids = () if answer is None else answer.response_ids
         return self.language_model.decode(ids, skip_special_tokens=True).strip()
 
@@ -117,14 +117,16 @@ def _check_documents(attribution: Attribution, documents: Collection[int]) -> No
 def _places(context: Context, documents: frozenset[int]) -> Iterator[Interval]:
     """The characters of the prompt that are these documents', with the line breaks after them."""
     text = context.prompt.text
-    held = sorted(
+    places = sorted(
         (place.start, place.end)
         for source in context.sources
         for place in source.occurrences
         if documents.intersection(span.document for span in place.spans)
     )
-    gaps = [(end, start) for (_, end), (start, _) in pairwise(held) if not text[end:start].strip()]
-    for start, end in merge([*held, *gaps]):
+    gaps = [
+        (end, start) for (_, end), (start, _) in pairwise(places) if not text[end:start].strip()
+    ]
+    for start, end in merge([*places, *gaps]):
         breaks = _LINE_BREAKS.match(text, end)
         begins_line = not start or text[start - 1] == "\n"
         yield start, breaks.end() if breaks and begins_line else end

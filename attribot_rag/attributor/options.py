@@ -20,7 +20,7 @@ _VERDICTS = VerdictOptions()
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """How answers are attributed.
+    """Options of attributions.
 
     Whatever takes options takes them by name, `method="masked"`, or whole,
     `options=Options(method="masked")`; names go before what is given whole.
@@ -56,7 +56,7 @@ class Options:
 
     @classmethod
     def of(
-        cls, owner: str, given: Mapping[str, Any], *, beside: Collection[str] = (), **defaults: Any
+        cls, owner: str, values: Mapping[str, Any], *, beside: Collection[str] = (), **defaults: Any
     ) -> Self:
         """The options that `owner` was given by name or whole, with `defaults` of its own.
 
@@ -64,15 +64,15 @@ class Options:
         InvalidInput for values that are no options.
         """
         names = {field.name for field in fields(cls)}
-        UnknownOption.check(owner, given, {*names, *beside, "options"})
-        whole = given.get("options")
+        UnknownOption.check(owner, values, {*names, *beside, "options"})
+        whole = values.get("options")
         if whole is None:
             whole = cls(**defaults)
         elif not isinstance(whole, Options):
             raise InvalidInput(f"options={whole!r}; pass {cls.__name__}(method=...), or None")
         elif not isinstance(whole, cls):
             whole = cls(**vars(whole))
-        return replace(whole, **{name: given[name] for name in given if name in names})
+        return replace(whole, **{name: values[name] for name in values if name in names})
 
 
 class AttributorOptions(TypedDict, total=False):

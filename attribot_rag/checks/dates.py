@@ -1,4 +1,4 @@
-"""The dates of a text: days, months and years, as far as they are told."""
+"""The dates of a text: days, months and years, as far as they stand there."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from attribot_rag.checks.vocabulary import vocabulary
+from attribot_rag.context.intervals import Interval
 
 _NUMERIC = re.compile(
     r"(?<![\d.,/-])(?:(?P<y>\d{4})(?P<s>[-/.])(?P<m>\d{1,2})(?P=s)(?P<d>\d{1,2})"
@@ -19,7 +20,7 @@ _FIRST_YEAR, _LAST_YEAR = 1000, 2100
 
 @dataclass(frozen=True)
 class Date:
-    """A date at the characters [start, end), as (year, month, day); None for what is not told.
+    """A date at the characters [start, end), as (year, month, day); None for what is missing.
 
     `readings` are several where day and month can be taken for each other.
     """
@@ -27,6 +28,10 @@ class Date:
     start: int
     end: int
     readings: tuple[tuple[int | None, int | None, int | None], ...]
+
+    @property
+    def span(self) -> Interval:
+        return self.start, self.end
 
     @property
     def year(self) -> int | None:
@@ -37,10 +42,10 @@ class Date:
         return self.readings[0][2] is not None
 
     def agrees(self, other: Date) -> bool:
-        """Whether they can be the same day, as far as both are told."""
+        """Whether they can be the same day, as far as both are complete."""
         return any(
-            all(a is None or b is None or a == b for a, b in zip(one, another, strict=True))
-            for one in self.readings
+            all(a is None or b is None or a == b for a, b in zip(reading, another, strict=True))
+            for reading in self.readings
             for another in other.readings
         )
 
@@ -58,16 +63,16 @@ def dates(text: str, language: str) -> list[Date]:
 
 def _numeric(text: str) -> Iterator[Date]:
     for match in _NUMERIC.finditer(text):
-        if match["y"]:
-            readings = [(int(match["y"]), int(match["m"]), int(match["d"]))]
-        elif match["cy"]:
+        if match["cy"]:
             day = int(match["cd"]) if match["cd"] else None
             yield Date(*match.span(), ((int(match["cy"]), int(match["cm"]), day),))
             continue
+        if match["y"]:
+            readings = [(int(match["y"]), int(match["m"]), int(match["d"]))]
         else:
             first, second, year = int(match["a"]), int(match["b"]), int(match["z"])
             readings = [(year, second, first), (year, first, second)]
-        valid = tuple(one for one in readings if 1 <= one[1] <= 12 and 1 <= one[2] <= 31)
+        valid = tuple(x for x in readings if 1 <= x[1] <= 12 and 1 <= x[2] <= 31)
         if valid:
             yield Date(*match.span(), valid)
 
@@ -80,8 +85,8 @@ def _named(text: str, language: str) -> Iterator[Date]:
         number = int(before or after or 0)
         if number > 31 or not (number or year):
             continue
-        told = (int(year) if year else None, month, number or None)
-        yield Date(*match.span(), (told,))
+        reading = (int(year) if year else None, month, number or None)
+        yield Date(*match.span(), (reading,))
 
 
 @cache

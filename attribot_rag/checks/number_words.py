@@ -34,7 +34,7 @@ class NumberWords:
 
 @dataclass(frozen=True)
 class _Token:
-    """What text2num reads."""
+    """A word in the form that text2num reads."""
 
     word: str
 

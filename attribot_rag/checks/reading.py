@@ -28,15 +28,15 @@ class Reading:
     @cached_property
     def numbers(self) -> frozenset[Decimal]:
         """All values of its numbers, and the days, months and years of its dates."""
-        told = {value for quantity in self.quantities for value in quantity.values}
+        values = {value for quantity in self.quantities for value in quantity.values}
         fields = (field for date in self.dates for reading in date.readings for field in reading)
-        return frozenset(told.union(Decimal(field) for field in fields if field is not None))
+        return frozenset(values.union(Decimal(field) for field in fields if field is not None))
 
     @cached_property
     def years(self) -> dict[int, tuple[int, int]]:
         """Its years, with the characters [start, end) of each."""
         years = {
-            int(one.value): (one.start, one.end) for one in self.quantities if self.is_year(one)
+            int(number.value): number.span for number in self.quantities if self.is_year(number)
         }
         for date in self.dates:
             if date.year is not None:
@@ -46,19 +46,9 @@ class Reading:
 
     def is_year(self, quantity: Quantity) -> bool:
         """Whether a number is most likely a year: four digits, and no unit."""
-        shown = self.text[quantity.start : quantity.end]
-        duration = quantity.unit is not None and quantity.unit.name == "year"
-        return (
-            len(shown) == 4
-            and shown.isdecimal()
-            and (quantity.unit is None or duration)
-            and is_year(int(shown))
-        )
-
-    def shown(self, quantity: Quantity, *, with_unit: bool = False) -> str:
-        """A number as it is written."""
-        span = quantity.with_unit if with_unit else (quantity.start, quantity.end)
-        return self.text[slice(*span)]
+        shown = self.text[slice(*quantity.span)]
+        may_be = quantity.unit is None or quantity.unit.name == "year"
+        return may_be and len(shown) == 4 and shown.isdecimal() and is_year(int(shown))
 
 
 @lru_cache(maxsize=512)
@@ -75,9 +65,9 @@ def read_prompt(text: str, language: str) -> Reading:
 
 def _read(text: str, language: str) -> Reading:
     plain = _with_plain_spaces(text)
-    told = dates(plain, language)
-    spans = [(date.start, date.end) for date in told]
-    return Reading(text, language, tuple(quantities(plain, language, spans)), tuple(told))
+    its_dates = tuple(dates(plain, language))
+    numbers = quantities(plain, language, [date.span for date in its_dates])
+    return Reading(text, language, tuple(numbers), its_dates)
 
 
 def _with_plain_spaces(text: str) -> str:

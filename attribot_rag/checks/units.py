@@ -43,9 +43,9 @@ def is_close(first: float, second: float) -> bool:
     return abs(first - second) <= TOLERANCE * max(abs(first), abs(second))
 
 
-def is_rounded(told: Decimal, exact: Decimal) -> bool:
+def is_rounded(rounded: Decimal, exact: Decimal) -> bool:
     """Whether the first number is the second with fewer digits that are not 0."""
-    return _num_digits(told) < _num_digits(exact) and is_close(float(told), float(exact))
+    return _num_digits(rounded) < _num_digits(exact) and is_close(float(rounded), float(exact))
 
 
 def _num_digits(number: Decimal) -> int:

@@ -17,18 +17,8 @@ if TYPE_CHECKING:
 
 # Of names that several units have, such as "m", the first counts.
 _DIMENSIONS = (
-    "length",
-    "area",
-    "volume",
-    "mass",
-    "temperature",
-    "speed",
-    "power",
-    "energy",
-    "pressure",
-    "frequency",
-    "digital",
-    "duration",
+    *("length", "area", "volume", "mass", "temperature", "speed"),
+    *("power", "energy", "pressure", "frequency", "digital", "duration"),
 )
 # Names that are also everyday words, or that only experts take for units.
 _LEFT_OUT = re.compile(
@@ -141,8 +131,8 @@ def _units(locale: Locale) -> Iterator[tuple[str, Unit]]:
     counts = {count: format_decimal(count, locale=locale) for count in _COUNTS}
     identifiers = [_PERCENT]
     for dimension in _DIMENSIONS:
-        known = map(str, locale.unit_display_names)
-        identifiers += [one for one in known if one.startswith(f"{dimension}-")]
+        names = map(str, locale.unit_display_names)
+        identifiers += [name for name in names if name.startswith(f"{dimension}-")]
     for identifier in identifiers:
         dimension, _, unit = identifier.partition("-")
         if _LEFT_OUT.search(unit):

@@ -132,8 +132,8 @@ def _find_cuts(
             right += 1
         if cuts and left <= cuts[-1].right:
             joined = cuts.pop()
-            held = (*joined.removed, interval)
-            cuts.append(_Cut(held, joined.left, joined.first, last, right))
+            intervals = (*joined.removed, interval)
+            cuts.append(_Cut(intervals, joined.left, joined.first, last, right))
         else:
             cuts.append(_Cut((interval,), left, first, last, right))
     return cuts
@@ -173,7 +173,7 @@ def _replacement(
 def _kept_pieces(
     prompt: TokenizedText, cut: _Cut, boundary_ids: frozenset[int]
 ) -> Iterator[str | int]:
-    """What is left of the window: runs of text, and boundary tokens by their ids."""
+    """The window without the removed text: runs of text, and boundary tokens by their ids."""
     run = ""
     done = 0
     for index in _not_inside(prompt, cut):

@@ -31,7 +31,7 @@ _MAX_GAP = 300
 
 @dataclass(frozen=True, kw_only=True)
 class ContextOptions:
-    """How documents are located and divided into sources.
+    """Options of locating documents and dividing them into sources.
 
     `source_unit` is 'sentence', 'paragraph', 'document' or a function that splits a text into
     pieces without losing characters. `language` is that of documents and answers (ISO 639-1), by
@@ -90,7 +90,9 @@ class Context:
 
     def answer_language(self, response: str) -> str:
         """The language of a response; of the documents where the response is too short to tell."""
-        return self.language or language_of(response, (one.text for one in self.documents))
+        return self.language or language_of(
+            response, (document.text for document in self.documents)
+        )
 
     @property
     def present(self) -> tuple[int, ...]:
@@ -212,43 +214,43 @@ def locate_context(
     """
     if isinstance(documents, str | Mapping | Document) or not documents:
         raise InvalidInput(f"documents={documents!r}; pass a list of at least one document")
-    known = tuple(Document.of(document) for document in documents)
+    retrieved = tuple(Document.of(document) for document in documents)
     conversation = find_turns(prompt.text, earlier_turns)
     holders: dict[str, list[int]] = {}
-    for index, document in enumerate(known):
+    for index, document in enumerate(retrieved):
         holders.setdefault(document.text, []).append(index)
     work = Work(is_in_time)
-    found = locate_documents(
-        prompt.text, holders, threshold=options.fuzzy_threshold, taken=conversation, work=work
+    located = locate_documents(
+        prompt.text, holders, threshold=options.fuzzy_threshold, occupied=conversation, work=work
     )
-    places = found.whole | found.parts
+    places = located.whole | located.parts
     splitter = make_splitter(options.source_unit, options.language)
     cuts = {text: split_spans(text, splitter) for text in work.rest_in_time(places)}
     places = {text: places[text] for text in cuts}
 
     def indices(texts: Collection[str]) -> tuple[int, ...]:
-        return tuple(index for index, document in enumerate(known) if document.text in texts)
+        return tuple(index for index, document in enumerate(retrieved) if document.text in texts)
 
-    left = indices(work.left)
+    late = indices(work.left)
     if not places:
         raise DocumentsNotLocated(
-            f"none of the {len(known)} documents stands in the prompt; the first begins "
-            f"{known[0].text[:60]!r}, the prompt {prompt.text[:60]!r}; pass the chunks whose text "
-            "was put into this prompt"
-            + (f"; {len(left)} of them were not located in time" if left else "")
+            f"none of the {len(retrieved)} documents stands in the prompt; the first begins "
+            f"{retrieved[0].text[:60]!r}, the prompt {prompt.text[:60]!r}; pass the chunks whose "
+            "text was put into this prompt"
+            + (f"; {len(late)} of them were not located in time" if late else "")
         )
     threshold = options.duplicate_threshold
-    shares = _shares({text: parts for text, parts in found.parts.items() if text in cuts})
+    shares = _shares({text: parts for text, parts in located.parts.items() if text in cuts})
     return Context(
-        documents=known,
+        documents=retrieved,
         prompt=prompt,
-        sources=divide(found.index, places, cuts, holders, duplicate_threshold=threshold),
-        regions=tuple(merge((x.start, x.end) for located in places.values() for x in located)),
+        sources=divide(located.index, places, cuts, holders, duplicate_threshold=threshold),
+        regions=tuple(merge((x.start, x.end) for at in places.values() for x in at)),
         not_located=indices(holders.keys() - places),
         conversation=conversation,
-        partly_located={index: shares[known[index].text] for index in indices(shares)},
-        not_in_time=left,
-        crowded=indices(found.crowded & cuts.keys()),
+        partly_located={index: shares[retrieved[index].text] for index in indices(shares)},
+        not_in_time=late,
+        crowded=indices(located.crowded & cuts.keys()),
         language=options.language,
     )
 
@@ -258,8 +260,8 @@ def _shares(parts: Mapping[str, Sequence[Location]]) -> dict[str, float]:
     shares = {}
     for text, places in parts.items():
         spans = merge(part.document_span for part in places if part.document_span)
-        held = sum(len("".join(text[slice(*span)].split())) for span in spans)
-        shares[text] = held / len("".join(text.split()))
+        covered = sum(len("".join(text[slice(*span)].split())) for span in spans)
+        shares[text] = covered / len("".join(text.split()))
     return {text: share for text, share in shares.items() if share < 1}
 
 

@@ -28,7 +28,10 @@ class Document:
     @property
     def is_blank(self) -> bool:
         """Whether it holds nothing that can be seen: white space and invisible characters only."""
-        return all(one.isspace() or unicodedata.category(one)[0] == "C" for one in self.text)
+        return all(
+            character.isspace() or unicodedata.category(character)[0] == "C"
+            for character in self.text
+        )
 
     @property
     def title(self) -> str:
@@ -50,8 +53,8 @@ class Document:
         return str(label).strip() if isinstance(label, str | int) else ""
 
     def _texts(self, keys: Sequence[str]) -> Iterator[str]:
-        given = (self.metadata.get(key) for key in keys)
-        return (text for text in given if isinstance(text, str) and text.strip())
+        values = (self.metadata.get(key) for key in keys)
+        return (text for text in values if isinstance(text, str) and text.strip())
 
     @classmethod
     def of(cls, value: str | Document | Mapping[str, Any] | Any) -> Document:

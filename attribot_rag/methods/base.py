@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from math import isnan
 from typing import Protocol
 
@@ -101,18 +102,34 @@ def num_kept(keep: int | float, count: int, name: str = "keep") -> int:
     return max(1, min(kept, count))
 
 
-def span_totals(rows: Sequence[TokenScores | None], tokens: range) -> list[float | None]:
+def check_count(name: str, value: object, least: int) -> None:
+    """Raises InvalidInput under the option's name unless the value is such a whole number."""
+    if not isinstance(value, int) or isinstance(value, bool) or value < least:
+        raise InvalidInput(f"{name}={value!r}; use a whole number of at least {least}")
+
+
+def total(row: TokenScores | None, tokens: Iterable[int]) -> float:
+    """The sum of a row over some of the response's tokens, 0 for None."""
+    return 0.0 if row is None else sum(row[token] for token in tokens)
+
+
+def span_totals(rows: Sequence[TokenScores | None], tokens: Sequence[int]) -> list[float | None]:
     """The sum of each row over some of the response's tokens, None for None."""
-    return [None if row is None else sum(row[i] for i in tokens) for row in rows]
+    return [None if row is None else total(row, tokens) for row in rows]
 
 
-def best(totals: Sequence[float | None], count: int) -> list[int]:
-    """Indices of the `count` highest totals, best first; None comes last."""
+def best(totals: Sequence[float | None], count: int | None = None) -> list[int]:
+    """Indices of the `count` highest totals, or of all, best first; None comes last."""
     order = sorted(
         range(len(totals)),
         key=lambda index: (totals[index] is None, -(totals[index] or 0.0), index),
     )
     return order[:count]
+
+
+def in_turn(rankings: Sequence[Sequence[int]]) -> list[int]:
+    """The first of each ranking, then the second of each, without repetition."""
+    return list(dict.fromkeys(chain.from_iterable(zip(*rankings, strict=True))))
 
 
 def whole_response(

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from attribot_rag.context import Ablation
 from attribot_rag.context.groups import Level, group
 from attribot_rag.errors import InvalidInput
-from attribot_rag.methods.auto import in_turn, ranking
 from attribot_rag.methods.base import (
     WORTHWHILE,
     Method,
@@ -16,15 +15,13 @@ from attribot_rag.methods.base import (
     TokenScores,
     answer_sentences,
     best,
+    check_count,
+    in_turn,
     num_kept,
     scores_of,
 )
 from attribot_rag.methods.cost import Cost, Workload
-from attribot_rag.methods.hierarchical import (
-    Hierarchical,
-    best_of_each_sentence,
-    expanded,
-)
+from attribot_rag.methods.hierarchical import Hierarchical, best_of_each_sentence, expanded
 from attribot_rag.methods.leave_one_out import LeaveOneOut, Masked
 from attribot_rag.methods.patching import Patching, spread_over
 from attribot_rag.scoring import Scorer
@@ -40,10 +37,9 @@ class Screening:
 
     Patching with as many `gates` estimates the effects of all units. Masked ablation scores
     `candidates` of them: in turn the best by their estimate for each answer sentence, and those
-    that the question and the answer attend to most. Where
-    attention is not observed, masked ablation scores groups, then the units in the `keep` best
-    groups; exact ablation does where the architecture does not allow masking. If there are few
-    units, all are scored.
+    that the question and the answer attend to most. Where attention is not observed, masked
+    ablation scores groups, then the units in the `keep` best groups; exact ablation does where the
+    architecture does not allow masking. If there are few units, all are scored.
     """
 
     candidates: int = 14
@@ -68,12 +64,7 @@ class Screening:
         if self.num_ablations(scorer) >= len(scorer.units):
             return method.run(scorer)
         hierarchical = Hierarchical(
-            keep=self.keep,
-            levels=(self.level,),
-            coarse=method,
-            fine=method,
-            shorten=False,
-            each_sentence=True,
+            self.keep, (self.level,), method, method, shorten=False, each_sentence=True
         )
         return hierarchical.run(scorer)
 
@@ -87,17 +78,17 @@ class Screening:
         weights = scorer.attention() if estimates is None else estimates.attention
         if weights is None:
             return None
-        rankings = [ranking(weights)]
+        rankings = [best(weights)]
         if estimates is not None:
-            by_sentence = [ranking(of_units) for of_units in estimates.effects.tolist()]
+            by_sentence = [best(of_units) for of_units in estimates.effects.tolist()]
             rankings = [in_turn(by_sentence), *rankings]
         chosen = in_turn(rankings)[: self.candidates]
         finer = scorer.narrowed([scorer.units[index] for index in chosen])
         scores = Masked().run(finer)
         if estimates is not None and scorer.session.meter.exhausted:
             rows = spread_over(sentences, estimates.effects[:, chosen].tolist(), finer)
-            known = zip(scores.token_scores, rows, strict=True)
-            scores = replace(scores, token_scores=tuple(row or other for row, other in known))
+            pairs = zip(scores.token_scores, rows, strict=True)
+            scores = replace(scores, token_scores=tuple(row or estimate for row, estimate in pairs))
         scores = expanded(scores, chosen, scorer, finer)
         return replace(scores, attention=tuple(weights))
 
@@ -149,9 +140,7 @@ class Thorough:
 
     def __post_init__(self) -> None:
         for name, least in (("candidates", 1), ("gates", 1), ("rescore", 0)):
-            value = getattr(self, name)
-            if not isinstance(value, int) or isinstance(value, bool) or value < least:
-                raise InvalidInput(f"{name}={value!r}; use a whole number of at least {least}")
+            check_count(name, getattr(self, name), least)
         if not 0 <= self.min_agreement <= 1:
             raise InvalidInput(f"min_agreement={self.min_agreement!r}; use a value in [0, 1]")
         if len(self.doubt) != 2 or self.doubt[0] > self.doubt[1]:
@@ -168,8 +157,8 @@ class Thorough:
         agreement = agreement_of(pairs)
         at_stake = any(sum(row) >= _AT_STAKE for _, row in pairs)
         if at_stake and agreement is not None and agreement < self.min_agreement:
-            others = [one for one in self._worthwhile(screened) if one not in chosen]
-            scores = rescored(scorer, scores, others)
+            further = [index for index in self._worthwhile(screened) if index not in chosen]
+            scores = rescored(scorer, scores, further)
             agreement = agreement_of(scored_twice(screened, scores))
         return replace(
             scores,
@@ -245,6 +234,6 @@ def agreement_of(pairs: Sequence[tuple[TokenScores, TokenScores]]) -> float | No
     if not pairs:
         return None
     totals = [(sum(approximate), sum(exact)) for approximate, exact in pairs]
-    difference = sum(abs(left - right) for left, right in totals)
-    magnitude = sum(abs(left) + abs(right) for left, right in totals)
+    difference = sum(abs(approximate - exact) for approximate, exact in totals)
+    magnitude = sum(abs(approximate) + abs(exact) for approximate, exact in totals)
     return 1.0 - difference / max(magnitude, 1.0, difference)

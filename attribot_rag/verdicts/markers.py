@@ -11,6 +11,7 @@ from functools import cached_property
 from attribot_rag.attribution import Marker
 from attribot_rag.attribution.pieces import markdown
 from attribot_rag.context import Context, Document
+from attribot_rag.methods.base import total
 from attribot_rag.methods.sufficiency import Sufficiency
 
 # What a number in brackets is called, by models and in the prompts that they answer.
@@ -59,9 +60,8 @@ def written_markers(
     """The markers in a response, in order.
 
     A number in brackets is a marker if `numbers` has it, if it is called a source or the like, or
-    if another marker stands right before it.
-    It is none in code, right after a name or a bracket (`items[1]`), or where it stands so in a
-    document, from which the model copied it.
+    if another marker stands right before it. It is none in code, right after a name or a bracket
+    (`items[1]`), or where it stands so in a document, from which the model copied it.
     """
     code = markdown(response).code
     markers: list[WrittenMarker] = []
@@ -178,24 +178,19 @@ class MarkerAudit:
         for marker in self.markers[first:last]:
             for number in marker.numbers:
                 document = documents.get(number)
-                supported = None
-                if document in supporting:
-                    supported = True
-                elif document is not None:
+                supported = True if document in supporting else None
+                if supported is None and document is not None:
                     if document not in effects:
                         effects[document] = self._effect(document, tokens)
                     effect = effects[document]
                     supported = None if effect is None else effect >= self.min_effect
                 yield Marker(
-                    start=marker.start,
-                    end=marker.end,
-                    number=number,
-                    document=document,
+                    start=marker.start, end=marker.end, number=number, document=document,
                     supported=supported,
-                )
+                )  # fmt: skip
 
     def _effect(self, document: int, tokens: Sequence[int]) -> float | None:
-        """What the document is worth to these tokens in nats.
+        """The worth of the document to these tokens in nats.
 
         None if it was not scored, or without tokens that the marker could speak of.
         """
@@ -206,4 +201,4 @@ class MarkerAudit:
             return None
         self.search.score_without([own])
         row = self.search.without(own)
-        return None if row is None else sum(row[i] for i in tokens)
+        return None if row is None else total(row, tokens)

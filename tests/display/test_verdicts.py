@@ -68,7 +68,6 @@ OPEN = {"kind": "open"}
         ({"kind": "grounded", "source_ids": (2,), "kept": 0.7}, " [1]"),
         ({"kind": "grounded", "source_ids": (2,), "in_part": True}, " [1] (explained in part)"),
         ({"kind": "redundant", "source_ids": (2,), "in_part": True}, " [1] (explained in part)"),
-        ({"kind": "unsupported"}, " (not caused by the context)"),
     ],
 )
 def test_remarks(shown: Callable[[Attribution], str], verdict: dict[str, Any], remark: str) -> None:

@@ -9,7 +9,8 @@ from support.scripted import Scripted, Worth
 
 from attribot_rag import Budget
 from attribot_rag.context import Ablation
-from attribot_rag.methods.sufficiency import Carriers, Part, Sufficiency, Thresholds, parts_of
+from attribot_rag.methods.parts import Carriers, Part, Thresholds, parts_of
+from attribot_rag.methods.sufficiency import Sufficiency
 from attribot_rag.scoring.session import Meter
 
 RESPONSE = "The ships came with salt."

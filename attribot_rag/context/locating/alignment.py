@@ -24,11 +24,11 @@ def pins(text: str, other: str, start: int, end: int) -> Iterator[tuple[int, int
         expected = place + following - at
         first = max(place, 0, expected - _DRIFT)
         last = min(end, expected + _DRIFT + _PIN)
-        found = other.find(pin, first, last)
-        if found < 0 or other.find(pin, found + 1, last) >= 0:
+        match = other.find(pin, first, last)
+        if match < 0 or other.find(pin, match + 1, last) >= 0:
             following += _STEP
             continue
-        at, place = following, found
+        at, place = following, match
         yield at, place
         following += _STRETCH
 

@@ -62,8 +62,8 @@ class Unescaped:
     def located(self, place: Location, document: Unescaped) -> Location:
         """The location in this source of a document's source, by that of their texts."""
         indices = numpy.arange(len(document.source) + 1)
-        held = document.origins.searchsorted(indices, side="right") - 1
-        offsets = self.origins[numpy.asarray(place.offsets)[held]]
+        characters = document.origins.searchsorted(indices, side="right") - 1
+        offsets = self.origins[numpy.asarray(place.offsets)[characters]]
         start, end = self.origins[[place.start, place.end]].tolist()
         span = place.document_span
         if span is not None:

@@ -64,8 +64,8 @@ def located(document: Normalised, prompt: Normalised, run: tuple[int, int, int])
             offsets += range(place, next_place)
         elif next_at > at:
             # A kept character, with the dropped characters after it.
-            known, given = document.source[at:next_at], prompt.source[place:next_place]
-            offsets += (place + offset for offset in character_map(known, given)[:-1])
+            piece, counterpart = document.source[at:next_at], prompt.source[place:next_place]
+            offsets += (place + offset for offset in character_map(piece, counterpart)[:-1])
             offsets[at] = place
     offsets += [span[1]] * (len(document.source) + 1 - len(offsets))
     return Location(*span, array("q", offsets), document_span)
@@ -113,17 +113,17 @@ def _claimed(document: str, prompt: str) -> tuple[int, int]:
 
     The prompt may lack the document's characters (mark-up that was stripped), not the reverse.
     """
-    known, given = (
+    ours, theirs = (
         [(mark, end) for end, character in enumerate(text, 1) for mark in unified(character)]
         for text in (document, prompt)
     )
     step, claimed = 0, (0, 0)
-    for character, end in given:
-        while step < len(known) and known[step][0] != character:
+    for character, end in theirs:
+        while step < len(ours) and ours[step][0] != character:
             step += 1
-        if step == len(known):
+        if step == len(ours):
             break
         if character != " ":
-            claimed = known[step][1], end
+            claimed = ours[step][1], end
         step += 1
     return claimed

@@ -90,7 +90,7 @@ class Normalised:
         return self.origins[start], self.origins[end - 1] + 1
 
     def gap(self, index: int) -> str:
-        """What `source` has between the characters before and at this place of `text`."""
+        """The characters of `source` between those before and at this place of `text`."""
         start = self.origins[index - 1] + 1 if index else 0
         return self.source[start : self.origins[index] if index < len(self.origins) else None]
 

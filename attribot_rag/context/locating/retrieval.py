@@ -33,20 +33,20 @@ def locate_documents(
     documents: Collection[str],
     *,
     threshold: float,
-    taken: Sequence[Interval] = (),
+    occupied: Sequence[Interval] = (),
     work: Work | None = None,
 ) -> LocatedDocuments:
     """Locate different documents in a prompt, as long as there is time.
 
     `threshold` is the least similarity of a fuzzy location (rapidfuzz partial ratio, 0 to 1).
-    `taken` are characters of the prompt that are no document's own, such as earlier turns.
+    `occupied` are characters of the prompt that are no document's own, such as earlier turns.
     """
     work = work or Work()
     search = _Search(prompt, threshold, work)
     whole = {document: search.whole(document) for document in work.in_time(documents)}
     missing = [text for text, places in whole.items() if not places]
     covered = [(place.start, place.end) for places in whole.values() for place in places]
-    parts = search.parts(missing, [*covered, *taken]) if missing else {}
+    parts = search.parts(missing, [*covered, *occupied]) if missing else {}
     whole = {text: places for text, places in whole.items() if places}
     return LocatedDocuments(whole, parts, frozenset(search.crowded), search.index)
 
@@ -85,22 +85,22 @@ class _Search:
         return [self._unescaped.located(place, unescaped) for place in places]
 
     def parts(
-        self, documents: Sequence[str], taken: Sequence[Interval]
+        self, documents: Sequence[str], occupied: Sequence[Interval]
     ) -> dict[str, list[Location]]:
         """The parts of documents, by the documents' texts."""
         texts = {document: Unescaped.of(document) for document in documents}
-        found = find_parts(
+        parts = find_parts(
             self._locator.normalised,
             dict.fromkeys(unescaped.text for unescaped in texts.values()),
-            [self._unescaped.within(interval) for interval in taken],
+            [self._unescaped.within(interval) for interval in occupied],
             self._work,
         )
-        left = self._work.left
-        left.update(text for text, unescaped in texts.items() if unescaped.text in left)
+        late = self._work.left
+        late.update(text for text, unescaped in texts.items() if unescaped.text in late)
         return {
-            text: [self._unescaped.located(part, unescaped) for part in found[unescaped.text]]
+            text: [self._unescaped.located(part, unescaped) for part in parts[unescaped.text]]
             for text, unescaped in texts.items()
-            if unescaped.text in found
+            if unescaped.text in parts
         }
 
 
@@ -111,9 +111,9 @@ def texts_in_prompt(prompt: str, texts: Collection[str]) -> frozenset[str]:
     whole text is not in the prompt.
     """
     plain = single_spaced(prompt)
-    held = {text for text in texts if single_spaced(text) in plain}
-    others = sorted(set(texts))
-    if len(held) < len(others):
-        found = locate_documents(prompt, others, threshold=1)
-        held.update(found.whole, found.parts)
-    return frozenset(held)
+    present = {text for text in texts if single_spaced(text) in plain}
+    distinct = sorted(set(texts))
+    if len(present) < len(distinct):
+        located = locate_documents(prompt, distinct, threshold=1)
+        present.update(located.whole, located.parts)
+    return frozenset(present)

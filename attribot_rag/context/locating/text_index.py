@@ -58,8 +58,8 @@ class NgramIndex:
 
     def places(self, first: int, last: int) -> list[int]:
         """The places of a range, ascending. Two n-grams in a million may have an equal hash."""
-        found: list[int] = self._places[first:last].tolist()
-        return found
+        places: list[int] = self._places[first:last].tolist()
+        return places
 
     def hits(self, text: str, most_places: int, most: int) -> tuple[Integers, Integers]:
         """Places of equal n-grams in another text and in this one, of the rarest n-grams first.
@@ -73,8 +73,8 @@ class NgramIndex:
         order = order[: int(counts[order].cumsum().searchsorted(most, "right"))]
         counts = counts[order]
         steps = numpy.arange(counts.sum()) - (counts.cumsum() - counts).repeat(counts)
-        found = self._places[first[order].repeat(counts) + steps]
-        return order.repeat(counts), found.astype(numpy.int64)
+        places = self._places[first[order].repeat(counts) + steps]
+        return order.repeat(counts), places.astype(numpy.int64)
 
 
 class TextIndex:
@@ -109,8 +109,8 @@ class TextIndex:
         rarest = counts.argmin(axis=1)
         rows = numpy.arange(len(needles))
         return [
-            self._verified(needle, *found)
-            for needle, *found in zip(
+            self._verified(needle, *hits)
+            for needle, *hits in zip(
                 needles,
                 starts[rows, rarest].tolist(),
                 first[rows, rarest].tolist(),

@@ -34,10 +34,10 @@ def blocks(text: str) -> Iterator[tuple[str, Interval]]:
     """
     done = 0
     is_html = tags_of(text).is_html
-    found = [span for span in json_in(text, 0, len(text)) if _has_lines_alone(text, *span)]
-    for start, end in found:
+    spans = [span for span in json_in(text, 0, len(text)) if _has_lines_alone(text, *span)]
+    for start, end in spans:
         yield from _line_blocks(text[done:start], is_html)
-        for (first, last), (begin, stop) in json_members(text, start, end, is_line=len(found) > 1):
+        for (first, last), (begin, stop) in json_members(text, start, end, is_line=len(spans) > 1):
             yield text[first:last], (begin - first, stop - first)
         done = end
     yield from _line_blocks(text[done:], is_html)
@@ -177,7 +177,7 @@ def _ruled_table_end(lines: Sequence[str], start: int) -> int:
 
 
 def _records(lines: Sequence[str], start: int) -> list[int]:
-    """Where the records of the log that begins at `start` begin, and its end; none without a log.
+    """The first lines of the records of the log at `start`, and its end; none without a log.
 
     Lines without a stamp, such as a traceback's, belong to the record before them up to a blank
     line, and so do blank lines within the log.

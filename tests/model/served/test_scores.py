@@ -27,7 +27,7 @@ from attribot_rag.errors import (
     UnsupportedModel,
 )
 from attribot_rag.methods.baselines import ContextCite
-from attribot_rag.methods.sufficiency import Thresholds
+from attribot_rag.methods.parts import Thresholds
 
 LOCAL = byte_level()
 MANY = many_documents()
