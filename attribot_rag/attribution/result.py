@@ -25,7 +25,7 @@ from attribot_rag.attribution.serialization import (
 from attribot_rag.attribution.verdict import Check, Marker, Numbering, Verdict
 from attribot_rag.context import Document, Source
 from attribot_rag.context.intervals import Interval
-from attribot_rag.context.splitting.html_text import without_tags
+from attribot_rag.context.splitting.markup import without_tags
 from attribot_rag.context.tokens import token_anchors
 from attribot_rag.errors import InvalidInput
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
-from typing import cast
+from typing import Any, cast
 
 from rapidfuzz.distance import Prefix
 
@@ -16,7 +16,13 @@ from attribot_rag.model.chat_messages import Message, continued_text, message_te
 from attribot_rag.model.generation import Generation
 from attribot_rag.model.language_model import LanguageModel, Prompt, is_chat, plain_ids
 from attribot_rag.model.local_backend import decoder_start_ids
-from attribot_rag.recording import Answer, GenerationRecorder, PromptText, Transcript
+from attribot_rag.recording import (
+    Answer,
+    GenerationRecorder,
+    PromptText,
+    Transcript,
+    generate_answer,
+)
 
 TEMPLATE = (
     "Answer the question with one short sentence, using only the passages below.\n\n"
@@ -37,6 +43,23 @@ def asked(
         raise InvalidInput(f"documents={documents!r}; pass a list of at least one document")
     chunks = [Document.of(document) for document in documents]
     return rag_prompt(question, chunks, bool(language_model.tokenizer.chat_template)), chunks
+
+
+def answered(
+    question: str,
+    prompt: Prompt,
+    language_model: LanguageModel,
+    settings: Mapping[str, Any],
+) -> Generation:
+    """The model's answer to a prompt, with these settings; raises InvalidInput if it is empty."""
+    prompt_ids = language_model.encode_prompt(prompt)
+    generation = generate_answer(language_model, prompt_ids, **settings)
+    if generation is None:
+        raise InvalidInput(
+            f"the model answered {question!r} with nothing; ask in other words, or set "
+            "min_new_tokens"
+        )
+    return generation
 
 
 def rag_prompt(question: str, documents: Sequence[Document], chat: bool) -> str | list[Message]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import torch
@@ -17,7 +18,9 @@ from attribot_rag.context import Context, ContextOptions, Document
 from attribot_rag.methods import Method, Scores
 from attribot_rag.methods.cost import Workload
 from attribot_rag.scoring import Budget, Scorer, ScoringOptions
-from attribot_rag.verdicts import Judgement
+from attribot_rag.verdicts import Judgement, judge
+
+OnSentence = Callable[[Attribution], None]
 
 _UNLIKELY = -6.0
 _NOISY = 0.05  # nats
@@ -25,7 +28,24 @@ _MOST_NAMED = 5  # documents in a note
 _LONGEST_NAME = 40
 
 
-def assemble(
+def attributed(
+    scorer: Scorer,
+    method: Method,
+    response: str | None,
+    options: Options,
+    on_sentence: OnSentence | None = None,
+) -> Attribution:
+    """The attribution of a response, as it was shown, by a method, with verdicts in nats only."""
+    scores = method.run(scorer)
+    shown = ResponseText(*scorer.response.aligned(response))
+    made = partial(_assembled, scorer, method, shown, options=options)
+    if options.verdicts is None or scores.unit != "nats":
+        return made(Judgement(scores=scores))
+    settled = None if on_sentence is None else lambda so_far: on_sentence(made(so_far))
+    return made(judge(scorer, scores, shown, options.verdicts, settled))
+
+
+def _assembled(
     scorer: Scorer,
     method: Method,
     response: ResponseText,
@@ -159,7 +179,6 @@ def _notes(scorer: Scorer, scores: Scores) -> Iterator[str]:
 
 
 def _absent_note(context: Context) -> Iterator[str]:
-    """The documents that a retriever brought and the prompt does not hold."""
     documents, late = context.documents, context.not_in_time
     absent = [i for i in context.not_located if i not in late and not documents[i].is_blank]
     if not absent:
@@ -169,8 +188,8 @@ def _absent_note(context: Context) -> Iterator[str]:
         names.append(f"and {len(absent) - len(names)} more")
     yield (
         f"Not found in the prompt: {len(absent)} of {len(documents)} documents "
-        f"({', '.join(names)}). Retrievers often bring more than the prompt takes. While that is so, no sentence is "
-        "called not caused by the context."
+        f"({', '.join(names)}). Retrievers often bring more than the prompt takes. While that is "
+        "so, no sentence is called not caused by the context."
     )
 
 

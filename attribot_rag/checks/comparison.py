@@ -164,7 +164,6 @@ class Comparison:
             yield self._check("number", quantity.span)
 
     def _is_in_prompt(self, quantity: Quantity) -> bool:
-        """Whether a text of the prompt has the number with the same noun or unit."""
         return any(
             quantity.values & number.values
             and quantity.unit == number.unit
@@ -213,7 +212,6 @@ class Comparison:
 
 
 def _is_alike(first: Quantity, second: Quantity) -> bool:
-    """Whether two numbers count or measure the same."""
     if (first.ordinal, first.clock) != (second.ordinal, second.clock):
         return False
     units = [unit for unit in (first.unit, second.unit) if unit is not None]

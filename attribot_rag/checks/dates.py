@@ -91,7 +91,6 @@ def _named(text: str, language: str) -> Iterator[Date]:
 
 @cache
 def _pattern(language: str) -> re.Pattern[str]:
-    """Matches a month's name with a day before or after it, and a year."""
     names = sorted(vocabulary(language).months, key=len, reverse=True)
     month = "|".join(re.escape(name) for name in names if not name[:1].isdigit())
     link = r"(?:de|del|of|di|d')"

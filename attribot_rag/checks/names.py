@@ -118,7 +118,6 @@ def _is_capital(word: str) -> bool:
 
 
 def _has(text: str, name: str) -> bool:
-    """Whether a text has a word that is like the name."""
     word = name.lower()
     return any(
         same_word(word, other) or fuzz.ratio(word, other) >= _ALIKE

@@ -160,7 +160,6 @@ def _is_joined(before: str, after: str, saying: _Statement, denying: _Statement)
 
 
 def _content(statement: _Statement, index: int, step: int) -> _Word | None:
-    """The next longer word from here on."""
     while 0 <= index < len(statement.words):
         if len(statement.words[index].word) >= _LEAST_LETTERS:
             return statement.words[index]

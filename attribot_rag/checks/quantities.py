@@ -9,9 +9,15 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 from itertools import chain
 
-from attribot_rag.checks.currencies import currency_before, power_after
 from attribot_rag.checks.number_words import number_words
-from attribot_rag.checks.vocabulary import CURRENCY, Unit, Vocabulary, vocabulary
+from attribot_rag.checks.vocabulary import (
+    CURRENCY,
+    Unit,
+    Vocabulary,
+    currency_before,
+    power_after,
+    vocabulary,
+)
 from attribot_rag.context.intervals import Interval
 from attribot_rag.context.words import UNSPACED
 
@@ -235,6 +241,5 @@ def _read(
 
 
 def _within(spans: Sequence[Interval], position: int) -> bool:
-    """Whether any of these spans, in order, holds the character."""
     index = bisect_right(spans, (position, len(spans) and spans[-1][1] + position + 1)) - 1
     return index >= 0 and spans[index][0] <= position < spans[index][1]

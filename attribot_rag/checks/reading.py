@@ -45,7 +45,6 @@ class Reading:
         return years
 
     def is_year(self, quantity: Quantity) -> bool:
-        """Whether a number is most likely a year: four digits, and no unit."""
         shown = self.text[slice(*quantity.span)]
         may_be = quantity.unit is None or quantity.unit.name == "year"
         return may_be and len(shown) == 4 and shown.isdecimal() and is_year(int(shown))

@@ -227,6 +227,5 @@ def _encoded_after(
 
 
 def _text_after(context: Sequence[int], ids: Sequence[int], language_model: LanguageModel) -> str:
-    """The text of these ids when they follow the context."""
     before = language_model.decode(context)
     return language_model.decode([*context, *ids])[len(before) :]

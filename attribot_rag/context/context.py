@@ -8,9 +8,8 @@ from functools import cached_property
 from typing import Any
 
 from attribot_rag.context.ablation import AblatedPrompt, Ablation, ablate
-from attribot_rag.context.document import Document, Source
+from attribot_rag.context.document import Document, Source, document_numbers
 from attribot_rag.context.intervals import Interval, merge, subtract
-from attribot_rag.context.labels import document_numbers
 from attribot_rag.context.locating.location import Location
 from attribot_rag.context.locating.retrieval import locate_documents
 from attribot_rag.context.locating.text_index import Work

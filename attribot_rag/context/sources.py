@@ -53,7 +53,6 @@ def group_duplicates(texts: Sequence[str], *, threshold: float) -> list[list[int
 
 
 def _same_words(left: str, right: str) -> bool:
-    """Whether two texts differ only in punctuation and the spelling of long words."""
     pairs = zip_longest(words(left), words(right), fillvalue="")
     return all(word == other or _spelling_variants(word, other) for word, other in pairs)
 

@@ -98,7 +98,6 @@ def opened(file: Path) -> Iterator[PdfDocument]:
 
 
 def _page(document: PdfDocument, index: int) -> tuple[str, array[int]]:
-    """The text of a page, and the place of each of its characters."""
     page = document[index]
     textpage = page.get_textpage()
     try:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from attribot_rag.attribution import Attribution, Check, Citations, Provenance, Verdict, cite
 from attribot_rag.context import Document, Source
-from attribot_rag.context.splitting.html_text import without_tags
+from attribot_rag.context.splitting.markup import without_tags
 from attribot_rag.display.escaping import on_one_line
 
 NOTHING_CITED = "No source stands out: no single one has an effect that is large enough to cite it."

@@ -7,18 +7,20 @@ from dataclasses import dataclass, field, replace
 
 from attribot_rag.methods.base import (
     Method,
+    Part,
     Scores,
+    Thresholds,
     answer_sentences,
     best,
     check_count,
     in_turn,
+    parts_of,
     scores_of,
     span_totals,
     whole_response,
 )
 from attribot_rag.methods.cost import Cost, Workload
 from attribot_rag.methods.leave_one_out import LeaveOneOut, Masked
-from attribot_rag.methods.parts import Part, Thresholds, parts_of
 from attribot_rag.methods.patching import Patching, spread_over
 from attribot_rag.methods.proxy import Proxy
 from attribot_rag.methods.sufficiency import Sufficiency

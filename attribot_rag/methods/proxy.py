@@ -199,6 +199,5 @@ def _columns(
 
 
 def _owner(response: TokenizedText, character: int) -> int:
-    """The token that holds a character of the response."""
     holding = response.tokens_touching((character, character + 1))
     return min(holding.start, len(response.ids) - 1)

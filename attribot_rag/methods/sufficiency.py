@@ -4,13 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Collection, Generator, Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import cache
 from itertools import repeat, zip_longest
 from typing import TypeVar
 
 from attribot_rag.context import Ablation
 from attribot_rag.context.groups import group
-from attribot_rag.methods.base import Scores, TokenScores, best, total
-from attribot_rag.methods.parts import Carriers, Part, Thresholds, words_in
+from attribot_rag.methods.base import (
+    Carriers,
+    Part,
+    Scores,
+    Thresholds,
+    TokenScores,
+    best,
+    total,
+    words_in,
+)
 from attribot_rag.scoring import Reencoded, Scorer
 
 Request = tuple[Ablation, Reencoded | None]
@@ -41,7 +50,7 @@ class Sufficiency:
         self._how: Reencoded | None = "question" if scorer.masked_refusal is None else None
         self._changes: dict[Request, TokenScores] = {}
         self._present = frozenset(scorer.context.present)
-        self._unit_words: dict[int, frozenset[str]] = {}
+        self._words = cache(self._words_of)
 
     def carriers(
         self,
@@ -63,8 +72,7 @@ class Sufficiency:
     def score_likely(self, parts: Sequence[Part]) -> None:
         """Score each part with only the unit that is tried first, if seconds are bounded."""
         if self._in_haste:
-            mattering = filter(self.matters, parts)
-            self.score_only([unit] for part in mattering for unit in self._likely(part))
+            self.score_only(filter(None, map(self._likely, filter(self.matters, parts))))
 
     def matters(self, part: Part) -> bool:
         """Whether the context matters to the part."""
@@ -124,9 +132,9 @@ class Sufficiency:
         if not self.matters(part):
             return Carriers()
         members: list[int] | None = None
-        for likely in self._likely(part) if self._in_haste else ():
-            yield [self._only([likely])]
-            members = [likely] if self._suffices(part, [likely]) else None
+        if self._in_haste and (likely := self._likely(part)):
+            yield [self._only(likely)]
+            members = likely if self._suffices(part, likely) else None
         if ranking is None:
             ranking = members or (yield from self._ranking(part))
         elif self._how and not (yield from self._may_be_needed(part, ranking)):
@@ -205,12 +213,10 @@ class Sufficiency:
         }
         return sorted((unit for unit in rest if nats[unit]), key=lambda unit: -nats[unit])
 
-    def _words(self, unit: int) -> frozenset[str]:
-        if unit not in self._unit_words:
-            sources = self._scorer.context.sources
-            texts = (sources[i].text.casefold() for i in self._scorer.units[unit])
-            self._unit_words[unit] = frozenset(word for text in texts for word in words_in(text))
-        return self._unit_words[unit]
+    def _words_of(self, unit: int) -> frozenset[str]:
+        sources = self._scorer.context.sources
+        texts = (sources[i].text.casefold() for i in self._scorer.units[unit])
+        return frozenset(word for text in texts for word in words_in(text))
 
     def _smallest(self, part: Part, units: list[int]) -> Steps[list[int]]:
         """The units without those that are not needed, the least promising first."""
@@ -224,7 +230,6 @@ class Sufficiency:
     def _replacements(
         self, part: Part, unit: int, ranking: Sequence[int]
     ) -> Steps[tuple[int, ...]]:
-        """The units that suffice in place of this unit, each alone."""
         rest = [other for other in ranking if other != unit]
         likely = self._promising(part, (), rest)[:_NUM_REPLACEMENTS]
         yield [self._only([other]) for other in likely]
@@ -247,7 +252,6 @@ class Sufficiency:
         return total(self.only(units) or self.reliance, part.tokens)
 
     def _suffices(self, part: Part, units: Collection[int], share: float | None = None) -> bool:
-        """Whether the part keeps enough with only these units, and each of its words does."""
         row = self.only(units)
         if row is None:
             return False

@@ -7,8 +7,7 @@ from dataclasses import replace
 
 from attribot_rag.attribution import Verdict
 from attribot_rag.methods import Scores
-from attribot_rag.methods.base import TokenScores, total
-from attribot_rag.methods.parts import Carriers, Part
+from attribot_rag.methods.base import Carriers, Part, TokenScores, total
 from attribot_rag.methods.sufficiency import Sufficiency
 from attribot_rag.verdicts.options import VerdictOptions
 
@@ -64,7 +63,6 @@ class CitedSources:
         return replace(grounded, kind="redundant", relation="together")
 
     def _may_lose(self, reliance: float) -> float:
-        """The nats that a sentence may lose with sources that suffice."""
         return (1 - self._options.kept_share) * reliance
 
     def is_fair(self, effect: float | None, reliance: float) -> bool:

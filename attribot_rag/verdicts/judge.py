@@ -13,8 +13,7 @@ from attribot_rag.attribution import Marker, ResponseText, Verdict
 from attribot_rag.attribution.verdict import Reason, Relation
 from attribot_rag.methods import Scores
 from attribot_rag.methods.auto import rankings
-from attribot_rag.methods.base import total
-from attribot_rag.methods.parts import Carriers, Part, parts_of
+from attribot_rag.methods.base import Carriers, Part, parts_of, total
 from attribot_rag.methods.sufficiency import Sufficiency
 from attribot_rag.scoring import Scorer
 from attribot_rag.verdicts.cited_sources import CitedSources
@@ -213,7 +212,6 @@ class _Judge:
         return replace(plain, reason="scattered" if carried.complete else self._ended_by)
 
     def _from(self, origin: Origin, plain: Verdict, part: Part) -> Verdict:
-        """The verdict on a sentence that comes from an earlier sentence or the conversation."""
         verdict = replace(plain, effect=origin.effect)
         if origin.sentence is not None:
             return replace(verdict, kind="follows", follows=origin.sentence)
@@ -230,7 +228,6 @@ class _Judge:
         return "limit" if self._scorer.session.meter.is_limited else "budget"
 
     def _may_have_origins(self, index: int) -> bool:
-        """Whether the answer or the conversation has a sentence before this sentence."""
         return bool(index or self._scorer.context.conversation)
 
     def _origin(self, index: int, reliance: float) -> Origin | None:

@@ -89,7 +89,6 @@ def written_markers(
 
 
 def _numbers(marker: str) -> tuple[int, ...]:
-    """The numbers that a marker names, those of a range too."""
     numbers: list[int] = []
     for match in _RANGE.finditer(_NAMES_NO_DOCUMENT.sub("]", marker)):
         first, last = int(match[1]), int(match[2] or match[1])

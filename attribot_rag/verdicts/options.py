@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from attribot_rag.errors import InvalidInput
-from attribot_rag.methods.parts import Thresholds
+from attribot_rag.methods.base import Thresholds
 
 _SHARES = ("kept_share", "kept_word", "needed_share", "cited_share")
 

@@ -10,8 +10,7 @@ import numpy as np
 from rapidfuzz import fuzz
 
 from attribot_rag.context import Ablation
-from attribot_rag.methods.base import total
-from attribot_rag.methods.parts import Carriers, Part
+from attribot_rag.methods.base import Carriers, Part, total
 from attribot_rag.methods.sufficiency import Sufficiency
 from attribot_rag.scoring import Scorer
 from attribot_rag.scoring.log_likelihoods import Matrix
@@ -163,7 +162,6 @@ class Origins:
         return None if read is None else self._sum(read, [i - own.start for i in tokens])
 
     def _span(self, index: int) -> range:
-        """All tokens of a sentence, its markers included."""
         tokens = self._sentences[index].tokens
         return range(tokens[0], tokens[-1] + 1)
 

@@ -15,7 +15,7 @@ from support.text_strategies import texts
 from support.tiny_models import byt5, byte_level, metaspace
 
 from attribot_rag.context import Context, ContextOptions, TokenizedText, locate_context
-from attribot_rag.context.locating.alignment import distances_to_beginnings, edits
+from attribot_rag.context.locating.location import distances_to_beginnings, edits
 from attribot_rag.context.locating.retrieval import locate_documents
 from attribot_rag.context.locating.text_index import TextIndex, Work
 from attribot_rag.context.splitting.splitter import sentences

@@ -90,7 +90,6 @@ def _undone(text: str, origins: array[int]) -> tuple[str, array[int]]:
 
 
 def _meaning(escape: str) -> str:
-    """The characters that an escape sequence stands for."""
     if escape[0] == "&":
         return "&" if escape.startswith("&amp;") else html.unescape(escape)
     if escape[0] != "\\":

@@ -122,7 +122,6 @@ class Locator:
 
     @cached_property
     def _collapsed(self) -> TextIndex:
-        """The prompt with single spaces."""
         return TextIndex(single_spaced(self._prompt))
 
     @cached_property
@@ -153,7 +152,6 @@ class Locator:
 
     @cached_property
     def _indices(self) -> array[int]:
-        """The indices of the prompt's characters and of its end."""
         return array("q", numpy.arange(len(self._prompt) + 1).tobytes())
 
     @cached_property

@@ -137,7 +137,6 @@ class _Parts:
 
     @cached_property
     def _sentences(self) -> list[Interval]:
-        """The document's sentences in its normalised text."""
         origins = self.document.origins
         spans = split_spans(self.document.source, sentences)
         places = ((bisect_left(origins, start), bisect_left(origins, end)) for start, end in spans)

@@ -10,7 +10,7 @@ import numpy
 from rapidfuzz.distance import LCSseq, Levenshtein
 
 from attribot_rag.context.intervals import Interval
-from attribot_rag.context.locating.alignment import distances_to_beginnings, pins
+from attribot_rag.context.locating.location import distances_to_beginnings, pins
 from attribot_rag.context.locating.text_index import TextIndex, Work
 from attribot_rag.context.words import within_word
 

@@ -133,7 +133,6 @@ class TextIndex:
 
 
 def _hashes(text: str, gram: int, stride: int) -> _Hashes:
-    """Hashes of the n-grams that begin at multiples of the stride."""
     codes = numpy.frombuffer(text.encode("utf-32-le", "surrogatepass"), numpy.uint32)
     whole = _polynomials(codes.astype(numpy.uint64), gram)[::stride]
     hashes: _Hashes = (whole ^ whole >> _PLACE_BITS).astype(numpy.uint32)

@@ -7,8 +7,7 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 from attribot_rag.context.intervals import Interval
-from attribot_rag.context.splitting.html_text import BLOCK_START, tags_of
-from attribot_rag.context.splitting.json_text import json_in, json_members
+from attribot_rag.context.splitting.markup import BLOCK_START, json_in, json_members, tags_of
 
 _LINE = re.compile(r"[^\n]*\n|[^\n]+")
 _HEADING = re.compile(r" {0,3}#{1,6}\s+\S|\s*(\*\*|__)(?=\S)[^*_\n]+\1:?\s*\Z")
@@ -101,7 +100,6 @@ def _indent(line: str) -> int:
 
 
 def _parted(before: str, line: str) -> bool:
-    """Whether this line begins another block: after a blank line, or next to a heading."""
     if not before.strip() or _HEADING.match(line) or _HEADING.match(before):
         return True
     return bool(_UNDERLINE.match(before))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import sentencex
 
 from attribot_rag.context.splitting.blocks import blocks
-from attribot_rag.context.splitting.html_text import TAG
+from attribot_rag.context.splitting.markup import TAG
 from attribot_rag.errors import InvalidInput
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from markupsafe import Markup
 
 from attribot_rag.attribution import Attribution, CitedSentence, cite
 from attribot_rag.attribution.summary import summarize
-from attribot_rag.context.splitting.html_text import without_tags
+from attribot_rag.context.splitting.markup import without_tags
 from attribot_rag.display.html.templates import environment
 from attribot_rag.display.markdown import render_cited
 from attribot_rag.display.report import report_on
