@@ -10,7 +10,7 @@ from typing import Any, cast
 from rapidfuzz.distance import Prefix
 
 from attribot_rag.context import Document
-from attribot_rag.context.document import Documents
+from attribot_rag.context.document import Documents, documents_of
 from attribot_rag.errors import InvalidInput
 from attribot_rag.model.chat_messages import Message, continued_text, message_text
 from attribot_rag.model.generation import Generation
@@ -32,16 +32,14 @@ TEMPLATE = (
 
 def asked(
     question: str, documents: Documents, language_model: LanguageModel
-) -> tuple[str | list[Message], list[Document]]:
+) -> tuple[str | list[Message], tuple[Document, ...]]:
     """The documents, then the question, as a message or as text; and the documents that were read.
 
     Raises InvalidInput for an empty question, or no documents.
     """
     if not question.strip():
         raise InvalidInput(f"the question is empty: {question!r}")
-    if isinstance(documents, str) or not documents:
-        raise InvalidInput(f"documents={documents!r}; pass a list of at least one document")
-    chunks = [Document.of(document) for document in documents]
+    chunks = documents_of(documents)
     return rag_prompt(question, chunks, bool(language_model.tokenizer.chat_template)), chunks
 
 
@@ -92,19 +90,19 @@ def transcript_of(
 
     Raises InvalidInput for an empty prompt or response.
     """
-    read = PromptText(language_model.encode_prompt(prompt), language_model)
+    rendered = PromptText(language_model.encode_prompt(prompt), language_model)
     shown: str | None = None
     if isinstance(response, str):
-        shown = _without_prompt(prompt, read, response)
-        transcript = _by_text(read, shown, recorder)
+        shown = _without_prompt(prompt, rendered, response)
+        transcript = _by_text(rendered, shown, recorder)
         begun = continued_text(cast(Sequence[Message], prompt)) if is_chat(prompt) else ""
         if begun and transcript.generation.retokenized and shown.startswith(begun):
-            shown = _without_prompt(prompt, read, shown.removeprefix(begun))
-            transcript = _by_text(read, shown, recorder)
+            shown = _without_prompt(prompt, rendered, shown.removeprefix(begun))
+            transcript = _by_text(rendered, shown, recorder)
     else:
-        response_ids = _answer_ids(read.ids, plain_ids(response), language_model)
+        response_ids = _answer_ids(rendered.ids, plain_ids(response), language_model)
         retokenized = isinstance(prompt, str) or is_chat(prompt)
-        generation = Generation(read.ids, response_ids, retokenized=retokenized)
+        generation = Generation(rendered.ids, response_ids, retokenized=retokenized)
         transcript = Transcript.of(_by_ids(generation, recorder), language_model)
     note = ""
     if transcript.generation.retokenized and recorder.generations:
@@ -112,14 +110,14 @@ def transcript_of(
     return transcript, shown, note
 
 
-def _without_prompt(prompt: Prompt, read: PromptText, response: str) -> str:
+def _without_prompt(prompt: Prompt, rendered: PromptText, response: str) -> str:
     """The response without the prompt before it and the special tokens after it."""
     before = (prompt,) if isinstance(prompt, str) else ()
-    for text in chain(before, read.texts):
+    for text in chain(before, rendered.texts):
         if text.strip() and response.startswith(text):
             response = response[len(text) :]
             break
-    special_tokens = tuple(read.language_model.tokenizer.all_special_tokens)
+    special_tokens = tuple(rendered.language_model.tokenizer.all_special_tokens)
     while special_tokens and response.endswith(special_tokens):
         response = response.removesuffix(
             next(token for token in special_tokens if response.endswith(token))

@@ -9,9 +9,8 @@ from functools import cached_property
 from itertools import chain, combinations, permutations
 
 from attribot_rag.attribution.verdict import Check, ValueKind
-from attribot_rag.checks.dates import Date
 from attribot_rag.checks.quantities import Quantity
-from attribot_rag.checks.reading import Reading, read_prompt
+from attribot_rag.checks.reading import Date, Reading, read_prompt
 from attribot_rag.checks.units import is_rounded, same_amount
 from attribot_rag.checks.vocabulary import Unit
 from attribot_rag.context.intervals import Interval

@@ -5,10 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
 
 from attribot_rag.context.ablation import AblatedPrompt, Ablation, ablate
-from attribot_rag.context.document import Document, Source, document_numbers
+from attribot_rag.context.document import (
+    Document,
+    Documents,
+    Source,
+    document_numbers,
+    documents_of,
+)
 from attribot_rag.context.intervals import Interval, merge, subtract
 from attribot_rag.context.locating.location import Location
 from attribot_rag.context.locating.retrieval import locate_documents
@@ -200,7 +205,7 @@ class PromptInput:
 
 def locate_context(
     prompt: TokenizedText,
-    documents: Sequence[str | Document | Mapping[str, Any]],
+    documents: Documents,
     options: ContextOptions,
     *,
     earlier_turns: Sequence[str] = (),
@@ -211,9 +216,7 @@ def locate_context(
     `is_in_time` is asked before each document, whether there is time for it. Raises InvalidInput
     without documents, DocumentsNotLocated if the prompt holds none of them.
     """
-    if isinstance(documents, str | Mapping | Document) or not documents:
-        raise InvalidInput(f"documents={documents!r}; pass a list of at least one document")
-    retrieved = tuple(Document.of(document) for document in documents)
+    retrieved = documents_of(documents)
     conversation = find_turns(prompt.text, earlier_turns)
     holders: dict[str, list[int]] = {}
     for index, document in enumerate(retrieved):

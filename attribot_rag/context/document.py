@@ -105,6 +105,13 @@ class Document:
 Documents = Sequence[str | Document | Mapping[str, Any] | Any]
 
 
+def documents_of(documents: Documents) -> tuple[Document, ...]:
+    """The documents of a list; raises InvalidInput for anything else, or an empty list."""
+    if isinstance(documents, str | Mapping | Document) or not documents:
+        raise InvalidInput(f"documents={documents!r}; pass a list of at least one document")
+    return tuple(map(Document.of, documents))
+
+
 @dataclass(frozen=True)
 class DocumentSpan:
     """Characters [start, end) of the document with this index."""

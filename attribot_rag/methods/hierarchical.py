@@ -73,10 +73,8 @@ class Hierarchical:
         groups = replace(workload, num_sources=workload.num_groups, num_groups=1)
         share = num_kept(self.keep, workload.num_groups) / workload.num_groups
         coarse = self.coarse.cost(groups)
-        whole = workload.after(coarse)
-        return coarse + self.fine.cost(
-            whole.reduced(share) if self.shorten else whole.narrowed(share)
-        )
+        rest = workload.after(coarse).narrowed(share, shorten=self.shorten)
+        return coarse + self.fine.cost(rest)
 
     def _chosen(self, scorer: Scorer, groups: Scores) -> list[int]:
         """Indices of the groups that are kept, best first; only groups that were scored."""
@@ -193,7 +191,5 @@ class Pruned:
     def cost(self, workload: Workload) -> Cost:
         share = num_kept(self.keep, workload.num_sources) / workload.num_sources
         first = self.first.cost(workload)
-        whole = workload.after(first)
-        return first + self.then.cost(
-            whole.reduced(share) if self.shorten else whole.narrowed(share)
-        )
+        rest = workload.after(first).narrowed(share, shorten=self.shorten)
+        return first + self.then.cost(rest)
