@@ -44,10 +44,7 @@ def asked(
 
 
 def answered(
-    question: str,
-    prompt: Prompt,
-    language_model: LanguageModel,
-    settings: Mapping[str, Any],
+    question: str, prompt: Prompt, language_model: LanguageModel, settings: Mapping[str, Any]
 ) -> Generation:
     """The model's answer to a prompt, with these settings; raises InvalidInput if it is empty."""
     prompt_ids = language_model.encode_prompt(prompt)

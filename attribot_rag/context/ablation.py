@@ -88,10 +88,7 @@ class _Cut:
 
 
 def _retokenized(
-    prompt: TokenizedText,
-    removed: Sequence[Interval],
-    window: int,
-    language_model: LanguageModel,
+    prompt: TokenizedText, removed: Sequence[Interval], window: int, language_model: LanguageModel
 ) -> tuple[int, ...] | None:
     """Ids of the ablated prompt, or None if a cut does not fall in step within this window."""
     ids: list[int] = []
@@ -107,10 +104,7 @@ def _retokenized(
 
 
 def _find_cuts(
-    prompt: TokenizedText,
-    removed: Sequence[Interval],
-    window: int,
-    boundary_ids: frozenset[int],
+    prompt: TokenizedText, removed: Sequence[Interval], window: int, boundary_ids: frozenset[int]
 ) -> list[_Cut]:
     """The removals (disjoint, ascending), joined where their windows meet.
 

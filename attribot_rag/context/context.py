@@ -16,7 +16,7 @@ from attribot_rag.context.document import (
 )
 from attribot_rag.context.intervals import Interval, merge, subtract
 from attribot_rag.context.locating.location import Location
-from attribot_rag.context.locating.retrieval import locate_documents
+from attribot_rag.context.locating.retrieval import LocatedDocuments
 from attribot_rag.context.locating.text_index import Work
 from attribot_rag.context.sources import divide
 from attribot_rag.context.splitting.splitter import (
@@ -222,7 +222,7 @@ def locate_context(
     for index, document in enumerate(retrieved):
         holders.setdefault(document.text, []).append(index)
     work = Work(is_in_time)
-    located = locate_documents(
+    located = LocatedDocuments(
         prompt.text, holders, threshold=options.fuzzy_threshold, occupied=conversation, work=work
     )
     places = located.whole | located.parts

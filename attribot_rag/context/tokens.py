@@ -35,11 +35,7 @@ class TokenizedText:
 
     @classmethod
     def of(
-        cls,
-        ids: Sequence[int],
-        language_model: LanguageModel,
-        *,
-        skip_special_tokens: bool = False,
+        cls, ids: Sequence[int], language_model: LanguageModel, *, skip_special_tokens: bool = False
     ) -> TokenizedText:
         """Decode the ids token by token; works for any tokenizer, and never encodes."""
         text = ""

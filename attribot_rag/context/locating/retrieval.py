@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 
 from attribot_rag.context.intervals import Interval
@@ -11,56 +10,39 @@ from attribot_rag.context.locating.escapes import Unescaped
 from attribot_rag.context.locating.location import Location
 from attribot_rag.context.locating.locator import Locator, single_spaced
 from attribot_rag.context.locating.parts import find_parts
-from attribot_rag.context.locating.text_index import TextIndex, Work
+from attribot_rag.context.locating.text_index import Work
 
 
-@dataclass(frozen=True)
 class LocatedDocuments:
-    """The locations of documents, by their texts.
+    """Different documents, located in a prompt as long as there is time, by their texts.
 
-    `whole` and `parts` are those of whole documents and of the other documents' parts. `crowded`
-    are documents with further places. `index` is that of the prompt.
-    """
-
-    whole: dict[str, list[Location]]
-    parts: dict[str, list[Location]]
-    crowded: frozenset[str]
-    index: TextIndex
-
-
-def locate_documents(
-    prompt: str,
-    documents: Collection[str],
-    *,
-    threshold: float,
-    occupied: Sequence[Interval] = (),
-    work: Work | None = None,
-) -> LocatedDocuments:
-    """Locate different documents in a prompt, as long as there is time.
+    `whole` are the locations of whole documents, `parts` those of the other documents' parts. Both
+    the prompt and the documents are read as they are, then without their escape sequences.
+    `crowded` are documents with further places. `index` is that of the prompt.
 
     `threshold` is the least similarity of a fuzzy location (rapidfuzz partial ratio, 0 to 1).
     `occupied` are characters of the prompt that are no document's own, such as earlier turns.
     """
-    work = work or Work()
-    search = _Search(prompt, threshold, work)
-    whole = {document: search.whole(document) for document in work.in_time(documents)}
-    missing = [text for text, places in whole.items() if not places]
-    covered = [(place.start, place.end) for places in whole.values() for place in places]
-    parts = search.parts(missing, [*covered, *occupied]) if missing else {}
-    whole = {text: places for text, places in whole.items() if places}
-    return LocatedDocuments(whole, parts, frozenset(search.crowded), search.index)
 
-
-class _Search:
-    """Searches a prompt for documents as they are, then for both without their escape sequences."""
-
-    def __init__(self, prompt: str, threshold: float, work: Work) -> None:
+    def __init__(
+        self,
+        prompt: str,
+        documents: Collection[str],
+        *,
+        threshold: float,
+        occupied: Sequence[Interval] = (),
+        work: Work | None = None,
+    ) -> None:
         self._prompt = prompt
-        self._threshold = threshold
-        self._work = work
-        self._plain = Locator(prompt, threshold=threshold, work=work)
+        self._work = work or Work()
+        self._plain = Locator(prompt, threshold=threshold, work=self._work)
         self.crowded = self._plain.crowded
         self.index = self._plain.index
+        places = {text: self._places(text) for text in self._work.in_time(documents)}
+        self.whole = {text: located for text, located in places.items() if located}
+        missing = [text for text in places if text not in self.whole]
+        covered = [(place.start, place.end) for at in self.whole.values() for place in at]
+        self.parts = self._parts(missing, [*covered, *occupied]) if missing else {}
 
     @cached_property
     def _unescaped(self) -> Unescaped:
@@ -71,10 +53,9 @@ class _Search:
         text = self._unescaped.text
         if text == self._prompt:
             return self._plain
-        return Locator(text, threshold=self._threshold, work=self._work)
+        return self._plain.of(text)
 
-    def whole(self, document: str) -> list[Location]:
-        """The places of the whole document."""
+    def _places(self, document: str) -> list[Location]:
         if places := self._plain.locate_unchanged(document):
             return places
         unescaped, locator = Unescaped.of(document), self._locator
@@ -84,10 +65,9 @@ class _Search:
             self.crowded.add(document)
         return [self._unescaped.located(place, unescaped) for place in places]
 
-    def parts(
+    def _parts(
         self, documents: Sequence[str], occupied: Sequence[Interval]
     ) -> dict[str, list[Location]]:
-        """The parts of documents, by the documents' texts."""
         texts = {document: Unescaped.of(document) for document in documents}
         parts = find_parts(
             self._locator.normalised,
@@ -114,6 +94,6 @@ def texts_in_prompt(prompt: str, texts: Collection[str]) -> frozenset[str]:
     present = {text for text in texts if single_spaced(text) in plain}
     distinct = sorted(set(texts))
     if len(present) < len(distinct):
-        located = locate_documents(prompt, distinct, threshold=1)
+        located = LocatedDocuments(prompt, distinct, threshold=1)
         present.update(located.whole, located.parts)
     return frozenset(present)
