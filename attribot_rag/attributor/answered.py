@@ -83,7 +83,7 @@ def transcript_of(
     language_model: LanguageModel,
     recorder: GenerationRecorder,
 ) -> tuple[Transcript, str | None, str]:
-    """The generation, the response's text as it was shown if that is known, and a note or ''.
+    """The generation, the response's text as it was shown (None for ids), and a note or ''.
 
     Raises InvalidInput for an empty prompt or response.
     """

@@ -1,4 +1,4 @@
-"""Sentences that deny what their source says, or say what it denies."""
+"""Negations: sentences that deny a statement of their source, or state what it denies."""
 
 from __future__ import annotations
 

@@ -118,7 +118,7 @@ def _read(text: str, language: str) -> Reading:
 
 
 def _with_plain_spaces(text: str) -> str:
-    """The text with no-break spaces for what nobody sees, of the same length.
+    """The text with no-break spaces for invisible characters, of the same length.
 
     A character reference of HTML for a sign or a space, such as &nbsp;, is that character with
     spaces before it, or between it and a number.

@@ -230,6 +230,6 @@ def currency_before(text: str, start: int) -> tuple[str, int, int] | None:
 
 
 def power_after(text: str, end: int) -> tuple[Decimal, int] | None:
-    """The power of ten that a letter after an amount of money tells, as in '$5m', and its end."""
+    """The power of ten of a letter after an amount of money, as in '$5m', and the letter's end."""
     match = _POWER.match(text, end)
     return None if match is None else (Decimal(10) ** _POWERS[match[1].lower()], match.end())

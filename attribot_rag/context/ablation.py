@@ -1,4 +1,4 @@
-"""Ablations: what is removed from a prompt, and the prompt without it."""
+"""Ablations: sources and characters to remove, and the prompt without them."""
 
 from __future__ import annotations
 

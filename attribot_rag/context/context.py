@@ -93,7 +93,7 @@ class Context:
         return document_numbers(self.prompt.text, self.sources, len(self.documents))
 
     def answer_language(self, response: str) -> str:
-        """The language of a response; of the documents where the response is too short to tell."""
+        """The language of a response, or of the documents where the response is too short."""
         return self.language or language_of(
             response, (document.text for document in self.documents)
         )
@@ -116,7 +116,7 @@ class Context:
 
     @cached_property
     def asked(self) -> str:
-        """The prompt's text without the retrieved text and the earlier turns: what is asked."""
+        """The question: the prompt's text without the retrieved text and the earlier turns."""
         text, pieces, done = self.prompt.text, [], 0
         for start, end in sorted((*self.whole.characters, *self.conversation)):
             pieces.append(text[done : max(start, done)])
@@ -213,8 +213,8 @@ def locate_context(
 ) -> Context:
     """Locate the documents and the earlier turns in the prompt, and divide documents into sources.
 
-    `is_in_time` is asked before each document, whether there is time for it. Raises InvalidInput
-    without documents, DocumentsNotLocated if the prompt holds none of them.
+    `is_in_time` is called before each document: False where time is up. Raises InvalidInput without
+    documents, DocumentsNotLocated if the prompt holds none of them.
     """
     retrieved = documents_of(documents)
     conversation = find_turns(prompt.text, earlier_turns)

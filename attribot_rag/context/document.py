@@ -176,7 +176,7 @@ class _Kind(NamedTuple):
 def document_numbers(prompt: str, sources: Sequence[Source], num_documents: int) -> dict[int, int]:
     """The number of each document that stands in the prompt, by the document's index.
 
-    It is the label before the document's last place, of a kind that tells most documents apart.
+    It is the label before the document's last place, of a kind that differs for most documents.
     Where no bracket marks it, it could be a page, so it must not be larger than the number of
     documents, and there have to be two. Without labels, documents are counted by their places in
     the prompt. No two have the same number: of those at one place, the first has its label.

@@ -232,7 +232,7 @@ def parts_of(
 
     `tokens_in` gives the tokens of characters of the text. Content words are numbers, words of four
     letters or more, and shorter words with a capital, except a part's first word. Words of the
-    `question` text tell nothing new, so they are left out of a part that has others.
+    `question` text are not new, so they are left out of a part that has others.
     """
     repeated = {word.casefold() for word in words_in(question)}
     holders = {token: index for index, tokens in enumerate(parts) for token in tokens}

@@ -86,7 +86,7 @@ def proxied(
 ) -> Scorer | None:
     """A scorer of the same prompt, response and units for another model; None beyond the budget.
 
-    Raises InvalidInput if the scorer does not know what was asked, or if the proxy's prompt lacks
+    Raises InvalidInput if the scorer has no prompt input, or if the proxy's prompt lacks
     a document that the target's holds.
     """
     prompt_input = scorer.prompt_input

@@ -47,10 +47,10 @@ def judge(
 ) -> Judgement:
     """Judge each sentence of a response, and the citations the model wrote in it.
 
-    Scores what the method did not: the prompt without the whole context, or with only a few
-    sources, and earlier sentences and turns where no source carries a sentence. With `settled`,
-    sentences are judged one after another, and it is called with each judgement but the last, in
-    which later sentences are open and `pending`.
+    Scores what is missing: the prompt without the whole context, or with only a few sources, and
+    earlier sentences and turns where no source carries a sentence. With `settled`, sentences are
+    judged one after another, and it is called with each judgement but the last, in which later
+    sentences are open and `pending`.
     """
     meter = scorer.session.meter
     meter.reserve(max(options.min_tokens, round(options.token_share * meter.tokens)))

@@ -218,8 +218,8 @@ def thinking_of(
 ) -> list[Interval]:
     """Characters of the thinking in a response as it was shown.
 
-    By `tags`, else by what the tokenizer says of the model's answers, else by the tags that models
-    use. Tags may be special tokens, which are not shown; so the response is read with them.
+    By `tags`, else by the tokenizer's response template, else by the tags that models use. Tags may
+    be special tokens, which are not shown; so the response is read with them.
     """
     ids = generation.response_ids
     decoded = TokenizedText.of(ids, language_model)
@@ -244,7 +244,7 @@ def _shown(response: ResponseText, decoded: TokenizedText, interval: Interval) -
 def _parsed(
     text: str, generation: Generation, language_model: LanguageModel
 ) -> Sequence[Interval] | None:
-    """The thinking by the tokenizer's response template; None without one, or if it cannot tell."""
+    """The thinking by the tokenizer's response template; None if there is none that fits."""
     tokenizer = language_model.tokenizer
     if getattr(tokenizer, "response_template", None) is None:
         return None

@@ -32,11 +32,11 @@ _MAX_DEPTH = 8
 
 @dataclass(frozen=True, eq=False)
 class Unescaped:
-    """`text` is `source` without any escaping, however deep: what it has in common with a document.
+    """`text` is `source` without any escaping, however deep, to be compared with another text.
 
-    A document that holds escape sequences of its own loses them, too, so both have to be unescaped
-    before they are compared. `origins[i]` is the first of the characters of `source` that character
-    `i` was; a last entry is the end.
+    A document that holds escape sequences of its own loses them, too, so both are unescaped.
+    `origins[i]` is the first of the characters of `source` that character `i` was; a last entry is
+    the end.
     """
 
     source: str

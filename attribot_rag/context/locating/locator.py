@@ -172,7 +172,7 @@ class Locator:
                 yield part.start, part.end, partial(replace, part, document_span=None)
 
     def _holds_words(self, document: str) -> bool:
-        """Whether the prompt holds the first plain words of a document, which is soon known."""
+        """Whether the prompt holds the first plain words of a document: a quick test."""
         first = None if "](" in document else _PLAIN_WORDS.search(document)
         letters = "".join(filter(str.isalpha, first[0])).lower() if first else ""
         return any(True for _ in self.normalised.find_each([letters])[0]) if first else True

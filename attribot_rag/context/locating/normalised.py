@@ -122,7 +122,7 @@ def folded(text: str) -> str:
 
 
 class _Folded(dict[int, str]):
-    """Characters unified, by their codes, as they are asked for."""
+    """Unified characters by their codes, made at first use."""
 
     def __missing__(self, code: int) -> str:
         alike = unified(chr(code))

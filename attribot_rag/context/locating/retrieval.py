@@ -87,8 +87,7 @@ class LocatedDocuments:
 def texts_in_prompt(prompt: str, texts: Collection[str]) -> frozenset[str]:
     """The texts that the prompt holds as a whole or in part, whatever their form.
 
-    This tells prompts apart: a text of which the prompt holds only what also belongs to another
-    whole text is not in the prompt.
+    A text is not in the prompt if all that stands there of it belongs to another whole text.
     """
     plain = single_spaced(prompt)
     present = {text for text in texts if single_spaced(text) in plain}

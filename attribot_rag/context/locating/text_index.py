@@ -26,8 +26,8 @@ _COMMON = 256
 class NgramIndex:
     """The n-grams of a text that begin at multiples of the stride, by their hashes.
 
-    The hashes are sorted, and so are the places of each. A table tells where the hashes with the
-    same first bits begin; most of its entries are for one hash or none.
+    The hashes are sorted, and so are the places of each. A table has the first place of the
+    hashes with the same first bits; most of its entries are for one hash or none.
     """
 
     def __init__(self, text: str, gram: int, stride: int = 1) -> None:
@@ -156,7 +156,7 @@ def _polynomials(codes: NDArray[numpy.uint64], gram: int) -> NDArray[numpy.uint6
 class Work:
     """Counts the `pairs` of characters that were compared to align texts.
 
-    `is_in_time` is asked before each text; texts for which there was no time are `left`.
+    `is_in_time` is called before each text; texts for which there was no time are `left`.
     """
 
     def __init__(self, is_in_time: Callable[[], bool] | None = None) -> None:

@@ -1,4 +1,4 @@
-"""HTML and JSON within a text: tags, which say nothing, and parts that a reader tells apart."""
+"""HTML and JSON within a text: tags, which have no meaning, and the members of objects."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ _MAX_NESTED = 4
 class Tags:
     """The elements whose tags a document has, by `names` in lower case; none if it is no HTML.
 
-    A known name in angle brackets is no tag unless the document closes it, gives it an attribute,
-    or is HTML in which it need not be closed: `List<A>` and `cp <data>` stay. So does Markdown's
-    code.
+    The name of an element in angle brackets is no tag unless the document closes it, gives it an
+    attribute, or is HTML in which it need not be closed: `List<A>` and `cp <data>` stay. So does
+    Markdown's code.
     """
 
     names: frozenset[str] = frozenset()
@@ -91,7 +91,7 @@ def tags_of(document: str) -> Tags:
 
 
 def without_tags(text: str, document: str | None = None) -> str:
-    """The text as a reader of the page sees it; `document` is what it is a part of."""
+    """The text as a reader of the page sees it; it may be a part of a longer `document`."""
     return tags_of(text if document is None else document).without(text)
 
 

@@ -110,8 +110,8 @@ _MAX_LENGTH = 400
 def language_of(text: str, further: Iterable[str] = ()) -> str:
     """The ISO 639 code of a text's language, by its beginning.
 
-    A text that is too short to tell has the language of the first of the `further` texts that is
-    not, or else English.
+    Where the text is too short, it is that of the first long enough of the `further` texts, or else
+    English.
     """
     detected = (_detected(candidate[:_MAX_LENGTH]) for candidate in (text, *further))
     return next(filter(None, detected), _DEFAULT)
