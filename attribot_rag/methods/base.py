@@ -113,15 +113,15 @@ class Part:
 
 @dataclass(frozen=True)
 class Carriers:
-    """Units that carry a part of the response: `members` together, or each of `others` alone.
+    """Units that carry a part of the response: all `members`, or each of the `alternatives`.
 
-    `members` is the smallest set that suffices, best first. Without it, each of the `others`
+    `members` is the smallest set that suffices, best first. Without it, each of the `alternatives`
     suffices by itself. If there is no such set, it is not `sufficient`, and the only member is the
     unit without which the part loses most. Not `complete`: the budget ended the search.
     """
 
     members: tuple[int, ...] = ()
-    others: tuple[int, ...] = ()
+    alternatives: tuple[int, ...] = ()
     sufficient: bool = True
     complete: bool = True
 

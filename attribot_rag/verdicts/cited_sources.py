@@ -26,8 +26,8 @@ class CitedSources:
         if not members:
             return None
         grounded = replace(plain, kind="grounded", source_ids=members)
-        if carried.others:
-            group = (*members, *carried.others)
+        if carried.alternatives:
+            group = (*members, *carried.alternatives)
             self._search.score_without([group])
             grounded = replace(grounded, kind="redundant", source_ids=group, relation="either")
         elif len(members) > 1:

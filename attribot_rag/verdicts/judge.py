@@ -219,7 +219,7 @@ class _Judge:
         relation: Relation = "either" if carried.members else "each"
         if len(carried.members) > 1:
             relation = "together"
-        cited = (*carried.members, *carried.others)
+        cited = (*carried.members, *carried.alternatives)
         return replace(verdict, kind="conversation", source_ids=cited, relation=relation)
 
     @property
