@@ -19,7 +19,7 @@ from attribot_rag.context.context import Context
 from attribot_rag.context.reduction import reduced
 from attribot_rag.context.tokens import token_anchors
 from attribot_rag.errors import ContextTooLong, InvalidInput
-from attribot_rag.methods.base import GroupScore, Method, Scores, TokenScores, whole_response
+from attribot_rag.methods.base import Method, Scores, TokenScores, whole_response
 from attribot_rag.methods.cost import Cost, Workload
 from attribot_rag.methods.leave_one_out import LeaveOneOut
 from attribot_rag.model.chat_messages import Message, message_text
@@ -73,7 +73,7 @@ class Proxy:
             context_reliance=reliance,
             screened=None if scores.screened is None else columns(scores.screened),
             groups=tuple(
-                GroupScore(group.units, row, exact=False)
+                replace(group, token_scores=row, exact=False)
                 for group, row in zip(scores.groups, of_groups, strict=True)
                 if row is not None
             ),
@@ -86,8 +86,8 @@ def proxied(
 ) -> Scorer | None:
     """A scorer of the same prompt, response and units for another model; None beyond the budget.
 
-    Raises InvalidInput if the scorer has no prompt input, or if the proxy's prompt lacks
-    a document that the target's holds.
+    Raises InvalidInput if the scorer has no prompt input, or if the proxy's prompt lacks a document
+    that the target's holds.
     """
     prompt_input = scorer.prompt_input
     if prompt_input is None:
