@@ -2,26 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
-from typing import cast
+from typing import Any, cast
 
 from rapidfuzz.distance import Prefix
 
 from attribot_rag.context import Document
-from attribot_rag.context.document import Documents
+from attribot_rag.context.document import Documents, documents_of
 from attribot_rag.errors import InvalidInput
 from attribot_rag.model.chat_messages import Message, continued_text, message_text
 from attribot_rag.model.generation import Generation
-from attribot_rag.model.language_model import (
-    LanguageModel,
-    Prompt,
-    is_chat,
-    plain_ids,
-)
+from attribot_rag.model.language_model import LanguageModel, Prompt, is_chat, plain_ids
 from attribot_rag.model.local_backend import decoder_start_ids
-from attribot_rag.recording import Answer, GenerationRecorder, PromptText, Transcript
+from attribot_rag.recording import (
+    Answer,
+    GenerationRecorder,
+    PromptText,
+    Transcript,
+    generate_answer,
+)
 
 TEMPLATE = (
     "Answer the question with one short sentence, using only the passages below.\n\n"
@@ -31,17 +32,29 @@ TEMPLATE = (
 
 def asked(
     question: str, documents: Documents, language_model: LanguageModel
-) -> tuple[str | list[Message], list[Document]]:
+) -> tuple[str | list[Message], tuple[Document, ...]]:
     """The documents, then the question, as a message or as text; and the documents that were read.
 
     Raises InvalidInput for an empty question, or no documents.
     """
     if not question.strip():
         raise InvalidInput(f"the question is empty: {question!r}")
-    if isinstance(documents, str) or not documents:
-        raise InvalidInput(f"documents={documents!r}; pass a list of at least one document")
-    known = [Document.of(document) for document in documents]
-    return rag_prompt(question, known, bool(language_model.tokenizer.chat_template)), known
+    chunks = documents_of(documents)
+    return rag_prompt(question, chunks, bool(language_model.tokenizer.chat_template)), chunks
+
+
+def answered(
+    question: str, prompt: Prompt, language_model: LanguageModel, settings: Mapping[str, Any]
+) -> Generation:
+    """The model's answer to a prompt, with these settings; raises InvalidInput if it is empty."""
+    prompt_ids = language_model.encode_prompt(prompt)
+    generation = generate_answer(language_model, prompt_ids, **settings)
+    if generation is None:
+        raise InvalidInput(
+            f"the model answered {question!r} with nothing; ask in other words, or set "
+            "min_new_tokens"
+        )
+    return generation
 
 
 def rag_prompt(question: str, documents: Sequence[Document], chat: bool) -> str | list[Message]:
@@ -52,12 +65,12 @@ def rag_prompt(question: str, documents: Sequence[Document], chat: bool) -> str 
 
 
 def earlier_turns(prompt: Prompt) -> tuple[str, ...]:
-    """What user and assistant said before the last message of the user."""
+    """The texts of user and assistant before the last message of the user."""
     if not is_chat(prompt):
         return ()
-    said = [m for m in cast(Sequence[Message], prompt) if m.get("role") in ("user", "assistant")]
-    last = max((i for i, message in enumerate(said) if message["role"] == "user"), default=0)
-    return tuple(map(message_text, said[:last]))
+    turns = [m for m in cast(Sequence[Message], prompt) if m.get("role") in ("user", "assistant")]
+    last = max((i for i, message in enumerate(turns) if message["role"] == "user"), default=0)
+    return tuple(map(message_text, turns[:last]))
 
 
 _WAIT = 30.0  # seconds for a generation that runs
@@ -70,23 +83,23 @@ def transcript_of(
     language_model: LanguageModel,
     recorder: GenerationRecorder,
 ) -> tuple[Transcript, str | None, str]:
-    """The generation, the response's text as it was shown if that is known, and a note or ''.
+    """The generation, the response's text as it was shown (None for ids), and a note or ''.
 
     Raises InvalidInput for an empty prompt or response.
     """
-    given = PromptText(language_model.encode_prompt(prompt), language_model)
+    rendered = PromptText(language_model.encode_prompt(prompt), language_model)
     shown: str | None = None
     if isinstance(response, str):
-        shown = _without_prompt(prompt, given, response)
-        transcript = _by_text(given, shown, recorder)
+        shown = _without_prompt(prompt, rendered, response)
+        transcript = _by_text(rendered, shown, recorder)
         begun = continued_text(cast(Sequence[Message], prompt)) if is_chat(prompt) else ""
         if begun and transcript.generation.retokenized and shown.startswith(begun):
-            shown = _without_prompt(prompt, given, shown.removeprefix(begun))
-            transcript = _by_text(given, shown, recorder)
+            shown = _without_prompt(prompt, rendered, shown.removeprefix(begun))
+            transcript = _by_text(rendered, shown, recorder)
     else:
-        response_ids = _answer_ids(given.ids, plain_ids(response), language_model)
+        response_ids = _answer_ids(rendered.ids, plain_ids(response), language_model)
         retokenized = isinstance(prompt, str) or is_chat(prompt)
-        generation = Generation(given.ids, response_ids, retokenized=retokenized)
+        generation = Generation(rendered.ids, response_ids, retokenized=retokenized)
         transcript = Transcript.of(_by_ids(generation, recorder), language_model)
     note = ""
     if transcript.generation.retokenized and recorder.generations:
@@ -94,14 +107,14 @@ def transcript_of(
     return transcript, shown, note
 
 
-def _without_prompt(prompt: Prompt, given: PromptText, response: str) -> str:
-    """What was answered, without the prompt before it and the special tokens after it."""
+def _without_prompt(prompt: Prompt, rendered: PromptText, response: str) -> str:
+    """The response without the prompt before it and the special tokens after it."""
     before = (prompt,) if isinstance(prompt, str) else ()
-    for text in chain(before, given.texts):
+    for text in chain(before, rendered.texts):
         if text.strip() and response.startswith(text):
             response = response[len(text) :]
             break
-    special_tokens = tuple(given.language_model.tokenizer.all_special_tokens)
+    special_tokens = tuple(rendered.language_model.tokenizer.all_special_tokens)
     while special_tokens and response.endswith(special_tokens):
         response = response.removesuffix(
             next(token for token in special_tokens if response.endswith(token))
@@ -114,7 +127,7 @@ def _without_prompt(prompt: Prompt, given: PromptText, response: str) -> str:
 def _answer_ids(
     prompt_ids: tuple[int, ...], response_ids: tuple[int, ...], language_model: LanguageModel
 ) -> tuple[int, ...]:
-    """What was answered, without the prompt before it and the end of sequence after it."""
+    """The response without the prompt before it and the end of sequence after it."""
     if response_ids[: len(prompt_ids)] == prompt_ids:
         response_ids = response_ids[len(prompt_ids) :]
     if language_model.backend.is_encoder_decoder:
@@ -133,43 +146,45 @@ def _by_text(prompt: PromptText, response: str, recorder: GenerationRecorder) ->
     return Transcript(Generation(prompt.ids, response_ids, retokenized=True), prompt)
 
 
-def _by_ids(given: Generation, recorder: GenerationRecorder) -> Generation:
+def _by_ids(generation: Generation, recorder: GenerationRecorder) -> Generation:
     """The recorded generation with these ids, or else the one that was given."""
-    length = len(given.response_ids)
+    length = len(generation.response_ids)
     for recorded in reversed(recorder.generations):
         cut = recorded.truncated(length)
-        if (cut.prompt_ids, cut.response_ids) == (given.prompt_ids, given.response_ids):
+        if (cut.prompt_ids, cut.response_ids) == (generation.prompt_ids, generation.response_ids):
             return cut
-    return given
+    return generation
 
 
 def _to_another_prompt(
-    given: Transcript, prompt: Prompt, recorder: GenerationRecorder
+    transcript: Transcript, prompt: Prompt, recorder: GenerationRecorder
 ) -> tuple[Transcript, str]:
     """The generation to score for a prompt of which none was recorded, and a note, or ''.
 
     It is a recorded one that gave this answer and whose prompt holds the messages of users, tools
-    and system: then the template was given more than these messages. It is `given` otherwise. The
-    note says where the prompts differ.
+    and system: then the template was given more than these messages. It is `transcript` otherwise.
+    The note says where the prompts differ.
     """
-    rendered = given.prompt.tokens.text
-    answer = Answer(given.response.text)
+    rendered = transcript.prompt.tokens.text
+    answer = Answer(transcript.response.text)
     match = None
     if is_chat(prompt):
         messages = cast(Sequence[Message], prompt)
-        texts = [message_text(one) for one in messages if one.get("role") != "assistant"]
+        texts = [
+            message_text(message) for message in messages if message.get("role") != "assistant"
+        ]
         texts = [text for text in texts if text.strip()]
         like = replace(answer, prompt_texts=texts, prompt=rendered)
         match = recorder.find_answer(like, timeout=_WAIT)
     is_same = match is not None
     match = match or recorder.find_answer(answer, timeout=_WAIT)
     if match is None or match.transcript is None:
-        return given, ""
-    seen = match.transcript.prompt.tokens.text
-    start = Prefix.similarity(seen, rendered)
+        return transcript, ""
+    recorded = match.transcript.prompt.tokens.text
+    start = Prefix.similarity(recorded, rendered)
     end = start + _EXCERPT
     differ = (
-        f"at character {start}, where the model saw {seen[start:end]!r} and this prompt has "
+        f"at character {start}, where the model saw {recorded[start:end]!r} and this prompt has "
         f"{rendered[start:end]!r}"
     )
     if is_same:
@@ -177,7 +192,7 @@ def _to_another_prompt(
             "The recorded generation of this answer was used. Its prompt is not what the chat "
             f"template makes of these messages alone: they differ {differ}."
         )
-    return given, (
+    return transcript, (
         f"A recorded generation gave this answer to another prompt. The two differ {differ}. To "
         "attribute that generation, pass as the prompt the token ids that the model was given."
     )

@@ -3,26 +3,24 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import torch
 import transformers
 
 from attribot_rag._version import __version__
-from attribot_rag.attribution import (
-    Attribution,
-    Provenance,
-    ResponseText,
-    SourceGroup,
-)
+from attribot_rag.attribution import Attribution, Provenance, ResponseText, SourceGroup
 from attribot_rag.attributor.options import Options
 from attribot_rag.checks import with_checks
 from attribot_rag.context import Context, ContextOptions, Document
 from attribot_rag.methods import Method, Scores
 from attribot_rag.methods.cost import Workload
 from attribot_rag.scoring import Budget, Scorer, ScoringOptions
-from attribot_rag.verdicts import Judgement
+from attribot_rag.verdicts import Judgement, judge
+
+OnSentence = Callable[[Attribution], None]
 
 _UNLIKELY = -6.0
 _NOISY = 0.05  # nats
@@ -30,7 +28,24 @@ _MOST_NAMED = 5  # documents in a note
 _LONGEST_NAME = 40
 
 
-def assemble(
+def attributed(
+    scorer: Scorer,
+    method: Method,
+    response: str | None,
+    options: Options,
+    on_sentence: OnSentence | None = None,
+) -> Attribution:
+    """The attribution of a response, as it was shown, by a method, with verdicts in nats only."""
+    scores = method.run(scorer)
+    shown = ResponseText(*scorer.response.aligned(response))
+    made = partial(_assembled, scorer, method, shown, options=options)
+    if options.verdicts is None or scores.unit != "nats":
+        return made(Judgement(scores=scores))
+    settled = None if on_sentence is None else lambda so_far: on_sentence(made(so_far))
+    return made(judge(scorer, scores, shown, options.verdicts, settled))
+
+
+def _assembled(
     scorer: Scorer,
     method: Method,
     response: ResponseText,
@@ -68,7 +83,7 @@ def assemble(
 
 
 def _provenance(scorer: Scorer, method: Method, options: Options) -> Provenance:
-    session, generation = scorer.session, scorer.generation
+    session, generation, backend = scorer.session, scorer.generation, scorer.language_model.backend
     used = [usage for _, usage in session.usages]
     row = len(generation.prompt_ids) + len(generation.response_ids) - 1
     cost = method.cost(Workload.of(scorer))
@@ -76,8 +91,8 @@ def _provenance(scorer: Scorer, method: Method, options: Options) -> Provenance:
     return Provenance(
         method=method.name,
         model=scorer.language_model.name,
-        dtype=scorer.language_model.backend.dtype_name,
-        device=scorer.language_model.backend.device_name,
+        dtype=backend.dtype_name,
+        device=backend.device_name,
         implementation=scorer.implementation,
         fallback=scorer.fallback,
         retokenized=generation.retokenized,
@@ -91,7 +106,7 @@ def _provenance(scorer: Scorer, method: Method, options: Options) -> Provenance:
         naive_tokens=row * (len(scorer.context.sources) + 1),
         expected_tokens=round(cost.target_tokens + cost.proxy_tokens),
         self_check=session.self_check,
-        noise=scorer.language_model.backend.noise,
+        noise=backend.noise,
         options={
             **_plain(options.context or ContextOptions()),
             **_plain(scorer.options),
@@ -164,18 +179,17 @@ def _notes(scorer: Scorer, scores: Scores) -> Iterator[str]:
 
 
 def _absent_note(context: Context) -> Iterator[str]:
-    """The documents that a retriever brought and the prompt does not hold."""
-    known, late = context.documents, context.not_in_time
-    absent = [i for i in context.not_located if i not in late and not known[i].is_blank]
+    documents, late = context.documents, context.not_in_time
+    absent = [i for i in context.not_located if i not in late and not documents[i].is_blank]
     if not absent:
         return
-    names = [_name(known[index], index) for index in absent[:_MOST_NAMED]]
+    names = [_name(documents[index], index) for index in absent[:_MOST_NAMED]]
     if len(absent) > len(names):
         names.append(f"and {len(absent) - len(names)} more")
     yield (
-        f"Not found in the prompt: {len(absent)} of {len(known)} documents ({', '.join(names)}). "
-        "Retrievers often bring more than the prompt takes. While that is so, no sentence is "
-        "called not caused by the context."
+        f"Not found in the prompt: {len(absent)} of {len(documents)} documents "
+        f"({', '.join(names)}). Retrievers often bring more than the prompt takes. While that is "
+        "so, no sentence is called not caused by the context."
     )
 
 

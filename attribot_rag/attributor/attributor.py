@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, MutableMapping, Sequence
+from collections.abc import Iterator, MutableMapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import torch
@@ -14,43 +13,23 @@ from torch.utils.weak import WeakIdKeyDictionary
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from typing_extensions import Unpack
 
-from attribot_rag.attribution import (
-    Attribution,
-    Counterfactual,
-    Provenance,
-    ResponseText,
-)
-from attribot_rag.attributor.answered import asked, earlier_turns, transcript_of
-from attribot_rag.attributor.assembly import assemble
+from attribot_rag.attribution import Attribution, Counterfactual, Provenance
+from attribot_rag.attributor.answered import answered, asked, earlier_turns, transcript_of
+from attribot_rag.attributor.assembly import OnSentence, attributed
 from attribot_rag.attributor.counterfactual import Rerun
 from attribot_rag.attributor.options import AttributorOptions, Options
-from attribot_rag.context import (
-    ContextOptions,
-    PromptInput,
-    locate_context,
-)
+from attribot_rag.context import ContextOptions, PromptInput, locate_context
 from attribot_rag.context.document import Documents
 from attribot_rag.errors import InvalidInput, NotRecorded
 from attribot_rag.methods import make_method
 from attribot_rag.model.generation import Conditioning, Generation
-from attribot_rag.model.language_model import (
-    LanguageModel,
-    Prompt,
-)
+from attribot_rag.model.language_model import LanguageModel, Prompt
 from attribot_rag.model.served import ServerOptions
 from attribot_rag.model.served_model import ServedModel
-from attribot_rag.recording import (
-    Answer,
-    GenerationRecorder,
-    Transcript,
-    generate_answer,
-)
-from attribot_rag.scoring import Meter, Scorer, ScoringOptions, Session, scoring_models
+from attribot_rag.recording import Answer, GenerationRecorder, Transcript
+from attribot_rag.scoring import Meter, Progress, Scorer, ScoringOptions, Session, scoring_models
 from attribot_rag.scoring.implementations.memory import naming_out_of_memory
 from attribot_rag.scoring.session import progress_bar
-from attribot_rag.verdicts import Judgement, judge
-
-OnSentence = Callable[[Attribution], None]
 
 _GENERATION_WAIT = 0.5
 # What locating may take however small the budget is: without a document there is no score.
@@ -115,10 +94,9 @@ class Attributor:
 
         `tokenizer` is the model's own, its folder or Hugging Face id; `model` the server's name for
         it, needed where it serves several; a `reference` has the same weights on this machine, to
-        compare with. An API key is read from ATTRIBOT_RAG_SERVER_KEY. The
-        server is asked at once for the log-probabilities of a known text: raises ServerFailed if it
-        does not answer, UnsupportedServer if it gives none, TokenizerMismatch if its tokenizer is
-        another one.
+        compare with. An API key is read from ATTRIBOT_RAG_SERVER_KEY. The log-probabilities of a
+        short text are requested at once: raises ServerFailed if the server does not answer,
+        UnsupportedServer if it gives none, TokenizerMismatch if its tokenizer is another one.
         """
         served = ServedModel.connect(
             url, tokenizer, model=model, options=server, reference=reference
@@ -136,16 +114,15 @@ class Attributor:
         """Attribute a response to the documents in its prompt.
 
         `prompt` is the rendered text, the chat messages or the token ids that the model was given;
-        `response` what it answered, as text or ids, or the beginning of that. `on_sentence` is told
-        of the attribution so far after each sentence but the last: later sentences are open, with
-        the reason 'pending'. Raises InvalidInput or one of its kinds for what cannot be attributed.
+        `response` what it answered, as text or ids, or the beginning of that. `on_sentence` gets
+        the attribution so far after each sentence but the last: later sentences are open, with the
+        reason 'pending'. Raises InvalidInput or one of its kinds for what cannot be attributed.
         """
         transcript, shown, note = transcript_of(
             prompt, response, self.language_model, self.recorder
         )
         attribution = self._attribute(transcript, documents, prompt, shown, on_sentence)
-        notes = (*attribution.notes, *([note] if note else ()))
-        return replace(attribution, notes=notes)
+        return replace(attribution, notes=(*attribution.notes, note)) if note else attribution
 
     def attribute_generation(
         self,
@@ -189,8 +166,14 @@ class Attributor:
         on_sentence: OnSentence | None,
     ) -> Attribution:
         generation = transcript.generation
-        with self._turn(generation):
-            attribution = self._scored(transcript, documents, prompt, response, on_sentence)
+        self.language_model.check_length(len(generation.prompt_ids), len(generation.response_ids))
+        with (
+            self._turn(generation),
+            progress_bar(shown=self.options.progress is not False) as progress,
+        ):
+            scorer = self._scorer(transcript, documents, prompt, progress)
+            attribution = attributed(scorer, self.method, response, self.options, on_sentence)
+            self.recorder.release(scorer.generation)
             kept = generation.without_tensors()
             if not self._scoring_models.is_conditioned(generation):
                 kept = replace(kept, conditioning=Conditioning())
@@ -199,7 +182,6 @@ class Attributor:
 
     @contextmanager
     def _turn(self, generation: Generation) -> Iterator[None]:
-        """The model's turn to score this generation."""
         num_tokens = len(generation.prompt_ids) + len(generation.response_ids)
         device = self.language_model.device.type
         with (
@@ -210,16 +192,15 @@ class Attributor:
         ):
             yield
 
-    def _scored(
+    def _scorer(
         self,
         transcript: Transcript,
         documents: Documents,
         prompt: Prompt | None,
-        response: str | None,
-        on_sentence: OnSentence | None,
-    ) -> Attribution:
-        language_model, generation = self.language_model, transcript.generation
-        language_model.check_length(len(generation.prompt_ids), len(generation.response_ids))
+        progress: Progress,
+    ) -> Scorer:
+        """The scorer of this generation, once its documents are located in its prompt."""
+        generation = transcript.generation
         self._scoring_models.make_ready(self.scoring_options.implementation, generation)
         if self._scoring_models.changed_since(generation):
             generation = generation.without_cache()
@@ -235,34 +216,18 @@ class Attributor:
             is_in_time=lambda: meter.allows(0) or time.perf_counter() < located_until,
         )
         meter.exhausted = bool(context.not_in_time)
-        given = generation.prompt_ids if prompt is None else prompt
-        with progress_bar(shown=self.options.progress is not False) as progress:
-            scorer = Scorer(
-                language_model=language_model,
-                generation=generation,
-                context=context,
-                models=self._scoring_models,
-                options=self.scoring_options,
-                session=Session(
-                    meter,
-                    progress,
-                    self.between_batches,
-                    judged=None if self.options.verdicts is None else language_model,
-                ),
-                prompt_input=PromptInput(given, context, self.context_options),
-                decoded=transcript.response,
-            )
-            scores = self.method.run(scorer)
-            shown = ResponseText(*scorer.response.aligned(response))
-            judgement = Judgement(scores=scores)
-            made = partial(assemble, scorer, self.method, shown, options=self.options)
-            if self.options.verdicts is not None and scores.unit == "nats":
-                settled = None
-                if on_sentence is not None:
-                    settled = lambda so_far: on_sentence(made(so_far))  # noqa: E731
-                judgement = judge(scorer, scores, shown, self.options.verdicts, settled)
-        self.recorder.release(generation)
-        return made(judgement)
+        judged = None if self.options.verdicts is None else self.language_model
+        read = generation.prompt_ids if prompt is None else prompt
+        return Scorer(
+            language_model=self.language_model,
+            generation=generation,
+            context=context,
+            models=self._scoring_models,
+            options=self.scoring_options,
+            session=Session(meter, progress, self.between_batches, judged=judged),
+            prompt_input=PromptInput(read, context, self.context_options),
+            decoded=transcript.response,
+        )
 
     def ask(
         self,
@@ -278,17 +243,10 @@ class Attributor:
         `generate` goes to the model's own `generate`, `on_sentence` is that of `attribute`. The
         result's `response` is the answer; a note says if it was cut at `max_new_tokens`.
         """
-        prompt, known = asked(question, documents, self.language_model)
-        prompt_ids = self.language_model.encode_prompt(prompt)
-        generation = generate_answer(
-            self.language_model, prompt_ids, max_new_tokens=max_new_tokens, **generate
-        )
-        if generation is None:
-            raise InvalidInput(
-                f"the model answered {question!r} with nothing; ask in other words, or set "
-                "min_new_tokens"
-            )
-        return self.attribute_generation(generation, known, prompt, on_sentence=on_sentence)
+        prompt, chunks = asked(question, documents, self.language_model)
+        settings = {"max_new_tokens": max_new_tokens, **generate}
+        generation = answered(question, prompt, self.language_model, settings)
+        return self.attribute_generation(generation, chunks, prompt, on_sentence=on_sentence)
 
     def answer_without(
         self, attribution: Attribution, *documents: int, **generate: Any
@@ -296,9 +254,9 @@ class Attributor:
         """Let the model answer again without some documents, by index, of an attribution.
 
         The documents are taken out of the prompt that the model saw, and nothing else: another
-        document that says the same stays. The model is told what it was told for the first answer
-        (limits, sampling), and `generate` besides; what was not recorded is answered greedily. The
-        result also has what the first answer loses without these documents.
+        document that says the same stays. The model has the settings of the first answer (limits,
+        sampling), and those of `generate`; what was not recorded is answered greedily. The result
+        also has what the first answer loses without these documents.
 
         `attribution` is one that this Attributor made, still in memory; raises NotRecorded for any
         other, InvalidInput for documents that do not stand in the prompt, UnsupportedModel for an
@@ -323,14 +281,7 @@ class Attributor:
                 options=self.scoring_options,
                 session=Session(between_batches=self.between_batches),
             ).score([rerun.removed])
-            notes = tuple(rerun.notes(second, model_changed=models.changed_since(generation)))
-        return Counterfactual(
-            documents=tuple(sorted(set(documents))),
-            response=rerun.text_of(second),
-            score=float((scored.full - scored.ablated[0]).sum()),
-            exact=scored.in_step[0],
-            notes=notes,
-        )
+            return rerun.compared(second, scored, model_changed=models.changed_since(generation))
 
     def between_batches(self) -> float:
         """Let the model's generations go first; returns the seconds that the budget does not count.

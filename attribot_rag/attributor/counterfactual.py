@@ -1,4 +1,4 @@
-"""What the model answers to the prompt of an attribution without some of its documents."""
+"""The model's answer to the prompt of an attribution without some of its documents."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from attribot_rag.attribution import Attribution
+from attribot_rag.attribution import Attribution, Counterfactual
 from attribot_rag.context import Ablation, Context, TokenizedText
 from attribot_rag.context.intervals import Interval, merge
 from attribot_rag.errors import InvalidInput, UnsupportedModel
@@ -18,6 +18,7 @@ from attribot_rag.model.generation import Generation, GenerationSettings
 from attribot_rag.model.language_model import LanguageModel
 from attribot_rag.recording import generate_with
 from attribot_rag.recording.arguments import GenerateArguments
+from attribot_rag.scoring import LogLikelihoods
 
 _LINE_BREAKS = re.compile(r"\s*\n|\s*\Z")
 _MAX_NEW_TOKENS = 128
@@ -35,6 +36,7 @@ class Rerun:
     language_model: LanguageModel
     generation: Generation
     context: Context
+    documents: tuple[int, ...]
     removed: Ablation
 
     @classmethod
@@ -62,7 +64,8 @@ class Rerun:
             not_located=attribution.not_located,
         )
         removed = Ablation(characters=tuple(_places(context, frozenset(documents))))
-        return cls(language_model, generation, context, removed)
+        indices = tuple(sorted(set(documents)))
+        return cls(language_model, generation, context, indices, removed)
 
     def answer(self, settings: Mapping[str, Any]) -> Generation | None:
         """The model's answer without the documents, with these settings in place of recorded ones.
@@ -77,12 +80,20 @@ class Rerun:
         recorded = self.generation.settings or _GREEDY
         return generate_with(self.language_model, prompt_ids, {**recorded.values, **settings})
 
-    def text_of(self, answer: Generation | None) -> str:
-        """What the model said; '' for no tokens."""
-        ids = () if answer is None else answer.response_ids
-        return self.language_model.decode(ids, skip_special_tokens=True).strip()
+    def compared(
+        self, second: Generation | None, scored: LogLikelihoods, *, model_changed: bool
+    ) -> Counterfactual:
+        """The second answer, and what the first loses without the documents."""
+        ids = () if second is None else second.response_ids
+        return Counterfactual(
+            documents=self.documents,
+            response=self.language_model.decode(ids, skip_special_tokens=True).strip(),
+            score=float((scored.full - scored.ablated[0]).sum()),
+            exact=scored.in_step[0],
+            notes=tuple(self._notes(second, model_changed=model_changed)),
+        )
 
-    def notes(self, second: Generation | None, *, model_changed: bool) -> Iterator[str]:
+    def _notes(self, second: Generation | None, *, model_changed: bool) -> Iterator[str]:
         """Why the second answer may differ from the first for another reason than the documents."""
         recorded = self.generation.settings
         used = second.settings if second is not None else recorded
@@ -117,14 +128,16 @@ def _check_documents(attribution: Attribution, documents: Collection[int]) -> No
 def _places(context: Context, documents: frozenset[int]) -> Iterator[Interval]:
     """The characters of the prompt that are these documents', with the line breaks after them."""
     text = context.prompt.text
-    held = sorted(
+    places = sorted(
         (place.start, place.end)
         for source in context.sources
         for place in source.occurrences
         if documents.intersection(span.document for span in place.spans)
     )
-    gaps = [(end, start) for (_, end), (start, _) in pairwise(held) if not text[end:start].strip()]
-    for start, end in merge([*held, *gaps]):
+    gaps = [
+        (end, start) for (_, end), (start, _) in pairwise(places) if not text[end:start].strip()
+    ]
+    for start, end in merge([*places, *gaps]):
         breaks = _LINE_BREAKS.match(text, end)
         begins_line = not start or text[start - 1] == "\n"
         yield start, breaks.end() if breaks and begins_line else end

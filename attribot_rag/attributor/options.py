@@ -20,19 +20,19 @@ _VERDICTS = VerdictOptions()
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """How answers are attributed.
+    """Options of attributions.
 
     Whatever takes options takes them by name, `method="masked"`, or whole,
-    `options=Options(method="masked")`; names go before what is given whole.
+    `options=Options(method="masked")`; a name takes precedence over the whole.
 
     `method` is 'auto', 'thorough', 'leave_one_out', 'hierarchical', 'masked', 'patching',
     'masked_hierarchical', one of the baselines 'context_cite', 'attention_weights', 'gradient_norm'
     and 'similarity', whose scores are no nats, or a method of `attribot_rag.methods`. With `keep`
     (a number of sources, or a fraction), a proxy only decides which sources the target scores:
-    proxy pruning. `budget` bounds what one attribution may cost, not counting what is done once for
-    a model. `verdicts` are the thresholds by which each sentence of the answer is judged, or None
-    to leave that out. `context` says how documents are found and cut into sources, `scoring` how
-    log-likelihoods are computed. Cited documents have the numbers of the markers that the model
+    proxy pruning. `budget` bounds what one attribution may cost, not counting the work done once
+    for a model. `verdicts` are the thresholds by which each sentence of the answer is judged, or
+    None to leave that out. `context` says how documents are found and cut into sources, `scoring`
+    how log-likelihoods are computed. Cited documents have the numbers of the markers that the model
     wrote itself, such as [2], if it did; with the `numbering` 'by_citation' always 1, 2, 3 as they
     are first cited. `progress` shows a bar; by default an Attributor does, a service does not.
     """
@@ -56,7 +56,7 @@ class Options:
 
     @classmethod
     def of(
-        cls, owner: str, given: Mapping[str, Any], *, beside: Collection[str] = (), **defaults: Any
+        cls, owner: str, values: Mapping[str, Any], *, beside: Collection[str] = (), **defaults: Any
     ) -> Self:
         """The options that `owner` was given by name or whole, with `defaults` of its own.
 
@@ -64,15 +64,15 @@ class Options:
         InvalidInput for values that are no options.
         """
         names = {field.name for field in fields(cls)}
-        UnknownOption.check(owner, given, {*names, *beside, "options"})
-        whole = given.get("options")
+        UnknownOption.check(owner, values, {*names, *beside, "options"})
+        whole = values.get("options")
         if whole is None:
             whole = cls(**defaults)
         elif not isinstance(whole, Options):
             raise InvalidInput(f"options={whole!r}; pass {cls.__name__}(method=...), or None")
         elif not isinstance(whole, cls):
             whole = cls(**vars(whole))
-        return replace(whole, **{name: given[name] for name in given if name in names})
+        return replace(whole, **{name: values[name] for name in values if name in names})
 
 
 class AttributorOptions(TypedDict, total=False):

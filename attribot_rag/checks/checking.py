@@ -28,7 +28,7 @@ class CitedText:
 
 
 def check_sentence(
-    sentence: str, cited: Sequence[CitedText], language: str, *, seen: Sequence[str] = ()
+    sentence: str, cited: Sequence[CitedText], language: str, *, prompt_texts: Sequence[str] = ()
 ) -> tuple[Check, ...]:
     """Values of a sentence that stand in none of the texts that it cites.
 
@@ -36,18 +36,18 @@ def check_sentence(
     separators, in digits of other scripts, rounded, or in another unit. So are sums and differences
     of the sources' numbers. What is not certain is left out: a check means that the sentence is
     worth a look, no check means nothing. Texts of more than 2,000 characters are not compared.
-    Positions are characters of the sentence. `seen` are other texts that the model saw, such as the
-    whole prompt: what stands there is not told.
+    Positions are characters of the sentence. `prompt_texts` are other texts that the model saw,
+    such as the whole prompt: what stands there is not reported.
     """
-    if not cited or max(len(sentence), *(len(one.text) for one in cited)) > _LONGEST:
+    if not cited or max(len(sentence), *(len(text.text) for text in cited)) > _LONGEST:
         return ()
-    sources = {one.source: read(one.text, one.language) for one in cited}
-    comparison = Comparison(read(sentence, language), sources, tuple(seen))
-    texts = {one.source: one.text for one in cited if one.language == language}
+    sources = {text.source: read(text.text, text.language) for text in cited}
+    comparison = Comparison(read(sentence, language), sources, tuple(prompt_texts))
+    texts = {text.source: text.text for text in cited if text.language == language}
     checks = chain(
         comparison.checks(),
         negation_check(sentence, texts, language),
-        name_check(sentence, texts, seen, language),
+        name_check(sentence, texts, prompt_texts, language),
     )
     return tuple(sorted(islice(checks, _MOST), key=lambda check: check.start))
 
@@ -69,13 +69,13 @@ def _checks(
     verdict: Verdict, verdicts: Sequence[Verdict], response: str, context: Context
 ) -> Iterator[Check]:
     origin = verdict if verdict.follows is None else verdicts[verdict.follows]
-    seen = [context.prompt.text]
+    prompt_texts = [context.prompt.text]
     if origin is not verdict:
-        seen.append(response[origin.start : origin.end])
+        prompt_texts.append(response[origin.start : origin.end])
     cited = [_cited(source_id, response, context) for source_id in origin.source_ids]
     language = context.answer_language(response)
     sentence = response[verdict.start : verdict.end]
-    for check in check_sentence(sentence, cited, language, seen=seen):
+    for check in check_sentence(sentence, cited, language, prompt_texts=prompt_texts):
         yield replace(check, start=verdict.start + check.start, end=verdict.start + check.end)
 
 

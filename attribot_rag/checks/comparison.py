@@ -1,19 +1,19 @@
-"""Numbers, dates and units of a sentence that its sources tell otherwise."""
+"""Numbers, dates and units of a sentence that differ from those of its sources."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import cached_property
-from itertools import combinations, permutations
+from itertools import chain, combinations, permutations
 
-from attribot_rag.checks.dates import Date
 from attribot_rag.checks.quantities import Quantity
-from attribot_rag.checks.reading import Reading, read_prompt
-from attribot_rag.checks.stems import same_word
+from attribot_rag.checks.reading import Date, Reading, read_prompt
 from attribot_rag.checks.units import is_rounded, same_amount
 from attribot_rag.checks.vocabulary import Unit
+from attribot_rag.context.intervals import Interval
+from attribot_rag.context.words import same_word
 from attribot_rag.result.verdict import Check, ValueKind
 
 # Smaller numbers are often counted by the model, so that no source has them.
@@ -27,12 +27,13 @@ _MIN_NOUN = 3
 class Comparison:
     """The values of a sentence beside those of its sources, by their ids.
 
-    What stands in other texts that were `seen`, with the same noun or unit, is not told.
+    Values in the `prompt_texts`, which the model saw too, are not reported if they have the same
+    noun or unit there.
     """
 
     sentence: Reading
     sources: dict[int, Reading]
-    seen: tuple[str, ...]
+    prompt_texts: tuple[str, ...]
 
     def checks(self) -> Iterator[Check]:
         for date in self.sentence.dates:
@@ -46,24 +47,16 @@ class Comparison:
         return frozenset().union(*(source.numbers for source in self.sources.values()))
 
     @cached_property
-    def _seen(self) -> list[Reading]:
-        return [read_prompt(text, self.sentence.language) for text in self.seen]
-
-    def _is_seen(self, quantity: Quantity) -> bool:
-        return any(quantity.values & text.numbers for text in self._seen)
-
-    @cached_property
-    def _told(self) -> frozenset[Decimal]:
-        """The numbers of the sentence itself."""
-        return self.sentence.numbers
+    def _prompts(self) -> list[Reading]:
+        return [read_prompt(text, self.sentence.language) for text in self.prompt_texts]
 
     @cached_property
     def _quantities(self) -> list[tuple[int, Quantity]]:
-        return [(key, one) for key, source in self.sources.items() for one in source.quantities]
+        return [(key, number) for key, text in self.sources.items() for number in text.quantities]
 
     @cached_property
     def _amounts(self) -> set[tuple[Unit | None, Decimal]]:
-        return {(one.unit, value) for _, one in self._quantities for value in one.values}
+        return {(number.unit, value) for _, number in self._quantities for value in number.values}
 
     def _of_quantity(self, quantity: Quantity) -> Iterator[Check]:
         if quantity.values & self._numbers:
@@ -77,7 +70,7 @@ class Comparison:
 
     def _is_equal(self, quantity: Quantity) -> bool:
         """Whether a source has the number rounded or in another unit."""
-        if any(same_amount(quantity, other) for _, other in self._quantities):
+        if any(same_amount(quantity, number) for _, number in self._quantities):
             return True
         return not quantity.ordinal and any(
             is_rounded(value, exact)
@@ -107,98 +100,98 @@ class Comparison:
         return {Decimal(span - less) for span in spans for less in (0, 1)}
 
     def _of_unit(self, quantity: Quantity) -> Iterator[Check]:
-        same = [(key, one) for key, one in self._quantities if quantity.values & one.values]
+        same = [
+            (key, number) for key, number in self._quantities if quantity.values & number.values
+        ]
         unit, span = quantity.unit, quantity.unit_span
         if unit is None or span is None or unit.is_percent or not same:
             return
-        if any(
-            one.unit is None or one.unit.is_percent or one.unit.has_name_of(unit) for _, one in same
-        ) or any(same_amount(quantity, one) for _, one in self._quantities):
+        units = [number.unit for _, number in same]
+        if any(other is None or other.is_percent or other.has_name_of(unit) for other in units):
+            return
+        if any(same_amount(quantity, number) for _, number in self._quantities):
             return
         shown = self.sentence.text[slice(*span)]
-        for key, other in same:
-            if other.unit_span is not None:
-                told = self.sources[key].text[slice(*other.unit_span)]
-                if not same_word(shown.lower(), told.lower()) and not self._is_seen_alike(quantity):
-                    yield Check(
-                        start=span[0], end=span[1], kind="unit", value=shown, source_value=told,
-                        source=key,
-                    )  # fmt: skip
+        for key, number in same:
+            if number.unit_span is not None:
+                other = self.sources[key].text[slice(*number.unit_span)]
+                if not same_word(shown.lower(), other.lower()) and not self._is_in_prompt(quantity):
+                    yield self._check("unit", span, key, other)
                 return
 
     def _of_year(self, quantity: Quantity) -> Iterator[Check]:
-        years = [
-            (key, year, span)
+        if any(quantity.values & text.numbers for text in self._prompts):
+            return
+        places = [
+            (key, span)
             for key, source in self.sources.items()
             for year, span in source.years.items()
-            if year not in self._told
+            if year not in self.sentence.numbers
         ]
-        if self._is_seen(quantity):
-            return
         alike = [
             (key, span)
-            for key, _, span in years
+            for key, span in places
             if _word_before(self.sources[key].text, span[0]) == quantity.before
         ]
-        choice = alike or [(key, span) for key, _, span in years]
-        if len(choice) == 1 or alike:
-            key, span = choice[0]
-            yield self._check("date", quantity, key, self.sources[key].text[slice(*span)])
+        if alike or len(places) == 1:
+            key, span = (alike or places)[0]
+            yield self._check("date", quantity.span, key, self.sources[key].text[slice(*span)])
         else:
-            yield self._check("date", quantity, None, None)
+            yield self._check("date", quantity.span)
 
     def _of_number(self, quantity: Quantity) -> Iterator[Check]:
-        others = [
-            (key, one)
-            for key, one in self._quantities
-            if not one.key and one.values and not one.values & self._told
+        alike = [
+            (key, number)
+            for key, number in self._quantities
+            if not number.key
+            and number.values
+            and not number.values & self.sentence.numbers
+            and _is_alike(quantity, number)
         ]
-        others = [(key, one) for key, one in others if _is_alike(quantity, one)]
-        if others:
-            if not self._is_seen_alike(quantity):
-                key, other = max(others, key=lambda one: one[1].before == quantity.before)
-                differs = None not in (quantity.unit, other.unit) and quantity.unit != other.unit
-                told = self.sources[key].shown(other, with_unit=differs)
-                yield self._check("number", quantity, key, told, with_unit=differs)
+        if alike:
+            if not self._is_in_prompt(quantity):
+                key, number = max(alike, key=lambda item: item[1].before == quantity.before)
+                differs = None not in (quantity.unit, number.unit) and quantity.unit != number.unit
+                span, other = (x.with_unit if differs else x.span for x in (quantity, number))
+                yield self._check("number", span, key, self.sources[key].text[slice(*other)])
         elif (
             not (quantity.in_words or quantity.ordinal or quantity.is_percent or quantity.clock)
             and min(quantity.values) >= _LEAST_ALONE
             and not quantity.unscaled & self._numbers  # 6.21 million beside 6.21e6
-            and not self._is_seen(quantity)
+            and not any(quantity.values & text.numbers for text in self._prompts)
         ):
-            yield self._check("number", quantity, None, None)
+            yield self._check("number", quantity.span)
 
-    def _is_seen_alike(self, quantity: Quantity) -> bool:
-        """Whether a text that was seen has the number with the same noun or unit."""
+    def _is_in_prompt(self, quantity: Quantity) -> bool:
         return any(
-            quantity.values & one.values and quantity.unit == one.unit and _is_alike(quantity, one)
-            for text in self._seen
-            for one in text.quantities
-            if not one.key
+            quantity.values & number.values
+            and quantity.unit == number.unit
+            and _is_alike(quantity, number)
+            for text in self._prompts
+            for number in text.quantities
+            if not number.key
         )
 
     def _of_date(self, date: Date) -> Iterator[Check]:
-        told = [(key, one) for key, source in self.sources.items() for one in source.dates]
-        if any(date.agrees(one) for _, one in told):
+        dates = [(key, other) for key, source in self.sources.items() for other in source.dates]
+        in_prompt = (other for text in self._prompts for other in text.dates)
+        if any(map(date.agrees, chain((other for _, other in dates), in_prompt))):
             return
-        if any(date.agrees(one) for text in self._seen for one in text.dates):
+        if self._is_part(date, [other for _, other in dates]):
             return
-        if self._is_part(date, [one for _, one in told]):
-            return
-        others = [(key, one) for key, one in told if not any(map(one.agrees, self.sentence.dates))]
-        if not others:
-            if {number for number in date.readings[0] if number is not None} <= self._numbers:
-                return
-            yield self._check("date", date, None, None)
-            return
-        key, other = max(others, key=lambda one: one[1].has_day == date.has_day)
-        yield self._check("date", date, key, self.sources[key].text[other.start : other.end])
+        own = self.sentence.dates
+        differing = [(key, other) for key, other in dates if not any(map(other.agrees, own))]
+        if differing:
+            key, other = max(differing, key=lambda item: item[1].has_day == date.has_day)
+            yield self._check("date", date.span, key, self.sources[key].text[slice(*other.span)])
+        elif not {field for field in date.readings[0] if field is not None} <= self._numbers:
+            yield self._check("date", date.span)
 
-    def _is_part(self, date: Date, told: Iterable[Date]) -> bool:
+    def _is_part(self, date: Date, dates: Iterable[Date]) -> bool:
         """Whether the day stands in a source apart from its month, as in '2 to 11 May'."""
-        days = {value for _, one in self._quantities for value in one.values}
+        days = {value for _, number in self._quantities for value in number.values}
         return any(
-            day in days and any(month == one.readings[0][1] for one in told)
+            day in days and any(month == other.readings[0][1] for other in dates)
             for _, month, day in date.readings
             if day is not None
         )
@@ -206,27 +199,21 @@ class Comparison:
     def _check(
         self,
         kind: ValueKind,
-        value: Quantity | Date,
-        source: int | None,
-        source_value: str | None,
-        *,
-        with_unit: bool = False,
+        span: Interval,
+        source: int | None = None,
+        source_value: str | None = None,
     ) -> Check:
-        start, end = value.start, value.end
-        if with_unit and isinstance(value, Quantity):
-            start, end = value.with_unit
-        shown = self.sentence.text[start:end]
+        start, end = span
+        value = self.sentence.text[start:end]
         return Check(
-            start=start, end=end, kind=kind, value=shown, source_value=source_value,
-            source=source,
-        )  # fmt: skip
+            start=start, end=end, kind=kind, value=value, source_value=source_value, source=source
+        )
 
 
 def _is_alike(first: Quantity, second: Quantity) -> bool:
-    """Whether two numbers count or measure the same."""
     if (first.ordinal, first.clock) != (second.ordinal, second.clock):
         return False
-    units = [one.unit for one in (first, second) if one.unit is not None]
+    units = [unit for unit in (first.unit, second.unit) if unit is not None]
     if len(units) == 2:
         return units[0].dimension == units[1].dimension or units[0].has_name_of(units[1])
     if first.clock:
@@ -235,14 +222,10 @@ def _is_alike(first: Quantity, second: Quantity) -> bool:
         return False
     if not first.nouns or not second.nouns:
         return bool(first.before) and first.before == second.before
-    return _share_noun(first.nouns, second.nouns)
-
-
-def _share_noun(first: Sequence[str], second: Sequence[str]) -> bool:
     return any(
         same_word(a, b)
-        for a in first
-        for b in second
+        for a in first.nouns
+        for b in second.nouns
         if min(len(a), len(b)) >= _MIN_NOUN or not a.isascii()
     )
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 from rapidfuzz import fuzz
 
-from attribot_rag.checks.stems import same_word
 from attribot_rag.checks.vocabulary import vocabulary
+from attribot_rag.context.words import same_word
 from attribot_rag.result.verdict import Check
 
 _LANGUAGES = ("de", "en", "es", "fr", "it", "ru")
@@ -38,13 +38,13 @@ class _Name:
 
 
 def name_check(
-    sentence: str, sources: Mapping[int, str], seen: Sequence[str], language: str
+    sentence: str, sources: Mapping[int, str], prompt_texts: Sequence[str], language: str
 ) -> Iterator[Check]:
     """Checks of names in whose place, after the same two words, a source has a single other name.
 
     The sentence shares most of its other words with the source.
     Declined names and adjectives made of names count as the name, and names that begin a sentence
-    are left out. Nothing is told of names that stand in texts that were `seen`.
+    are left out, and names that stand in the `prompt_texts`.
     """
     if language not in _LANGUAGES:
         return
@@ -58,27 +58,30 @@ def name_check(
     }
     for name in own[:_MOST] if alike else ():
         shown = sentence[name.start : name.end]
-        if len(name.words) < least or not name.before or any(shown in text for text in seen):
+        if (
+            len(name.words) < least
+            or not name.before
+            or any(shown in text for text in prompt_texts)
+        ):
             continue
         if any(word.lower() in months for word in name.words):
             continue
-        others = [
-            (key, other) for key, names in alike.items() for other in names if name.is_alike(other)
+        matches = [
+            (key, other)
+            for key, names in alike.items()
+            for other in names
+            if name.is_alike(other) and not any(_has(sentence, word) for word in other.words)
         ]
-        others = [one for one in others if not any(_has(sentence, word) for word in one[1].words)]
-        if len(others) != 1 or any(
+        if len(matches) != 1 or any(
             _has(text, word) for text in sources.values() for word in name.words
         ):
             continue
-        key, other = others[0]
+        key, other = matches[0]
+        source_value = sources[key][other.start : other.end]
         yield Check(
-            start=name.start,
-            end=name.end,
-            kind="name",
-            value=shown,
-            source_value=sources[key][other.start : other.end],
+            start=name.start, end=name.end, kind="name", value=shown, source_value=source_value,
             source=key,
-        )
+        )  # fmt: skip
 
 
 def _names(text: str) -> list[_Name]:
@@ -115,7 +118,6 @@ def _is_capital(word: str) -> bool:
 
 
 def _has(text: str, name: str) -> bool:
-    """Whether a text has a word that is like the name."""
     word = name.lower()
     return any(
         same_word(word, other) or fuzz.ratio(word, other) >= _ALIKE
@@ -131,6 +133,6 @@ def _share(sentence: str, source: str, names: Sequence[_Name]) -> float:
         if len(match[0]) >= _LEAST_LETTERS
         and not any(name.start <= match.start() < name.end for name in names)
     ]
-    others = [other.lower() for other in _WORD.findall(source)]
-    shared = sum(any(same_word(word, other) for other in others) for word in words)
+    source_words = [other.lower() for other in _WORD.findall(source)]
+    shared = sum(any(same_word(word, other) for other in source_words) for word in words)
     return shared / len(words) if words else 0.0

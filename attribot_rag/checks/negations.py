@@ -1,18 +1,18 @@
-"""Sentences that deny what their source says, or say what it denies."""
+"""Negations: sentences that deny a statement of their source, or state what it denies."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from attribot_rag.checks.stems import same_word
+from attribot_rag.context.words import same_word
 from attribot_rag.result.verdict import Check
 
 
 @dataclass(frozen=True)
 class _Negation:
-    """How a language denies: its `cues`, and words with which these deny only a part.
+    """The `cues` of a language, and words with which these deny only a part.
 
     Words of `empty` come and go with a cue, such as 'does'.
     """
@@ -79,21 +79,21 @@ def negation_check(sentence: str, sources: Mapping[int, str], language: str) -> 
     """A check, if a source says the same in the same words but for a single negation.
 
     A sentence and its source must share their words: all longer words of the sentence that denies
-    less stand in the other. Nothing is told if a source agrees, in other languages, of questions,
+    less stand in the other. There is no check if a source agrees, in other languages, of questions,
     or of double negations and those that deny only a part, as in 'not only'.
     """
     negation = _NEGATIONS.get(language)
     if negation is None:
         return
-    told = _statement(sentence, negation)
+    statement = _statement(sentence, negation)
     contradiction: Check | None = None
     for key, text in sources.items():
         source = _statement(text, negation)
-        if _QUESTION.search(text) or not _says(told, source):
+        if _QUESTION.search(text) or not _says(statement, source):
             continue
-        if len(told.cues) == len(source.cues):
+        if len(statement.cues) == len(source.cues):
             return
-        contradiction = contradiction or _contradiction(told, source, key)
+        contradiction = contradiction or _contradiction(statement, source, key)
     if contradiction is not None:
         yield contradiction
 
@@ -107,28 +107,25 @@ def _statement(text: str, negation: _Negation) -> _Statement:
         word = match[0].lower()
         place = _Word(*match.span(), word)
         limited |= word in negation.limiting
-        if word in negation.cues:
+        is_contracted = word not in negation.cues and word.endswith(("n't", "n’t"))
+        if word in negation.cues or is_contracted:
             own.append((len(words), place))
-        elif word.endswith(("n't", "n’t")):
-            own.append((len(words), place))
-            stem = _CONTRACTED.get(word[:-3], word[:-3])
-            if stem not in negation.empty:
-                words.append(_Word(place.start, place.end, stem))
-        elif word not in negation.empty:
-            words.append(place)
+            word = _CONTRACTED.get(word[:-3], word[:-3]) if is_contracted else ""
+        if word and word not in negation.empty:
+            words.append(replace(place, word=word))
     return _Statement(text, tuple(words), tuple(own), limited)
 
 
-def _says(told: _Statement, source: _Statement) -> bool:
+def _says(statement: _Statement, source: _Statement) -> bool:
     """Whether all longer words of a sentence stand in its source."""
-    content = [one.word for one in told.words if len(one.word) >= _LEAST_LETTERS]
+    content = [word.word for word in statement.words if len(word.word) >= _LEAST_LETTERS]
     return len(content) >= _LEAST_WORDS and all(map(source.has, content))
 
 
-def _contradiction(told: _Statement, source: _Statement, key: int) -> Check | None:
-    if told.limited or source.limited or len(told.cues) + len(source.cues) != 1:
+def _contradiction(statement: _Statement, source: _Statement, key: int) -> Check | None:
+    if statement.limited or source.limited or len(statement.cues) + len(source.cues) != 1:
         return None
-    denying, saying = (told, source) if told.cues else (source, told)
+    denying, saying = (statement, source) if statement.cues else (source, statement)
     index, cue = denying.cues[0]
     after = _content(denying, index, 1)
     before = _content(denying, index - 1, -1)
@@ -141,17 +138,14 @@ def _contradiction(told: _Statement, source: _Statement, key: int) -> Check | No
     start, end = min(cue.start, denied.start), max(cue.end, denied.end)
     if not _PLAIN.fullmatch(denying.text, start, end):  # mark-up between the two
         start, end = cue.start, cue.end
-    said = next(one for one in saying.words if same_word(one.word, denied.word))
-    places = (start, end), (said.start, said.end)
-    own, other = places if told.cues else reversed(places)
+    counterpart = next(word for word in saying.words if same_word(word.word, denied.word))
+    places = (start, end), (counterpart.start, counterpart.end)
+    own, other = places if statement.cues else reversed(places)
+    value, source_value = statement.text[slice(*own)], source.text[slice(*other)]
     return Check(
-        start=own[0],
-        end=own[1],
-        kind="negation",
-        value=told.text[slice(*own)],
-        source_value=source.text[slice(*other)],
+        start=own[0], end=own[1], kind="negation", value=value, source_value=source_value,
         source=key,
-    )
+    )  # fmt: skip
 
 
 def _is_joined(before: str, after: str, saying: _Statement, denying: _Statement) -> bool:
@@ -159,14 +153,13 @@ def _is_joined(before: str, after: str, saying: _Statement, denying: _Statement)
 
     As in 'stopped paying' beside 'does not pay'.
     """
-    first = next(i for i, one in enumerate(saying.words) if same_word(one.word, before))
-    last = next(i for i, one in enumerate(saying.words) if same_word(one.word, after))
+    first = next(i for i, word in enumerate(saying.words) if same_word(word.word, before))
+    last = next(i for i, word in enumerate(saying.words) if same_word(word.word, after))
     between = saying.words[first + 1 : last]
-    return all(len(one.word) < _LEAST_LETTERS or denying.has(one.word) for one in between)
+    return all(len(word.word) < _LEAST_LETTERS or denying.has(word.word) for word in between)
 
 
 def _content(statement: _Statement, index: int, step: int) -> _Word | None:
-    """The next longer word from here on."""
     while 0 <= index < len(statement.words):
         if len(statement.words[index].word) >= _LEAST_LETTERS:
             return statement.words[index]

@@ -34,7 +34,7 @@ class NumberWords:
 
 @dataclass(frozen=True)
 class _Token:
-    """What text2num reads."""
+    """A word in the form that text2num reads."""
 
     word: str
 
@@ -49,7 +49,7 @@ class _Token:
 
 
 def number_words(text: str, language: str) -> list[NumberWords]:
-    """The numbers in words of a text, in order; none in a language that nobody knows."""
+    """The numbers in words of a text, in order; none in an unknown language."""
     tokens = [(match.start(), match.end(), match[0]) for match in _TOKEN.finditer(text)]
     words = [word for _, _, word in tokens]
     spoken = _by_grammar(words, language) if language in _GRAMMARS else _by_words(words, language)

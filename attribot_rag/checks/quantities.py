@@ -9,11 +9,17 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 from itertools import chain
 
-from attribot_rag.checks.currencies import currency_before, power_after
 from attribot_rag.checks.number_words import number_words
-from attribot_rag.checks.stems import UNSPACED
-from attribot_rag.checks.vocabulary import CURRENCY, Unit, Vocabulary, vocabulary
+from attribot_rag.checks.vocabulary import (
+    CURRENCY,
+    Unit,
+    Vocabulary,
+    currency_before,
+    power_after,
+    vocabulary,
+)
 from attribot_rag.context.intervals import Interval
+from attribot_rag.context.words import UNSPACED
 
 _GROUP = r"(?:\u00a0+|[ \u2009\u202f'’])"
 _NUMERAL = re.compile(
@@ -26,21 +32,8 @@ _ORDINAL = re.compile(
 # "3. Brücke": the full stop of an ordinal.
 _DOTTED = re.compile(r"\.(?=\s[^\W\d_])")
 _DOTTED_LANGUAGES = (
-    "cs",
-    "da",
-    "de",
-    "et",
-    "fi",
-    "hr",
-    "hu",
-    "is",
-    "lv",
-    "nb",
-    "no",
-    "pl",
-    "sk",
-    "sl",
-    "sr",
+    *("cs", "da", "de", "et", "fi", "hr", "hu", "is"),
+    *("lv", "nb", "no", "pl", "sk", "sl", "sr"),
 )
 _DECADE = re.compile(r"['’]?s\b|-?(?:er|х|е)\b")
 _MARKER = re.compile(r"\[[\d\s,;–-]+\]|\(\d\)|【\d+】")
@@ -75,13 +68,17 @@ class Quantity:
     unscaled: frozenset[Decimal] = frozenset()
 
     @property
+    def span(self) -> Interval:
+        return self.start, self.end
+
+    @property
     def value(self) -> Decimal:
         return max(self.values)
 
     @property
     def with_unit(self) -> Interval:
         """The characters of the number and its unit, which may stand before it."""
-        first, last = self.unit_span or (self.start, self.end)
+        first, last = self.unit_span or self.span
         return min(first, self.start), max(last, self.end)
 
     @property
@@ -95,20 +92,17 @@ def quantities(text: str, language: str, dates: Sequence[Interval] = ()) -> list
     Citation markers such as [2] and the numbers of list items are none.
     """
     names = vocabulary(language)
-    left_out = sorted(
-        [*dates]
-        + [match.span() for match in _MARKER.finditer(text)]
-        + [match.span() for match in _LIST_ITEM.finditer(text)]
-    )
+    unread = (*_MARKER.finditer(text), *_LIST_ITEM.finditer(text))
+    left_out = sorted([*dates, *(match.span() for match in unread)])
     numerals = list(_numerals(text, names, language in _DOTTED_LANGUAGES))
-    taken = sorted((one.start, one.end) for one in numerals)
+    spans = sorted(number.span for number in numerals)
     spoken = [
-        _told(text, names, word.start, word.end, {word.value}, in_words=True, ordinal=word.ordinal)
+        _read(text, names, word.start, word.end, {word.value}, in_words=True, ordinal=word.ordinal)
         for word in number_words(text, language)
-        if not _within(taken, word.start) and not _is_scale_only(text, word.start, word.end, names)
+        if not _within(spans, word.start) and not _is_scale_only(text, word.start, word.end, names)
     ]
-    told = (one for one in (*numerals, *spoken) if not _within(left_out, one.start))
-    return sorted(told, key=lambda one: one.start)
+    read = (number for number in (*numerals, *spoken) if not _within(left_out, number.start))
+    return sorted(read, key=lambda number: number.start)
 
 
 def _numerals(text: str, names: Vocabulary, is_dotted: bool) -> Iterator[Quantity]:
@@ -141,18 +135,14 @@ def _numerals(text: str, names: Vocabulary, is_dotted: bool) -> Iterator[Quantit
         if letter or decade is not None:
             yield Quantity(start, end, values, key=True)
             continue
-        is_ordinal = ordinal is not None and unit is None and not scale and money is None
-        told = _told(
-            text,
-            names,
-            start,
-            scaled_end,
-            values,
-            ordinal=is_ordinal,
-            clock=clock,
-            nouns_start=ordinal.end() if ordinal and is_ordinal else None,
-        )
-        yield replace(told, unscaled=unscaled)
+        if unit or scale or money:
+            ordinal = None
+        nouns_start = ordinal.end() if ordinal else None
+        quantity = _read(
+            text, names, start, scaled_end, values, ordinal=ordinal is not None, clock=clock,
+            nouns_start=nouns_start,
+        )  # fmt: skip
+        yield replace(quantity, unscaled=unscaled)
 
 
 def _are_thousands(groups: Sequence[str]) -> bool:
@@ -209,7 +199,7 @@ def _is_scale_only(text: str, start: int, end: int, names: Vocabulary) -> bool:
     return text[start:end].lower() in names.scales and before[-1:].isdecimal()
 
 
-def _told(
+def _read(
     text: str,
     names: Vocabulary,
     start: int,
@@ -251,6 +241,5 @@ def _told(
 
 
 def _within(spans: Sequence[Interval], position: int) -> bool:
-    """Whether any of these spans, in order, holds the character."""
     index = bisect_right(spans, (position, len(spans) and spans[-1][1] + position + 1)) - 1
     return index >= 0 and spans[index][0] <= position < spans[index][1]

@@ -3,17 +3,59 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from decimal import Decimal
-from functools import cached_property, lru_cache
+from functools import cache, cached_property, lru_cache
 from html import unescape
 
-from attribot_rag.checks.dates import Date, dates, is_year
 from attribot_rag.checks.quantities import Quantity, quantities
+from attribot_rag.checks.vocabulary import vocabulary
+from attribot_rag.context.intervals import Interval
 
 _NO_BREAK = "\u00a0"
 _UNSEEN = str.maketrans(dict.fromkeys("\u200b\u2060\ufeff", _NO_BREAK))
 _REFERENCE = re.compile(r"&(?:#\d{1,6}|#[xX][\da-fA-F]{1,5}|[A-Za-z]{2,8});")
+
+
+_NUMERIC = re.compile(
+    r"(?<![\d.,/-])(?:(?P<y>\d{4})(?P<s>[-/.])(?P<m>\d{1,2})(?P=s)(?P<d>\d{1,2})"
+    r"|(?P<a>\d{1,2})(?P<t>[-/.])(?P<b>\d{1,2})(?P=t)(?P<z>\d{4}))(?!\d)"
+    r"|(?P<cy>\d{4})\s?年\s?(?P<cm>\d{1,2})\s?月(?:\s?(?P<cd>\d{1,2})\s?日)?"
+)
+_FIRST_YEAR, _LAST_YEAR = 1000, 2100
+
+
+@dataclass(frozen=True)
+class Date:
+    """A date at the characters [start, end), as (year, month, day); None for what is missing.
+
+    `readings` are several where day and month can be taken for each other.
+    """
+
+    start: int
+    end: int
+    readings: tuple[tuple[int | None, int | None, int | None], ...]
+
+    @property
+    def span(self) -> Interval:
+        return self.start, self.end
+
+    @property
+    def year(self) -> int | None:
+        return self.readings[0][0]
+
+    @property
+    def has_day(self) -> bool:
+        return self.readings[0][2] is not None
+
+    def agrees(self, other: Date) -> bool:
+        """Whether they can be the same day, as far as both are complete."""
+        return any(
+            all(a is None or b is None or a == b for a, b in zip(reading, another, strict=True))
+            for reading in self.readings
+            for another in other.readings
+        )
 
 
 @dataclass(frozen=True)
@@ -28,15 +70,15 @@ class Reading:
     @cached_property
     def numbers(self) -> frozenset[Decimal]:
         """All values of its numbers, and the days, months and years of its dates."""
-        told = {value for quantity in self.quantities for value in quantity.values}
+        values = {value for quantity in self.quantities for value in quantity.values}
         fields = (field for date in self.dates for reading in date.readings for field in reading)
-        return frozenset(told.union(Decimal(field) for field in fields if field is not None))
+        return frozenset(values.union(Decimal(field) for field in fields if field is not None))
 
     @cached_property
     def years(self) -> dict[int, tuple[int, int]]:
         """Its years, with the characters [start, end) of each."""
         years = {
-            int(one.value): (one.start, one.end) for one in self.quantities if self.is_year(one)
+            int(number.value): number.span for number in self.quantities if self.is_year(number)
         }
         for date in self.dates:
             if date.year is not None:
@@ -46,19 +88,14 @@ class Reading:
 
     def is_year(self, quantity: Quantity) -> bool:
         """Whether a number is most likely a year: four digits, and no unit."""
-        shown = self.text[quantity.start : quantity.end]
-        duration = quantity.unit is not None and quantity.unit.name == "year"
+        shown = self.text[slice(*quantity.span)]
+        may_be = quantity.unit is None or quantity.unit.name == "year"
         return (
-            len(shown) == 4
+            may_be
+            and len(shown) == 4
             and shown.isdecimal()
-            and (quantity.unit is None or duration)
-            and is_year(int(shown))
+            and _FIRST_YEAR <= int(shown) <= _LAST_YEAR
         )
-
-    def shown(self, quantity: Quantity, *, with_unit: bool = False) -> str:
-        """A number as it is written."""
-        span = quantity.with_unit if with_unit else (quantity.start, quantity.end)
-        return self.text[slice(*span)]
 
 
 @lru_cache(maxsize=512)
@@ -75,13 +112,13 @@ def read_prompt(text: str, language: str) -> Reading:
 
 def _read(text: str, language: str) -> Reading:
     plain = _with_plain_spaces(text)
-    told = dates(plain, language)
-    spans = [(date.start, date.end) for date in told]
-    return Reading(text, language, tuple(quantities(plain, language, spans)), tuple(told))
+    dates = tuple(dates_in(plain, language))
+    numbers = quantities(plain, language, [date.span for date in dates])
+    return Reading(text, language, tuple(numbers), dates)
 
 
 def _with_plain_spaces(text: str) -> str:
-    """The text with no-break spaces for what nobody sees, of the same length.
+    """The text with no-break spaces for invisible characters, of the same length.
 
     A character reference of HTML for a sign or a space, such as &nbsp;, is that character with
     spaces before it, or between it and a number.
@@ -98,3 +135,52 @@ def _character(reference: re.Match[str]) -> str:
     after = reference.string[reference.end() : reference.end() + 1]
     pad = character.ljust if after.isdecimal() else character.rjust
     return pad(len(reference[0]), _NO_BREAK)
+
+
+def dates_in(text: str, language: str) -> list[Date]:
+    """The dates of a text with at least two of day, month and year, in order."""
+    written = [*_numeric(text), *_named(text, language)]
+    return sorted(written, key=lambda date: date.start)
+
+
+def _numeric(text: str) -> Iterator[Date]:
+    for match in _NUMERIC.finditer(text):
+        if match["cy"]:
+            day = int(match["cd"]) if match["cd"] else None
+            yield Date(*match.span(), ((int(match["cy"]), int(match["cm"]), day),))
+            continue
+        if match["y"]:
+            readings = [(int(match["y"]), int(match["m"]), int(match["d"]))]
+        else:
+            first, second, year = int(match["a"]), int(match["b"]), int(match["z"])
+            readings = [(year, second, first), (year, first, second)]
+        valid = tuple(x for x in readings if 1 <= x[1] <= 12 and 1 <= x[2] <= 31)
+        if valid:
+            yield Date(*match.span(), valid)
+
+
+def _named(text: str, language: str) -> Iterator[Date]:
+    months = vocabulary(language).months
+    for match in _month_pattern(language).finditer(text):
+        month = months[match["month"].lower()]
+        before, after, year = match["before"], match["after"], match["year"]
+        number = int(before or after or 0)
+        if number > 31 or not (number or year):
+            continue
+        reading = (int(year) if year else None, month, number or None)
+        yield Date(*match.span(), (reading,))
+
+
+@cache
+def _month_pattern(language: str) -> re.Pattern[str]:
+    names = sorted(vocabulary(language).months, key=len, reverse=True)
+    month = "|".join(re.escape(name) for name in names if not name[:1].isdigit())
+    link = r"(?:de|del|of|di|d')"
+    ordinal = r"(?:st|nd|rd|th|er|\.|º|°|-?го|-?е)?"
+    year = rf"(?:,?\s{{1,2}}(?:{link}\s)?(?P<year>\d{{4}})(?!\d|[.,]\d))?"
+    return re.compile(
+        rf"(?<![\w.,])(?:(?P<before>\d{{1,2}}){ordinal}\s{{0,2}}(?:{link}\s)?)?"
+        rf"(?<![^\W\d_])(?P<month>{month})(?![^\W\d_])\.?"
+        rf"(?:\s(?P<after>\d{{1,2}})(?:st|nd|rd|th)?(?![\d\w]|[.,]\d))?{year}",
+        re.IGNORECASE,
+    )

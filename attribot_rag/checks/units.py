@@ -43,9 +43,9 @@ def is_close(first: float, second: float) -> bool:
     return abs(first - second) <= TOLERANCE * max(abs(first), abs(second))
 
 
-def is_rounded(told: Decimal, exact: Decimal) -> bool:
+def is_rounded(rounded: Decimal, exact: Decimal) -> bool:
     """Whether the first number is the second with fewer digits that are not 0."""
-    return _num_digits(told) < _num_digits(exact) and is_close(float(told), float(exact))
+    return _num_digits(rounded) < _num_digits(exact) and is_close(float(rounded), float(exact))
 
 
 def _num_digits(number: Decimal) -> int:
@@ -53,7 +53,6 @@ def _num_digits(number: Decimal) -> int:
 
 
 def _converted(value: float, source: Unit, target: Unit) -> float | None:
-    """The value in another unit, None if that is not known."""
     try:
         quantity = _registry().Quantity(value, _pint_name(source.name))
         return float(quantity.to(_pint_name(target.name)).magnitude)
@@ -62,7 +61,6 @@ def _converted(value: float, source: Unit, target: Unit) -> float | None:
 
 
 def _pint_name(name: str) -> str:
-    """The name by which pint knows a unit of the CLDR."""
     powers = {"square": 2, "cubic": 3}
     power = _POWER.sub(lambda match: f"{match[2]}**{powers[match[1]]}", _NAMES.get(name, name))
     return power.replace("-per-", "/").replace("-", "_")

@@ -1,4 +1,4 @@
-"""Ablations: what is removed from a prompt, and the prompt without it."""
+"""Ablations: sources and characters to remove, and the prompt without them."""
 
 from __future__ import annotations
 
@@ -88,10 +88,7 @@ class _Cut:
 
 
 def _retokenized(
-    prompt: TokenizedText,
-    removed: Sequence[Interval],
-    window: int,
-    language_model: LanguageModel,
+    prompt: TokenizedText, removed: Sequence[Interval], window: int, language_model: LanguageModel
 ) -> tuple[int, ...] | None:
     """Ids of the ablated prompt, or None if a cut does not fall in step within this window."""
     ids: list[int] = []
@@ -107,10 +104,7 @@ def _retokenized(
 
 
 def _find_cuts(
-    prompt: TokenizedText,
-    removed: Sequence[Interval],
-    window: int,
-    boundary_ids: frozenset[int],
+    prompt: TokenizedText, removed: Sequence[Interval], window: int, boundary_ids: frozenset[int]
 ) -> list[_Cut]:
     """The removals (disjoint, ascending), joined where their windows meet.
 
@@ -132,8 +126,8 @@ def _find_cuts(
             right += 1
         if cuts and left <= cuts[-1].right:
             joined = cuts.pop()
-            held = (*joined.removed, interval)
-            cuts.append(_Cut(held, joined.left, joined.first, last, right))
+            intervals = (*joined.removed, interval)
+            cuts.append(_Cut(intervals, joined.left, joined.first, last, right))
         else:
             cuts.append(_Cut((interval,), left, first, last, right))
     return cuts
@@ -173,7 +167,7 @@ def _replacement(
 def _kept_pieces(
     prompt: TokenizedText, cut: _Cut, boundary_ids: frozenset[int]
 ) -> Iterator[str | int]:
-    """What is left of the window: runs of text, and boundary tokens by their ids."""
+    """The window without the removed text: runs of text, and boundary tokens by their ids."""
     run = ""
     done = 0
     for index in _not_inside(prompt, cut):
@@ -227,6 +221,5 @@ def _encoded_after(
 
 
 def _text_after(context: Sequence[int], ids: Sequence[int], language_model: LanguageModel) -> str:
-    """The text of these ids when they follow the context."""
     before = language_model.decode(context)
     return language_model.decode([*context, *ids])[len(before) :]

@@ -5,14 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
 
 from attribot_rag.context.ablation import AblatedPrompt, Ablation, ablate
-from attribot_rag.context.document import Document, Source
+from attribot_rag.context.document import (
+    Document,
+    Documents,
+    Source,
+    document_numbers,
+    documents_of,
+)
 from attribot_rag.context.intervals import Interval, merge, subtract
-from attribot_rag.context.labels import document_numbers
 from attribot_rag.context.locating.location import Location
-from attribot_rag.context.locating.retrieval import locate_documents
+from attribot_rag.context.locating.retrieval import LocatedDocuments
 from attribot_rag.context.locating.text_index import Work
 from attribot_rag.context.sources import divide
 from attribot_rag.context.splitting.splitter import (
@@ -31,7 +35,7 @@ _MAX_GAP = 300
 
 @dataclass(frozen=True, kw_only=True)
 class ContextOptions:
-    """How documents are located and divided into sources.
+    """Options of locating documents and dividing them into sources.
 
     `source_unit` is 'sentence', 'paragraph', 'document' or a function that splits a text into
     pieces without losing characters. `language` is that of documents and answers (ISO 639-1), by
@@ -89,8 +93,10 @@ class Context:
         return document_numbers(self.prompt.text, self.sources, len(self.documents))
 
     def answer_language(self, response: str) -> str:
-        """The language of a response; of the documents where the response is too short to tell."""
-        return self.language or language_of(response, (one.text for one in self.documents))
+        """The language of a response, or of the documents where the response is too short."""
+        return self.language or language_of(
+            response, (document.text for document in self.documents)
+        )
 
     @property
     def present(self) -> tuple[int, ...]:
@@ -110,7 +116,7 @@ class Context:
 
     @cached_property
     def asked(self) -> str:
-        """The prompt's text without the retrieved text and the earlier turns: what is asked."""
+        """The question: the prompt's text without the retrieved text and the earlier turns."""
         text, pieces, done = self.prompt.text, [], 0
         for start, end in sorted((*self.whole.characters, *self.conversation)):
             pieces.append(text[done : max(start, done)])
@@ -199,7 +205,7 @@ class PromptInput:
 
 def locate_context(
     prompt: TokenizedText,
-    documents: Sequence[str | Document | Mapping[str, Any]],
+    documents: Documents,
     options: ContextOptions,
     *,
     earlier_turns: Sequence[str] = (),
@@ -207,48 +213,46 @@ def locate_context(
 ) -> Context:
     """Locate the documents and the earlier turns in the prompt, and divide documents into sources.
 
-    `is_in_time` is asked before each document, whether there is time for it. Raises InvalidInput
-    without documents, DocumentsNotLocated if the prompt holds none of them.
+    `is_in_time` is called before each document: False where time is up. Raises InvalidInput without
+    documents, DocumentsNotLocated if the prompt holds none of them.
     """
-    if isinstance(documents, str | Mapping | Document) or not documents:
-        raise InvalidInput(f"documents={documents!r}; pass a list of at least one document")
-    known = tuple(Document.of(document) for document in documents)
+    retrieved = documents_of(documents)
     conversation = find_turns(prompt.text, earlier_turns)
     holders: dict[str, list[int]] = {}
-    for index, document in enumerate(known):
+    for index, document in enumerate(retrieved):
         holders.setdefault(document.text, []).append(index)
     work = Work(is_in_time)
-    found = locate_documents(
-        prompt.text, holders, threshold=options.fuzzy_threshold, taken=conversation, work=work
+    located = LocatedDocuments(
+        prompt.text, holders, threshold=options.fuzzy_threshold, occupied=conversation, work=work
     )
-    places = found.whole | found.parts
+    places = located.whole | located.parts
     splitter = make_splitter(options.source_unit, options.language)
     cuts = {text: split_spans(text, splitter) for text in work.rest_in_time(places)}
     places = {text: places[text] for text in cuts}
 
     def indices(texts: Collection[str]) -> tuple[int, ...]:
-        return tuple(index for index, document in enumerate(known) if document.text in texts)
+        return tuple(index for index, document in enumerate(retrieved) if document.text in texts)
 
-    left = indices(work.left)
+    late = indices(work.left)
     if not places:
         raise DocumentsNotLocated(
-            f"none of the {len(known)} documents stands in the prompt; the first begins "
-            f"{known[0].text[:60]!r}, the prompt {prompt.text[:60]!r}; pass the chunks whose text "
-            "was put into this prompt"
-            + (f"; {len(left)} of them were not located in time" if left else "")
+            f"none of the {len(retrieved)} documents stands in the prompt; the first begins "
+            f"{retrieved[0].text[:60]!r}, the prompt {prompt.text[:60]!r}; pass the chunks whose "
+            "text was put into this prompt"
+            + (f"; {len(late)} of them were not located in time" if late else "")
         )
     threshold = options.duplicate_threshold
-    shares = _shares({text: parts for text, parts in found.parts.items() if text in cuts})
+    shares = _shares({text: parts for text, parts in located.parts.items() if text in cuts})
     return Context(
-        documents=known,
+        documents=retrieved,
         prompt=prompt,
-        sources=divide(found.index, places, cuts, holders, duplicate_threshold=threshold),
-        regions=tuple(merge((x.start, x.end) for located in places.values() for x in located)),
+        sources=divide(located.index, places, cuts, holders, duplicate_threshold=threshold),
+        regions=tuple(merge((x.start, x.end) for at in places.values() for x in at)),
         not_located=indices(holders.keys() - places),
         conversation=conversation,
-        partly_located={index: shares[known[index].text] for index in indices(shares)},
-        not_in_time=left,
-        crowded=indices(found.crowded & cuts.keys()),
+        partly_located={index: shares[retrieved[index].text] for index in indices(shares)},
+        not_in_time=late,
+        crowded=indices(located.crowded & cuts.keys()),
         language=options.language,
     )
 
@@ -258,8 +262,8 @@ def _shares(parts: Mapping[str, Sequence[Location]]) -> dict[str, float]:
     shares = {}
     for text, places in parts.items():
         spans = merge(part.document_span for part in places if part.document_span)
-        held = sum(len("".join(text[slice(*span)].split())) for span in spans)
-        shares[text] = held / len("".join(text.split()))
+        covered = sum(len("".join(text[slice(*span)].split())) for span in spans)
+        shares[text] = covered / len("".join(text.split()))
     return {text: share for text, share in shares.items() if share < 1}
 
 

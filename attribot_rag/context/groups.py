@@ -46,7 +46,7 @@ def _documents(context: Context) -> list[int]:
 
 
 def _paragraphs(context: Context) -> list[Hashable]:
-    ends = [list(accumulate(map(len, paragraphs(one.text)))) for one in context.documents]
+    ends = [list(accumulate(map(len, paragraphs(document.text)))) for document in context.documents]
     keys: list[Hashable] = []
     for source, document in zip(context.sources, _documents(context), strict=True):
         spans = (span for place in source.occurrences for span in place.spans)
@@ -61,10 +61,10 @@ def _passages(context: Context) -> list[Hashable]:
     for source_id, document in enumerate(documents):
         members[document].append(source_id)
     keys: list[Hashable] = [None] * len(documents)
-    for document, held in members.items():
-        num_runs = round(len(held) / _RUN) if len(held) > 2 * _RUN else 1
-        for place, source_id in enumerate(held):
-            keys[source_id] = (document, place * num_runs // len(held))
+    for document, sources in members.items():
+        num_runs = round(len(sources) / _RUN) if len(sources) > 2 * _RUN else 1
+        for place, source_id in enumerate(sources):
+            keys[source_id] = (document, place * num_runs // len(sources))
     return keys
 
 

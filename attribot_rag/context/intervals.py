@@ -20,7 +20,7 @@ def merge(intervals: Iterable[Interval]) -> list[Interval]:
 
 
 def subtract(interval: Interval, removed: Sequence[Interval]) -> list[Interval]:
-    """What is left of an interval without the removed intervals, which are sorted."""
+    """The rest of an interval without the removed intervals, which are sorted."""
     start, end = interval
     kept = []
     for first, last in removed:

@@ -53,7 +53,6 @@ def group_duplicates(texts: Sequence[str], *, threshold: float) -> list[list[int
 
 
 def _same_words(left: str, right: str) -> bool:
-    """Whether two texts differ only in punctuation and the spelling of long words."""
     pairs = zip_longest(words(left), words(right), fillvalue="")
     return all(word == other or _spelling_variants(word, other) for word, other in pairs)
 
@@ -121,28 +120,27 @@ def divide(
     occurrences = pieces.occurrences()
     shown = [pieces.shown((occurrence.start, occurrence.end)) for occurrence in occurrences]
     groups = group_duplicates(shown, threshold=duplicate_threshold)
-    held = [[occurrences[member] for member in members] for members in groups]
+    of_groups = [[occurrences[member] for member in group] for group in groups]
     variants = {
         text: index
         for index, group in enumerate(groups)
         for member in group
-        for text in (shown[member], _text_at(prompt, occurrences[member]))
+        for text in (
+            shown[member],
+            prompt.text[occurrences[member].start : occurrences[member].end].strip(),
+        )
     }
     repeatable = [text for text in variants if len(words(text)) >= _MIN_COPY_WORDS]
     repeatable.sort(key=lambda text: (-len(text), text))
     for text, copies in zip(repeatable, pieces.add_copies(repeatable), strict=True):
-        held[variants[text]] += copies
-    for members in held:
-        members.sort(key=lambda place: place.start)
-    ordered = sorted(zip(held, groups, strict=True), key=lambda item: item[0][0].start)
+        of_groups[variants[text]] += copies
+    for places_of_group in of_groups:
+        places_of_group.sort(key=lambda place: place.start)
+    ordered = sorted(zip(of_groups, groups, strict=True), key=lambda item: item[0][0].start)
     return tuple(
         Source(index, shown[group[0]], tuple(members))
         for index, (members, group) in enumerate(ordered)
     )
-
-
-def _text_at(prompt: TextIndex, occurrence: Occurrence) -> str:
-    return prompt.text[occurrence.start : occurrence.end].strip()
 
 
 class _Pieces:
@@ -161,8 +159,8 @@ class _Pieces:
         """Credit documents of equal text with the pieces that they share, and add the others."""
         for interval in self._overlapping(location.start, location.end):
             start, end = max(interval[0], location.start), min(interval[1], location.end)
-            held = len(self._prompt[start:end].strip())
-            if 2 * held >= len(self._prompt[slice(*interval)].strip()):
+            shared = len(self._prompt[start:end].strip())
+            if 2 * shared >= len(self._prompt[slice(*interval)].strip()):
                 self._spans[interval] += _document_spans(documents, location, (start, end))
         for start, end in cuts:
             first, last = location.offsets[start], location.offsets[end]

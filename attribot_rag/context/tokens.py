@@ -35,11 +35,7 @@ class TokenizedText:
 
     @classmethod
     def of(
-        cls,
-        ids: Sequence[int],
-        language_model: LanguageModel,
-        *,
-        skip_special_tokens: bool = False,
+        cls, ids: Sequence[int], language_model: LanguageModel, *, skip_special_tokens: bool = False
     ) -> TokenizedText:
         """Decode the ids token by token; works for any tokenizer, and never encodes."""
         text = ""
@@ -134,7 +130,7 @@ def decoded_in_windows(
     def is_incomplete(tail: tuple[int, ...]) -> bool:
         return _is_incomplete(language_model.decode(tail, skip_special_tokens=skip_special_tokens))
 
-    window, done, known = 0, 0, ""
+    window, done, before = 0, 0, ""
     for end in range(1, len(ids) + 1):
         forced = _must_end(ids, end, language_model)
         if (
@@ -144,11 +140,11 @@ def decoded_in_windows(
         ):
             continue
         decoded = decode(window, end)
-        if not forced and (len(decoded) <= len(known) or _is_incomplete(decoded)):
+        if not forced and (len(decoded) <= len(before) or _is_incomplete(decoded)):
             continue
-        yield decoded[len(known) :], end - done
+        yield decoded[len(before) :], end - done
         window, done = done, end
-        known = decode(window, done)
+        before = decode(window, done)
 
 
 def _must_end(ids: Sequence[int], end: int, language_model: LanguageModel) -> bool:

@@ -6,6 +6,8 @@ import re
 from collections.abc import Iterator
 from itertools import islice
 
+from rapidfuzz.distance import Prefix
+
 # Scripts without spaces between words (Thai to Khmer, Japanese, Chinese): each character is a word.
 _UNSPACED = (
     r"\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff"
@@ -46,3 +48,23 @@ def find_all(text: str, needle: str) -> Iterator[int]:
     while start >= 0:
         yield start
         start = text.find(needle, start + len(needle))
+
+
+_LEAST_SHARE = 0.7
+_LEAST_PREFIX = 3
+UNSPACED = "\u3040"  # from here on, words have no spaces between them
+
+
+def same_word(first: str, second: str) -> bool:
+    """Whether two words in lower case differ at most by an ending, as in 'include' and 'includes'.
+
+    Of scripts without spaces, the first characters are compared.
+    """
+    if first == second:
+        return True
+    if not (first and second):
+        return False
+    if first[0] >= UNSPACED or second[0] >= UNSPACED:
+        return first[0] == second[0]
+    prefix = Prefix.similarity(first, second)
+    return prefix >= _LEAST_PREFIX and prefix >= _LEAST_SHARE * max(len(first), len(second))

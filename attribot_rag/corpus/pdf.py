@@ -98,13 +98,12 @@ def opened(file: Path) -> Iterator[PdfDocument]:
 
 
 def _page(document: PdfDocument, index: int) -> tuple[str, array[int]]:
-    """The text of a page, and the place of each of its characters."""
     page = document[index]
-    found = page.get_textpage()
+    textpage = page.get_textpage()
     try:
-        pairs = list(_characters(_units(found)))
+        pairs = list(_characters(_units(textpage)))
     finally:
-        found.close()
+        textpage.close()
         page.close()
     return "".join(text for text, _ in pairs), array("i", (place for _, place in pairs))
 

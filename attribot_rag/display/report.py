@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from attribot_rag.context import Document, Source
-from attribot_rag.context.splitting.html_text import without_tags
+from attribot_rag.context.splitting.markup import without_tags
 from attribot_rag.display.remarks import check_remark, remark_on
 from attribot_rag.result import Citations, Provenance, Result, Verdict, cite
 

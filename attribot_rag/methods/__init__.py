@@ -3,11 +3,10 @@
 from attribot_rag.methods.auto import Auto
 from attribot_rag.methods.base import GroupScore, Method, Scores
 from attribot_rag.methods.factory import BASELINES, METHODS, make_method
-from attribot_rag.methods.hierarchical import Hierarchical
+from attribot_rag.methods.hierarchical import Hierarchical, Pruned
 from attribot_rag.methods.leave_one_out import LeaveOneOut, Masked
 from attribot_rag.methods.patching import Patching
 from attribot_rag.methods.proxy import Proxy
-from attribot_rag.methods.pruning import Pruned
 from attribot_rag.methods.thorough import Thorough
 
 __all__ = [

@@ -4,22 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from itertools import chain
 
-from attribot_rag.errors import InvalidInput
 from attribot_rag.methods.base import (
     Method,
+    Part,
     Scores,
-    TokenScores,
+    Thresholds,
     answer_sentences,
+    best,
+    check_count,
+    in_turn,
+    parts_of,
     scores_of,
+    span_totals,
     whole_response,
 )
 from attribot_rag.methods.cost import Cost, Workload
 from attribot_rag.methods.leave_one_out import LeaveOneOut, Masked
 from attribot_rag.methods.patching import Patching, spread_over
 from attribot_rag.methods.proxy import Proxy
-from attribot_rag.methods.sufficiency import Part, Sufficiency, Thresholds, parts_of
+from attribot_rag.methods.sufficiency import Sufficiency
 from attribot_rag.model.language_model import LanguageModel
 from attribot_rag.scoring import Scorer
 
@@ -47,8 +51,7 @@ class Auto:
     name = "auto"
 
     def __post_init__(self) -> None:
-        if not isinstance(self.few, int) or isinstance(self.few, bool) or self.few < 0:
-            raise InvalidInput(f"few={self.few!r}; use a whole number of at least 0")
+        check_count("few", self.few, 0)
 
     def run(self, scorer: Scorer) -> Scores:
         whole = scorer.score([scorer.context.whole])
@@ -64,17 +67,13 @@ class Auto:
         sentences = answer_sentences(scorer)
         response = scorer.response
         parts = parts_of(
-            sentences,
-            response.text,
-            lambda *span: response.tokens_in(span),
-            scorer.context.asked,
+            sentences, response.text, lambda *span: response.tokens_in(span), scorer.context.asked
         )
         if not any(map(search.matters, parts)):
             located = "What was located of the context" if scorer.context.unseen else "The context"
             note = f"{located} hardly matters to any sentence: its sources were not scored."
             return replace(scores, notes=(note,))
-        if scorer.session.meter.deadline is not None:
-            search.score_likely(parts)
+        search.score_likely(parts)
         scores = self._ranked(scorer, scores, sentences)
         if scorer.session.judged is scorer.language_model:
             scorer.session.is_searched = True
@@ -126,20 +125,5 @@ def rankings(scores: Scores, parts: Sequence[Part]) -> list[list[int]] | None:
     rows = scores.screened or scores.token_scores
     if not any(row is not None for row in rows):
         return None
-    attended = [] if scores.attention is None else [ranking(scores.attention)]
-    of_parts = ([_total(row, part.tokens) for row in rows] for part in parts)
-    return [in_turn([ranking(totals), *attended]) for totals in of_parts]
-
-
-def _total(row: TokenScores | None, tokens: Sequence[int]) -> float:
-    return float("-inf") if row is None else sum(row[token] for token in tokens)
-
-
-def ranking(values: Sequence[float]) -> list[int]:
-    """Indices of the values, the highest first."""
-    return sorted(range(len(values)), key=lambda index: -values[index])
-
-
-def in_turn(rankings: Sequence[Sequence[int]]) -> list[int]:
-    """The first of each ranking, then the second of each, without repetition."""
-    return list(dict.fromkeys(chain.from_iterable(zip(*rankings, strict=True))))
+    attended = [] if scores.attention is None else [best(scores.attention)]
+    return [in_turn([best(span_totals(rows, part.tokens)), *attended]) for part in parts]

@@ -96,21 +96,18 @@ class Workload:
         row = self.prompt_tokens + self.response_tokens
         return self.cost((self.num_sources + 1) * row)
 
-    def narrowed(self, share: float) -> Workload:
-        """A share of the sources and groups in the same context."""
+    def narrowed(self, share: float, *, shorten: bool = False) -> Workload:
+        """A share of the sources and groups in the same context.
+
+        With `shorten`, they are in a prompt without the others, which is not read yet.
+        """
         num_sources = max(1, round(self.num_sources * share))
         num_groups = max(1, min(num_sources, round(self.num_groups * share)))
-        return replace(self, num_sources=num_sources, num_groups=num_groups)
-
-    def reduced(self, share: float) -> Workload:
-        """A share of the sources and groups in a prompt without the others, not read yet."""
-        context_tokens = round(self.context_tokens * share)
-        return replace(
-            self.narrowed(share),
-            context_tokens=context_tokens,
-            is_cached=False,
-            has_baseline=False,
-        )
+        narrowed = replace(self, num_sources=num_sources, num_groups=num_groups)
+        if not shorten:
+            return narrowed
+        length = round(self.context_tokens * share)
+        return replace(narrowed, context_tokens=length, is_cached=False, has_baseline=False)
 
     def after(self, earlier: Cost) -> Workload:
         """The same workload after a stage of this cost, which may have scored the prompt."""

@@ -8,17 +8,11 @@ from dataclasses import replace
 from attribot_rag.errors import InvalidInput
 from attribot_rag.methods.auto import Auto
 from attribot_rag.methods.base import Method
-from attribot_rag.methods.baselines import (
-    AttentionWeights,
-    ContextCite,
-    GradientNorm,
-    Similarity,
-)
-from attribot_rag.methods.hierarchical import Hierarchical
+from attribot_rag.methods.baselines import AttentionWeights, ContextCite, GradientNorm, Similarity
+from attribot_rag.methods.hierarchical import Hierarchical, Pruned
 from attribot_rag.methods.leave_one_out import LeaveOneOut, Masked
 from attribot_rag.methods.patching import Patching
 from attribot_rag.methods.proxy import Proxy
-from attribot_rag.methods.pruning import Pruned
 from attribot_rag.methods.thorough import Thorough
 from attribot_rag.model.language_model import LanguageModel
 
@@ -51,10 +45,10 @@ def make_method(
     name, or `keep` without a proxy.
     """
     if isinstance(method, str):
-        known = METHODS | BASELINES
-        if method not in known:
-            raise InvalidInput(f"unknown method {method!r}; choose one of {', '.join(known)}")
-        method = known[method]()
+        methods = METHODS | BASELINES
+        if method not in methods:
+            raise InvalidInput(f"unknown method {method!r}; choose one of {', '.join(methods)}")
+        method = methods[method]()
     if isinstance(method, type) or not callable(getattr(method, "run", None)):
         raise InvalidInput(f"method={method!r}; pass a name, or an object such as LeaveOneOut()")
     if keep is not None and proxy is None:

@@ -1,4 +1,4 @@
-"""Hierarchical attribution: groups first, then the units of the best groups."""
+"""Methods in two stages: the best groups, or the best units of a cheap method, are scored again."""
 
 from __future__ import annotations
 
@@ -55,11 +55,11 @@ class Hierarchical:
     def run(self, scorer: Scorer) -> Scores:
         level, *below = self.levels
         groups = group(scorer.context, scorer.units, level)
-        units = [tuple(i for unit in held for i in scorer.units[unit]) for held in groups]
+        units = [tuple(i for unit in members for i in scorer.units[unit]) for members in groups]
         scored = self.coarse.run(scorer.narrowed(units))
         group_scores = [
-            GroupScore(tuple(held), row, exact)
-            for held, row, exact in zip(groups, scored.token_scores, scored.exact, strict=True)
+            GroupScore(tuple(members), row, exact)
+            for members, row, exact in zip(groups, scored.token_scores, scored.exact, strict=True)
             if row is not None
         ]
         kept = [unit for index in self._chosen(scorer, scored) for unit in groups[index]]
@@ -73,10 +73,8 @@ class Hierarchical:
         groups = replace(workload, num_sources=workload.num_groups, num_groups=1)
         share = num_kept(self.keep, workload.num_groups) / workload.num_groups
         coarse = self.coarse.cost(groups)
-        whole = workload.after(coarse)
-        return coarse + self.fine.cost(
-            whole.reduced(share) if self.shorten else whole.narrowed(share)
-        )
+        rest = workload.after(coarse).narrowed(share, shorten=self.shorten)
+        return coarse + self.fine.cost(rest)
 
     def _chosen(self, scorer: Scorer, groups: Scores) -> list[int]:
         """Indices of the groups that are kept, best first; only groups that were scored."""
@@ -103,7 +101,7 @@ def best_of_each_sentence(
     return chosen
 
 
-def narrowed(scorer: Scorer, kept: list[int], *, shorten: bool) -> Scorer | None:
+def _narrowed(scorer: Scorer, kept: list[int], *, shorten: bool) -> Scorer | None:
     """A scorer of the kept units, in the same prompt or, with `shorten`, one without the others.
 
     None if no unit was kept, or if the budget ran out or does not allow reading the shorter prompt.
@@ -138,10 +136,12 @@ def expanded(scores: Scores, kept: Sequence[int], scorer: Scorer, finer: Scorer)
             for index in range(len(scorer.units))
         ),
         groups=tuple(
-            GroupScore(
-                tuple(kept[unit] for unit in held.units), held.token_scores, in_full and held.exact
+            replace(
+                members,
+                units=tuple(kept[unit] for unit in members.units),
+                exact=in_full and members.exact,
             )
-            for held in scores.groups
+            for members in scores.groups
         ),
         screened=None if scores.screened is None else spread(scores.screened),
     )
@@ -154,10 +154,42 @@ def refined(
 
     Units that were not kept have no score.
     """
-    finer = narrowed(scorer, kept, shorten=shorten)
+    finer = _narrowed(scorer, kept, shorten=shorten)
     if finer is None:
         count = len(scorer.units)
         return replace(first, token_scores=(None,) * count, exact=(False,) * count, screened=None)
     scores = expanded(method.run(finer), kept, scorer, finer)
     full = scores.token_log_likelihoods or first.token_log_likelihoods
     return replace(scores, token_log_likelihoods=full)
+
+
+@dataclass(frozen=True)
+class Pruned:
+    """Method `first` keeps the best units, method `then` scores them (AttriBoT, section 3.4).
+
+    With a proxy as `first` this is proxy pruning. `keep` is a number of units or a fraction. With
+    `shorten`, as in the paper, the other units are removed from the prompt for the second stage.
+    Units that were not kept get no score: the first method's scores are on another scale.
+    """
+
+    first: Method
+    keep: int | float = 5
+    then: Method = field(default_factory=LeaveOneOut)
+    shorten: bool = True
+
+    @property
+    def name(self) -> str:
+        how = "" if self.shorten else ", in the full context"
+        return f"pruned ({self.first.name}, {self.then.name}, keep {self.keep}{how})"
+
+    def run(self, scorer: Scorer) -> Scores:
+        screened = self.first.run(scorer)
+        candidates = best(screened.totals, num_kept(self.keep, len(scorer.units)))
+        kept = sorted(index for index in candidates if screened.token_scores[index] is not None)
+        return refined(screened, self.then, scorer, kept, shorten=self.shorten)
+
+    def cost(self, workload: Workload) -> Cost:
+        share = num_kept(self.keep, workload.num_sources) / workload.num_sources
+        first = self.first.cost(workload)
+        rest = workload.after(first).narrowed(share, shorten=self.shorten)
+        return first + self.then.cost(rest)

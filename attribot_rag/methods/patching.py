@@ -5,8 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from attribot_rag.errors import InvalidInput, UnsupportedModel
-from attribot_rag.methods.base import Scores, TokenScores, answer_sentences, whole_response
+from attribot_rag.errors import UnsupportedModel
+from attribot_rag.methods.base import (
+    Scores,
+    TokenScores,
+    answer_sentences,
+    check_count,
+    whole_response,
+)
 from attribot_rag.methods.cost import Cost, Workload
 from attribot_rag.scoring import Scorer
 
@@ -29,8 +35,7 @@ class Patching:
     gates: int = 2
 
     def __post_init__(self) -> None:
-        if not isinstance(self.gates, int) or isinstance(self.gates, bool) or self.gates < 1:
-            raise InvalidInput(f"gates={self.gates!r}; use a whole number of at least 1")
+        check_count("gates", self.gates, 1)
 
     @property
     def name(self) -> str:

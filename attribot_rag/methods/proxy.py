@@ -19,7 +19,7 @@ from attribot_rag.context.context import Context
 from attribot_rag.context.reduction import reduced
 from attribot_rag.context.tokens import token_anchors
 from attribot_rag.errors import ContextTooLong, InvalidInput
-from attribot_rag.methods.base import GroupScore, Method, Scores, TokenScores
+from attribot_rag.methods.base import Method, Scores, TokenScores, whole_response
 from attribot_rag.methods.cost import Cost, Workload
 from attribot_rag.methods.leave_one_out import LeaveOneOut
 from attribot_rag.model.chat_messages import Message, message_text
@@ -59,12 +59,11 @@ class Proxy:
     def run(self, scorer: Scorer) -> Scores:
         other = proxied(scorer, self.language_model, self._models)
         if other is None:
-            unscored = (None,) * len(scorer.units)
-            return Scores(None, unscored, (False,) * len(scorer.units))
+            return whole_response(scorer, None, "nats")
         scores = self.method.run(other)
         columns = partial(_columns, scorer, other)
         full, reliance = columns((scores.token_log_likelihoods, scores.context_reliance))
-        of_groups = columns([one.token_scores for one in scores.groups])
+        of_groups = columns([group.token_scores for group in scores.groups])
         note = f"Scores that are not exact are those of the proxy {self.language_model.name}."
         return replace(
             scores,
@@ -74,8 +73,8 @@ class Proxy:
             context_reliance=reliance,
             screened=None if scores.screened is None else columns(scores.screened),
             groups=tuple(
-                GroupScore(one.units, row, exact=False)
-                for one, row in zip(scores.groups, of_groups, strict=True)
+                replace(group, token_scores=row, exact=False)
+                for group, row in zip(scores.groups, of_groups, strict=True)
                 if row is not None
             ),
             notes=(*scores.notes, note),
@@ -87,8 +86,8 @@ def proxied(
 ) -> Scorer | None:
     """A scorer of the same prompt, response and units for another model; None beyond the budget.
 
-    Raises InvalidInput if the scorer does not know what was asked, or if the proxy's prompt lacks
-    a document that the target's holds.
+    Raises InvalidInput if the scorer has no prompt input, or if the proxy's prompt lacks a document
+    that the target's holds.
     """
     prompt_input = scorer.prompt_input
     if prompt_input is None:
@@ -200,6 +199,5 @@ def _columns(
 
 
 def _owner(response: TokenizedText, character: int) -> int:
-    """The token that holds a character of the response."""
     holding = response.tokens_touching((character, character + 1))
     return min(holding.start, len(response.ids) - 1)

@@ -2,118 +2,37 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import (
-    Callable,
-    Collection,
-    Generator,
-    Iterable,
-    Iterator,
-    Mapping,
-    Sequence,
-)
-from dataclasses import dataclass, replace
-from itertools import zip_longest
+from collections.abc import Collection, Generator, Iterable, Iterator, Sequence
+from dataclasses import replace
+from functools import cache
+from itertools import repeat, zip_longest
 from typing import TypeVar
 
 from attribot_rag.context import Ablation
 from attribot_rag.context.groups import group
-from attribot_rag.methods.base import Scores, TokenScores, best
+from attribot_rag.methods.base import (
+    Carriers,
+    Part,
+    Scores,
+    Thresholds,
+    TokenScores,
+    best,
+    total,
+    words_in,
+)
 from attribot_rag.scoring import Reencoded, Scorer
 
 Request = tuple[Ablation, Reencoded | None]
 Result = TypeVar("Result")
 Steps = Generator[Sequence[Request], None, Result]
 
-_WORD = re.compile(r"\d+(?:[.,:]\d+)*|[^\W\d_]+")
-_LEAST_LETTERS = 4
 _NUM_DOCUMENTS = 3
-_NUM_OTHERS = 3
+_NUM_REPLACEMENTS = 3
 _NUM_NEEDED = 2
 
 
-@dataclass(frozen=True, kw_only=True)
-class Thresholds:
-    """When sources suffice for a part of the response.
-
-    A part is looked into if its context reliance, or that of one of its content words, is at least
-    `min_sought` nats. Sources suffice if it keeps `kept_share` of its reliance with them alone, and
-    each of its content words keeps `kept_word` of its own, or loses no more than `min_word` nats.
-    A set has at most `max_set` sources; at most two where the reliance is below twice `min_effect`,
-    four below three times. A source that suffices is replaceable if the part, or a content word,
-    loses less than `needed_share` of its reliance without it; another replaces it if the part keeps
-    that share with it alone, and its words. Below `min_reliance` no set is sought unless a content
-    word loses half of `min_word_effect` without one of the most promising sources.
-    """
-
-    min_sought: float = 2.0
-    min_effect: float = 4.0
-    kept_share: float = 0.7
-    kept_word: float = 0.5
-    min_word: float = 2.0
-    needed_share: float = 0.5
-    min_reliance: float = 6.0
-    min_word_effect: float = 2.5
-    max_set: int = 6
-
-
-@dataclass(frozen=True)
-class Part:
-    """Response tokens, and those of each content word among them, with its text."""
-
-    tokens: tuple[int, ...] = ()
-    words: tuple[tuple[int, ...], ...] = ()
-    texts: tuple[str, ...] = ()
-
-
-def parts_of(
-    parts: Sequence[Sequence[int]],
-    text: str,
-    tokens_in: Callable[[int, int], Iterable[int]],
-    asked: str = "",
-) -> list[Part]:
-    """The parts with these tokens of a response, with their words.
-
-    `tokens_in` gives the tokens of characters of the text. Content words are numbers, words of four
-    letters or more, and shorter words with a capital, except a part's first word. Words of the
-    `asked` text tell nothing new, so they are left out of a part that has others.
-    """
-    repeated = {word.casefold() for word in _WORD.findall(asked)}
-    holders = {token: index for index, tokens in enumerate(parts) for token in tokens}
-    words: list[list[tuple[tuple[int, ...], str]]] = [[] for _ in parts]
-    for match in _WORD.finditer(text):
-        word = match.group()
-        own = tuple(i for i in tokens_in(*match.span()) if i in holders)
-        if not own:
-            continue
-        index = holders[own[0]]
-        is_name = word != word.lower() and own[0] != parts[index][0]
-        if is_name or word[0].isdigit() or len(word) >= _LEAST_LETTERS:
-            words[index].append((own, word.casefold()))
-    told = [[word for word in of if word[1] not in repeated] or of for of in words]
-    return [
-        Part(tuple(tokens), tuple(own for own, _ in of), tuple(text for _, text in of))
-        for tokens, of in zip(parts, told, strict=True)
-    ]
-
-
-@dataclass(frozen=True)
-class Carriers:
-    """Units that carry a part of the response: `members` together, or each of `others` alone.
-
-    `members` is the smallest set that was found to suffice, best first. Without it, each of the
-    `others` suffices by itself. If no set was found, it is not `sufficient`, and the only member is
-    the unit without which the part loses most. Not `complete`: the budget ended the search.
-    """
-
-    members: tuple[int, ...] = ()
-    others: tuple[int, ...] = ()
-    sufficient: bool = True
-    complete: bool = True
-
-
 class Sufficiency:
-    """Searches for the units that suffice for parts of a response, and measures those it finds.
+    """Searches for the units that suffice for parts of a response, and measures these units.
 
     Rows are exact: the prompt with a few sources is short, however long the context is. What the
     response loses without a source (its necessity) is masked where the architecture allows it.
@@ -131,7 +50,7 @@ class Sufficiency:
         self._how: Reencoded | None = "question" if scorer.masked_refusal is None else None
         self._changes: dict[Request, TokenScores] = {}
         self._present = frozenset(scorer.context.present)
-        self._unit_words: dict[int, frozenset[str]] = {}
+        self._words = cache(self._words_of)
 
     def carriers(
         self,
@@ -144,23 +63,21 @@ class Sufficiency:
 
         Without rankings, units are ranked by how much each document, then each unit of the best
         documents, keeps by itself. Rows of all parts are scored together, which a GPU prefers;
-        `in_order`, a part's carriers are known before the next part is looked into.
+        `in_order`, the search for a part ends before that for the next part begins.
         """
-        of_parts = [None] * len(parts) if rankings is None else rankings
-        searches = [
-            self._carriers(part, ranking) for part, ranking in zip(parts, of_parts, strict=True)
-        ]
+        searches = [*map(self._carriers, parts, repeat(None) if rankings is None else rankings)]
         for together in [[search] for search in searches] if in_order else [searches]:
             yield from self._in_rounds(together)
 
     def score_likely(self, parts: Sequence[Part]) -> None:
-        """Score each part that matters with only the unit that holds most of its words."""
-        self.score_only(unit for part in parts if self.matters(part) for unit in self._likely(part))
+        """Score each part with only the unit that is tried first, if seconds are bounded."""
+        if self._in_haste:
+            self.score_only(filter(None, map(self._likely, filter(self.matters, parts))))
 
     def matters(self, part: Part) -> bool:
         """Whether the context matters to the part."""
         least = self._thresholds.min_sought
-        return any(_sum(self.reliance, own) >= least for own in (part.tokens, *part.words))
+        return any(total(self.reliance, own) >= least for own in (part.tokens, *part.words))
 
     def without(self, units: Collection[int]) -> TokenScores | None:
         """The loss of each response token without these units, None if it was not scored."""
@@ -182,7 +99,7 @@ class Sufficiency:
     def lost(
         self, part: Part, units: Collection[int], beside: Collection[int] = ()
     ) -> dict[int, float]:
-        """What is lost by each word that the part does not keep with only these units, in nats.
+        """The loss, in nats, of each word that the part does not keep with only these units.
 
         Beside other units, a word that is more likely with only those than with the whole context
         loses what they give it.
@@ -191,8 +108,8 @@ class Sufficiency:
         other = self.only(beside) if beside else None
         lost = {}
         for index, word in enumerate(part.words):
-            least = 0.0 if other is None else min(0.0, _sum(other, word))
-            worth, loss = _sum(self.reliance, word) - least, _sum(row, word) - least
+            least = min(0.0, total(other, word))
+            worth, loss = total(self.reliance, word) - least, total(row, word) - least
             most = max(limits.min_word, (1 - limits.kept_word) * worth)
             if worth >= limits.min_word and loss > most:
                 lost[index] = loss
@@ -215,17 +132,13 @@ class Sufficiency:
         if not self.matters(part):
             return Carriers()
         members: list[int] | None = None
-        for likely in self._likely(part) if self._in_haste else ():
+        if self._in_haste and (likely := self._likely(part)):
             yield [self._only(likely)]
             members = likely if self._suffices(part, likely) else None
-        if (
-            ranking is not None
-            and self._how
-            and not (yield from self._may_be_needed(part, ranking))
-        ):
-            return Carriers()
         if ranking is None:
             ranking = members or (yield from self._ranking(part))
+        elif self._how and not (yield from self._may_be_needed(part, ranking)):
+            return Carriers()
         members = members or (yield from self._enough(part, ranking))
         if members is None:
             return Carriers(complete=False)
@@ -233,31 +146,31 @@ class Sufficiency:
             return (yield from self._most_needed(part, ranking[:_NUM_NEEDED]))
         members = yield from self._smallest(part, members)
         yield [self._without([unit], self._how) for unit in members]
-        others: tuple[int, ...] = ()
         if len(members) == 1 and self._is_replaceable(part, members[0]):
-            others = yield from self._others(part, members[0], ranking)
-        return Carriers(tuple(members), others)
+            replacements = yield from self._replacements(part, members[0], ranking)
+            return Carriers(tuple(members), replacements)
+        return Carriers(tuple(members))
 
     def _may_be_needed(self, part: Part, ranking: Sequence[int]) -> Steps[bool]:
         """Whether the part relies on the context, or may need one of the most promising units."""
         limits = self._thresholds
-        if _sum(self.reliance, part.tokens) >= limits.min_reliance:
+        if total(self.reliance, part.tokens) >= limits.min_reliance:
             return True
         units = self._promising(part, (), ranking)[: _NUM_NEEDED + 1]
         yield [self._without([unit], self._how) for unit in units]
         rows = [self.without([unit]) for unit in units]
         return any(
-            row is None or _sum(row, word) >= limits.min_word_effect / 2
+            row is None or total(row, word) >= limits.min_word_effect / 2
             for row in rows
             for word in part.words or (part.tokens,)
         )
 
     def _most_needed(self, part: Part, units: Sequence[int]) -> Steps[Carriers]:
         yield [self._without([unit], self._how) for unit in units]
-        rows = {unit: row for unit in units if (row := self.without([unit])) is not None}
-        if not rows:
+        losses = {unit: total(row, part.tokens) for unit in units if (row := self.without([unit]))}
+        if not losses:
             return Carriers(complete=False)
-        member = max(rows, key=lambda unit: _sum(rows[unit], part.tokens))
+        member = max(losses, key=lambda unit: losses[unit])
         yield [self._only([member])]
         return Carriers((member,), sufficient=False)
 
@@ -267,7 +180,7 @@ class Sufficiency:
         Units are added in turn from the ranking and from those that hold the words which the units
         before do not keep.
         """
-        worth = _sum(self.reliance, part.tokens) / self._thresholds.min_effect
+        worth = total(self.reliance, part.tokens) / self._thresholds.min_effect
         most = min(self._thresholds.max_set, 2 ** int(max(1.0, min(worth, 9.0))), len(ranking))
         units = list(ranking[:1])
         while True:
@@ -278,35 +191,32 @@ class Sufficiency:
                 return units
             if len(units) >= most:
                 return []
-            others = [unit for unit in ranking if unit not in units]
-            added = self._promising(part, units, others)
+            rest = [unit for unit in ranking if unit not in units]
+            added = self._promising(part, units, rest)
             units += added[: min(len(units), most - len(units))]
 
-    def _promising(self, part: Part, units: Sequence[int], others: Sequence[int]) -> list[int]:
-        """The others, in turn the first that hold words which the units lose, and the first."""
-        pairs = zip_longest(self._holding(part, units, others), others)
+    def _promising(self, part: Part, units: Sequence[int], rest: Sequence[int]) -> list[int]:
+        """The rest, in turn the first that hold words which the units lose, and the first."""
+        pairs = zip_longest(self._holding(part, units, rest), rest)
         return list(dict.fromkeys(unit for pair in pairs for unit in pair if unit is not None))
 
-    def _likely(self, part: Part) -> list[list[int]]:
+    def _likely(self, part: Part) -> list[int]:
         """The unit that holds most of what the part's words rely on, if there is one."""
-        holding = self._holding(part, (), range(len(self._scorer.units)))
-        return [[unit] for unit in holding[:1]]
+        return self._holding(part, (), range(len(self._scorer.units)))[:1]
 
-    def _holding(self, part: Part, units: Sequence[int], others: Sequence[int]) -> list[int]:
-        """The others that hold words which only these units lose, those of most nats first."""
+    def _holding(self, part: Part, units: Sequence[int], rest: Sequence[int]) -> list[int]:
+        """Those of the rest that hold words which only these units lose, of most nats first."""
         lost = self.lost(part, units)
-        held = {
-            unit: sum(nats for i, nats in lost.items() if part.texts[i] in self._words(unit))
-            for unit in others
+        nats = {
+            unit: sum(loss for i, loss in lost.items() if part.texts[i] in self._words(unit))
+            for unit in rest
         }
-        return sorted((unit for unit in others if held[unit]), key=lambda unit: -held[unit])
+        return sorted((unit for unit in rest if nats[unit]), key=lambda unit: -nats[unit])
 
-    def _words(self, unit: int) -> frozenset[str]:
-        if unit not in self._unit_words:
-            sources = self._scorer.context.sources
-            texts = (sources[i].text.casefold() for i in self._scorer.units[unit])
-            self._unit_words[unit] = frozenset(w for text in texts for w in _WORD.findall(text))
-        return self._unit_words[unit]
+    def _words_of(self, unit: int) -> frozenset[str]:
+        sources = self._scorer.context.sources
+        texts = (sources[i].text.casefold() for i in self._scorer.units[unit])
+        return frozenset(word for text in texts for word in words_in(text))
 
     def _smallest(self, part: Part, units: list[int]) -> Steps[list[int]]:
         """The units without those that are not needed, the least promising first."""
@@ -317,40 +227,36 @@ class Sufficiency:
                 units = fewer
         return units
 
-    def _others(self, part: Part, unit: int, ranking: Sequence[int]) -> Steps[tuple[int, ...]]:
-        """The units that suffice in place of this unit, each alone."""
-        others = [other for other in ranking if other != unit]
-        likely = self._promising(part, (), others)[:_NUM_OTHERS]
+    def _replacements(
+        self, part: Part, unit: int, ranking: Sequence[int]
+    ) -> Steps[tuple[int, ...]]:
+        rest = [other for other in ranking if other != unit]
+        likely = self._promising(part, (), rest)[:_NUM_REPLACEMENTS]
         yield [self._only([other]) for other in likely]
-        kept = self._thresholds.needed_share
-        enough = (other for other in likely if self._suffices(part, [other], kept))
+        share = self._thresholds.needed_share
+        enough = (other for other in likely if self._suffices(part, [other], share))
         return tuple(other for other in enough if not self.lost(part, [other], beside=[unit]))
 
     def _ranking(self, part: Part) -> Steps[list[int]]:
         """The units of the best documents, by what the part loses with each of them alone."""
-        units = range(len(self._scorer.units))
         documents = group(self._scorer.context, self._scorer.units, "document")
-        yield [self._only(held) for held in documents]
-        losses = [self._loss(part, held) for held in documents]
+        yield [self._only(members) for members in documents]
+        losses = [self._loss(part, members) for members in documents]
         chosen = best([-loss for loss in losses], _NUM_DOCUMENTS)
-        held = [unit for index in chosen for unit in documents[index]]
-        yield [self._only([unit]) for unit in held]
-        held.sort(key=lambda unit: self._loss(part, [unit]))
-        return held + [unit for unit in units if unit not in held]
+        units = [unit for index in chosen for unit in documents[index]]
+        yield [self._only([unit]) for unit in units]
+        units.sort(key=lambda unit: self._loss(part, [unit]))
+        return [*dict.fromkeys([*units, *range(len(self._scorer.units))])]
 
     def _loss(self, part: Part, units: Collection[int]) -> float:
-        row = self.only(units)
-        return _sum(self.reliance if row is None else row, part.tokens)
+        return total(self.only(units) or self.reliance, part.tokens)
 
-    def _suffices(
-        self, part: Part, units: Collection[int], kept_share: float | None = None
-    ) -> bool:
-        """Whether the part keeps enough with only these units, and each of its words does."""
-        row, limits = self.only(units), self._thresholds
+    def _suffices(self, part: Part, units: Collection[int], share: float | None = None) -> bool:
+        row = self.only(units)
         if row is None:
             return False
-        lost = 1 - (kept_share or limits.kept_share)
-        if _sum(row, part.tokens) > lost * _sum(self.reliance, part.tokens):
+        most = 1 - (share or self._thresholds.kept_share)
+        if total(row, part.tokens) > most * total(self.reliance, part.tokens):
             return False
         return not self.lost(part, units)
 
@@ -359,9 +265,9 @@ class Sufficiency:
         row, limits = self.without([unit]), self._thresholds
         if row is None:
             return False
-        relying = [word for word in part.words if _sum(self.reliance, word) >= limits.min_word]
+        relying = [word for word in part.words if total(self.reliance, word) >= limits.min_word]
         return any(
-            _sum(row, own) < limits.needed_share * _sum(self.reliance, own)
+            total(row, own) < limits.needed_share * total(self.reliance, own)
             for own in (part.tokens, *relying)
         )
 
@@ -377,11 +283,11 @@ class Sufficiency:
     def _score(self, requests: Iterable[Request]) -> None:
         requests = dict.fromkeys(requests)
         for how in dict.fromkeys((None, self._how)):
-            new = [one for one in requests if one[1] == how and one not in self._changes]
+            new = [x for x in requests if x[1] == how and x not in self._changes]
             if new:
                 scored = self._scorer.score([ablation for ablation, _ in new], recompute=how)
                 pairs = zip(new, scored.changes, strict=True)
-                self._changes.update((one, row) for one, row in pairs if row is not None)
+                self._changes.update((request, row) for request, row in pairs if row is not None)
 
     def _in_rounds(self, searches: Sequence[Steps[Result]]) -> list[Result]:
         """The results of the searches; what all ask for next is scored at once."""
@@ -396,7 +302,3 @@ class Sufficiency:
                     del wanted[index]
                     results[index] = end.value
         return [results[index] for index in range(len(searches))]
-
-
-def _sum(row: Sequence[float] | Mapping[int, float], tokens: Iterable[int]) -> float:
-    return sum(row[token] for token in tokens)

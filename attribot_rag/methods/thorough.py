@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from attribot_rag.context import Ablation
 from attribot_rag.context.groups import Level, group
 from attribot_rag.errors import InvalidInput
-from attribot_rag.methods.auto import in_turn, ranking
 from attribot_rag.methods.base import (
     WORTHWHILE,
     Method,
@@ -16,15 +15,13 @@ from attribot_rag.methods.base import (
     TokenScores,
     answer_sentences,
     best,
+    check_count,
+    in_turn,
     num_kept,
     scores_of,
 )
 from attribot_rag.methods.cost import Cost, Workload
-from attribot_rag.methods.hierarchical import (
-    Hierarchical,
-    best_of_each_sentence,
-    expanded,
-)
+from attribot_rag.methods.hierarchical import Hierarchical, best_of_each_sentence, expanded
 from attribot_rag.methods.leave_one_out import LeaveOneOut, Masked
 from attribot_rag.methods.patching import Patching, spread_over
 from attribot_rag.scoring import Scorer
@@ -32,92 +29,6 @@ from attribot_rag.scoring import Scorer
 _SHARE = 0.05
 _AT_STAKE = 1.0
 _ROWS_PER_GATE = 4  # which take as long: forward, backward and what is seen between
-
-
-@dataclass(frozen=True)
-class Screening:
-    """Scores of the units that may matter, in the full context.
-
-    Patching with as many `gates` estimates the effects of all units. Masked ablation scores
-    `candidates` of them: in turn the best by their estimate for each answer sentence, and those
-    that the question and the answer attend to most. Where
-    attention is not observed, masked ablation scores groups, then the units in the `keep` best
-    groups; exact ablation does where the architecture does not allow masking. If there are few
-    units, all are scored.
-    """
-
-    candidates: int = 14
-    gates: int = 2
-    keep: int | float = 3
-    level: Level = "passage"
-
-    name = "screening"
-
-    @property
-    def _few(self) -> int:
-        """As many units as are scored in the time that finding and scoring candidates takes."""
-        return self.candidates + _ROWS_PER_GATE * self.gates
-
-    def run(self, scorer: Scorer) -> Scores:
-        masked = scorer.masked_refusal is None
-        method: Method = Masked() if masked else LeaveOneOut()
-        if masked and len(scorer.units) > self._few:
-            screened = self._by_attention(scorer)
-            if screened is not None:
-                return screened
-        if self.num_ablations(scorer) >= len(scorer.units):
-            return method.run(scorer)
-        hierarchical = Hierarchical(
-            keep=self.keep,
-            levels=(self.level,),
-            coarse=method,
-            fine=method,
-            shorten=False,
-            each_sentence=True,
-        )
-        return hierarchical.run(scorer)
-
-    def _by_attention(self, scorer: Scorer) -> Scores | None:
-        """Masked scores of the candidates; their estimates, if the budget allows no more."""
-        sentences = answer_sentences(scorer)
-        for gates in dict.fromkeys((self.gates, 1)):  # one where the budget allows no more
-            estimates = scorer.patched(sentences, gates, located=True)
-            if estimates is not None:
-                break
-        weights = scorer.attention() if estimates is None else estimates.attention
-        if weights is None:
-            return None
-        rankings = [ranking(weights)]
-        if estimates is not None:
-            by_sentence = [ranking(of_units) for of_units in estimates.effects.tolist()]
-            rankings = [in_turn(by_sentence), *rankings]
-        chosen = in_turn(rankings)[: self.candidates]
-        finer = scorer.narrowed([scorer.units[index] for index in chosen])
-        scores = Masked().run(finer)
-        if estimates is not None and scorer.session.meter.exhausted:
-            rows = spread_over(sentences, estimates.effects[:, chosen].tolist(), finer)
-            known = zip(scores.token_scores, rows, strict=True)
-            scores = replace(scores, token_scores=tuple(row or other for row, other in known))
-        scores = expanded(scores, chosen, scorer, finer)
-        return replace(scores, attention=tuple(weights))
-
-    def num_ablations(self, scorer: Scorer) -> int:
-        """The approximate number of ablations of a run."""
-        num_units = len(scorer.units)
-        if scorer.sees_attention:
-            return num_units if num_units <= self._few else self.candidates + 1
-        num_groups = len(group(scorer.context, scorer.units, self.level))
-        return num_groups + num_units * num_kept(self.keep, num_groups) // num_groups
-
-    def cost(self, workload: Workload) -> Cost:
-        """Patching, then masked ablation of the candidates."""
-        masked = Masked()
-        if workload.num_sources <= self._few:
-            return masked.cost(workload)
-        patching = Patching(self.gates).cost(workload)
-        read = replace(workload, is_cached=True)
-        candidates = read.narrowed(self.candidates / workload.num_sources)
-        return patching + masked.cost(candidates)
 
 
 @dataclass(frozen=True)
@@ -149,9 +60,7 @@ class Thorough:
 
     def __post_init__(self) -> None:
         for name, least in (("candidates", 1), ("gates", 1), ("rescore", 0)):
-            value = getattr(self, name)
-            if not isinstance(value, int) or isinstance(value, bool) or value < least:
-                raise InvalidInput(f"{name}={value!r}; use a whole number of at least {least}")
+            check_count(name, getattr(self, name), least)
         if not 0 <= self.min_agreement <= 1:
             raise InvalidInput(f"min_agreement={self.min_agreement!r}; use a value in [0, 1]")
         if len(self.doubt) != 2 or self.doubt[0] > self.doubt[1]:
@@ -160,16 +69,15 @@ class Thorough:
 
     def run(self, scorer: Scorer) -> Scores:
         whole = scorer.score([scorer.context.whole])
-        few = len(scorer.units) <= self.rescore
-        screened = (LeaveOneOut() if few else self._screening).run(scorer)
+        screened = self._screened(scorer)
         chosen = self._chosen(scorer, screened)
         scores = rescored(scorer, screened, chosen)
         pairs = scored_twice(screened, scores)
         agreement = agreement_of(pairs)
         at_stake = any(sum(row) >= _AT_STAKE for _, row in pairs)
         if at_stake and agreement is not None and agreement < self.min_agreement:
-            others = [one for one in self._worthwhile(screened) if one not in chosen]
-            scores = rescored(scorer, scores, others)
+            further = [index for index in self._worthwhile(screened) if index not in chosen]
+            scores = rescored(scorer, scores, further)
             agreement = agreement_of(scored_twice(screened, scores))
         return replace(
             scores,
@@ -200,13 +108,67 @@ class Thorough:
         whole = replace(workload, context_tokens=0, num_sources=1, num_groups=1)
         reliance = LeaveOneOut().cost(replace(whole, is_cached=True))
         reliance += workload.cost(workload.unread_tokens)
-        few = workload.num_sources <= self.rescore
-        method = LeaveOneOut() if few else self._screening
-        return reliance + method.cost(workload.after(reliance))
+        rest = workload.after(reliance)
+        if rest.num_sources <= self.rescore:
+            return reliance + LeaveOneOut().cost(rest)
+        if rest.num_sources <= self._few:
+            return reliance + Masked().cost(rest)
+        read = replace(rest, is_cached=True)
+        candidates = Masked().cost(read.narrowed(self.candidates / rest.num_sources))
+        return reliance + Patching(self.gates).cost(rest) + candidates
 
     @property
-    def _screening(self) -> Screening:
-        return Screening(self.candidates, self.gates, self.keep, self.level)
+    def _few(self) -> int:
+        """As many units as are scored in the time that finding and scoring candidates takes."""
+        return self.candidates + _ROWS_PER_GATE * self.gates
+
+    def _screened(self, scorer: Scorer) -> Scores:
+        """Scores of the candidates, in the full context; of all units, where that costs no more."""
+        num_units, masked = len(scorer.units), scorer.masked_refusal is None
+        if num_units <= self.rescore:
+            return LeaveOneOut().run(scorer)
+        method: Method = Masked() if masked else LeaveOneOut()
+        if masked and num_units > self._few:
+            screened = self._by_attention(scorer)
+            if screened is not None:
+                return screened
+        if self._num_ablations(scorer) >= num_units:
+            return method.run(scorer)
+        hierarchical = Hierarchical(
+            self.keep, (self.level,), method, method, shorten=False, each_sentence=True
+        )
+        return hierarchical.run(scorer)
+
+    def _by_attention(self, scorer: Scorer) -> Scores | None:
+        """Masked scores of the candidates; their estimates, if the budget allows no more."""
+        sentences = answer_sentences(scorer)
+        for gates in dict.fromkeys((self.gates, 1)):  # one where the budget allows no more
+            estimates = scorer.patched(sentences, gates, located=True)
+            if estimates is not None:
+                break
+        weights = scorer.attention() if estimates is None else estimates.attention
+        if weights is None:
+            return None
+        rankings = [best(weights)]
+        if estimates is not None:
+            by_sentence = [best(of_units) for of_units in estimates.effects.tolist()]
+            rankings = [in_turn(by_sentence), *rankings]
+        chosen = in_turn(rankings)[: self.candidates]
+        finer = scorer.narrowed([scorer.units[index] for index in chosen])
+        scores = Masked().run(finer)
+        if estimates is not None and scorer.session.meter.exhausted:
+            rows = spread_over(sentences, estimates.effects[:, chosen].tolist(), finer)
+            pairs = zip(scores.token_scores, rows, strict=True)
+            scores = replace(scores, token_scores=tuple(row or estimate for row, estimate in pairs))
+        scores = expanded(scores, chosen, scorer, finer)
+        return replace(scores, attention=tuple(weights))
+
+    def _num_ablations(self, scorer: Scorer) -> int:
+        num_units = len(scorer.units)
+        if scorer.sees_attention:
+            return num_units if num_units <= self._few else self.candidates + 1
+        num_groups = len(group(scorer.context, scorer.units, self.level))
+        return num_groups + num_units * num_kept(self.keep, num_groups) // num_groups
 
     def _notes(self, scores: Scores, agreement: float | None) -> Iterator[str]:
         yield from scores.notes
@@ -245,6 +207,6 @@ def agreement_of(pairs: Sequence[tuple[TokenScores, TokenScores]]) -> float | No
     if not pairs:
         return None
     totals = [(sum(approximate), sum(exact)) for approximate, exact in pairs]
-    difference = sum(abs(left - right) for left, right in totals)
-    magnitude = sum(abs(left) + abs(right) for left, right in totals)
+    difference = sum(abs(approximate - exact) for approximate, exact in totals)
+    magnitude = sum(abs(approximate) + abs(exact) for approximate, exact in totals)
     return 1.0 - difference / max(magnitude, 1.0, difference)

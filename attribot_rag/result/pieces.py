@@ -14,7 +14,7 @@ from markdown_it import MarkdownIt
 from markdown_it.rules_block import table
 
 from attribot_rag.context.intervals import Interval, merge, overlapping, subtract
-from attribot_rag.context.splitting.json_text import json_in, json_values
+from attribot_rag.context.splitting.markup import json_in, json_values
 
 _NEWLINE = re.compile(r"\r\n?|\n")
 _BLANK_LINE = r"\n[ \t\r]*\n"

@@ -13,7 +13,7 @@ import numpy as np
 
 from attribot_rag.context import Document, Source
 from attribot_rag.context.intervals import Interval
-from attribot_rag.context.splitting.html_text import without_tags
+from attribot_rag.context.splitting.markup import without_tags
 from attribot_rag.context.tokens import token_anchors
 from attribot_rag.errors import InvalidInput
 from attribot_rag.result.provenance import Provenance

@@ -21,10 +21,6 @@ Numbering = Literal["by_marker", "by_citation"]
 ValueKind = Literal["number", "date", "unit", "negation", "name"]
 
 
-SUFFICIENT = 0.7
-"""The least share of its reliance that a sentence keeps with sources that explain it."""
-
-
 @dataclass(frozen=True, kw_only=True)
 class Check:
     """A value at the characters [start, end) of the response that its cited sources do not have.
@@ -72,6 +68,9 @@ class Verdict:
     kept: float | None = None
     """The sufficiency of the cited sources: which share of the reliance the sentence keeps with
     them alone in the context (of those that are `either`, with the first)."""
+    in_part: bool = False
+    """Whether the cited sources explain the sentence only in part: `kept` is less than the share
+    that suffices (`kept_share` of the options)."""
     reliance: float | None = None
     """What removing the whole context costs the sentence, in nats."""
     follows: int | None = None
@@ -83,12 +82,6 @@ class Verdict:
     of the sentence (cut), or the sentence is still to be judged (pending)."""
     checks: tuple[Check, ...] = ()
     """Values of the sentence that its cited sources do not have, such as another number."""
-
-    @property
-    def in_part(self) -> bool:
-        """Whether the cited sources explain the sentence only in part: without the others, it keeps
-        less of its reliance than the share that suffices by default."""
-        return bool(self.source_ids) and self.kept is not None and self.kept < SUFFICIENT
 
 
 @dataclass(frozen=True, kw_only=True)

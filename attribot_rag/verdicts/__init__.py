@@ -1,4 +1,4 @@
-"""What a reader may believe of each sentence of an answer, and which sources stand out."""
+"""Verdicts: the sources that each sentence of an answer relies on, if any."""
 
 from attribot_rag.verdicts.judge import Judgement, judge
 from attribot_rag.verdicts.options import VerdictOptions

@@ -6,9 +6,10 @@ import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property, partial
 
 from attribot_rag.context import Context, Document
+from attribot_rag.methods.base import total
 from attribot_rag.methods.sufficiency import Sufficiency
 from attribot_rag.result import Marker
 from attribot_rag.result.pieces import markdown
@@ -59,9 +60,8 @@ def written_markers(
     """The markers in a response, in order.
 
     A number in brackets is a marker if `numbers` has it, if it is called a source or the like, or
-    if another marker stands right before it.
-    It is none in code, right after a name or a bracket (`items[1]`), or where it stands so in a
-    document, from which the model copied it.
+    if another marker stands right before it. It is none in code, right after a name or a bracket
+    (`items[1]`), or where it stands so in a document, from which the model copied it.
     """
     code = markdown(response).code
     markers: list[WrittenMarker] = []
@@ -89,7 +89,6 @@ def written_markers(
 
 
 def _numbers(marker: str) -> tuple[int, ...]:
-    """The numbers that a marker names, those of a range too."""
     numbers: list[int] = []
     for match in _RANGE.finditer(_NAMES_NO_DOCUMENT.sub("]", marker)):
         first, last = int(match[1]), int(match[2] or match[1])
@@ -167,43 +166,32 @@ class MarkerAudit:
         `tokens` are the response tokens that the markers speak of, `cited` the ids of the sources
         that are cited for these tokens.
         """
-        supporting = {
-            document
-            for source_id in cited
-            for document in self.context.sources[source_id].documents
-        }
         documents = numbered_documents(self.context)
-        effects: dict[int, float | None] = {}
+        supports = cache(partial(self._supports, tokens, cited))
         first, last = (bisect_left(self._starts, edge) for edge in (start, end))
         for marker in self.markers[first:last]:
             for number in marker.numbers:
                 document = documents.get(number)
-                supported = None
-                if document in supporting:
-                    supported = True
-                elif document is not None:
-                    if document not in effects:
-                        effects[document] = self._effect(document, tokens)
-                    effect = effects[document]
-                    supported = None if effect is None else effect >= self.min_effect
+                supported = None if document is None else supports(document)
                 yield Marker(
-                    start=marker.start,
-                    end=marker.end,
-                    number=number,
-                    document=document,
+                    start=marker.start, end=marker.end, number=number, document=document,
                     supported=supported,
-                )
+                )  # fmt: skip
 
-    def _effect(self, document: int, tokens: Sequence[int]) -> float | None:
-        """What the document is worth to these tokens in nats.
+    def _supports(
+        self, tokens: Sequence[int], cited: Collection[int], document: int
+    ) -> bool | None:
+        """Whether a document supports these tokens, for which sources are cited.
 
         None if it was not scored, or without tokens that the marker could speak of.
         """
-        own = [source.id for source in self.context.sources if document in source.documents]
+        if any(document in self.context.sources[source_id].documents for source_id in cited):
+            return True
         if document in self.context.not_located:
-            return 0.0
+            return False
+        own = [source.id for source in self.context.sources if document in source.documents]
         if not own or not tokens:
             return None
         self.search.score_without([own])
         row = self.search.without(own)
-        return None if row is None else sum(row[i] for i in tokens)
+        return None if row is None else total(row, tokens) >= self.min_effect

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from attribot_rag.errors import InvalidInput
-from attribot_rag.methods.sufficiency import Thresholds
+from attribot_rag.methods.base import Thresholds
 
 _SHARES = ("kept_share", "kept_word", "needed_share", "cited_share")
 
@@ -32,7 +32,7 @@ class VerdictOptions(Thresholds):
     undecided then are open, and the result is partial.
 
     `thinking_tags` open and close the thinking in an answer, as in `("<plan>", "</plan>")`; by
-    default, it is told by the tokenizer's response template, or by the tags that models use.
+    default, it is found by the tokenizer's response template, or by the tags that models use.
     """
 
     min_own: float = 5.5

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from rapidfuzz import fuzz
 
 from attribot_rag.context import Ablation
+from attribot_rag.methods.base import Carriers, Part, total
+from attribot_rag.methods.sufficiency import Sufficiency
 from attribot_rag.scoring import Scorer
 from attribot_rag.scoring.log_likelihoods import Matrix
+from attribot_rag.verdicts.options import VerdictOptions
 from attribot_rag.verdicts.sentences import AnswerSentence
 
+_DEFAULTS = VerdictOptions()
 _NEARLY = 0.8
 _NUM_LIKELY = 3
 _MAX_EARLIER = 100
@@ -37,8 +42,15 @@ class Origins:
     a few earlier sentences. So the tokens grow with the answer's length, not with its square.
     """
 
-    def __init__(self, scorer: Scorer, sentences: Sequence[AnswerSentence]) -> None:
+    def __init__(
+        self,
+        scorer: Scorer,
+        sentences: Sequence[AnswerSentence],
+        options: VerdictOptions = _DEFAULTS,
+    ) -> None:
+        self._scorer = scorer
         self._sentences = sentences
+        self._options = options
         self._bare = scorer.without(scorer.context.whole)
         self._after_all = self._read(self._bare)
         self._without_turns: Matrix | None = None
@@ -47,12 +59,52 @@ class Origins:
             turns = Ablation(characters=self._bare.context.conversation)
             self._without_turns = self._read(self._bare.without(turns))
 
-    @property
-    def effects_of_turns(self) -> tuple[float, ...] | None:
-        """What each response token loses without the conversation, in nats."""
-        if self._after_all is None or self._without_turns is None:
+    def largest(self, index: int, reliance: float) -> Origin | None:
+        """The origin of a sentence with the largest effect, if that is enough, None otherwise.
+
+        It is at least the reliance on the context.
+        """
+        enough = []
+        for origin in self.find(index):
+            options = self._options
+            least = options.min_turn if origin.sentence is None else options.min_follows
+            if origin.effect >= max(least, reliance):
+                enough.append(origin)
+        return max(enough, key=lambda origin: origin.effect, default=None)
+
+    def carriers_without_turns(
+        self, part: Part, ranking: Sequence[Sequence[int]] | None
+    ) -> Carriers:
+        """The sources that carry a sentence, and each of its words, as the conversation does.
+
+        They are looked for without the conversation; `ranking` is that of the sentence's units.
+        """
+        options, search = self._options, self._search_without_turns
+        if search is None or self._after_all is None or self._without_turns is None:
+            return Carriers()
+        turns = tuple((self._after_all - self._without_turns).tolist())
+        (carried,) = search.carriers([part], ranking)
+        alone = search.only(carried.members)
+        if alone is None or not carried.sufficient:
+            return Carriers()
+        kept = tuple(reliance - lost for reliance, lost in zip(search.reliance, alone, strict=True))
+        worth = total(turns, part.tokens)
+        if total(kept, part.tokens) < max(options.min_effect, options.needed_share * worth):
+            return Carriers()
+        for word in part.words:
+            worth = total(turns, word)
+            if worth >= options.min_word and total(kept, word) < options.kept_word * worth:
+                return Carriers()
+        return carried
+
+    @cached_property
+    def _search_without_turns(self) -> Sufficiency | None:
+        turns = Ablation(characters=self._scorer.context.conversation)
+        scorer = self._scorer.without(turns)
+        if scorer is None or scorer.units != self._scorer.units:
             return None
-        return tuple((self._after_all - self._without_turns).tolist())
+        reliance = scorer.score([scorer.context.whole]).changes[0]
+        return None if reliance is None else Sufficiency(scorer, reliance, self._options)
 
     def find(self, index: int) -> Iterator[Origin]:
         """The origins of a sentence: the conversation, and the earlier sentence that matters most.
@@ -70,7 +122,7 @@ class Origins:
         after_all = self._sum(self._after_all, tokens)
         first = max(0, index - _MAX_EARLIER)
         before = enumerate(self._sentences[first:index], first)
-        earlier = [i for i, one in before if one.tokens and not one.trivial]
+        earlier = [i for i, sentence in before if sentence.tokens and not sentence.trivial]
         alone = self._after([], index, tokens) if earlier else None
         if alone is not None:
             source = self._source(earlier, index, tokens, alone)
@@ -110,7 +162,6 @@ class Origins:
         return None if read is None else self._sum(read, [i - own.start for i in tokens])
 
     def _span(self, index: int) -> range:
-        """All tokens of a sentence, its markers included."""
         tokens = self._sentences[index].tokens
         return range(tokens[0], tokens[-1] + 1)
 

@@ -1,4 +1,4 @@
-"""The sentences of an answer, and which of them are judged."""
+"""The sentences of an answer that are judged, and the model's thinking before them."""
 
 from __future__ import annotations
 
@@ -8,13 +8,16 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import chain, pairwise
 
-from attribot_rag.context.intervals import Interval, overlapping, subtract
+from attribot_rag.context import TokenizedText
+from attribot_rag.context.intervals import Interval, merge, overlapping, subtract
 from attribot_rag.context.splitting.splitter import (
     Splitter,
     language_of,
     make_splitter,
     split_spans,
 )
+from attribot_rag.model.generation import Generation
+from attribot_rag.model.language_model import LanguageModel
 from attribot_rag.result import ResponseText
 from attribot_rag.result.pieces import pieces
 from attribot_rag.verdicts.markers import WrittenMarker
@@ -132,13 +135,13 @@ def sentences_of(
 
 
 def _figures(
-    response: ResponseText, start: int, end: int, known: frozenset[int]
+    response: ResponseText, start: int, end: int, tokens: frozenset[int]
 ) -> Iterator[tuple[int, ...]]:
-    """The tokens of each number in [start, end), of those that are `known`."""
+    """Those of the tokens that belong to each number in [start, end)."""
     for match in _NUMBER.finditer(response.text, start, end):
-        tokens = tuple(index for index in response.tokens_in(*match.span()) if index in known)
-        if tokens:
-            yield tokens
+        of_number = tuple(index for index in response.tokens_in(*match.span()) if index in tokens)
+        if of_number:
+            yield of_number
 
 
 def _spans(
@@ -164,7 +167,7 @@ def _spans(
 
 
 def _markers_end(response: str, marked: Sequence[Interval], start: int, end: int) -> int:
-    """Where the white space and the markers end with which [start, end) begins."""
+    """The end of the white space and the markers with which [start, end) begins."""
     for first, last in overlapping(marked, (start, end)):
         if response[start:first].strip():
             break
@@ -172,3 +175,88 @@ def _markers_end(response: str, marked: Sequence[Interval], start: int, end: int
         start = after.end() if after else last
     space = _SPACE.match(response, start, max(start, end))
     return space.end() if space else start
+
+
+Tags = tuple[str, str]
+
+# Names that models give their thinking, in brackets of any kind: <think>, [THINK], <seed:think>,
+# <|START_THINKING|>, <|begin_of_thought|>.
+_NAME = r"(?:think(?:ing)?|thoughts?|reason(?:ing)?|reflection|scratchpad)"
+_OPEN = rf"[<\[\u25c1]\|?(?:\w+:)?(?:start_|begin_of_)?{_NAME}\|?[>\]\u25b7]"
+_CLOSE = rf"[<\[\u25c1]\|?(?:/(?:\w+:)?|end_|end_of_){_NAME}\|?[>\]\u25b7]"
+# Channels: all of them but the last are thinking, with the head of the last.
+_CHANNELS = re.compile(
+    r"(?:<\|start\|>\w+)?<\|channel\|>(?!final\b).*?"
+    r"(?:(?:<\|start\|>\w+)?<\|channel\|>final\b.*?<\|message\|>|\Z)"
+    r"|\A<\|channel\|>final\b.*?<\|message\|>",
+    re.DOTALL,
+)
+_FIELDS = ("thinking", "reasoning_content", "reasoning")
+
+
+def thinking_in(text: str, tags: Tags | None = None) -> list[Interval]:
+    """Characters of the thinking in a text, with its tags and the white space after it.
+
+    `tags` open and close it; by default those that models use. A text that begins with it and does
+    not close it is all thinking. Some templates open the thinking in the prompt, so that a text may
+    hold its end alone.
+    """
+    opened, closed = map(re.escape, tags) if tags else (_OPEN, _CLOSE)
+    tagged = re.compile(
+        rf"(?:\A\s*)?{opened}.*?{closed}\s*|\A\s*{opened}.*|\A(?:(?!{opened}).)*?{closed}\s*",
+        re.DOTALL | re.IGNORECASE,
+    )
+    channels = () if tags else (match.span() for match in _CHANNELS.finditer(text))
+    return merge(chain((match.span() for match in tagged.finditer(text)), channels))
+
+
+def thinking_of(
+    response: ResponseText,
+    generation: Generation,
+    language_model: LanguageModel,
+    tags: Tags | None = None,
+) -> list[Interval]:
+    """Characters of the thinking in a response as it was shown.
+
+    By `tags`, else by the tokenizer's response template, else by the tags that models use. Tags may
+    be special tokens, which are not shown; so the response is read with them.
+    """
+    ids = generation.response_ids
+    decoded = TokenizedText.of(ids, language_model)
+    thinking = None if tags else _parsed(decoded.text, generation, language_model)
+    if thinking is None:
+        if decoded.text.strip() == response.text.strip():
+            return thinking_in(response.text, tags)
+        thinking = thinking_in(decoded.text, tags)
+    shown = (_shown(response, decoded, interval) for interval in thinking)
+    return merge((start, end) for start, end in shown if start < end)
+
+
+def _shown(response: ResponseText, decoded: TokenizedText, interval: Interval) -> Interval:
+    """The characters of the response whose tokens stand in an interval of the decoded text."""
+    spans = [response.token_spans[token] for token in decoded.tokens_in(interval)]
+    if not spans:
+        return (0, 0)
+    end = spans[-1][1]
+    return spans[0][0], end + len(response.text[end:]) - len(response.text[end:].lstrip())
+
+
+def _parsed(
+    text: str, generation: Generation, language_model: LanguageModel
+) -> Sequence[Interval] | None:
+    """The thinking by the tokenizer's response template; None if there is none that fits."""
+    tokenizer = language_model.tokenizer
+    if getattr(tokenizer, "response_template", None) is None:
+        return None
+    prompt = language_model.decode(generation.prompt_ids)
+    try:
+        message = tokenizer.parse_response(text, prefix=prompt)
+    except (TypeError, ValueError):  # another form of template, or an answer that does not fit it
+        return None
+    thinking = next((message[name] for name in _FIELDS if message.get(name)), "")
+    content = message.get("content") or ""
+    start = text.find(thinking)
+    if not thinking or start < 0 or not isinstance(content, str):
+        return [] if content and not thinking else None
+    answer = text.find(content, start + len(thinking)) if content else len(text)
+    return None if answer < 0 else [(0, answer)]

@@ -44,7 +44,9 @@ class ValueCase:
 
     def checks(self) -> tuple[Check, ...]:
         cited = [CitedText(i, text, self.language) for i, text in enumerate(self.sources)]
-        return check_sentence(self.sentence, cited, self.language, seen=(" ".join(self.sources),))
+        return check_sentence(
+            self.sentence, cited, self.language, prompt_texts=(" ".join(self.sources),)
+        )
 
     def is_right(self, check: Check) -> bool:
         """Whether the check is about the altered value; a negation is one of its whole sentence."""

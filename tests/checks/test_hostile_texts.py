@@ -23,7 +23,9 @@ TEXTS = st.lists(PIECES, max_size=20).map("".join)
 
 @given(TEXTS, TEXTS, LANGUAGES, LANGUAGES)
 def test_any_text(sentence: str, source: str, language: str, other: str) -> None:
-    checks = check_sentence(sentence, [CitedText(3, source, other)], language, seen=(source,))
+    checks = check_sentence(
+        sentence, [CitedText(3, source, other)], language, prompt_texts=(source,)
+    )
     for check in checks:
         assert sentence[check.start : check.end] == check.value
         assert check.source in (None, 3)

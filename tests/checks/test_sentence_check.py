@@ -46,7 +46,7 @@ def told(
 ) -> list[tuple[str, str, str | None]]:
     """The checks as (kind, value, what the source has)."""
     cited = [CitedText(index, text, language) for index, text in enumerate(sources)]
-    checks = check_sentence(sentence, cited, language, seen=(*sources, *seen))
+    checks = check_sentence(sentence, cited, language, prompt_texts=(*sources, *seen))
     for check in checks:
         assert sentence[check.start : check.end] == check.value
         if check.source is not None and check.source_value is not None:

@@ -15,8 +15,8 @@ from support.text_strategies import texts
 from support.tiny_models import byt5, byte_level, metaspace
 
 from attribot_rag.context import Context, ContextOptions, TokenizedText, locate_context
-from attribot_rag.context.locating.alignment import distances_to_beginnings, edits
-from attribot_rag.context.locating.retrieval import locate_documents
+from attribot_rag.context.locating.location import distances_to_beginnings, edits
+from attribot_rag.context.locating.retrieval import LocatedDocuments
 from attribot_rag.context.locating.text_index import TextIndex, Work
 from attribot_rag.context.splitting.splitter import sentences
 from attribot_rag.context.words import find_all
@@ -37,7 +37,7 @@ def context_of(prompt: str, documents: list[str], in_time: int | None = None) ->
 
 def pairs_compared(prompt: str, documents: list[str]) -> int:
     work = Work()
-    locate_documents(prompt, dict.fromkeys(documents), threshold=0.9, work=work)
+    LocatedDocuments(prompt, dict.fromkeys(documents), threshold=0.9, work=work)
     return work.pairs
 
 
@@ -76,7 +76,7 @@ def test_a_long_text_without_certain_agreement_is_not_similar(
     """Every 16th character differs, so that no 32 in a row agree."""
     document = re.sub(r"\d", "e", Texts().document(length))
     prompt = "".join("x" if at % 16 == 0 else letter for at, letter in enumerate(document))
-    found = locate_documents(f"Read this.\n\n{prompt}", [document], threshold=0.9)
+    found = LocatedDocuments(f"Read this.\n\n{prompt}", [document], threshold=0.9)
     assert (document in found.whole) == is_located
 
 
@@ -99,7 +99,7 @@ def test_equal_documents_have_the_same_places_and_not_too_many(number: int) -> N
 
 def test_documents_that_repeat_each_other_have_few_places_in_all() -> None:
     prompt, documents = "a " * 7_900, ["a " * number for number in range(1, 501)]
-    found = locate_documents(prompt, documents, threshold=0.9)
+    found = LocatedDocuments(prompt, documents, threshold=0.9)
     assert len(found.whole) == len(documents)
     located = sum(place.end - place.start for places in found.whole.values() for place in places)
     assert located < 16 * len(prompt) + sum(map(len, documents))

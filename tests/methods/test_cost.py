@@ -58,7 +58,7 @@ def test_a_gradient_and_a_proxy_read_the_prompt_first() -> None:
     parameters = sibling().backend.num_parameters
     read = 1260 + LeaveOneOut().cost(CACHED).target_tokens
     assert Proxy(sibling()).cost(CACHED) == Cost(0, read, 2 * parameters * read)
-    reduced = CACHED.reduced(0.3)
+    reduced = CACHED.narrowed(0.3, shorten=True)
     assert (reduced.context_tokens, reduced.num_sources, reduced.num_groups) == (360, 12, 3)
     assert not reduced.is_cached
 

@@ -9,7 +9,8 @@ from support.scripted import Scripted, Worth
 
 from attribot_rag import Budget
 from attribot_rag.context import Ablation
-from attribot_rag.methods.sufficiency import Carriers, Part, Sufficiency, Thresholds, parts_of
+from attribot_rag.methods.base import Carriers, Part, Thresholds, parts_of
+from attribot_rag.methods.sufficiency import Sufficiency
 from attribot_rag.scoring.session import Meter
 
 RESPONSE = "The ships came with salt."
@@ -126,7 +127,7 @@ def test_what_suffices(
     others: tuple[int, ...],
 ) -> None:
     found, one = searched(each(**worths), [*order, *ORDER])
-    assert (set(found.members), found.others, found.complete) == (members, others, True)
+    assert (set(found.members), found.alternatives, found.complete) == (members, others, True)
     if len(order) == 1:  # the context, the source, and, as it suffices, all but the source
         assert one.scored == [Ids(), Ids([3]), Ids(ORDER) - {3}][: 3 if members else 1]
 

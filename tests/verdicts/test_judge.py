@@ -186,16 +186,23 @@ def test_the_best_of_a_group_that_others_make_up_for(ships: float, cited: tuple[
     assert (found.source_ids, found.kind) == (cited, "grounded" if cited else "open")
 
 
-def test_a_neighbour_that_only_gives_the_subject_is_not_cited() -> None:
-    """It is needed for the sentence to read well, but the question names the subject, too."""
+@pytest.mark.parametrize(("kept_share", "in_part"), [(0.7, False), (0.8, True)])
+def test_a_neighbour_that_only_gives_the_subject_is_not_cited(
+    kept_share: float, in_part: bool
+) -> None:
+    """It is needed for the sentence to read well, but the question names the subject, too.
+
+    Whether the sentence is explained without it, or only in part, the options say.
+    """
 
     def worth(kept: Ids) -> dict[int, float]:
         named = 3.0 * bool(kept - {1})
         return {SHIPS: named, SALT: 9.0 * (1 in kept)}
 
-    found = verdict_by(worth, [1, 0])
+    found = verdict_by(worth, [1, 0], kept_share=kept_share)
     assert (found.kind, found.source_ids) == ("grounded", (1,))
     assert found.kept == pytest.approx(0.75)
+    assert found.in_part == in_part
 
 
 @pytest.mark.parametrize(("necessity", "kind"), [(4.5, "grounded"), (2.0, "unsupported")])

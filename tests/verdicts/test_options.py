@@ -6,13 +6,7 @@ from typing import Any
 import pytest
 
 from attribot_rag.errors import InvalidInput
-from attribot_rag.result.verdict import SUFFICIENT
 from attribot_rag.verdicts import VerdictOptions
-
-
-def test_the_defaults_are_allowed() -> None:
-    assert VerdictOptions() == VerdictOptions()
-    assert VerdictOptions().kept_share == SUFFICIENT
 
 
 @pytest.mark.parametrize("name", ["kept_share", "kept_word", "needed_share"])

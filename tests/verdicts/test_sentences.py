@@ -7,8 +7,7 @@ from support.attributions import handmade
 
 from attribot_rag.attribution import ResponseText
 from attribot_rag.verdicts.markers import written_markers
-from attribot_rag.verdicts.sentences import AnswerSentence, is_trivial, sentences_of
-from attribot_rag.verdicts.thinking import thinking_in
+from attribot_rag.verdicts.sentences import AnswerSentence, is_trivial, sentences_of, thinking_in
 
 
 def split(response: str) -> list[AnswerSentence]:

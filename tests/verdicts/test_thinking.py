@@ -12,8 +12,7 @@ from attribot_rag.display.remarks import remark_on
 from attribot_rag.errors import InvalidInput
 from attribot_rag.model.generation import Generation
 from attribot_rag.model.language_model import LanguageModel
-from attribot_rag.verdicts.sentences import sentences_of
-from attribot_rag.verdicts.thinking import Tags, thinking_in, thinking_of
+from attribot_rag.verdicts.sentences import Tags, sentences_of, thinking_in, thinking_of
 
 THOUGHT, ANSWER = "Is it so? It says so.", "It is old."
 

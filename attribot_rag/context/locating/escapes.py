@@ -32,11 +32,11 @@ _MAX_DEPTH = 8
 
 @dataclass(frozen=True, eq=False)
 class Unescaped:
-    """`text` is `source` without any escaping, however deep: what it has in common with a document.
+    """`text` is `source` without any escaping, however deep, to be compared with another text.
 
-    A document that holds escape sequences of its own loses them, too, so both have to be unescaped
-    before they are compared. `origins[i]` is the first of the characters of `source` that character
-    `i` was; a last entry is the end.
+    A document that holds escape sequences of its own loses them, too, so both are unescaped.
+    `origins[i]` is the first of the characters of `source` that character `i` was; a last entry is
+    the end.
     """
 
     source: str
@@ -62,8 +62,8 @@ class Unescaped:
     def located(self, place: Location, document: Unescaped) -> Location:
         """The location in this source of a document's source, by that of their texts."""
         indices = numpy.arange(len(document.source) + 1)
-        held = document.origins.searchsorted(indices, side="right") - 1
-        offsets = self.origins[numpy.asarray(place.offsets)[held]]
+        characters = document.origins.searchsorted(indices, side="right") - 1
+        offsets = self.origins[numpy.asarray(place.offsets)[characters]]
         start, end = self.origins[[place.start, place.end]].tolist()
         span = place.document_span
         if span is not None:
@@ -90,7 +90,6 @@ def _undone(text: str, origins: array[int]) -> tuple[str, array[int]]:
 
 
 def _meaning(escape: str) -> str:
-    """The characters that an escape sequence stands for."""
     if escape[0] == "&":
         return "&" if escape.startswith("&amp;") else html.unescape(escape)
     if escape[0] != "\\":

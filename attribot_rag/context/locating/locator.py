@@ -116,13 +116,12 @@ class Locator:
 
     def _ignoring_space(self, document: str) -> Iterator[_Place]:
         needle = single_spaced(document)
-        for found in self._collapsed.find_all(needle):
-            start, end = self._origin(found), self._origin(found + len(needle) - 1) + 1
+        for match in self._collapsed.find_all(needle):
+            start, end = self._origin(match), self._origin(match + len(needle) - 1) + 1
             yield start, end, partial(self._aligned, document, start, end, _PIECE)
 
     @cached_property
     def _collapsed(self) -> TextIndex:
-        """The prompt with single spaces."""
         return TextIndex(single_spaced(self._prompt))
 
     @cached_property
@@ -153,7 +152,6 @@ class Locator:
 
     @cached_property
     def _indices(self) -> array[int]:
-        """The indices of the prompt's characters and of its end."""
         return array("q", numpy.arange(len(self._prompt) + 1).tobytes())
 
     @cached_property
@@ -174,7 +172,7 @@ class Locator:
                 yield part.start, part.end, partial(replace, part, document_span=None)
 
     def _holds_words(self, document: str) -> bool:
-        """Whether the prompt holds the first plain words of a document, which is soon known."""
+        """Whether the prompt holds the first plain words of a document: a quick test."""
         first = None if "](" in document else _PLAIN_WORDS.search(document)
         letters = "".join(filter(str.isalpha, first[0])).lower() if first else ""
         return any(True for _ in self.normalised.find_each([letters])[0]) if first else True
@@ -191,12 +189,12 @@ class Locator:
         if len(document) > len(self._prompt):
             return
         if _has_form(document):
-            found = self._similar_when_folded.find(folded(document), self._threshold)
+            span = self._similar_when_folded.find(folded(document), self._threshold)
         else:
-            found = self._similar.find(document, self._threshold)
-        if found is None:
+            span = self._similar.find(document, self._threshold)
+        if span is None:
             return
-        passage = self._prompt[slice(*found)]
+        passage = self._prompt[slice(*span)]
         if not set(_NUMBER.findall(passage)) <= set(_NUMBER.findall(document)):
             return
         offsets = _from_word_starts(document, passage, character_map(document, passage))
@@ -221,11 +219,11 @@ def _from_word_starts(document: str, passage: str, offsets: Sequence[int]) -> In
     ours, theirs = _letters(document), _letters(passage)
     # The end of the passage's characters that stand for letters up to and with this one.
     ends = numpy.minimum(moved[:-1] + 1, moved[1:])
-    taken = numpy.maximum.accumulate(numpy.where(ours[:-1], ends, 0))
+    reached = numpy.maximum.accumulate(numpy.where(ours[:-1], ends, 0))
     begins = ours[:-1] & ~ours[numpy.arange(-1, len(document) - 1)]
     within = theirs[moved[:-1]] & theirs[moved[:-1] - 1]
     for index in numpy.flatnonzero(begins & within).tolist():
-        place, least = int(moved[index]), int(taken[index - 1]) if index else 0
+        place, least = int(moved[index]), int(reached[index - 1]) if index else 0
         while place > least and within_word(passage, place):
             place -= 1
         moved[index] = place

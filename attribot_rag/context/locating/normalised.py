@@ -90,7 +90,7 @@ class Normalised:
         return self.origins[start], self.origins[end - 1] + 1
 
     def gap(self, index: int) -> str:
-        """What `source` has between the characters before and at this place of `text`."""
+        """The characters of `source` between those before and at this place of `text`."""
         start = self.origins[index - 1] + 1 if index else 0
         return self.source[start : self.origins[index] if index < len(self.origins) else None]
 
@@ -122,7 +122,7 @@ def folded(text: str) -> str:
 
 
 class _Folded(dict[int, str]):
-    """Characters unified, by their codes, as they are asked for."""
+    """Unified characters by their codes, made at first use."""
 
     def __missing__(self, code: int) -> str:
         alike = unified(chr(code))

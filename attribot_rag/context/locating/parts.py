@@ -41,32 +41,32 @@ def find_parts(
     """
     work = work or Work()
     common = CommonRuns(prompt.text)
-    taken = merge(covered)
+    occupied = merge(covered)
     searched: dict[str, _Parts] = {}
     best: dict[str, tuple[int, Sequence[Run]]] = {}
     for text in work.in_time(documents):
         searched[text] = _Parts(Normalised.of(text), prompt, common)
-        best[text] = searched[text].stretch(taken)
-    # What is taken only grows, so sizes only shrink: they are asked for again from the longest on.
+        best[text] = searched[text].stretch(occupied)
+    # Ever more is occupied, so sizes only shrink: they are computed again from the longest on.
     ranked = [(-size, text) for text, (size, _) in best.items() if size]
     heapify(ranked)
-    asked = dict.fromkeys(searched, 0)
+    rounds = dict.fromkeys(searched, 0)
     parts: dict[str, list[Location]] = {}
     while ranked:
         longest, chosen = ranked[0][0], []
         while ranked and ranked[0][0] == longest:
             _, text = heappop(ranked)
-            if asked[text] == len(parts) or searched[text].are_free(best[text][1], taken):
+            if rounds[text] == len(parts) or searched[text].are_free(best[text][1], occupied):
                 chosen.append(text)
                 continue
-            best[text], asked[text] = searched[text].stretch(taken), len(parts)
+            best[text], rounds[text] = searched[text].stretch(occupied), len(parts)
             if best[text][0]:
                 heappush(ranked, (-best[text][0], text))
         for text in chosen:
             document = searched[text].document
             parts[text] = [located(document, prompt, run) for run in best[text][1]]
         for part in (part for text in chosen for part in parts[text]):
-            add(taken, (part.start, part.end))
+            add(occupied, (part.start, part.end))
     return parts
 
 
@@ -78,12 +78,12 @@ class _Parts:
         self._prompt = prompt
         self._common = common
 
-    def are_free(self, runs: Sequence[Run], taken: Sequence[Interval]) -> bool:
-        return not any(overlapping(taken, self._place(run)) for run in runs)
+    def are_free(self, runs: Sequence[Run], occupied: Sequence[Interval]) -> bool:
+        return not any(overlapping(occupied, self._place(run)) for run in runs)
 
-    def stretch(self, taken: Sequence[Interval]) -> tuple[int, tuple[Run, ...]]:
-        """The runs in the document's order with the most characters that are not taken."""
-        own = {run: size for run in self._runs if (size := self._own(run, taken))}
+    def stretch(self, occupied: Sequence[Interval]) -> tuple[int, tuple[Run, ...]]:
+        """The runs in the document's order with the most characters that are free."""
+        own = {run: size for run in self._runs if (size := self._own(run, occupied))}
         strong = [run for run in own if self._is_strong(run)]
         runs = [
             run
@@ -104,10 +104,10 @@ class _Parts:
         longest = sorted(candidates, key=lambda run: (-run.length, run))[:_MAX_RUNS]
         ends: dict[int, list[Run]] = {}
         for run in longest:
-            held = ends.setdefault(run.start - run.first, [])
-            if not any(x.first <= run.first < x.first + x.length for x in held):
-                held.append(run)
-        return sorted((run for held in ends.values() for run in held), key=lambda run: run.start)
+            group = ends.setdefault(run.start - run.first, [])
+            if not any(x.first <= run.first < x.first + x.length for x in group):
+                group.append(run)
+        return sorted((run for group in ends.values() for run in group), key=lambda run: run.start)
 
     def _long(self) -> Iterator[Run]:
         unspaced = 2 * num_unspaced(self.document.source) > len(self.document.text)
@@ -126,8 +126,8 @@ class _Parts:
             for first, last in self._sentences
             if _is_sentence(self.document.source[slice(*self.document.interval(first, last))])
         ]
-        found = self._prompt.find_each([self.document.text[slice(*span)] for span in spans])
-        for (first, last), starts in zip(spans, found, strict=True):
+        places = self._prompt.find_each([self.document.text[slice(*span)] for span in spans])
+        for (first, last), starts in zip(spans, places, strict=True):
             for start in islice(starts, _MAX_COPIES):
                 run = Run(first, start, last - first)
                 borders = (is_border(self._prompt, place) for place in (start, start + run.length))
@@ -137,16 +137,15 @@ class _Parts:
 
     @cached_property
     def _sentences(self) -> list[Interval]:
-        """The document's sentences in its normalised text."""
         origins = self.document.origins
         spans = split_spans(self.document.source, sentences)
         places = ((bisect_left(origins, start), bisect_left(origins, end)) for start, end in spans)
         return [(first, last) for first, last in places if first < last]
 
-    def _own(self, run: Run, taken: Sequence[Interval]) -> int:
-        """How many characters of a run are not taken; 0 if none of its free pieces is long."""
+    def _own(self, run: Run, occupied: Sequence[Interval]) -> int:
+        """The number of characters of a run that are free; 0 if none of its free pieces is long."""
         place = self._place(run)
-        free = subtract(place, overlapping(taken, place))
+        free = subtract(place, overlapping(occupied, place))
         if free == [place] or any(_is_long(self._prompt.source[a:b]) for a, b in free):
             return sum(b - a for a, b in free)
         return 0

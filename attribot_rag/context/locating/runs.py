@@ -45,7 +45,7 @@ class CommonRuns:
         """
         hits = self._index(gram, stride).hits(document, _MAX_PLACES, _MAX_PLACES * len(document))
         done: dict[int, int] = {}
-        for at, place in sorted(zip(*(one.tolist() for one in hits), strict=True)):
+        for at, place in sorted(zip(*(numbers.tolist() for numbers in hits), strict=True)):
             diagonal = place - at
             if at < done.get(diagonal, 0):
                 continue

@@ -10,7 +10,7 @@ import numpy
 from rapidfuzz.distance import LCSseq, Levenshtein
 
 from attribot_rag.context.intervals import Interval
-from attribot_rag.context.locating.alignment import distances_to_beginnings, pins
+from attribot_rag.context.locating.location import distances_to_beginnings, pins
 from attribot_rag.context.locating.text_index import TextIndex, Work
 from attribot_rag.context.words import within_word
 
@@ -43,16 +43,16 @@ class SimilarPassages:
         if len(document) > len(self._text):
             return None
         slack = min(_MAX_SLACK, int((1 - threshold) * len(document)) + 1)
-        best, found = threshold, None
+        best, chosen = threshold, None
         for start in self._starts(document):
             passage = _Passage(document, self._text, start, self._work)
             similarity = passage.similarity(best)
-            if similarity > best or (found is None and similarity >= best):
-                best, found = similarity, passage
-        return found.fitted(slack) if found else None
+            if similarity > best or (chosen is None and similarity >= best):
+                best, chosen = similarity, passage
+        return chosen.fitted(slack) if chosen else None
 
     def _starts(self, document: str) -> list[int]:
-        """Where the document would begin if its n-grams stood where they stand in the text."""
+        """Starts of the document in the text, if its n-grams stood where the text has them."""
         places, hits = self._index.ngrams.hits(document, _MAX_HITS, _MAX_HITS)
         enough = min(_MIN_VOTES, _MIN_SHARE * (numpy.count_nonzero(numpy.diff(places)) + 1))
         # Few starts share a bin, so most of those with too few votes are known without sorting.
@@ -89,9 +89,9 @@ class _Passage:
                 return 0
             self._work.compare(ours, theirs)
             needed = max(0, len(ours) - can_miss)
-            held = LCSseq.similarity(ours, theirs, score_cutoff=needed)
-            can_miss -= len(ours) - held
-            common += held
+            equal = LCSseq.similarity(ours, theirs, score_cutoff=needed)
+            can_miss -= len(ours) - equal
+            common += equal
             if can_miss < 0:
                 return 0
         return 2 * (common - surplus) / size

@@ -26,8 +26,8 @@ _COMMON = 256
 class NgramIndex:
     """The n-grams of a text that begin at multiples of the stride, by their hashes.
 
-    The hashes are sorted, and so are the places of each. A table tells where the hashes with the
-    same first bits begin; most of its entries are for one hash or none.
+    The hashes are sorted, and so are the places of each. A table has the first place of the
+    hashes with the same first bits; most of its entries are for one hash or none.
     """
 
     def __init__(self, text: str, gram: int, stride: int = 1) -> None:
@@ -58,8 +58,8 @@ class NgramIndex:
 
     def places(self, first: int, last: int) -> list[int]:
         """The places of a range, ascending. Two n-grams in a million may have an equal hash."""
-        found: list[int] = self._places[first:last].tolist()
-        return found
+        places: list[int] = self._places[first:last].tolist()
+        return places
 
     def hits(self, text: str, most_places: int, most: int) -> tuple[Integers, Integers]:
         """Places of equal n-grams in another text and in this one, of the rarest n-grams first.
@@ -73,8 +73,8 @@ class NgramIndex:
         order = order[: int(counts[order].cumsum().searchsorted(most, "right"))]
         counts = counts[order]
         steps = numpy.arange(counts.sum()) - (counts.cumsum() - counts).repeat(counts)
-        found = self._places[first[order].repeat(counts) + steps]
-        return order.repeat(counts), found.astype(numpy.int64)
+        places = self._places[first[order].repeat(counts) + steps]
+        return order.repeat(counts), places.astype(numpy.int64)
 
 
 class TextIndex:
@@ -109,8 +109,8 @@ class TextIndex:
         rarest = counts.argmin(axis=1)
         rows = numpy.arange(len(needles))
         return [
-            self._verified(needle, *found)
-            for needle, *found in zip(
+            self._verified(needle, *hits)
+            for needle, *hits in zip(
                 needles,
                 starts[rows, rarest].tolist(),
                 first[rows, rarest].tolist(),
@@ -133,7 +133,6 @@ class TextIndex:
 
 
 def _hashes(text: str, gram: int, stride: int) -> _Hashes:
-    """Hashes of the n-grams that begin at multiples of the stride."""
     codes = numpy.frombuffer(text.encode("utf-32-le", "surrogatepass"), numpy.uint32)
     whole = _polynomials(codes.astype(numpy.uint64), gram)[::stride]
     hashes: _Hashes = (whole ^ whole >> _PLACE_BITS).astype(numpy.uint32)
@@ -157,7 +156,7 @@ def _polynomials(codes: NDArray[numpy.uint64], gram: int) -> NDArray[numpy.uint6
 class Work:
     """Counts the `pairs` of characters that were compared to align texts.
 
-    `is_in_time` is asked before each text; texts for which there was no time are `left`.
+    `is_in_time` is called before each text; texts for which there was no time are `left`.
     """
 
     def __init__(self, is_in_time: Callable[[], bool] | None = None) -> None:

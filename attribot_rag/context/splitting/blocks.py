@@ -7,8 +7,7 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 from attribot_rag.context.intervals import Interval
-from attribot_rag.context.splitting.html_text import BLOCK_START, tags_of
-from attribot_rag.context.splitting.json_text import json_in, json_members
+from attribot_rag.context.splitting.markup import BLOCK_START, json_in, json_members, tags_of
 
 _LINE = re.compile(r"[^\n]*\n|[^\n]+")
 _HEADING = re.compile(r" {0,3}#{1,6}\s+\S|\s*(\*\*|__)(?=\S)[^*_\n]+\1:?\s*\Z")
@@ -34,10 +33,10 @@ def blocks(text: str) -> Iterator[tuple[str, Interval]]:
     """
     done = 0
     is_html = tags_of(text).is_html
-    found = [span for span in json_in(text, 0, len(text)) if _has_lines_alone(text, *span)]
-    for start, end in found:
+    spans = [span for span in json_in(text, 0, len(text)) if _has_lines_alone(text, *span)]
+    for start, end in spans:
         yield from _line_blocks(text[done:start], is_html)
-        for (first, last), (begin, stop) in json_members(text, start, end, is_line=len(found) > 1):
+        for (first, last), (begin, stop) in json_members(text, start, end, is_line=len(spans) > 1):
             yield text[first:last], (begin - first, stop - first)
         done = end
     yield from _line_blocks(text[done:], is_html)
@@ -101,7 +100,6 @@ def _indent(line: str) -> int:
 
 
 def _parted(before: str, line: str) -> bool:
-    """Whether this line begins another block: after a blank line, or next to a heading."""
     if not before.strip() or _HEADING.match(line) or _HEADING.match(before):
         return True
     return bool(_UNDERLINE.match(before))
@@ -177,7 +175,7 @@ def _ruled_table_end(lines: Sequence[str], start: int) -> int:
 
 
 def _records(lines: Sequence[str], start: int) -> list[int]:
-    """Where the records of the log that begins at `start` begin, and its end; none without a log.
+    """The first lines of the records of the log at `start`, and its end; none without a log.
 
     Lines without a stamp, such as a traceback's, belong to the record before them up to a blank
     line, and so do blank lines within the log.

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING
 
+import sentencex
+
 from attribot_rag.context.splitting.blocks import blocks
-from attribot_rag.context.splitting.html_text import TAG
-from attribot_rag.context.splitting.sentence_ends import sentence_ends
+from attribot_rag.context.splitting.markup import TAG
 from attribot_rag.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from py3langid.langid import LanguageIdentifier
 
 Splitter = Callable[[str], Sequence[str]]
 
@@ -20,7 +24,7 @@ _PARAGRAPH = re.compile(r".+?(?:\n[ \t\r]*\n\s*|\Z)", re.DOTALL)
 
 
 def sentences(text: str, language: str | None = None) -> list[str]:
-    """The sentences of a text; its language, if it is not told, is detected.
+    """The sentences of a text, in its language (ISO 639-1), which is detected by default.
 
     Headings, list items, rows of tables, records of logs, entries of YAML and members of JSON are
     not joined with what stands around them; rows and records are not split. The number or mark of
@@ -62,14 +66,14 @@ def make_splitter(unit: str | Splitter, language: str | None) -> Splitter:
     """The splitter for 'sentence', 'paragraph' or 'document', or the caller's own."""
     if callable(unit):
         return unit
-    known: dict[str, Splitter] = {
+    splitters: dict[str, Splitter] = {
         "sentence": lambda text: sentences(text, language),
         "paragraph": paragraphs,
         "document": lambda text: [text],
     }
-    if not isinstance(unit, str) or unit not in known:
-        raise InvalidInput(f"unknown source unit {unit!r}; choose one of {', '.join(known)}")
-    return known[unit]
+    if not isinstance(unit, str) or unit not in splitters:
+        raise InvalidInput(f"unknown source unit {unit!r}; choose one of {', '.join(splitters)}")
+    return splitters[unit]
 
 
 def split_spans(text: str, splitter: Splitter) -> list[tuple[int, int]]:
@@ -96,9 +100,6 @@ def split_spans(text: str, splitter: Splitter) -> list[tuple[int, int]]:
     return spans
 
 
-if TYPE_CHECKING:
-    from py3langid.langid import LanguageIdentifier
-
 _DEFAULT = "en"
 # Below this, too many single sentences are taken for another language:
 # see docs/evaluation/reliability.md.
@@ -106,13 +107,13 @@ _MIN_CONFIDENCE = 0.5
 _MAX_LENGTH = 400
 
 
-def language_of(text: str, others: Iterable[str] = ()) -> str:
+def language_of(text: str, further: Iterable[str] = ()) -> str:
     """The ISO 639 code of a text's language, by its beginning.
 
-    A text that is too short to tell has the language of the first of the `others` that is not, or
-    else English.
+    Where the text is too short, it is that of the first long enough of the `further` texts, or else
+    English.
     """
-    detected = (_detected(one[:_MAX_LENGTH]) for one in (text, *others))
+    detected = (_detected(candidate[:_MAX_LENGTH]) for candidate in (text, *further))
     return next(filter(None, detected), _DEFAULT)
 
 
@@ -128,3 +129,130 @@ def _identifier() -> LanguageIdentifier:
     from py3langid.langid import MODEL_FILE, LanguageIdentifier
 
     return LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
+
+
+# Unpaired surrogates, which a broken text may hold and sentencex does not accept.
+_SURROGATE = re.compile("[\ud800-\udfff]")
+# Quotation marks and brackets in a row; what so many of them open and close says nothing.
+_MAX_MARKS = 16
+_RUN = re.compile(r"[\"'`´«»‹›„‚“”‘’「」『』()\[\]{}]{17,}")
+_WINDOW = 8_192
+
+_CLOSING = re.compile(r"[*_`\"”»)\]]+(?:\s+|\Z)|(?<=[。｡！？])[』」）】》〉”’]+\s*")
+_OPENING = re.compile(r"(?<=\s)[\"'”“„»«‘‚]+\Z")
+# Full stops of scripts in which they stand for nothing else, with what closes after them.
+_STOP = re.compile(r"[。｡！？।॥؟۔።։។៕။]+[）】』」》〉)\]]*\s*")
+_BRACKET = re.compile(r"[（【「『《〈(\[）】」』》〉)\]]")
+_PAIRS = dict(zip("（【「『《〈([", "）】」』》〉)]", strict=True))
+# A quotation that the sentence goes on after: "yes", he said.
+_GOES_ON = re.compile(r"(?:と|って)")
+# Languages that write the third as "3.".
+_ORDINALS = re.compile(r"bs|cs|da|de|et|eu|fi|fo|hr|hsb|hu|is|lb|lv|nb|nn|no|pl|se|sk|sl|sr|tr")
+_ORDINAL = re.compile(r"(?<![\d.,])\d{1,2}\.\s+\Z")
+# A number or an abbreviation, if a lower-case letter comes next.
+_SHORT = re.compile(r"(?:\d|(?<!\w)\w{1,4})\.\s+\Z")
+# Titles before a name, in French, Spanish and Portuguese.
+_TITLES = {"fr": "MM?", **dict.fromkeys(("es", "pt"), "[Ss]r(?:t?as?|es)?")}
+# Abbreviations that stand before the number of an article, a page, a figure, and so on.
+_REFERENCE = re.compile(
+    r"(?<!\w)(?:§§?|abb|abs|al|anm|art|arts|ch|cf|eq|ec|fig|figs|fn|kap|lit|nn?|nos?|nr|nrs|núm|num"
+    r"|odst|pp?|p[áa]gs?|par|pkt|poz|rn|sec|sect|ss?|str|tab|ust|vol|z|ziff|č|čl|ч|гл|п|пп|рис|с|ст"
+    r"|стр|табл|т|άρθρ|αρ|αριθ|παρ|σελ|κεφ)\.\s*\Z",
+    re.IGNORECASE,
+)
+# Thai and Lao have no full stop: a space ends a sentence, or a part of one.
+_SPACED = re.compile(r"(?<=[\u0e01-\u0eff])[”’\"»)]*[ \u00a0]+(?=[“‘\"«(]?[\u0e01-\u0eff])")
+_SPACED_LETTER = re.compile("[\u0e01-\u0eff]")
+_MIN_SPACED = 40
+
+
+def sentence_ends(text: str, language: str) -> list[int]:
+    """The ends of sentences, ascending, by sentencex; the last is the end of the text.
+
+    Added is what sentencex lacks: full stops before a digit or a bracket, which in Chinese or Hindi
+    end a sentence too; ordinals and references such as "3. Mai" and "Art. 5"; Thai and Lao, whose
+    sentences end in spaces. Quotation marks and mark-up that close belong to what they close.
+    """
+    readable = _SURROGATE.sub("?", _RUN.sub(_without_marks, text))
+    ends = {_with_closing(text, end) for end in _segmented(readable, language)}
+    ends.update(
+        stop for part in pairwise(sorted({0, *ends, len(text)})) for stop in _stops(text, *part)
+    )
+    ends = {end for end in ends if not _goes_on(text, end, language)}
+    return sorted({*ends, *_spaces(text), len(text)} - {0})
+
+
+def _segmented(text: str, language: str) -> Iterator[int]:
+    """The ends of sentencex.
+
+    Its time grows with the square of the text, so a long text is read in windows. Each begins with
+    the sentence that the window before did not see the end of.
+    """
+    start = 0
+    while len(text) - start > _WINDOW:
+        window = text[start : start + _WINDOW]
+        ended = list(map(len, sentencex.segment(language, window)))[:-1]
+        yield from (start + end for end in accumulate(ended))
+        start += sum(ended) or _WINDOW
+    last = map(len, sentencex.segment(language, text[start:]))
+    yield from (start + end for end in accumulate(last))
+
+
+def _without_marks(run: re.Match[str]) -> str:
+    return run[0][:_MAX_MARKS] + "-" * (len(run[0]) - _MAX_MARKS)
+
+
+def _with_closing(text: str, end: int) -> int:
+    """The end after what closes there, or before a quotation mark that opens."""
+    closing = _CLOSING.match(text, end) if end and not text[end - 1].isspace() else None
+    if closing:
+        return closing.end()
+    if text[end : end + 1].isalnum() and (opening := _OPENING.search(text, max(0, end - 4), end)):
+        return opening.start()
+    return end
+
+
+def _goes_on(text: str, end: int, language: str) -> bool:
+    """Whether the full stop before this end is that of an abbreviation or a number."""
+    before, after = text[max(0, end - 16) : end], text[end : end + 2]
+    if _SHORT.search(before) and after[:1].islower():
+        return True
+    if language in _TITLES and re.search(rf"(?<!\w)(?:{_TITLES[language]})\.\s+\Z", before):
+        return True
+    if _ORDINALS.fullmatch(language) and _ORDINAL.search(before):
+        return after[:1].isalpha()
+    if before.rstrip()[-1:] in ("」", "』", "）") and _GOES_ON.match(after):
+        return True
+    return after[:1].isdigit() and _REFERENCE.search(before) is not None
+
+
+def _stops(text: str, start: int, end: int) -> Iterator[int]:
+    """The ends of further sentences in [start, end): after full stops, outside of brackets."""
+    stops = [stop for stop in _STOP.finditer(text, start, end) if stop.end() < end]
+    if not stops:
+        return
+    enclosed = _enclosed(text, start, end)
+    for stop in stops:
+        if not any(first < stop.end() <= last for first, last in enclosed):
+            yield stop.end()
+
+
+def _enclosed(text: str, start: int, end: int) -> list[tuple[int, int]]:
+    """From each bracket or quotation mark that opens, to the mark that closes it."""
+    opened: list[tuple[str, int]] = []
+    enclosed = []
+    for mark in _BRACKET.finditer(text, start, end):
+        if mark[0] in _PAIRS:
+            opened.append((_PAIRS[mark[0]], mark.start()))
+        elif opened and opened[-1][0] == mark[0]:
+            enclosed.append((opened.pop()[1], mark.start()))
+    return enclosed
+
+
+def _spaces(text: str) -> Iterator[int]:
+    """The spaces of Thai and Lao at which what came before is long enough to be read alone."""
+    start = 0
+    for space in _SPACED.finditer(text):
+        if len(_SPACED_LETTER.findall(text, start, space.start())) >= _MIN_SPACED:
+            start = space.end()
+            yield start

@@ -9,7 +9,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from attribot_rag.context.splitting.html_text import without_tags
+from attribot_rag.context.splitting.markup import without_tags
 from attribot_rag.display.html.templates import environment, part
 from attribot_rag.display.markdown import render_cited
 from attribot_rag.display.report import report_on

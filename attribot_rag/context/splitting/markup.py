@@ -1,4 +1,4 @@
-"""JSON within a text: where it stands, and the parts of it that a reader tells apart."""
+"""HTML and JSON within a text: tags, which have no meaning, and the members of objects."""
 
 from __future__ import annotations
 
@@ -6,15 +6,99 @@ import json
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from itertools import pairwise
 from typing import Any
 
+from markdown_it.common.html_blocks import block_names
+
 from attribot_rag.context.intervals import Interval
 
+_CELL = ["br", "td", "th"]
+_BLOCK = sorted({*block_names, "pre", "script", "style", "textarea"} - {*_CELL})
+_INLINE = (
+    "a|abbr|b|bdi|bdo|button|cite|code|data|del|dfn|em|font|i|img|input|ins|kbd|label|mark|q|s"
+    "|samp|small|span|strike|strong|sub|sup|svg|time|tt|u|var|wbr"
+)
+_ATTRIBUTES = r"(?:\s[^<>]*)?/?>"
+_COMMENT = "<!--.{0,2000}?-->"
+TAG = re.compile(
+    rf"<(?P<closing>/?)(?P<name>(?P<parting>{'|'.join([*_BLOCK, *_CELL])})|{_INLINE})"
+    rf"(?=(?P<attribute>\s+[a-z-]+\s*=)?){_ATTRIBUTES}|{_COMMENT}",
+    re.IGNORECASE | re.DOTALL,
+)
+BLOCK_START = re.compile(rf"(?=<(?:{'|'.join(_BLOCK)}){_ATTRIBUTES})", re.IGNORECASE)
+_CODE = r"(?P<fence>`{3,}|~{3,}).*?(?:(?P=fence)|\Z)|(?P<ticks>`+)[^`\n]+(?P=ticks)"
+_CODE_OR_TAG = re.compile(rf"{_CODE}|{TAG.pattern}", re.IGNORECASE | re.DOTALL)
+_UNCLOSED = frozenset(["br", "hr", "wbr", "img"])
+_CLOSED_BY_OTHERS = frozenset(
+    ["p", "li", "dt", "dd", "td", "th", "tr", "thead", "tbody", "tfoot", "caption", "col"]
+)
+_MAX_NESTED = 4
+
+
+@dataclass(frozen=True)
+class Tags:
+    """The elements whose tags a document has, by `names` in lower case; none if it is no HTML.
+
+    The name of an element in angle brackets is no tag unless the document closes it, gives it an
+    attribute, or is HTML in which it need not be closed: `List<A>` and `cp <data>` stay. So does
+    Markdown's code.
+    """
+
+    names: frozenset[str] = frozenset()
+    is_html: bool = False
+
+    def without(self, text: str) -> str:
+        """A part of the document as a reader of the page sees it; as it is if it is only tags."""
+        kept = text
+        for _ in range(_MAX_NESTED):  # what stood around a tag may make another
+            shown = _CODE_OR_TAG.sub(self._shown, kept)
+            if shown == kept:
+                return kept.strip() or text
+            kept = shown
+        return text
+
+    def _shown(self, match: re.Match[str]) -> str:
+        name = (match["name"] or "").lower()
+        if match["fence"] or match["ticks"] or (name and name not in self.names):
+            return match[0]
+        return " " if match["parting"] else ""
+
+
+@lru_cache(maxsize=256)
+def tags_of(document: str) -> Tags:
+    """The tags of a document, read once however many ask."""
+    tags, text = Tags(), document
+    for _ in range(_MAX_NESTED):
+        names, is_html = set(tags.names), tags.is_html
+        for match in _CODE_OR_TAG.finditer(text):
+            if match["fence"] or match["ticks"]:
+                continue
+            name = (match["name"] or "").lower()
+            is_sure = bool(match["closing"] or match["attribute"] or not name)
+            is_html |= is_sure or name in _UNCLOSED
+            if is_sure:
+                names.add(name)
+        if is_html:
+            names |= _UNCLOSED | _CLOSED_BY_OTHERS
+        tags = Tags(frozenset(names - {""}), is_html)
+        shown = tags.without(text)
+        if shown == text:
+            break
+        text = shown
+    return tags
+
+
+def without_tags(text: str, document: str | None = None) -> str:
+    """The text as a reader of the page sees it; it may be a part of a longer `document`."""
+    return tags_of(text if document is None else document).without(text)
+
+
 # Elsewhere in a line, square brackets are the text's own.
-_START = re.compile(r"(?P<fence>```\w*\s*)?(?:\{|^[ \t]*\[)", re.MULTILINE)
+_JSON_START = re.compile(r"(?P<fence>```\w*\s*)?(?:\{|^[ \t]*\[)", re.MULTILINE)
 _REST = re.compile(r"(?:\s*```)?")
-_REST_OF_LINE = re.compile(r"[ \t,]*(?:\r?\n|\Z)")
+_LINE_REST = re.compile(r"[ \t,]*(?:\r?\n|\Z)")
 _DECODER = json.JSONDecoder()
 # Each reads the text up to its place; so many other brackets are code or broken.
 _MAX_FAILURES = 200
@@ -28,7 +112,10 @@ _MAX_RECORD = 200
 def json_in(text: str, first: int, last: int) -> Iterator[Interval]:
     """Characters of the JSON objects and lists in [first, last), with the fences around them."""
     num_failures = 0
-    while num_failures < _MAX_FAILURES and (start := _START.search(text, first, last)) is not None:
+    while (
+        num_failures < _MAX_FAILURES
+        and (start := _JSON_START.search(text, first, last)) is not None
+    ):
         begin = start.end() - 1
         try:
             value, end = _DECODER.raw_decode(text, begin)
@@ -49,7 +136,7 @@ def _is_data(value: Any, text: str, end: int) -> bool:
     """Whether it is JSON and no text in brackets: an object, or a list that has its line alone."""
     if isinstance(value, dict):
         return True
-    return bool(value) and _REST_OF_LINE.match(text, end) is not None
+    return bool(value) and _LINE_REST.match(text, end) is not None
 
 
 def json_values(text: str, first: int, last: int) -> Iterator[re.Match[str]]:
