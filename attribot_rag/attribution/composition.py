@@ -100,11 +100,14 @@ class Composition:
         numbers = {self.number_of(one, index) for one in origins for index in one.documents}
         return tuple(sorted(numbers))
 
-    def to_cited_text(self, *, remarks: bool = True, markers: bool = True) -> str:
+    def to_cited_text(
+        self, *, remarks: bool = True, markers: bool = True, sources: bool = False
+    ) -> str:
         """The last answer with the numbers of what was retrieved; as Attribution.to_cited_text."""
         from attribot_rag.display import render_composed
 
-        return render_composed(self, remarks=remarks, markers=markers)
+        text = render_composed(self, remarks=remarks, markers=markers)
+        return with_legend(text, [self]) if sources else text
 
     def _answer(self, attribution: Attribution, index: int) -> Attribution | None:
         """The attribution of the earlier answer that a document is."""
@@ -148,6 +151,13 @@ class Composition:
                 for sentence in cite(answer):
                     if sentence.start < end and start < sentence.end:
                         yield answer, sentence
+
+
+def with_legend(text: str, compositions: Iterable[Composition]) -> str:
+    """The text, then a line for each document that these compositions cite."""
+    from attribot_rag.display import render_legend
+
+    return render_legend(text, compositions)
 
 
 def document_key(attribution: Attribution, index: int) -> str:

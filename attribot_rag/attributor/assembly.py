@@ -116,9 +116,10 @@ def _notes(scorer: Scorer, scores: Scores) -> Iterator[str]:
         yield f"The answer was cut at {scorer.generation.cut_at} tokens (max_new_tokens)."
     settings = scorer.generation.settings
     if settings is not None and settings.constraints:
+        names = ", ".join(settings.constraints)
         yield (
-            f"The answer was generated with what can forbid or force tokens "
-            f"({', '.join(settings.constraints)}); it is scored as the model's answer without that."
+            f"Not every token was the model's choice: {names} made others the best. The answer is "
+            "scored as if the model had chosen it."
         )
     if late := scorer.context.not_in_time:
         yield f"{len(late)} of the documents were not located in time."
@@ -165,8 +166,7 @@ def _notes(scorer: Scorer, scores: Scores) -> Iterator[str]:
 
 def _absent_note(context: Context) -> Iterator[str]:
     """The documents that a retriever brought and the prompt does not hold."""
-    known, late = context.documents, context.not_in_time
-    absent = [i for i in context.not_located if i not in late and not known[i].is_blank]
+    known, absent = context.documents, context.absent
     if not absent:
         return
     names = [_name(known[index], index) for index in absent[:_MOST_NAMED]]
@@ -174,8 +174,8 @@ def _absent_note(context: Context) -> Iterator[str]:
         names.append(f"and {len(absent) - len(names)} more")
     yield (
         f"Not found in the prompt: {len(absent)} of {len(known)} documents ({', '.join(names)}). "
-        "Retrievers often bring more than the prompt takes. While that is so, no sentence is "
-        "called not caused by the context."
+        "Retrievers often bring more than the prompt takes. A sentence that the rest of the prompt "
+        "may state in their place is not called not caused by the context."
     )
 
 

@@ -6,6 +6,7 @@ from attribot_rag.display.html import answer_data, element_script, render_answer
 from attribot_rag.display.markdown import (
     render_cited,
     render_composed,
+    render_legend,
     render_markdown,
 )
 from attribot_rag.display.report import label_of
@@ -23,6 +24,7 @@ __all__ = [
     "render_composed",
     "render_document",
     "render_html",
+    "render_legend",
     "render_markdown",
     "render_table",
 ]

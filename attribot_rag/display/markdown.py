@@ -21,6 +21,8 @@ from attribot_rag.display.report import (
     Mark,
     check_remark,
     ellipsize,
+    label_of,
+    quote_of,
     remark_on,
     report_on,
 )
@@ -71,13 +73,33 @@ def render_cited(
             written += [escape(f"({one})") for one in told]
         citations.append((passage.end, " ".join(written)))
     text = _with_citations(attribution, citations, markers=markers, escape=escape)
-    if not (sources and report.documents):
+    return _with_legend(text, report.documents, escape) if sources else text
+
+
+def render_legend(text: str, compositions: Iterable[Composition]) -> str:
+    """The text, then what the numbers of these compositions stand for, as in `render_cited`."""
+    documents: dict[int, CitedDocument] = {}
+    for composition in compositions:
+        for origin in composition.origins:
+            for index in origin.documents:
+                number = composition.number_of(origin, index)
+                label = label_of(origin.attribution.documents[index], index)
+                cited = documents.get(number) or CitedDocument(index, number, label, ())
+                quotes = (*cited.quotes, quote_of(origin.attribution, origin.source, index))
+                documents[number] = replace(cited, quotes=tuple(dict.fromkeys(quotes)))
+    return _with_legend(text, [documents[number] for number in sorted(documents)])
+
+
+def _with_legend(
+    text: str, documents: Sequence[CitedDocument], escape: Callable[[str], str] = str
+) -> str:
+    if not documents:
         return text
     gap = "\n" if text.endswith("\n") else "\n\n"
-    return f"{text}{gap}{escape(chr(10).join(map(_legend, report.documents)))}\n"
+    return f"{text}{gap}{escape(chr(10).join(map(_legend_line, documents)))}\n"
 
 
-def _legend(document: CitedDocument) -> str:
+def _legend_line(document: CitedDocument) -> str:
     quotes = (f'"{on_one_line(quote)}"' for quote in document.quotes)
     return f"[{document.number}] {on_one_line(document.label)}: {' '.join(quotes)}"
 

@@ -256,7 +256,7 @@ def _cited(attribution: Attribution, citations: Citations) -> Iterable[CitedDocu
     )
     for document, number in sorted(citations.numbers.items(), key=lambda item: item[1]):
         quotes = (
-            _quote(attribution, attribution.sources[source_id], document)
+            quote_of(attribution, attribution.sources[source_id], document)
             for source_id in source_ids
             if document in attribution.sources[source_id].documents
         )
@@ -264,7 +264,7 @@ def _cited(attribution: Attribution, citations: Citations) -> Iterable[CitedDocu
         yield CitedDocument(document, number, label, tuple(dict.fromkeys(quotes)))
 
 
-def _quote(attribution: Attribution, source: Source, document: int) -> str:
+def quote_of(attribution: Attribution, source: Source, document: int) -> str:
     """The source's text in this document, which may differ a little from its other places."""
     span = next(
         span

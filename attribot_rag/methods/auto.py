@@ -70,7 +70,8 @@ class Auto:
             scorer.context.asked,
         )
         if not any(map(search.matters, parts)):
-            located = "What was located of the context" if scorer.context.unseen else "The context"
+            missing = scorer.context.unseen or scorer.context.absent
+            located = "What was located of the context" if missing else "The context"
             note = f"{located} hardly matters to any sentence: its sources were not scored."
             return replace(scores, notes=(note,))
         if scorer.session.meter.deadline is not None:

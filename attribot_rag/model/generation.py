@@ -86,7 +86,7 @@ class GenerationSettings:
 
     `values` are its arguments by name: limits, beams, sampling. `left_out` names what shaped the
     answer, too, but may hold a state: processors of logits, criteria to stop. `constraints` names
-    what forbade tokens or forced them.
+    what chose other tokens than the model.
     """
 
     values: Mapping[str, Any] = field(default_factory=dict)

@@ -13,12 +13,12 @@ from concurrent.futures import Future
 from typing import Any, cast
 
 import torch
-from transformers import GenerationMixin, PreTrainedModel
+from transformers import GenerationMixin, LogitsProcessorList, PreTrainedModel
 from transformers.utils.generic import ModelOutput
 
 from attribot_rag.model.forking import ForkSafe
 from attribot_rag.model.generation import Generation
-from attribot_rag.recording.processors import ProcessorWatch
+from attribot_rag.recording.processors import ProcessorHook, ProcessorWatch, unhooked
 from attribot_rag.recording.reading import read_generations, read_prompts
 from attribot_rag.recording.settings import eos_ids_of, generation_setting
 
@@ -27,6 +27,7 @@ logger = logging.getLogger(__name__)
 Listener = Callable[[list[Generation]], None]
 
 _PARAMETERS = tuple(inspect.signature(GenerationMixin.generate).parameters)[1:]
+_MAKE_PROCESSORS = "_get_logits_processor"
 _installing = threading.RLock()
 
 
@@ -51,14 +52,19 @@ class GenerateHook(ForkSafe):
 
     One hook serves all recorders of a model; the last one to leave puts the model's own method
     back. Callers get exactly what they asked for. A `generate` of the caller's own making is called
-    as it is, so its caches are read only if it returns a dict, and its processors of logits are not
-    watched. Listeners, bound methods, are not kept alive.
+    as it is, so its caches are read only if it returns a dict. Processors of logits are watched.
+    Listeners, bound methods, are not kept alive.
     """
 
     def __init__(self, model: PreTrainedModel) -> None:
         self._model = weakref.ref(model)
-        self._was_shadowed = "generate" in model.__dict__
+        self._shadowed = {
+            name: model.__dict__[name]
+            for name in ("generate", _MAKE_PROCESSORS)
+            if name in model.__dict__
+        }
         self.original = cast(Callable[..., Any], model.generate)
+        self._processors = ProcessorHook(getattr(model, _MAKE_PROCESSORS, LogitsProcessorList))
         self.listeners: list[weakref.WeakMethod[Listener]] = []
         super().__init__()
         functools.update_wrapper(self, self.original)
@@ -76,6 +82,7 @@ class GenerateHook(ForkSafe):
                 hook = cls(model)
             hook.listeners.append(weakref.WeakMethod(listener, hook._remove))
             model.__dict__["generate"] = hook
+            model.__dict__[_MAKE_PROCESSORS] = hook._processors
             return hook
 
     def detach(self, listener: Listener) -> None:
@@ -88,32 +95,27 @@ class GenerateHook(ForkSafe):
             model = self._model()
             if self.listeners or model is None or model.__dict__.get("generate") is not self:
                 return
-            if self._was_shadowed:
-                model.__dict__["generate"] = self.original
-            else:
-                del model.__dict__["generate"]
+            del model.__dict__["generate"], model.__dict__[_MAKE_PROCESSORS]
+            model.__dict__.update(self._shadowed)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """A copied or unpickled model generates with its own weights, unrecorded."""
-        return _unhooked, (self.original,)
+        return unhooked, (self.original,)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         arguments = dict(zip(_PARAMETERS, args, strict=False)) | kwargs
         model = self._model()
         assert model is not None
-        wants_dict = self._was_shadowed or generation_setting(
+        wants_dict = "generate" in self._shadowed or generation_setting(
             model, arguments, "return_dict_in_generate"
         )
-        processors = arguments.get("logits_processor")
-        watch = None
-        if not self._was_shadowed and isinstance(processors, list):
-            watch = ProcessorWatch(eos_ids_of(model, arguments))
-            args, kwargs = _with(args, kwargs, "logits_processor", watch.around(processors))
+        watch = ProcessorWatch(eos_ids_of(model, arguments))
         call = RunningCall(model, arguments)
         with self.idle:
             self.running.add(call)
         try:
-            output = (self.original if wants_dict else self._generate_dict)(*args, **kwargs)
+            with self._processors.watched_by(watch):
+                output = (self.original if wants_dict else self._generate_dict)(*args, **kwargs)
             if isinstance(output, ModelOutput | torch.Tensor):
                 self._tell(model, arguments, output, watch)
             if wants_dict or not isinstance(output, ModelOutput):
@@ -133,36 +135,23 @@ class GenerateHook(ForkSafe):
             return self.original(*args, **{**kwargs, "return_dict_in_generate": True})
         config = copy.deepcopy(given)
         config.return_dict_in_generate = True
-        args, kwargs = _with(args, kwargs, "generation_config", config)
-        return self.original(*args, **kwargs)
+        index = _PARAMETERS.index("generation_config")
+        if len(args) > index:
+            return self.original(*args[:index], config, *args[index + 1 :], **kwargs)
+        return self.original(*args, **{**kwargs, "generation_config": config})
 
     def _tell(
         self,
         model: PreTrainedModel,
         arguments: dict[str, Any],
         output: Any,
-        watch: ProcessorWatch | None,
+        watch: ProcessorWatch,
     ) -> None:
         try:
-            constrain = watch is None or watch.constrained
-            generations = read_generations(model, arguments, output, processors_constrain=constrain)
+            generations = read_generations(model, arguments, output, watch.changing)
             for reference in tuple(self.listeners):
                 listener = reference()
                 if listener is not None:
                     listener(generations)
         except Exception:  # the caller's answer must not be lost to its recording
             logger.exception("this generation could not be recorded")
-
-
-def _with(
-    args: tuple[Any, ...], kwargs: dict[str, Any], name: str, value: Any
-) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """The arguments of a call of `generate` with another value for one of them."""
-    index = _PARAMETERS.index(name)
-    if len(args) > index:
-        return (*args[:index], value, *args[index + 1 :]), kwargs
-    return args, {**kwargs, name: value}
-
-
-def _unhooked(generate: Callable[..., Any]) -> Callable[..., Any]:
-    return generate

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 import torch
@@ -29,10 +29,12 @@ def read_generations(
     model: PreTrainedModel,
     arguments: dict[str, Any],
     output: Mapping[str, Any] | torch.Tensor,
-    *,
-    processors_constrain: bool = True,
+    changing: Sequence[str] | None = None,
 ) -> list[Generation]:
-    """One Generation per row of a finished `generate` call; none where the prompt had no ids."""
+    """One Generation per row of a finished `generate` call; none where the prompt had no ids.
+
+    `changing` names the processors of logits that changed tokens, None if they were not watched.
+    """
     if isinstance(output, torch.Tensor):
         output = {"sequences": output}
     prompts = _prompt_tensor(model, arguments)
@@ -48,7 +50,7 @@ def read_generations(
     cached = _plain_cache(model, arguments, output)
     num_generated = sequences.shape[1] - response_start
     limit = _max_new_tokens(model, arguments, response_start)
-    settings = read_settings(model, arguments, processors_constrain=processors_constrain)
+    settings = read_settings(arguments, changing)
     generations = []
     for row, sequence in enumerate(sequences):
         index = row // rows_per_prompt

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Sized
+from collections.abc import Sequence, Sized
 from typing import Any
 
 import torch
@@ -25,14 +25,8 @@ _STATEFUL = (
     "negative_prompt_ids",
     "custom_generate",
 )
-# What forbids or forces tokens; grammars come as processors or functions.
-_CONSTRAINTS = (
-    *("bad_words_ids", "force_words_ids", "constraints", "sequence_bias", "suppress_tokens"),
-    *("begin_suppress_tokens", "forced_bos_token_id", "no_repeat_ngram_size"),
-    *("encoder_no_repeat_ngram_size", "guidance_scale"),
-    *("logits_processor", "prefix_allowed_tokens_fn", "custom_generate"),
-)
-_NEUTRAL = {"no_repeat_ngram_size": 0, "encoder_no_repeat_ngram_size": 0, "guidance_scale": 1}
+# What may forbid or force tokens, where its work was not watched.
+_CONSTRAINTS = ("logits_processor", "prefix_allowed_tokens_fn")
 
 
 def generation_setting(model: PreTrainedModel, arguments: dict[str, Any], name: str) -> Any:
@@ -51,28 +45,20 @@ def eos_ids_of(model: PreTrainedModel, arguments: dict[str, Any]) -> frozenset[i
     return frozenset(int(i) for i in torch.as_tensor(eos).flatten())
 
 
-def read_settings(
-    model: PreTrainedModel, arguments: dict[str, Any], *, processors_constrain: bool
-) -> GenerationSettings:
+def read_settings(arguments: dict[str, Any], changing: Sequence[str] | None) -> GenerationSettings:
     """The settings of a `generate` call; later changes do not reach them.
 
-    `processors_constrain` says whether processors of logits that it was given forbid or force
-    tokens, or may do so.
+    `changing` names the processors of logits that changed tokens, None if they were not watched.
     """
     values = {
         name: copy.deepcopy(value) if isinstance(value, GenerationConfig) else value
         for name, value in arguments.items()
         if name in _VALUES and not (name in _OUTPUT or name.startswith("output_"))
     }
-    given = {name: arguments.get(name) for name in _STATEFUL}
-    left_out = tuple(name for name, value in given.items() if _is_given(value))
-    set_to = {name: generation_setting(model, arguments, name) for name in _CONSTRAINTS}
-    if not processors_constrain:
-        del set_to["logits_processor"]
-    constraints = tuple(
-        name for name, value in set_to.items() if _is_given(value) and value != _NEUTRAL.get(name)
-    )
-    return GenerationSettings(values, left_out, constraints)
+    left_out = tuple(name for name in _STATEFUL if _is_given(arguments.get(name)))
+    unwatched = _CONSTRAINTS if changing is None else ()
+    constraints = tuple(name for name in left_out if name in (*unwatched, "custom_generate"))
+    return GenerationSettings(values, left_out, (*(changing or ()), *constraints))
 
 
 def _is_given(value: object) -> bool:
