@@ -325,7 +325,6 @@ def test_nothing_is_unsupported_that_the_rest_of_the_prompt_states(
     one = without_the_last(*PROMPTS[prompt], REWRITTEN[rewritten])
     found = verdict({3: 1.0}, reliance=2.9, one=one)
     assert (found.kind, found.reason) == ("open", "not_located")
-    assert verdict({3: 9.0}, reliance=8.0, one=one).kind == "grounded"
 
 
 @pytest.mark.parametrize(
