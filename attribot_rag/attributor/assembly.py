@@ -18,7 +18,8 @@ from attribot_rag.attribution import (
 )
 from attribot_rag.attributor.options import Options
 from attribot_rag.checks import with_checks
-from attribot_rag.context import Context, ContextOptions, Document
+from attribot_rag.context import Context, ContextOptions
+from attribot_rag.context.document import label_of
 from attribot_rag.methods import Method, Scores
 from attribot_rag.methods.cost import Workload
 from attribot_rag.scoring import Budget, Scorer, ScoringOptions
@@ -169,19 +170,14 @@ def _absent_note(context: Context) -> Iterator[str]:
     known, absent = context.documents, context.absent
     if not absent:
         return
-    names = [_name(known[index], index) for index in absent[:_MOST_NAMED]]
+    labels = (" ".join(label_of(known[index], index).split()) for index in absent[:_MOST_NAMED])
+    names = [one if len(one) <= _LONGEST_NAME else f"{one[: _LONGEST_NAME - 1]}…" for one in labels]
     if len(absent) > len(names):
         names.append(f"and {len(absent) - len(names)} more")
     yield (
         f"Not found in the prompt: {len(absent)} of {len(known)} documents ({', '.join(names)}). "
-        "Retrievers often bring more than the prompt takes. A sentence that the rest of the prompt "
-        "may state in their place is not called not caused by the context."
+        "Retrievers often bring more than the prompt takes."
     )
-
-
-def _name(document: Document, index: int) -> str:
-    name = str(document.id or f"document {index + 1}")
-    return name if len(name) <= _LONGEST_NAME else f"{name[: _LONGEST_NAME - 1]}…"
 
 
 def _budget_note(scorer: Scorer) -> Iterator[str]:

@@ -57,8 +57,8 @@ class Quantity:
     """A number at the characters [start, end), with the `values` that it can be read as.
 
     `unit` stands at `unit_span`. `nouns` are the two words after it, of which a currency is one,
-    and `before` the word before both, in lower case. `unscaled` are the values without a power of ten
-    in words. A number with letters at it, such as B12, is a `key`: it is not checked.
+    and `before` the word before both, in lower case. `unscaled` are the values without a power of
+    ten in words. A number with letters at it, such as B12, is a `key`: it is not checked.
     """
 
     start: int

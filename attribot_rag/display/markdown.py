@@ -14,6 +14,7 @@ from jinja2 import Environment, PackageLoader, Template
 
 from attribot_rag.attribution import Attribution, Composition, Marker
 from attribot_rag.attribution.placing import Place, place_of
+from attribot_rag.context.document import label_of
 from attribot_rag.context.intervals import Interval, merge, subtract
 from attribot_rag.display.escaping import escape_markdown, on_one_line
 from attribot_rag.display.report import (
@@ -21,7 +22,6 @@ from attribot_rag.display.report import (
     Mark,
     check_remark,
     ellipsize,
-    label_of,
     quote_of,
     remark_on,
     report_on,

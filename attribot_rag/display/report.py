@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from attribot_rag.attribution import Attribution, Check, Citations, Provenance, Verdict, cite
-from attribot_rag.context import Document, Source
+from attribot_rag.context import Source
+from attribot_rag.context.document import label_of
 from attribot_rag.context.splitting.html_text import without_tags
 from attribot_rag.display.escaping import on_one_line
 
@@ -27,7 +27,6 @@ _SOME_RELIANCE = 2.0
 _MUCH_RELIANCE = 6.0
 _QUOTE_LENGTH = 400
 _EIGHTHS = " ▏▎▍▌▋▊▉"
-_UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -138,23 +137,6 @@ def report_on(attribution: Attribution, *, top: int) -> Report:
         remarks=tuple(_remarks(attribution, num_sources - num_scored)),
         provenance=_described(attribution.provenance),
     )
-
-
-def label_of(document: Document, index: int) -> str:
-    """A document's title (or where it is from), page and id; without them, its index from 1.
-
-    A UUID is left out beside a title.
-    """
-    title = document.title
-    identifier = str(document.id) if document.id is not None else ""
-    named = title if title not in identifier else ""
-    if title and _UUID.fullmatch(identifier):
-        identifier = ""
-    page = f"p. {document.page}" if document.page else ""
-    name = ", ".join(filter(None, [named or identifier, page]))
-    if named and identifier:
-        return f"{name} ({identifier})"
-    return name or f"document {index + 1}"
 
 
 def precision(attribution: Attribution, source_id: int) -> str:

@@ -84,6 +84,7 @@ def test_documents_that_a_chain_changed(
     assert text.startswith("a ferry ticket") or "a\nferry\nticket" in text
 
 
+ORCHARD = "The orchard belongs to the school. Apples are sold in autumn."
 PASS = "The ferry Kittiwake sells a yearly pass for 212 crowns at the harbour office in Osk."
 RAG = "{documents}\n\nGiven the context, answer the query.\nQuery: {question}\nAnswer: "
 SYSTEM = (
@@ -101,7 +102,7 @@ def test_a_document_that_the_prompt_lacks(
     attributor: Attributor, template: str, rewritten: str
 ) -> None:
     """An invented sentence is no document's, unless the prompt tells one in other words."""
-    shown = "\n\n".join([MUSEUM, rewritten]).strip()
+    shown = "\n\n".join([ORCHARD, rewritten]).strip()
     messages = {
         "one message": [
             {"role": "user", "content": RAG.format(documents=shown, question=QUESTION)}
@@ -113,12 +114,13 @@ def test_a_document_that_the_prompt_lacks(
         "no template": [{"role": "user", "content": f"{shown}\n\n{QUESTION}"}],
     }[template]
     answer = f"A yearly pass costs {212 if rewritten else 540} crowns."
-    found = attributor.attribute(messages, answer, [MUSEUM, PASS])
+    passes = Document(PASS, "26a02640-f66d-4830-8beb-e269345132e7", {"source": "passes.md"})
+    found = attributor.attribute(messages, answer, [ORCHARD, passes])
     assert found.not_located == (1,)
     expected = ("open", "not_located") if rewritten else ("unsupported", None)
     assert (found.verdicts[0].kind, found.verdicts[0].reason) == expected
     (note,) = [note for note in found.notes if note.startswith("Not found in the prompt: ")]
-    assert "1 of 2 documents" in note
+    assert "1 of 2 documents (passes.md)" in note
 
 
 SPA = """## Spa Tessaline
