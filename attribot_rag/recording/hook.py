@@ -95,7 +95,8 @@ class GenerateHook(ForkSafe):
             model = self._model()
             if self.listeners or model is None or model.__dict__.get("generate") is not self:
                 return
-            del model.__dict__["generate"], model.__dict__[_MAKE_PROCESSORS]
+            del model.__dict__["generate"]
+            model.__dict__.pop(_MAKE_PROCESSORS, None)
             model.__dict__.update(self._shadowed)
 
     def __reduce__(self) -> tuple[Any, ...]:
