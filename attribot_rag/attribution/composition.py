@@ -8,9 +8,10 @@ from functools import cached_property
 
 from attribot_rag.attribution.attribution import Attribution
 from attribot_rag.context import Source
-from attribot_rag.display.markdown import with_citations
+from attribot_rag.context.document import label_of
+from attribot_rag.display.markdown import with_citations, with_legend
 from attribot_rag.display.remarks import check_remark, remark_on
-from attribot_rag.display.report import Mark
+from attribot_rag.display.report import CitedDocument, Mark, quote_of
 from attribot_rag.result.citations import CitedSentence, cite
 from attribot_rag.result.verdict import Kind, Relation
 
@@ -105,7 +106,9 @@ class Composition:
         }
         return tuple(sorted(numbers))
 
-    def to_cited_text(self, *, remarks: bool = True, markers: bool = True) -> str:
+    def to_cited_text(
+        self, *, remarks: bool = True, markers: bool = True, sources: bool = False
+    ) -> str:
         """The last answer with the numbers of what was retrieved; as Attribution.to_cited_text.
 
         A sentence that comes from an earlier answer alone has the remark on that.
@@ -114,7 +117,8 @@ class Composition:
             (sentence.cited.end, " ".join(self._written(sentence, remarks)))
             for sentence in self.sentences
         )
-        return with_citations(self.attribution, citations, markers=markers)
+        text = with_citations(self.attribution, citations, markers=markers)
+        return with_legend(text, cited_documents([self])) if sources else text
 
     def _written(self, sentence: ComposedSentence, remarks: bool) -> Iterator[str]:
         groups = [self.numbers_of([origin]) for origin in sentence.origins]
@@ -170,6 +174,20 @@ class Composition:
                 for sentence in cite(answer):
                     if sentence.start < end and start < sentence.end:
                         yield answer, sentence
+
+
+def cited_documents(compositions: Iterable[Composition]) -> list[CitedDocument]:
+    """The documents that these compositions cite, by number, with what they cite of each."""
+    documents: dict[int, CitedDocument] = {}
+    for composition in compositions:
+        for origin in composition.origins:
+            for index in origin.documents:
+                number = composition.number_of(origin, index)
+                label = label_of(origin.attribution.documents[index], index)
+                cited = documents.get(number) or CitedDocument(index, number, label, ())
+                quotes = (*cited.quotes, quote_of(origin.attribution, origin.source, index))
+                documents[number] = replace(cited, quotes=tuple(dict.fromkeys(quotes)))
+    return [documents[number] for number in sorted(documents)]
 
 
 def document_key(attribution: Attribution, index: int) -> str:

@@ -14,7 +14,8 @@ from attribot_rag._version import __version__
 from attribot_rag.attribution import Attribution, Provenance, ResponseText, SourceGroup
 from attribot_rag.attributor.options import Options
 from attribot_rag.checks import with_checks
-from attribot_rag.context import Context, ContextOptions, Document
+from attribot_rag.context import Context, ContextOptions
+from attribot_rag.context.document import label_of
 from attribot_rag.methods import Method, Scores
 from attribot_rag.methods.cost import Workload
 from attribot_rag.scoring import Budget, Scorer, ScoringOptions
@@ -131,9 +132,10 @@ def _notes(scorer: Scorer, scores: Scores) -> Iterator[str]:
         yield f"The answer was cut at {scorer.generation.cut_at} tokens (max_new_tokens)."
     settings = scorer.generation.settings
     if settings is not None and settings.constraints:
+        names = ", ".join(settings.constraints)
         yield (
-            f"The answer was generated with what can forbid or force tokens "
-            f"({', '.join(settings.constraints)}); it is scored as the model's answer without that."
+            f"Not every token was the model's choice: {names} made others the best. The answer is "
+            "scored as if the model had chosen it."
         )
     if late := scorer.context.not_in_time:
         yield f"{len(late)} of the documents were not located in time."
@@ -179,23 +181,20 @@ def _notes(scorer: Scorer, scores: Scores) -> Iterator[str]:
 
 
 def _absent_note(context: Context) -> Iterator[str]:
-    documents, late = context.documents, context.not_in_time
-    absent = [i for i in context.not_located if i not in late and not documents[i].is_blank]
+    documents, absent = context.documents, context.absent
     if not absent:
         return
-    names = [_name(documents[index], index) for index in absent[:_MOST_NAMED]]
+    labels = (" ".join(label_of(documents[i], i).split()) for i in absent[:_MOST_NAMED])
+    names = [
+        label if len(label) <= _LONGEST_NAME else f"{label[: _LONGEST_NAME - 1]}…"
+        for label in labels
+    ]
     if len(absent) > len(names):
         names.append(f"and {len(absent) - len(names)} more")
     yield (
         f"Not found in the prompt: {len(absent)} of {len(documents)} documents "
-        f"({', '.join(names)}). Retrievers often bring more than the prompt takes. While that is "
-        "so, no sentence is called not caused by the context."
+        f"({', '.join(names)}). Retrievers often bring more than the prompt takes."
     )
-
-
-def _name(document: Document, index: int) -> str:
-    name = str(document.id or f"document {index + 1}")
-    return name if len(name) <= _LONGEST_NAME else f"{name[: _LONGEST_NAME - 1]}…"
 
 
 def _budget_note(scorer: Scorer) -> Iterator[str]:

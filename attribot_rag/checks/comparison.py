@@ -215,6 +215,8 @@ def _is_alike(first: Quantity, second: Quantity) -> bool:
         return False
     units = [unit for unit in (first.unit, second.unit) if unit is not None]
     if len(units) == 2:
+        if all(unit.is_currency for unit in units) and units[0] != units[1]:
+            return first.before == second.before  # "3 Crown Courts" are no other price than "9 €"
         return units[0].dimension == units[1].dimension or units[0].has_name_of(units[1])
     if first.clock:
         return True

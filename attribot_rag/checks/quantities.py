@@ -50,8 +50,8 @@ class Quantity:
     """A number at the characters [start, end), with the `values` that it can be read as.
 
     `unit` stands at `unit_span`. `nouns` are the two words after it, of which a currency is one,
-    and `before` the word before it, in lower case. `unscaled` are the values without a power of ten
-    in words. A number with letters at it, such as B12, is a `key`: it is not checked.
+    and `before` the word before both, in lower case. `unscaled` are the values without a power of
+    ten in words. A number with letters at it, such as B12, is a `key`: it is not checked.
     """
 
     start: int
@@ -225,7 +225,8 @@ def _read(
     if unit is not None and unit.is_currency:
         last = end
     nouns = _NOUNS.match(text, last if nouns_start is None else nouns_start)
-    before = _LAST_WORD.search(text[max(0, start - _NEAR) : start])
+    first = min(start, span[0]) if span else start
+    before = _LAST_WORD.search(text[max(0, first - _NEAR) : first])
     return Quantity(
         start,
         end,

@@ -104,10 +104,17 @@ class Context:
         return tuple(source.id for source in self.sources if source.occurrences)
 
     @property
+    def absent(self) -> tuple[int, ...]:
+        """Indices of documents with text of which nothing was found in the prompt."""
+        return tuple(i for i in self.not_located if i not in self.unseen and self._has_text(i))
+
+    @property
     def unseen(self) -> tuple[int, ...]:
-        """Indices of documents with text that may stand in the prompt without being located."""
-        missing = (index for index in self.not_located if not self.documents[index].is_blank)
-        return (*missing, *self.partly_located)
+        """Indices of documents located in part, or not looked for: the prompt may hold more."""
+        return (*filter(self._has_text, self.not_in_time), *self.partly_located)
+
+    def _has_text(self, index: int) -> bool:
+        return not self.documents[index].is_blank
 
     @cached_property
     def whole(self) -> Ablation:

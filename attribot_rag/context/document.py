@@ -18,6 +18,7 @@ _TEXT_FIELDS: Mapping[str, tuple[str, ...]] = {"text": (), "page_content": ("typ
 _TITLES = ("title", "source", "file", "file_name", "file_path")
 _URLS = ("url", "link", "source")
 _SCHEMES = ("http://", "https://")
+_UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -99,6 +100,23 @@ class Document:
         if not isinstance(metadata, Mapping):
             raise InvalidInput(f"metadata={metadata!r} of a document; pass a mapping")
         return cls(fields[name], fields.get("id"), dict(metadata))
+
+
+def label_of(document: Document, index: int) -> str:
+    """A document's title (or where it is from), page and id; without them, its index from 1.
+
+    A UUID is left out beside a title.
+    """
+    title = document.title
+    identifier = str(document.id) if document.id is not None else ""
+    named = title if title not in identifier else ""
+    if title and _UUID.fullmatch(identifier):
+        identifier = ""
+    page = f"p. {document.page}" if document.page else ""
+    name = ", ".join(filter(None, [named or identifier, page]))
+    if named and identifier:
+        return f"{name} ({identifier})"
+    return name or f"document {index + 1}"
 
 
 # Any: the documents of frameworks, as Document.of reads them.

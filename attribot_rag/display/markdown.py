@@ -70,13 +70,20 @@ def render_cited(
             written += [escape(f"({remark})") for remark in remarks_in_words]
         citations.append((passage.end, " ".join(written)))
     text = with_citations(attribution, citations, markers=markers, escape=escape)
-    if not (sources and report.documents):
+    return with_legend(text, report.documents, escape) if sources else text
+
+
+def with_legend(
+    text: str, documents: Sequence[CitedDocument], escape: Callable[[str], str] = str
+) -> str:
+    """The text, then a line for each document that it cites."""
+    if not documents:
         return text
     gap = "\n" if text.endswith("\n") else "\n\n"
-    return f"{text}{gap}{escape(chr(10).join(map(_legend, report.documents)))}\n"
+    return f"{text}{gap}{escape(chr(10).join(map(_legend_line, documents)))}\n"
 
 
-def _legend(document: CitedDocument) -> str:
+def _legend_line(document: CitedDocument) -> str:
     quotes = (f'"{on_one_line(quote)}"' for quote in document.quotes)
     return f"[{document.number}] {on_one_line(document.label)}: {' '.join(quotes)}"
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from attribot_rag.context import Document, Source
+from attribot_rag.context import Source
+from attribot_rag.context.document import label_of
 from attribot_rag.context.splitting.markup import without_tags
 from attribot_rag.display.remarks import check_remark, remark_on
 from attribot_rag.result import Citations, Provenance, Result, Verdict, cite
@@ -15,7 +15,6 @@ NOTHING_CITED = "No source stands out: no single one has an effect that is large
 NOTHING_SCORED = "No source was scored, so none is cited."
 _QUOTE_LENGTH = 400
 _EIGHTHS = " ▏▎▍▌▋▊▉"
-_UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -128,23 +127,6 @@ def report_on(attribution: Result, *, top: int) -> Report:
     )
 
 
-def label_of(document: Document, index: int) -> str:
-    """A document's title (or where it is from), page and id; without them, its index from 1.
-
-    A UUID is left out beside a title.
-    """
-    title = document.title
-    identifier = str(document.id) if document.id is not None else ""
-    named = title if title not in identifier else ""
-    if title and _UUID.fullmatch(identifier):
-        identifier = ""
-    page = f"p. {document.page}" if document.page else ""
-    name = ", ".join(filter(None, [named or identifier, page]))
-    if named and identifier:
-        return f"{name} ({identifier})"
-    return name or f"document {index + 1}"
-
-
 def precision(attribution: Result, source_id: int) -> str:
     """The sign before a score: '' if it is exact, '~' if approximate, '≈' if an estimate."""
     if attribution.is_estimated(source_id):
@@ -199,7 +181,7 @@ def _cited(attribution: Result, citations: Citations) -> Iterable[CitedDocument]
     )
     for document, number in sorted(citations.numbers.items(), key=lambda item: item[1]):
         quotes = (
-            _quote(attribution, attribution.sources[source_id], document)
+            quote_of(attribution, attribution.sources[source_id], document)
             for source_id in source_ids
             if document in attribution.sources[source_id].documents
         )
@@ -207,7 +189,7 @@ def _cited(attribution: Result, citations: Citations) -> Iterable[CitedDocument]
         yield CitedDocument(document, number, label, tuple(dict.fromkeys(quotes)))
 
 
-def _quote(attribution: Result, source: Source, document: int) -> str:
+def quote_of(attribution: Result, source: Source, document: int) -> str:
     """The source's text in this document, which may differ a little from its other places."""
     span = next(
         span

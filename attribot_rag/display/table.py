@@ -12,12 +12,12 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from attribot_rag.context.document import label_of
 from attribot_rag.display.escaping import on_one_line, visible
 from attribot_rag.display.report import (
     ListedSource,
     Report,
     ellipsize,
-    label_of,
     report_on,
     score_text,
 )

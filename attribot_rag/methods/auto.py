@@ -70,7 +70,8 @@ class Auto:
             sentences, response.text, lambda *span: response.tokens_in(span), scorer.context.asked
         )
         if not any(map(search.matters, parts)):
-            located = "What was located of the context" if scorer.context.unseen else "The context"
+            missing = scorer.context.unseen or scorer.context.absent
+            located = "What was located of the context" if missing else "The context"
             note = f"{located} hardly matters to any sentence: its sources were not scored."
             return replace(scores, notes=(note,))
         search.score_likely(parts)

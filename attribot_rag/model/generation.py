@@ -87,7 +87,7 @@ class GenerationSettings:
 
     `values` are limits, beams, sampling by name. `left_out` names arguments that shaped the answer,
     too, but may hold a state: processors of logits, criteria to stop. `constraints` names those
-    that forbade tokens or forced them.
+    that made the model's own choice of a token another one.
     """
 
     values: Mapping[str, Any] = field(default_factory=dict)

@@ -23,7 +23,8 @@ _PRIMITIVES = (type(None), bool, int, float, complex, str, bytes, torch.dtype, t
 _NO_STATE = frozenset(
     {
         *("_parameters", "_buffers", "_modules", "_non_persistent_buffers_set"),
-        *("training", "generate", "generation_config", "_compiled_call_impl"),
+        *("training", "generate", "_get_logits_processor", "generation_config"),
+        "_compiled_call_impl",
         *("_is_hf_initialized", "_backward_hooks", "_backward_pre_hooks", "_is_full_backward_hook"),
         *("_state_dict_hooks", "_state_dict_pre_hooks"),
         *("_load_state_dict_pre_hooks", "_load_state_dict_post_hooks"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import inspect
-from collections.abc import Mapping, Sized
+from collections.abc import Mapping, Sequence, Sized
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -30,14 +30,8 @@ _STATEFUL = (
     "negative_prompt_ids",
     "custom_generate",
 )
-# These forbid or force tokens; grammars come as processors or functions.
-_CONSTRAINTS = (
-    *("bad_words_ids", "force_words_ids", "constraints", "sequence_bias", "suppress_tokens"),
-    *("begin_suppress_tokens", "forced_bos_token_id", "no_repeat_ngram_size"),
-    *("encoder_no_repeat_ngram_size", "guidance_scale"),
-    *("logits_processor", "prefix_allowed_tokens_fn", "custom_generate"),
-)
-_NEUTRAL = {"no_repeat_ngram_size": 0, "encoder_no_repeat_ngram_size": 0, "guidance_scale": 1}
+# These may forbid or force tokens, where their work was not watched.
+_CONSTRAINTS = ("logits_processor", "prefix_allowed_tokens_fn")
 _NO_CONDITIONING = frozenset(
     {
         *inspect.signature(GenerationMixin.generate).parameters,
@@ -133,10 +127,11 @@ class GenerateArguments:
         max_length = self.setting("max_length")
         return _DEFAULT_MAX_NEW_TOKENS if max_length is None else int(max_length) - response_start
 
-    def settings(self, *, processors_constrain: bool) -> GenerationSettings:
+    def settings(self, changing: Sequence[str] | None) -> GenerationSettings:
         """The settings of the call; later changes do not reach them.
 
-        `processors_constrain` says whether its processors of logits forbid or force tokens, or may.
+        `changing` names the processors of logits that changed tokens, None if they were not
+        watched.
         """
         values = {
             name: copy.deepcopy(value) if isinstance(value, GenerationConfig) else value
@@ -144,15 +139,9 @@ class GenerateArguments:
             if name in _VALUES and not (name in _OUTPUT or name.startswith("output_"))
         }
         left_out = tuple(name for name in _STATEFUL if _is_set(self.by_name.get(name)))
-        settings = {name: self.setting(name) for name in _CONSTRAINTS}
-        if not processors_constrain:
-            del settings["logits_processor"]
-        constraints = tuple(
-            name
-            for name, value in settings.items()
-            if _is_set(value) and value != _NEUTRAL.get(name)
-        )
-        return GenerationSettings(values, left_out, constraints)
+        unwatched = _CONSTRAINTS if changing is None else ()
+        constraints = tuple(name for name in left_out if name in (*unwatched, "custom_generate"))
+        return GenerationSettings(values, left_out, (*(changing or ()), *constraints))
 
     def conditioning(self, prompts: torch.Tensor, mask: torch.Tensor, row: int) -> Conditioning:
         """The conditioning of a row of the prompts [num_prompts, positions]."""

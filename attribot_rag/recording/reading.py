@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -25,10 +25,12 @@ from attribot_rag.recording.telemetry import current_span
 def read_generations(
     arguments: GenerateArguments,
     output: Mapping[str, Any] | torch.Tensor,
-    *,
-    processors_constrain: bool = True,
+    changing: Sequence[str] | None = None,
 ) -> list[Generation]:
-    """One Generation per row of a finished `generate` call; none where the prompt had no ids."""
+    """One Generation per row of a finished `generate` call; none where the prompt had no ids.
+
+    `changing` names the processors of logits that changed tokens, None if they were not watched.
+    """
     if isinstance(output, torch.Tensor):
         output = {"sequences": output}
     model, prompts = arguments.model, arguments.prompts
@@ -44,7 +46,7 @@ def read_generations(
     cached = _plain_cache(arguments, output)
     num_generated = sequences.shape[1] - response_start
     limit = arguments.max_new_tokens(response_start)
-    settings = arguments.settings(processors_constrain=processors_constrain)
+    settings = arguments.settings(changing)
     generations = []
     for row, sequence in enumerate(sequences):
         index = row // rows_per_prompt

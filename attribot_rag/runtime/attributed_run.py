@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from attribot_rag.attribution import Attribution, Composition
 from attribot_rag.attribution.composite_summary import summarize_composition
+from attribot_rag.attribution.composition import cited_documents
+from attribot_rag.display.markdown import with_legend
 from attribot_rag.errors import UnsupportedModel
 from attribot_rag.recording import Answer
 from attribot_rag.result.offsets import Offsets, Shown
@@ -89,7 +91,9 @@ class AttributedRun:
                 compositions.append((start, composition))
         return compositions
 
-    def to_cited_text(self, *, remarks: bool = True, markers: bool = True) -> str:
+    def to_cited_text(
+        self, *, remarks: bool = True, markers: bool = True, sources: bool = False
+    ) -> str:
         """The answer with the numbers of what it cites; as Attribution.to_cited_text.
 
         Where it was made of earlier answers, the numbers are of what these cite. Raises the run's
@@ -97,16 +101,20 @@ class AttributedRun:
         """
         compositions = self.compositions()
         if self.attribution is not None and not self.earlier:
-            return self.attribution.to_cited_text(remarks=remarks, markers=markers)
+            return self.attribution.to_cited_text(remarks=remarks, markers=markers, sources=sources)
         if self.attribution is not None:
-            return compositions[0][1].to_cited_text(remarks=remarks, markers=markers)
+            return compositions[0][1].to_cited_text(
+                remarks=remarks, markers=markers, sources=sources
+            )
         ends = dict(self.places)
         text, end = "", 0
         for start, composition in compositions:
             # They are joined without the white space around them.
             cited = composition.to_cited_text(remarks=remarks, markers=markers).strip()
             text, end = f"{text}{self.text[end:start]}{cited}", ends[start]
-        return text + self.text[end:]
+        text += self.text[end:]
+        documents = cited_documents(composition for _, composition in compositions)
+        return with_legend(text, documents) if sources else text
 
     def _composed(self, attribution: Attribution, numbers: Mapping[str, int]) -> Composition:
         earlier = {

@@ -16,6 +16,7 @@ from attribot_rag.methods.sufficiency import Sufficiency
 from attribot_rag.result import Marker, ResponseText, Verdict
 from attribot_rag.result.verdict import Reason, Relation
 from attribot_rag.scoring import Scorer
+from attribot_rag.verdicts.absent import may_rest_on_unlocated
 from attribot_rag.verdicts.cited_sources import CitedSources
 from attribot_rag.verdicts.markers import MarkerAudit, numbered_documents, written_markers
 from attribot_rag.verdicts.options import VerdictOptions
@@ -204,7 +205,7 @@ class _Judge:
             if (is_needed or is_large) and not (is_invented and not (is_needed and is_single)):
                 return cited
         if reliance < least or is_invented:
-            if self._scorer.context.unseen:
+            if may_rest_on_unlocated(self._scorer.context, sentence.text):
                 return replace(plain, reason="not_located")
             if self._scorer.session.meter.exhausted and self._may_have_origins(index):
                 return replace(plain, reason=self._ended_by)

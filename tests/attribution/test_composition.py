@@ -24,6 +24,7 @@ from support.schemas import SUMMARIES
 from attribot_rag import Document
 from attribot_rag.attribution import Composition, Marker, Verdict
 from attribot_rag.result.summary import MAX_SUMMARY_BYTES
+from attribot_rag.runtime import AttributedRun
 
 
 def texts(composition: Composition) -> list[list[str]]:
@@ -104,6 +105,35 @@ def test_answers_end_to_end_share_their_numbers() -> None:
     assert whole.summary["status"] == "complete"
     assert whole.to_cited_text() == (
         f"Response 1: {CARRIES} [1]\nResponse 2: {HIGH} [2] {WHITE} [2]"
+    )
+
+
+TOWER_LINE, FERRY_LINE = 'Tower (tower): "{}"', f'ferry: "{CARRIES}"'
+
+
+@pytest.mark.parametrize(
+    ("whole", "lines"),
+    [
+        (
+            run(
+                "whole",
+                composed((9.0, 0.0), (0.0, 7.0), (8.0, 0.0)),
+                earlier=(run("a", ABOUT_TOWER), run("b", ABOUT_FERRY)),
+            ),
+            [TOWER_LINE.format(f'{HIGH}" "{WHITE}'), FERRY_LINE],
+        ),
+        (end_to_end(), [FERRY_LINE, TOWER_LINE.format(f'{HIGH}" "{WHITE}')]),
+        (run("a", ABOUT_FERRY), [FERRY_LINE]),
+        (run("none", handmade("It is blue.", [TOWER], {})), []),
+    ],
+    ids=["composite", "end to end", "plain", "no citation"],
+)
+def test_the_sources_stand_after_every_kind_of_answer(
+    whole: AttributedRun, lines: list[str]
+) -> None:
+    legend = "".join(f"[{number}] {line}\n" for number, line in enumerate(lines, 1))
+    assert whole.to_cited_text(sources=True) == whole.to_cited_text() + ("\n\n" + legend) * bool(
+        lines
     )
 
 

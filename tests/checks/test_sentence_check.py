@@ -223,6 +223,22 @@ class TestMoney:
     def test_what_is_no_money(self, text: str) -> None:
         assert not any(one.unit and one.unit.is_currency for one in read(text, "en").quantities)
 
+    @pytest.mark.parametrize(
+        ("language", "sentence", "source"),
+        [
+            ("en", "The king owns 12 crowns.", "A ticket costs 9 €."),
+            ("en", "Wales has 3 Crown Courts.", "The fee is $ 7 a day."),
+            ("en", "They have 4 Euro 6 engines.", "A litre costs $2."),
+            ("de", "Die Linde hat 3 Kronen.", "Der Eintritt beträgt 9 €."),
+            ("es", "Llevaban 5 coronas de flores.", "La entrada vale 9 €."),
+            ("fr", "Le roi avait 3 couronnes.", "Le billet coûte 9 €."),
+        ],
+    )
+    def test_nouns_that_mean_something_else(
+        self, language: str, sentence: str, source: str
+    ) -> None:
+        assert told(sentence, source, language=language) == []
+
     def test_a_sign_between_two_numbers(self) -> None:
         first, second = read("It costs 5 € 7 days a week.", "en").quantities
         assert [one.unit and one.unit.name for one in (first, second)] == ["euro", "day"]

@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from attribot_rag import Document
-from attribot_rag.display.report import ListedSource, label_of
+from attribot_rag.display import label_of
+from attribot_rag.display.report import ListedSource
 
 UUID = "6b1f3a0e-0d3b-4d0a-9f43-2a4c1c1d9d11"
 

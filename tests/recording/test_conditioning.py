@@ -1,5 +1,6 @@
 """Inputs besides token ids are inputs of every row, or refused by name."""
 
+import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -15,7 +16,6 @@ from transformers import (
     LlamaForCausalLM,
     LogitsProcessor,
     LogitsProcessorList,
-    MinLengthLogitsProcessor,
     PreTrainedModel,
 )
 
@@ -56,7 +56,9 @@ def answered(
 
 def generate(model: Any, ids: Sequence[int], **inputs: Any) -> torch.Tensor:
     return torch.as_tensor(
-        model.generate(input_ids=torch.tensor([ids]), max_new_tokens=6, do_sample=False, **inputs)
+        model.generate(
+            input_ids=torch.tensor([ids]), **{"max_new_tokens": 6, "do_sample": False, **inputs}
+        )
     )
 
 
@@ -259,16 +261,6 @@ def test_a_cache_that_the_caller_filled_changes_no_score() -> None:
     assert prefilled == [0, len(ids) - 1]
 
 
-def _few_tokens(_: int, ids: torch.Tensor) -> list[int]:
-    return list(range(60, 90))
-
-
-def _biased() -> GenerationConfig:
-    untyped: Any = GenerationConfig
-    config: GenerationConfig = untyped(sequence_bias=[[[5], -3.0]])
-    return config
-
-
 class _Masking(LogitsProcessor):
     """Leaves only these tokens, in the scores themselves, from a number of calls on."""
 
@@ -284,50 +276,80 @@ class _Masking(LogitsProcessor):
         return scores
 
 
+def _masking(ids: Sequence[int]) -> LogitsProcessorList:
+    return LogitsProcessorList([_Masking(ids, at=3)])
+
+
+def _config(**options: Any) -> GenerationConfig:
+    untyped: Any = GenerationConfig
+    config: GenerationConfig = untyped(**options)
+    return config
+
+
+FREE = (181, 209, 181)  # what the model says by itself
+UNUSED = 11
+
+
+@pytest.mark.parametrize("of_the_model", [False, True])
 @pytest.mark.parametrize(
-    ("constraint", "names"),
+    ("setting", "name"),
     [
-        ({"bad_words_ids": [[5], [6, 7]]}, "bad_words_ids"),
-        ({"prefix_allowed_tokens_fn": _few_tokens}, "prefix_allowed_tokens_fn"),
-        ({"logits_processor": LogitsProcessorList([MinLengthLogitsProcessor(9999, 1)])}, "logits_"),
-        ({"logits_processor": LogitsProcessorList([_Masking(range(60, 90), at=3)])}, "logits_pr"),
-        ({"logits_processor": LogitsProcessorList([_Masking([EOS], at=3)])}, None),
-        ({"logits_processor": LogitsProcessorList([MinLengthLogitsProcessor(2, 1)])}, None),
+        ({"bad_words_ids": [[FREE[0]]]}, "NoBadWords"),
+        ({"bad_words_ids": [[UNUSED], [6, 7]]}, None),
+        ({"suppress_tokens": [FREE[1]]}, "SuppressTokens"),
+        ({"suppress_tokens": [UNUSED]}, None),
+        ({"sequence_bias": [[[FREE[0]], -30.0]]}, "SequenceBias"),
+        ({"sequence_bias": [[[UNUSED], -30.0]]}, None),
+        ({"repetition_penalty": 9.0}, "RepetitionPenalty"),
+        ({"repetition_penalty": 1.0001}, None),
+        ({"no_repeat_ngram_size": 1}, "NoRepeatNGram"),
+        ({"no_repeat_ngram_size": 50}, None),
+        ({"min_new_tokens": 5, "eos_token_id": FREE[1]}, "MinLength"),
+        ({"min_new_tokens": 2, "eos_token_id": EOS}, None),
+        ({"min_length": 75, "eos_token_id": FREE[1]}, "MinLength"),
+        ({"forced_eos_token_id": EOS}, None),
+        ({"do_sample": True, "temperature": 0.5, "top_k": 3}, None),
+    ],
+)
+def test_settings_that_chose_other_tokens_are_told(
+    setting: dict[str, Any], name: str | None, of_the_model: bool
+) -> None:
+    model = build_tiny("llama").model
+    if of_the_model:
+        vars(model.generation_config).update(setting)
+    assert _told(model, **({} if of_the_model else setting)) == (name and f"{name}LogitsProcessor")
+
+
+@pytest.mark.parametrize(
+    ("constraint", "name"),
+    [
+        ({"prefix_allowed_tokens_fn": lambda *_: [60, 61]}, "PrefixConstrainedLogitsProcessor"),
+        ({"prefix_allowed_tokens_fn": lambda *_: [*range(300)]}, None),
+        ({"logits_processor": _masking([60, 61])}, "_Masking"),
+        ({"logits_processor": _masking(range(300))}, None),
+        ({"logits_processor": _masking([EOS])}, None),  # it only ends the answer
         ({"logits_processor": LogitsProcessorList()}, None),
-        ({"suppress_tokens": [9], "no_repeat_ngram_size": 2}, "suppress_tokens, no_repeat_ngram"),
-        ({"generation_config": _biased()}, "sequence_bias"),
+        ({"generation_config": _config(bad_words_ids=[[FREE[0]]])}, "NoBadWordsLogitsProcessor"),
+        (
+            {"suppress_tokens": [FREE[0]], "logits_processor": _masking([60])},
+            "SuppressTokensLogitsProcessor, _Masking",
+        ),
         ({}, None),
-        ({"no_repeat_ngram_size": 0, "repetition_penalty": 1.1, "bad_words_ids": None}, None),
     ],
 )
-def test_an_answer_under_constraints_says_so(constraint: dict[str, Any], names: str | None) -> None:
-    model = build_tiny("llama").model
+def test_constraints_of_the_call_are_told(constraint: dict[str, Any], name: str | None) -> None:
+    assert _told(build_tiny("llama").model, **constraint) == name
+
+
+def _told(model: PreTrainedModel, **options: Any) -> str | None:
+    """What the note on an answer's constraints names."""
     attributor = Attributor(model, byte_tokenizer(), progress=False, verdicts=None)
     ids = byte_tokenizer()("".join(SENTENCES) + QUESTION).input_ids
     with attributor.recorder:
-        output = generate(model, ids, **constraint)
-    response = [token for token in output[0, len(ids) :].tolist() if token != EOS]
-    attribution = attributor.attribute(ids, response, SENTENCES)
-    told_notes = [note for note in attribution.notes if "forbid or force tokens" in note]
-    assert len(told_notes) == (names is not None)
-    assert not told_notes or f"({names}" in told_notes[0]
-
-
-@pytest.mark.parametrize(
-    "constraint",
-    [
-        {"bad_words_ids": [[5], [6, 7]]},
-        {"suppress_tokens": [9]},
-        {"forced_bos_token_id": 70},
-        {"sequence_bias": [[[5], -3.0]]},
-    ],
-)
-def test_constraints_of_the_model_itself_are_told(constraint: dict[str, Any]) -> None:
-    model = build_tiny("llama").model
-    vars(model.generation_config).update(constraint)
-    attributor = Attributor(model, byte_tokenizer(), progress=False, verdicts=None)
-    ids = byte_tokenizer()("".join(SENTENCES) + QUESTION).input_ids
-    with attributor.recorder:
-        output = generate(model, ids)
-    attribution = attributor.attribute(ids, output[0, len(ids) :].tolist(), SENTENCES)
-    assert [note for note in attribution.notes if f"({', '.join(constraint)})" in note]
+        output = generate(model, ids, **{"do_sample": False, **options})
+    response = output[0, len(ids) :].tolist()
+    found = attributor.attribute(ids, response, SENTENCES)
+    told = [re.search("choice: (.*) made", note) for note in found.notes]
+    names = [match[1] for match in told if match]
+    assert len(names) <= 1
+    return names[0] if names else None

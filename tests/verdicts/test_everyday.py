@@ -84,18 +84,43 @@ def test_documents_that_a_chain_changed(
     assert text.startswith("a ferry ticket") or "a\nferry\nticket" in text
 
 
-def test_nothing_is_unsupported_while_a_document_is_missing(attributor: Attributor) -> None:
-    documents = ["The museum is open on Sundays.", "A ferry ticket costs 18 crowns."]
-    found = attribute(
-        attributor,
-        "What does a ferry ticket cost?",
-        documents,
-        "A ferry ticket costs 18 crowns.",
-        lambda text: text if "museum" in text else "Eintritt frei.",
-    )
+ORCHARD = "The orchard belongs to the school. Apples are sold in autumn."
+PASS = "The ferry Kittiwake sells a yearly pass for 212 crowns at the harbour office in Osk."
+RAG = "{documents}\n\nGiven the context, answer the query.\nQuery: {question}\nAnswer: "
+SYSTEM = (
+    "You are an assistant for question-answering tasks. Use the following pieces of retrieved "
+    "context to answer the question. If you don't know the answer, say that you don't know.\n\n"
+    "{documents}"
+)
+QUESTION = "What does a yearly pass for the ferry cost?"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("rewritten", ["", "Year's ticket, Kittiwake ferry: 212 crowns (Osk)."])
+@pytest.mark.parametrize("template", ["one message", "a system message", "no template"])
+def test_a_document_that_the_prompt_lacks(
+    attributor: Attributor, template: str, rewritten: str
+) -> None:
+    """An invented sentence is no document's, unless the prompt tells one in other words."""
+    shown = "\n\n".join([ORCHARD, rewritten]).strip()
+    messages = {
+        "one message": [
+            {"role": "user", "content": RAG.format(documents=shown, question=QUESTION)}
+        ],
+        "a system message": [
+            {"role": "system", "content": SYSTEM.format(documents=shown)},
+            {"role": "user", "content": QUESTION},
+        ],
+        "no template": [{"role": "user", "content": f"{shown}\n\n{QUESTION}"}],
+    }[template]
+    answer = f"A yearly pass costs {212 if rewritten else 540} crowns."
+    passes = Document(PASS, "26a02640-f66d-4830-8beb-e269345132e7", {"source": "passes.md"})
+    found = attributor.attribute(messages, answer, [ORCHARD, passes])
     assert found.not_located == (1,)
-    assert (found.verdicts[0].kind, found.verdicts[0].reason) == ("open", "not_located")
-    assert "a document was not found as a whole" in found.to_table(width=200)
+    expected = ("open", "not_located") if rewritten else ("unsupported", None)
+    assert (found.verdicts[0].kind, found.verdicts[0].reason) == expected
+    (note,) = [note for note in found.notes if note.startswith("Not found in the prompt: ")]
+    assert "1 of 2 documents (passes.md)" in note
 
 
 SPA = """## Spa Tessaline

@@ -14,6 +14,7 @@ from attribot_rag import Attributor, Budget, LeaveOneOut, VerdictOptions
 from attribot_rag.attribution import ResponseText, Verdict
 from attribot_rag.context.context import find_turns
 from attribot_rag.methods import Scores
+from attribot_rag.model.language_model import Prompt
 from attribot_rag.scoring import Scorer
 from attribot_rag.verdicts import Judgement, judge
 from attribot_rag.verdicts.origins import Origins
@@ -162,19 +163,25 @@ def test_only_together() -> None:
 
 
 @pytest.mark.parametrize(
-    ("own", "kind"), [(0.1, "open"), (0.5, "open"), (1.0, "open"), (2.0, "redundant")]
+    ("own", "shared", "kind"),
+    [
+        *((0.5, 9.0, "open"), (1.5, 20.0, "open"), (2.0, 15.0, "open"), (4.0, 30.0, "open")),
+        *((2.0, 9.0, "redundant"), (4.0, 18.0, "redundant")),
+    ],
 )
-def test_a_group_that_others_make_up_for_is_not_cited(own: float, kind: str) -> None:
+def test_a_group_that_others_make_up_for_is_not_cited(own: float, shared: float, kind: str) -> None:
     """It suffices, and without it the sentence hardly loses more than `own` for each member."""
 
     def worth(kept: Ids) -> dict[int, float]:
         both = {3, 5} <= kept
-        return {SHIPS: own * len(kept & {3, 5}), STOP: 9.0 * (both or {6, 7} <= kept)}
+        return {SHIPS: own * len(kept & {3, 5}), STOP: shared * (both or {6, 7} <= kept)}
 
     assert verdict_by(worth, [3, 5]).kind == kind
 
 
-@pytest.mark.parametrize(("ships", "cited"), [(40.0, (3,)), (22.0, (3,)), (12.0, ())])
+@pytest.mark.parametrize(
+    ("ships", "cited"), [(40.0, (3,)), (22.0, (3,)), (20.0, ()), (16.0, ()), (12.0, ())]
+)
 def test_the_best_of_a_group_that_others_make_up_for(ships: float, cited: tuple[int, ...]) -> None:
     """If it keeps enough by itself, though not every word."""
 
@@ -282,14 +289,49 @@ def test_thinking_is_not_judged_and_a_note_says_so() -> None:
     ]
 
 
-@pytest.mark.parametrize("reliance", [2.9, -5.0])
-def test_nothing_is_unsupported_while_a_document_was_not_found(reliance: float) -> None:
-    documents = (*TREATY, "Nobody was told.")
-    one = scorer(documents, RESPONSE, language_model=other_chat(), prompt=chat(TREATY))
+DROPPED = "Sailors of Karsk were paid in salt, which no ship had on board in 1683."
+PROMPTS = {
+    "messages": ("", "Who came?"),
+    "a template": ("Use the following pieces of context to answer the question.", "Who came?"),
+    "no question mark": ("Answer in one sentence, from the context alone.", "tell me who came"),
+    "the question first": ("Question: who came up the river with salt?\nContext:", "Answer:"),
+}
+REWRITTEN = {
+    "a paraphrase": "With salt aboard, several ships arrived.",
+    "a translation": "Die Schiffe (ships) kamen mit Salz (salt).",
+    "a summary": "Trade: ships, salt, sailors of Karsk.",
+    "notes": "salt - came by ships",
+}
+
+
+def without_the_last(before: str = "", after: str = "Who came?", *more: str) -> Scorer:
+    """A scorer of a prompt that lacks the last document, with `more` beside the others."""
+    text = "\n\n".join([before, *TREATY, *more, after])
+    documents = (*TREATY, DROPPED)
+    prompt: Prompt = [{"role": "user", "content": text}]
+    one = scorer(documents, RESPONSE, language_model=other_chat(), prompt=prompt)
     assert one.context.not_located == (len(TREATY),)
-    found = verdict({3: 1.0}, reliance=reliance, one=one)
-    assert (found.kind, found.reason) == ("open", "not_located")
+    return one
+
+
+@pytest.mark.parametrize("reliance", [2.9, -5.0])
+@pytest.mark.parametrize("prompt", PROMPTS)
+def test_a_document_that_was_dropped_has_no_part_in_any_sentence(
+    prompt: str, reliance: float
+) -> None:
+    one = without_the_last(*PROMPTS[prompt])
+    assert verdict({3: 1.0}, reliance=reliance, one=one).kind == "unsupported"
     assert verdict({3: 9.0}, reliance=8.0, one=one).kind == "grounded"
+
+
+@pytest.mark.parametrize("rewritten", REWRITTEN)
+@pytest.mark.parametrize("prompt", PROMPTS)
+def test_nothing_is_unsupported_that_the_rest_of_the_prompt_states(
+    prompt: str, rewritten: str
+) -> None:
+    one = without_the_last(*PROMPTS[prompt], REWRITTEN[rewritten])
+    found = verdict({3: 1.0}, reliance=2.9, one=one)
+    assert (found.kind, found.reason) == ("open", "not_located")
 
 
 @pytest.mark.parametrize(

@@ -50,7 +50,8 @@ def make_twin(model: PreTrainedModel, attention: str | None = None) -> PreTraine
     for weight in _weights_rescaled_in_place(model):
         del shared[id(weight)]
     shell = copy.copy(model)  # another thread may start or stop recording the model meanwhile
-    shell.__dict__.pop("generate", None)
+    for hooked in ("generate", "_get_logits_processor"):
+        shell.__dict__.pop(hooked, None)
     twin: PreTrainedModel = copy.deepcopy(shell, shared)
     for module in twin.modules():
         module._compiled_call_impl = None  # compiled for the model's own modules

@@ -298,7 +298,7 @@ def test_a_call_without_the_documents_in_its_prompt_is_no_warning(
     handler.close()
 
 
-@pytest.mark.parametrize("text", ["", "\n"])
+@pytest.mark.parametrize("text", ["", "\n", " \t\u3000"])
 @pytest.mark.parametrize("mode", ["inline", "background"])
 def test_an_empty_answer_has_the_usual_keys(tiny: LanguageModel, mode: Any, text: str) -> None:
     class Silent(ChatHuggingFace):

@@ -188,16 +188,23 @@ class AttributionPostprocessor(OptionFields, QueryObserver):
         return answer_without(self._services.services, run, *documents, **generate)
 
     def cited_response(
-        self, response: AnyResponse, *, remarks: bool = True, markers: bool = True
+        self,
+        response: AnyResponse,
+        *,
+        remarks: bool = True,
+        markers: bool = True,
+        sources: bool = False,
     ) -> str:
         """The answer with the numbers of the documents that each sentence cites: '... high. [1]'.
 
         With `remarks`, also with the verdicts that the numbers do not show: '... blue. (not caused
         by the context)', and the values that their sources do not have. Without `markers`, those
-        that the model wrote itself ("... high [2].") are left out. Waits for the attribution;
-        raises its error if there is one.
+        that the model wrote itself ("... high [2].") are left out. With `sources`, what the
+        numbers stand for comes after the answer. Waits for the attribution; raises its error if
+        there is one.
         """
-        return self.result(response).to_cited_text(remarks=remarks, markers=markers)
+        run = self.result(response)
+        return run.to_cited_text(remarks=remarks, markers=markers, sources=sources)
 
     def cited_message(self, response: AnyResponse) -> ChatMessage:
         """The answer as a message with a CitationBlock for every citation; as `cited_response`."""
