@@ -67,6 +67,7 @@ def test_bars_filter_the_worklist_and_lead_to_answers(
         )
         page = context.new_page()
         asked = names_asked_for(page)
+        page.on("dialog", lambda dialog: asked.append(dialog.message))
         page.goto((tmp_path / "report.html").as_uri())
         found = Axe().run(page)
         assert found.violations_count == 0, found.generate_report()
@@ -82,5 +83,11 @@ def test_bars_filter_the_worklist_and_lead_to_answers(
         shown.get_by_role("link").click()
         expect(page.locator("h1")).to_have_text(QUESTION)
         look_up(page.locator("attribot-answer"), BICYCLE)
-        assert set(asked) == {"report.html", "0.html"}
+        answer = Axe().run(page)
+        assert answer.violations_count == 0, answer.generate_report()
+        page.go_back()
+        page.get_by_label("the model’s own").check()
+        shown.last.get_by_role("link").click()
+        expect(page.locator(".answer")).to_have_text(f"{HTML[0]} model’s own")
+        assert set(asked) == {"report.html", "0.html", "7.html"}
         context.close()
