@@ -51,7 +51,7 @@ CHIPS = [
     "undecided",
     "stopped here",
 ]
-NOTEBOOK = ISLAND._repr_html_()
+NOTEBOOK = f"<!DOCTYPE html><html lang=en><title>Cell</title><main>{ISLAND._repr_html_()}"
 STYLE = "one => getComputedStyle(one)"
 BECAUSE = "The model wrote this because of"
 COMPARED = "Read the marked text yourself. Only its numbers and names were compared"
@@ -948,9 +948,7 @@ def test_it_is_accessible(chromium: Browser, tmp_path: Path) -> None:
             select(page, "18 crowns", "A ticket")
             expect(card(page).locator("h2").first).to_contain_text("Behind")
             assert_accessible(page)
-            page.set_content(
-                f"<!DOCTYPE html><html lang='en'><title>Notebook</title><main>{NOTEBOOK}"
-            )
+            page.set_content(NOTEBOOK)
             sentence(page, "A ticket").locator(".pill").click()
             assert_accessible(page)
             context.close()
@@ -1014,6 +1012,7 @@ def test_hostile_texts_are_shown_and_run_nothing(
             == 0
         )
         assert not shown.events, text
+        desktop.goto("about:blank")
         desktop.set_content(made.to_html(question=text, page=False))  # without a page's policy
         desktop.locator(".answer .pill").first.click()
         assert not shown.events, text

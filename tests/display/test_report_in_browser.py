@@ -44,7 +44,8 @@ def test_values_to_check_come_first() -> None:
 
 def names_asked_for(page: Page) -> list[str]:
     names: list[str] = []
-    page.on("request", lambda one: names.append(Path(one.url).name))
+    page.on("request", lambda request: names.append(Path(request.url).name))
+    page.on("dialog", lambda dialog: names.append(dialog.message))
     return names
 
 
@@ -67,7 +68,6 @@ def test_bars_filter_the_worklist_and_lead_to_answers(
         )
         page = context.new_page()
         asked = names_asked_for(page)
-        page.on("dialog", lambda dialog: asked.append(dialog.message))
         page.goto((tmp_path / "report.html").as_uri())
         found = Axe().run(page)
         assert found.violations_count == 0, found.generate_report()
