@@ -1,5 +1,6 @@
 """A cited document in a real browser: it opens at the mark, and loads nothing."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -74,7 +75,8 @@ def test_nothing_in_a_file_takes_effect(chromium: Browser, tmp_path: Path) -> No
     page.on("dialog", lambda dialog: happened.append(dialog.message))
     page.on("request", lambda request: happened.append(request.url))
     for text in HTML:
-        file = tmp_path / f"{text.replace('/', '').encode()[:80].decode(errors='ignore')}.md"
+        name = re.sub("[/\0]", "", text).encode()[:80].decode(errors="ignore")
+        file = tmp_path / f"{name}.md"
         file.write_text(f"{SENTENCE} {text}", "utf-8")
         made = handmade(text, [f"{SENTENCE} {text}"], {SENTENCE: (9.0,)})
         page.set_content(render_document(made, 0, file, sentence=0))

@@ -158,15 +158,15 @@ def test_sentences_in_part_unsettled_or_with_new_words_have_theirs_too(page: Pag
             summary.sentences[1].in_part = true;
             Object.assign(summary.sentences[7], { reason: "pending" });
             summary.status = "pending";
-            documents[0] = documents[0].replaceAll("passengers", "people");
-            documents[1] = documents[1].replaceAll("passengers", "people");
+            for (const index of [0, 1])
+                documents[index] = documents[index].replace(/carries|passengers/g, "xxxxxxxxxx");
             answer.data = answer.data;
         }"""
     )
     chips = {
         "18 crowns": ("document", "in part", "solid"),
         "night": ("checking", "checking…", "dotted"),
-        "84": ("document", "in no document: passengers", "dotted"),
+        "84": ("document", "in no document: carries, passengers", "dotted"),
     }
     for text, (state, told, border) in chips.items():
         chip = sentence(page, text).locator(".chip")
@@ -184,7 +184,7 @@ def test_sentences_in_part_unsettled_or_with_new_words_have_theirs_too(page: Pag
         close(page)
     expect(page.locator(".counts")).to_contain_text("Checking sources…")
     page.get_by_role("button", name="1 with words that no document has").click()
-    expect(card(page)).to_contain_text("No document has the word: passengers.")
+    expect(card(page)).to_contain_text("No document has the words: carries, passengers.")
 
 
 def test_a_reader_is_told_what_to_check_and_why(page: Page) -> None:
@@ -358,12 +358,14 @@ def test_a_card_is_no_approval(context: BrowserContext, tmp_path: Path) -> None:
     page = context.new_page()
     owns, made_by = "Anna Berg owns plot 14.", "The gate was designed by Karl Holm."
     hours = "The office is open from Monday to Friday in the morning."
+    first = "The gate was designed by Anna Berg. "
+    answer = f"{first}The office is open from Monday to Saturday morning."
     verdicts = (
-        Verdict(start=0, end=34, kind="grounded", source_ids=(0, 1), effect=9.0),
-        Verdict(start=34, end=91, kind="grounded", source_ids=(2,), effect=9.0),
+        Verdict(start=0, end=len(first), kind="grounded", source_ids=(0, 1), effect=9.0),
+        Verdict(start=len(first), end=len(answer), kind="grounded", source_ids=(2,), effect=9.0),
     )
     made = handmade(
-        "The gate was designed by Anna Berg. The office is open from Monday to Saturday morning.",
+        answer,
         [f"{owns} {made_by} {hours}"],
         {owns: (9.0,), made_by: (9.0,), hours: (0.0, 9.0)},
         verdicts=verdicts,
@@ -384,14 +386,14 @@ def test_a_card_is_no_approval(context: BrowserContext, tmp_path: Path) -> None:
 def test_the_worklist_begins_with_what_no_document_caused(desktop: Page, tmp_path: Path) -> None:
     data = receipts()
     for index in ("0", "1"):
-        data["documents"][index] = data["documents"][index].replace("passengers", "people")
-    data["summary"]["sentences"][2]["text"] = "x" * 300
+        text = data["documents"][index]
+        data["documents"][index] = re.sub("carries|passengers", "x", text)
     desktop.set_viewport_size({"width": PHONE, "height": 740})
     Shown(desktop, html(data), tmp_path)
     chips = card(desktop).locator(".worklist .chip")
     assert chips.all_inner_texts() == [
         *("check: 4 ≠ 3", "model’s own", "undecided", "from sentence 2"),
-        "in no document: passengers",
+        "in no document: carries, passengers",
     ]
     for item in card(desktop).locator(".worklist button").all():
         chip, around = box(item.locator(".chip")), box(item)
@@ -542,14 +544,14 @@ def test_targets_are_large_and_a_tapped_sentence_stays_visible(page: Page) -> No
     targets = page.locator("button:visible, summary:visible, a:visible").all()
     assert len(targets) > 10
     for target in targets:
-        assert box(target)["height"] >= 44, target.inner_text()
+        assert round(box(target)["height"]) >= 44, target.inner_text()
     for chosen in page.locator(".sentence").all():
         chosen.locator(".words").tap()
         sheet, words = box(card(page)), box(chosen.locator(".words"))
         assert sheet["height"] <= 0.56 * 740 + 1
         assert words["y"] >= 0 and words["y"] + words["height"] <= sheet["y"]
         for target in card(page).locator("button:visible, summary:visible, a:visible").all():
-            assert box(target)["height"] >= 44, target.inner_text()
+            assert round(box(target)["height"]) >= 44, target.inner_text()
         close(page)
 
 
@@ -887,7 +889,7 @@ def test_answers_end_to_end_have_their_own_sources(desktop: Page, tmp_path: Path
     assert desktop.locator(".sentence .words").all_inner_texts() == [CARRIES, HIGH, WHITE]
     look_up(desktop.locator("attribot-answer attribot-answer").first, CARRIES)
     numbers = re.findall(r"\[(\d)\]", end_to_end().to_cited_text())
-    assert desktop.locator(".answer .pill").all_text_contents() == numbers == ["1", "2", "2"]
+    assert desktop.locator(".sentence .pill").all_text_contents() == numbers == ["1", "2", "2"]
     assert desktop.locator("h3 .pill").all_text_contents() == ["1"]
     assert desktop.locator(".entry .pill").all_text_contents() == ["2"]
     sentence(desktop, WHITE).locator(".pill").click()
@@ -1014,7 +1016,10 @@ def test_hostile_texts_are_shown_and_run_nothing(
         assert not shown.events, text
         desktop.goto("about:blank")
         desktop.set_content(made.to_html(question=text, page=False))  # without a page's policy
-        desktop.locator(".answer .pill").first.click()
+        desktop.evaluate(
+            """() => document.querySelector("attribot-answer").shadowRoot
+                .querySelector(".sentence")?.click()"""
+        )
         assert not shown.events, text
 
 

@@ -88,6 +88,6 @@ def test_bars_filter_the_worklist_and_lead_to_answers(
         page.go_back()
         page.get_by_label("the model’s own").check()
         shown.last.get_by_role("link").click()
-        expect(page.locator(".answer")).to_have_text(f"{HTML[0]} model’s own")
+        expect(page.locator(".answer")).to_contain_text(HTML[0])
         assert set(asked) == {"report.html", "0.html", "7.html"}
         context.close()

@@ -60,7 +60,8 @@ def test_an_answer_comes_at_once_and_its_sources_follow(page: Page, address: str
 @pytest.mark.slow
 def test_sentences_fill_in_one_after_the_other(page: Page) -> None:
     watch(page)
-    page.get_by_label("Question").fill("Tell me about the lighthouse and its keepers, at length.")
+    question = "Tell me everything about the lighthouse, in many sentences."
+    page.get_by_label("Question").fill(question)
     page.get_by_role("button", name="Ask").click()
     fills_in(page.locator("attribot-answer"), PATIENCE)
 
@@ -77,8 +78,9 @@ def test_hostile_texts_run_nothing_and_an_answer_is_accessible(
     page.locator("summary").click()
     page.get_by_label("Token").fill(TOKEN)
     page.on("request", lambda request: happened.append(request.url))
-    page.get_by_label("Documents, parted").fill("\n\n".join(HTML[:6]))
-    page.get_by_label("Question").fill(f"Repeat this: {HTML[0]}")
+    documents = "\n\n".join(f"The gate is green. {text}" for text in HTML[:6])
+    page.get_by_label("Documents, parted").fill(documents)
+    page.get_by_label("Question").fill(f"What colour is the gate? {HTML[0]}")
     page.get_by_role("button", name="Ask").click()
     answer = page.locator("attribot-answer")
     expect(answer.locator(".panel")).to_be_visible(timeout=PATIENCE)
