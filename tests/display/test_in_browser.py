@@ -51,7 +51,9 @@ CHIPS = [
     "undecided",
     "stopped here",
 ]
-NOTEBOOK = f"<!DOCTYPE html><html lang=en><title>Cell</title><main>{ISLAND._repr_html_()}"
+NOTEBOOK = (
+    f"<!DOCTYPE html><html lang=en><title>Cell</title><main><h1>Cell</h1>{ISLAND._repr_html_()}"
+)
 STYLE = "one => getComputedStyle(one)"
 BECAUSE = "The model wrote this because of"
 COMPARED = "Read the marked text yourself. Only its numbers and names were compared"
@@ -334,11 +336,11 @@ def test_words_that_no_document_has_are_no_check(desktop: Page, tmp_path: Path) 
     expect(desktop.locator(".counts")).not_to_contain_text("to check")
     listed = card(desktop).locator(".worklist small")
     assert listed.all_inner_texts() == [
-        f"{BECAUSE} document 1. No document has the words: {words[0]}.",
         f"{BECAUSE} sentence 1 of this answer. No document has the words: {words[1]}."
         " Not in the marked text: entry.",
+        f"{BECAUSE} document 1. No document has the words: {words[0]}.",
     ]
-    for text, told in zip((pay, free), listed.all_inner_texts(), strict=True):
+    for text, told in zip((free, pay), listed.all_inner_texts(), strict=True):
         sentence(desktop, text).locator(".words").hover()
         expect(desktop.locator(".peek p")).to_have_text(told)
     sentence(desktop, pay).locator(".chip").click()
