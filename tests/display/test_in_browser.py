@@ -52,11 +52,9 @@ CHIPS = [
     "stopped here",
 ]
 NOTEBOOK = "<!DOCTYPE html><html lang=en><title>Cell</title><main><h1>Cell</h1>"
-    f"<!DOCTYPE html><html lang=en><title>Cell</title><main><h1>Cell</h1>{ISLAND._repr_html_()}"
-)
 STYLE = "one => getComputedStyle(one)"
 BECAUSE = "The model wrote this because of"
-COMPARED = "Read the marked text yourself. Only its numbers and names were compared"
+COMPARED = "Read the marked text yourself: only names and numbers were compared"
 DIFFERS = "The answer says “4”. The cited text says “3”."
 
 
