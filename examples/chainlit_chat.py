@@ -46,6 +46,7 @@ from attribot_rag import AttributionError, load_model
 from attribot_rag.attribution import cite as citations
 from attribot_rag.corpus.pdf import read_pdf
 from attribot_rag.display import answer_data, element_script, escape_markdown, render_document
+from attribot_rag.runtime import AttributedRun
 
 FOLDER = Path(os.environ.get("CHAT_FOLDER") or Path(__file__).parent / "corpus").resolve()
 STORE = Path(os.environ.get("CHAT_STORE") or Path.home() / ".cache/attribot-rag/chainlit-chat")
@@ -75,7 +76,8 @@ export default function AttribotAnswer() {
     const asked = ({ detail }) => detail.respond(other(detail.document));
     answer.current.addEventListener("attribot-without", asked);
   }, []);
-  return <attribot-answer ref={answer} data={props.data} open-at={props.open_at}
+  const place = `/documents/${props.run_id}/{sentence}/{number}#cited`;
+  return <attribot-answer ref={answer} data={props.data} open-at={place}
     stopped={props.stopped} no-question="" answers-without="" />;
 }
 """
@@ -206,12 +208,12 @@ def document_page(run_id: str, sentence: int, number: int) -> Response:
     try:
         attribution = postprocessor.results.wait(run_id).attribution
         numbers = citations(attribution).numbers if attribution else {}
-        index = next(index for index, one in numbers.items() if one == number)
+        index = {number: index for index, number in numbers.items()}[number]
         metadata = attribution.documents[index].metadata
         folder = FOLDER if metadata["origin"] == "folder" else UPLOADS
         file = folder / Path(metadata["file_name"]).name
         return HTMLResponse(render_document(attribution, index, file, sentence=sentence))
-    except (AttributionError, StopIteration):
+    except (AttributionError, KeyError):
         return PlainTextResponse("The document, or what was cited of it, is gone.", 404)
 
 
@@ -238,11 +240,11 @@ app.add_middleware(TrustedHostMiddleware, allowed_hosts=HOSTS)
 
 @cl.on_app_startup
 def read_folder() -> None:
-    """What was read of the folder before is forgotten, what was uploaded stays."""
+    """Forget what was read of the folder before; uploaded files stay."""
     if not FOLDER.is_dir():
         sys.exit(f"{FOLDER} is not a folder; name one with {', '.join(SUFFIXES)} files")
     collection.delete(where={"origin": "folder"})
-    for path in sorted(one for one in FOLDER.iterdir() if one.suffix.lower() in SUFFIXES):
+    for path in sorted(path for path in FOLDER.iterdir() if path.suffix.lower() in SUFFIXES):
         try:
             add(path, path.name, "folder")
         except ValueError as error:
@@ -253,15 +255,15 @@ def read_folder() -> None:
 async def starters() -> list[cl.Starter]:
     """Questions to begin with, where the files are the example's own."""
     own = (Path(__file__).parent / "corpus").resolve() == FOLDER
-    return [cl.Starter(label=one, message=one) for one in EXAMPLES if own]
+    return [cl.Starter(label=question, message=question) for question in EXAMPLES if own]
 
 
 @cl.on_chat_start
 async def begin() -> None:
     cl.user_session.set("memory", Memory.from_defaults(token_limit=1024))
     if not await starters():
-        told = f"Ask about the files in {FOLDER.name}, or add one ({', '.join(SUFFIXES)})."
-        await cl.Message(escape_markdown(told), type="system_message").send()
+        hint = f"Ask about the files in {FOLDER.name}, or add one ({', '.join(SUFFIXES)})."
+        await cl.Message(escape_markdown(hint), type="system_message").send()
 
 
 @cl.on_message
@@ -306,10 +308,10 @@ async def receive(element: cl.element.Element) -> None:
         async with one_at_a_time:
             passages = await asyncio.to_thread(add, Path(element.path), element.name)
     except ValueError as error:
-        told = str(error)
+        outcome = str(error)
     else:
-        told = f"{element.name}: {passages} passage{'s' * (passages != 1)} added"
-    await cl.Message(escape_markdown(told)).send()
+        outcome = f"{element.name}: {passages} passage{'s' * (passages != 1)} added"
+    await cl.Message(escape_markdown(outcome)).send()
 
 
 async def answer(question: str, stopped: Event) -> None:
@@ -317,16 +319,15 @@ async def answer(question: str, stopped: Event) -> None:
     memory = cl.user_session.get("memory")
     before = await asyncio.to_thread(memory.get_all)
     response = await asyncio.to_thread(engine(memory, stopped).stream_chat, question)
-    shown, said = cl.Message(""), ""
+    message, text = cl.Message(""), ""
     async for piece in pieces_of(response):
-        said += piece
-        await shown.stream_token(escape_markdown(said), is_sequence=True)
-    if not said.strip():  # stopped before the first word: as if nothing had been asked
+        text += piece
+        await message.stream_token(escape_markdown(text), is_sequence=True)
+    if not text.strip():  # stopped before the first word: as if nothing had been asked
         await asyncio.to_thread(memory.set, before)
         return
-    interrupted = stopped.is_set()
-    await shown.send()
-    citing = asyncio.create_task(cite(question, response, shown, interrupted))
+    await message.send()
+    citing = asyncio.create_task(cite(response, message, stopped.is_set()))
     under_way.add(citing)
     citing.add_done_callback(under_way.discard)
 
@@ -342,37 +343,32 @@ async def pieces_of(response: StreamingAgentChatResponse) -> AsyncIterator[str]:
             yield response.queue.get()
 
 
-async def cite(question: str, response, shown: cl.Message, interrupted: bool) -> None:
-    """Put the element with the sources of each sentence in place of the answer's text."""
-    checking = cl.Message("Checking sources…", type="system_message")
-    await checking.send()
-    try:
-        run = await postprocessor.aresult(response)
-    except AttributionError as error:
-        run, reason = None, str(error)
-    else:
-        reason = str(run.error)
-    await checking.remove()
-    if run is None or run.attribution is None:
-        shown.content += f"\n\n*{escape_markdown(reason)}*"
-    else:
-        props = {
-            "run_id": run.run_id,
-            "data": json.dumps(answer_data(run.attribution, question=question)),
-            "open_at": f"/documents/{run.run_id}/{{sentence}}/{{number}}#cited",
-            "stopped": "" if interrupted else None,
-        }
-        shown.elements = [cl.CustomElement(name="AttribotAnswer", props=props, display="inline")]
-        shown.content = ""
-        answered = cl.user_session.get("answered") or {}
-        cl.user_session.set("answered", {**answered, run.run_id: response})
-    await shown.update()
+async def cite(response: StreamingAgentChatResponse, message: cl.Message, stopped: bool) -> None:
+    """Put the element in place of the answer's text; it fills in sentence by sentence."""
+    summary = response.metadata["attribution"]
+    run_id, data = summary["run_id"], {"summary": summary, "answer": response.response}
+    responses = cl.user_session.get("responses") or {}
+    cl.user_session.set("responses", {**responses, run_id: response})
+    runs = postprocessor.results.follow(run_id)
+    while data is not None:
+        props = {"run_id": run_id, "data": json.dumps(data), "stopped": "" if stopped else None}
+        element = cl.CustomElement(id=run_id, name="AttribotAnswer", props=props, display="inline")
+        message.content, message.elements = "", [element]
+        await message.update()
+        run = await asyncio.to_thread(next, runs, None)
+        data = run and data_of(run)
+
+
+def data_of(run: AttributedRun) -> dict:
+    if run.attribution is None:
+        return {"summary": run.summary, "answer": run.text}
+    return answer_data(run.attribution, question=run.query or "")
 
 
 @cl.action_callback("answer_without")
 async def answer_without(action: cl.Action) -> dict[str, str]:
-    """What the model answers without a document."""
-    response = cl.user_session.get("answered")[action.payload["run_id"]]
+    """The model's answer without a document."""
+    response = cl.user_session.get("responses")[action.payload["run_id"]]
     try:
         other = await asyncio.to_thread(
             postprocessor.answer_without, response, action.payload["index"]

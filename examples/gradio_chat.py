@@ -12,6 +12,7 @@ added in the chat stay, for everybody, until the store is removed: the folder
 
 import hashlib
 import html
+import json
 import os
 import sys
 from collections.abc import Iterator
@@ -33,10 +34,9 @@ from langchain_text_splitters import RecursiveCharacterTextSplitter
 from transformers import LogitsProcessor, LogitsProcessorList, pipeline
 
 from attribot_rag import AttributionError, load_model
-from attribot_rag.attribution import Attribution
 from attribot_rag.attribution import cite as citations
 from attribot_rag.corpus.pdf import read_pdf
-from attribot_rag.display import element_script, render_answer, render_document
+from attribot_rag.display import answer_data, element_script, render_document
 from langchain_attribot import AttributionCallbackHandler
 
 FOLDER = Path(os.environ.get("CHAT_FOLDER") or Path(__file__).parent / "corpus").resolve()
@@ -46,7 +46,6 @@ EXAMPLES = ("How high is the lighthouse?", "How many passengers does the ferry K
 SUFFIXES = (".md", ".txt", ".pdf")
 LONGEST = 2000  # characters of a question
 EARLIER = 2  # answers of the conversation that the model is shown
-CHECKING = "Checking sources…"
 STYLE = """
 attribot-answer { --attribot-paper: transparent; color-scheme: light; }
 .dark attribot-answer { color-scheme: dark; }
@@ -92,17 +91,12 @@ splitter = RecursiveCharacterTextSplitter(chunk_size=600, chunk_overlap=0, add_s
 
 @dataclass
 class Turn:
-    """A question and what has been said so far.
-
-    `receipts` is the answer's element, as HTML, or `told` why there is none.
-    """
+    """A question and its answer so far; `receipts` is the answer's element, as HTML."""
 
     question: str
     answer: str = ""
     receipts: str = ""
-    told: str = ""
     ended: bool = False
-    looked_for: bool = False
     run_id: str = field(default_factory=lambda: str(uuid4()))
     stopped: Event = field(default_factory=Event)
     interrupted: bool = False
@@ -157,11 +151,11 @@ def passages_of(path: Path) -> Iterator[Document]:
 
 
 def read_folder() -> None:
-    """What was read of the folder before is forgotten, what was uploaded stays."""
+    """Forget what was read of the folder before; uploaded files stay."""
     if not FOLDER.is_dir():
         sys.exit(f"{FOLDER} is not a folder; name one with {', '.join(SUFFIXES)} files")
     store.delete(where={"origin": "folder"})
-    for path in sorted(one for one in FOLDER.iterdir() if one.suffix.lower() in SUFFIXES):
+    for path in sorted(path for path in FOLDER.iterdir() if path.suffix.lower() in SUFFIXES):
         try:
             add(path, "folder")
         except ValueError as error:
@@ -171,20 +165,20 @@ def read_folder() -> None:
 def answer(turn: Turn, earlier: list[Turn]) -> Iterator[str]:
     """Pieces of the answer, until it ends or is stopped."""
     try:
-        found = store.similarity_search(turn.question, k=3)
-        said = [one for one in earlier if one.answer][-EARLIER:]
-        given = {
-            "history": [
-                message for one in said for message in (("human", one.question), ("ai", one.answer))
-            ],
-            "context": "\n\n".join(one.page_content for one in found),
+        passages = store.similarity_search(turn.question, k=3)
+        history = []
+        for before in [other for other in earlier if other.answer][-EARLIER:]:
+            history += [("human", before.question), ("ai", before.answer)]
+        inputs = {
+            "history": history,
+            "context": "\n\n".join(passage.page_content for passage in passages),
             "question": turn.question,
-            "documents": found,
+            "documents": passages,
         }
         ending = LogitsProcessorList([EndWhen(turn.stopped)])
         chain = prompt | chat.bind(pipeline_kwargs={"logits_processor": ending})
         config = {"callbacks": [handler], "run_id": turn.run_id}
-        yield from (piece.content for piece in chain.stream(given, config=config))
+        yield from (piece.content for piece in chain.stream(inputs, config=config))
     finally:
         turn.interrupted = turn.stopped.is_set()
         turn.stopped.set()  # the page was closed: nobody reads the rest
@@ -197,13 +191,13 @@ def as_it_is(text: str) -> str:
 
 
 def shown(turns: list[Turn]) -> list[dict]:
-    """What the chatbot shows."""
+    """The chatbot's messages."""
     messages = []
     for turn in turns:
         messages.append({"role": "user", "content": as_it_is(turn.question)})
-        said = gr.HTML(turn.receipts) if turn.receipts else as_it_is(turn.answer)
-        told = turn.told or (CHECKING if turn.ended and not turn.receipts else "")
-        messages += [{"role": "assistant", "content": one} for one in (said, as_it_is(told)) if one]
+        if text := turn.answer or "Nothing was answered." * turn.ended:
+            content = gr.HTML(turn.receipts) if turn.receipts else as_it_is(text)
+            messages.append({"role": "assistant", "content": content})
     return messages
 
 
@@ -246,46 +240,38 @@ def clear(turns: list[Turn]) -> None:
 
 
 def cite(turns: list[Turn]):
-    """Answers that ended get their sources."""
-    while turn := next((one for one in turns if one.ended and not one.looked_for), None):
-        turn.looked_for = True
-        for _ in look_for_sources(turn):
+    """Answers that ended become elements, which fill in sentence by sentence."""
+    waiting = (turn for turn in turns if turn.ended and turn.answer and not turn.receipts)
+    for turn in waiting:
+        for data in sources_of(turn):
+            turn.receipts = receipts(turn, data)
             yield shown(turns)
     yield gr.skip()
 
 
-def look_for_sources(turn: Turn) -> Iterator[None]:
-    """Changes the turn with each sentence that is judged."""
-    if not turn.answer:
-        turn.told = "Nothing was answered."
-        yield
-        return
+def sources_of(turn: Turn) -> Iterator[dict]:
+    """The element's data at first, and with each sentence that is judged."""
+    unjudged = {"question": turn.question, "answer": turn.answer}
+    yield {"summary": {"status": "pending"}, **unjudged}
     try:
         for run in handler.results.follow(turn.run_id):
             if run.attribution is None:
-                turn.told = str(run.error)
+                yield {"summary": run.summary, **unjudged}
             else:
-                turn.receipts = receipts(turn, run.attribution)
-            yield
+                yield answer_data(run.attribution, question=turn.question)
     except AttributionError as error:
-        turn.told = str(error)
-        yield
+        yield {"summary": {"error": {"message": str(error)}}, **unjudged}
 
 
-def receipts(turn: Turn, attribution: Attribution) -> str:
-    return render_answer(
-        attribution,
-        question=turn.question,
-        no_question=True,  # it stands above
-        stopped=turn.interrupted,
-        open_at=f"/documents/{turn.run_id}/{{sentence}}/{{number}}#cited",
-        answers_without=True,
-        data_run=turn.run_id,
-    )
+def receipts(turn: Turn, data: dict) -> str:
+    place = f"/documents/{turn.run_id}/{{sentence}}/{{number}}#cited"
+    stopped = "stopped" if turn.interrupted else ""
+    return f"""<attribot-answer data="{html.escape(json.dumps(data))}" data-run="{turn.run_id}"
+        open-at="{place}" no-question answers-without {stopped}></attribot-answer>"""
 
 
 def answer_without(run_id: str, index: int) -> dict[str, str]:
-    """What the model says without a document."""
+    """The model's answer without a document."""
     try:
         return {"answer": handler.answer_without(run_id, index).response}
     except AttributionError as error:
@@ -297,11 +283,11 @@ def document_page(run_id: str, sentence: int, number: int) -> HTMLResponse:
     try:
         attribution = handler.result(run_id).attribution
         numbers = citations(attribution).numbers if attribution else {}
-        index = next(index for index, one in numbers.items() if one == number)
+        index = {number: index for index, number in numbers.items()}[number]
         metadata = attribution.documents[index].metadata
         folder = FOLDER if metadata["origin"] == "folder" else UPLOADS
         page = render_document(attribution, index, folder / metadata["source"], sentence=sentence)
-    except (AttributionError, StopIteration) as error:
+    except (AttributionError, KeyError) as error:
         raise HTTPException(404, "The document, or what was cited of it, is gone.") from error
     return HTMLResponse(page)
 
@@ -316,10 +302,10 @@ def upload(path: str) -> None:
 
 def begun() -> gr.Chatbot:
     """The empty chat: the files, and questions to begin with where these are the example's own."""
-    sources = {one["source"] for one in store.get(include=["metadatas"])["metadatas"]}
+    sources = {passage["source"] for passage in store.get(include=["metadatas"])["metadatas"]}
     names = ", ".join(map(as_it_is, sorted(sources)))
     own = (Path(__file__).parent / "corpus").resolve() == FOLDER
-    examples = [{"text": one} for one in EXAMPLES] if own else None
+    examples = [{"text": question} for question in EXAMPLES] if own else None
     return gr.Chatbot(placeholder=f"Ask about {names or 'files that you add'}.", examples=examples)
 
 

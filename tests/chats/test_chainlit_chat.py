@@ -9,7 +9,7 @@ import httpx
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, BrowserContext, Locator, Page, expect
-from support.browser import keep, look_up, new_context, opened_citation
+from support.browser import fills_in, keep, look_up, new_context, opened_citation, watch
 from support.chat_apps import LONG_TO_READ, PATIENCE, chainlit_chat
 from support.hostile import HTML, MARKDOWN
 from support.pdf_files import pdf
@@ -17,6 +17,7 @@ from support.service_process import CORPUS
 
 pytestmark = pytest.mark.slow
 HIGH, DESIGNED = "How high is the lighthouse?", "Who designed the lighthouse?"
+LONG = "Tell me everything about the lighthouse, in many sentences."
 
 # What axe-core finds in Chainlit 2.12's own frame, with whatever app in it.
 CHAINLITS_OWN = {
@@ -85,6 +86,7 @@ def test_an_answer_is_streamed_and_its_sources_follow(page: Page) -> None:
         growing += [text for text in answers(page).all_inner_texts() if text not in growing]
         page.wait_for_timeout(50)
     assert len(growing) > 3 and all(one.startswith("The") for one in growing[:3])
+    expect(receipts(page).locator(".sentence").first).to_contain_text("38", timeout=PATIENCE)
     for width in (360, 1280):
         page.set_viewport_size({"width": width, "height": 800})
         look_up(receipts(page), "It is 38 metres high")
@@ -103,8 +105,14 @@ def test_an_answer_is_streamed_and_its_sources_follow(page: Page) -> None:
     expect(without).to_have_count(0)
 
 
+def test_sentences_fill_in_one_after_the_other(page: Page) -> None:
+    watch(page)
+    ask(page, LONG)
+    fills_in(receipts(page), PATIENCE)
+
+
 def test_a_stopped_answer_gets_sources_for_what_was_shown(page: Page) -> None:
-    ask(page, "Tell me everything about the lighthouse, in many sentences.")
+    ask(page, LONG)
     expect(answers(page).first).to_contain_text("Maren", timeout=PATIENCE)
     page.locator("#stop-button").click()
     before = answers(page).first.inner_text()
@@ -156,7 +164,7 @@ def test_an_uploaded_pdf_is_cited_with_its_page(page: Page, tmp_path: Path) -> N
     expect(page.get_by_text("bakery.PDF").first).to_be_visible(timeout=PATIENCE)
     ask(page, "Who wrote the recipe of the rye loaf?")
     expect(page.locator("body")).to_contain_text("bakery.PDF: 1 passage added", timeout=PATIENCE)
-    expect(receipts(page)).to_be_visible(timeout=PATIENCE)
+    expect(receipts(page).locator(".sentence").first).to_be_visible(timeout=PATIENCE)
     look_up(receipts(page), "rye loaf")
     expect(receipts(page).locator(".panel .document").first).to_contain_text("page 1–2")
     document = opened_citation(receipts(page), "bakery.PDF")
@@ -174,7 +182,7 @@ def test_nothing_in_a_document_or_a_question_takes_effect(
     page.set_input_files("#upload-button-input", evil)
     expect(page.get_by_text("zanzibar.md").first).to_be_visible(timeout=PATIENCE)
     ask(page, f"What does Zanzibar say? {HTML[0]} {MARKDOWN[2]}")
-    expect(receipts(page)).to_be_visible(timeout=PATIENCE)
+    expect(receipts(page).locator(".sentence").first).to_be_visible(timeout=PATIENCE)
     page.wait_for_timeout(500)
     assert [one for one in happened if not one.startswith((address, "data:", "blob:"))] == []
 
@@ -225,7 +233,7 @@ def test_it_is_accessible_but_for_its_frame_and_fits_a_phone(
     )
     page = opened(context, address)
     ask(page, HIGH)
-    expect(receipts(page)).to_be_visible(timeout=PATIENCE)
+    expect(receipts(page).locator(".sentence").first).to_be_visible(timeout=PATIENCE)
     look_up(receipts(page), "38 metres high")
     assert page.evaluate("document.documentElement.scrollWidth") <= 360
     found = Axe().run(page).response["violations"]

@@ -1,5 +1,6 @@
 """A cited document in a real browser: it opens at the mark, and loads nothing."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -7,6 +8,7 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, expect
 from support.attributions import handmade
 from support.browser import new_context
+from support.hostile import HTML
 from support.pdf_files import pdf
 
 from attribot_rag.display import render_document
@@ -66,6 +68,23 @@ def test_a_bar_stays_and_leads_through_the_citations(chromium: Browser, tmp_path
         context.close()
 
 
+def test_nothing_in_a_file_takes_effect(chromium: Browser, tmp_path: Path) -> None:
+    context = new_context(chromium, bypass_csp=True)  # not even without the page's policy
+    page = context.new_page()
+    happened: list[str] = []
+    page.on("dialog", lambda dialog: happened.append(dialog.message))
+    page.on("request", lambda request: happened.append(request.url))
+    for text in HTML:
+        name = re.sub("[/\0]", "", text).encode()[:80].decode(errors="ignore")
+        file = tmp_path / f"{name}.md"
+        file.write_text(f"{SENTENCE} {text}", "utf-8")
+        made = handmade(text, [f"{SENTENCE} {text}"], {SENTENCE: (9.0,)})
+        page.set_content(render_document(made, 0, file, sentence=0))
+        expect(page.locator("mark")).to_have_text(SENTENCE)
+    assert [url for url in happened if not url.startswith("about:")] == []
+    context.close()
+
+
 @pytest.mark.parametrize("name", ["harbour.md", "harbour.pdf"])
 def test_it_is_accessible(chromium: Browser, tmp_path: Path, name: str) -> None:
     file = tmp_path / name
@@ -79,7 +98,11 @@ def test_it_is_accessible(chromium: Browser, tmp_path: Path, name: str) -> None:
             chromium, color_scheme="dark" if scheme == "dark" else "light", bypass_csp=True
         )
         page = context.new_page()
-        page.set_content(render_document(found, 0, file))
-        result = Axe().run(page)
-        assert result.violations_count == 0, result.generate_report()
+        page.set_content(render_document(found, 0, file, sentence=0))
+        for width in (360, 1280):
+            page.set_viewport_size({"width": width, "height": 740})
+            result = Axe().run(page)
+            assert result.violations_count == 0, result.generate_report()
+            assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+            expect(page.locator(".for")).to_be_in_viewport(ratio=1)
         context.close()

@@ -51,9 +51,10 @@ CHIPS = [
     "undecided",
     "stopped here",
 ]
+NOTEBOOK = "<!DOCTYPE html><html lang=en><title>Cell</title><main><h1>Cell</h1>"
 STYLE = "one => getComputedStyle(one)"
 BECAUSE = "The model wrote this because of"
-COMPARED = "Only numbers and names are compared, not the sense"
+COMPARED = "Read the text yourself: only names and numbers were compared"
 DIFFERS = "The answer says “4”. The cited text says “3”."
 
 
@@ -149,6 +150,43 @@ def test_every_state_has_its_shape_and_its_words(page: Page) -> None:
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 
+def test_sentences_in_part_unsettled_or_with_new_words_have_theirs_too(page: Page) -> None:
+    page.evaluate(
+        """() => {
+            const answer = document.querySelector("attribot-answer");
+            const { summary, documents } = answer.data;
+            summary.sentences[1].in_part = true;
+            Object.assign(summary.sentences[7], { reason: "pending" });
+            summary.status = "pending";
+            for (const index of [0, 1])
+                documents[index] = documents[index].replace(/carries|passengers/g, "xxxxxxxxxx");
+            answer.data = answer.data;
+        }"""
+    )
+    chips = {
+        "18 crowns": ("document", "in part", "solid"),
+        "night": ("checking", "checking…", "dotted"),
+        "84": ("document", "in no document: carries, passengers", "dotted"),
+    }
+    for text, (state, told, border) in chips.items():
+        chip = sentence(page, text).locator(".chip")
+        expect(chip).to_have_text(told)
+        assert chip.evaluate(f"{STYLE}.borderTopStyle") == border
+        expect(sentence(page, text)).to_have_class(re.compile(f"sentence {state}"))
+        chip.click()
+        heading = card(page).locator("h2").first
+        expect(heading).to_have_text(
+            {
+                "18 crowns": f"{BECAUSE.replace('this', 'this only in part')} ferry.txt.",
+                "night": "This is still being checked.",
+            }.get(text, re.compile(BECAUSE))
+        )
+        close(page)
+    expect(page.locator(".counts")).to_contain_text("Checking sources…")
+    page.get_by_role("button", name="1 with words that no document has").click()
+    expect(card(page)).to_contain_text("No document has the words: carries, passengers.")
+
+
 def test_a_reader_is_told_what_to_check_and_why(page: Page) -> None:
     expect(page.get_by_role("button", name="3 of 9 sentences from the documents")).to_be_visible()
     expect(page.locator(".count.check")).to_have_text("1 to check")
@@ -183,10 +221,10 @@ def test_a_reader_is_told_what_to_check_and_why(page: Page) -> None:
         "wildlife.txt behind no sentence",
     ]
     expect(card(page)).to_contain_text("Choose a sentence")
-    expect(card(page).get_by_text(COMPARED)).to_be_visible()
+    expect(card(page).locator(".compared")).to_contain_text(COMPARED)
     for text, quoted in (("18 crowns", 1), ("36 crowns", 1), ("dolphins", 0)):
         sentence(page, text).locator(".words").click()
-        expect(card(page).get_by_text(COMPARED)).to_have_count(quoted)
+        expect(card(page).locator(".compared", has_text=COMPARED)).to_have_count(quoted)
 
 
 @pytest.mark.parametrize("context", [f"{PHONE} light", f"{DESKTOP} dark"], indirect=True)
@@ -296,11 +334,11 @@ def test_words_that_no_document_has_are_no_check(desktop: Page, tmp_path: Path) 
     expect(desktop.locator(".counts")).not_to_contain_text("to check")
     listed = card(desktop).locator(".worklist small")
     assert listed.all_inner_texts() == [
-        f"{BECAUSE} document 1. No document has the words: {words[0]}.",
         f"{BECAUSE} sentence 1 of this answer. No document has the words: {words[1]}."
         " Not in the marked text: entry.",
+        f"{BECAUSE} document 1. No document has the words: {words[0]}.",
     ]
-    for text, told in zip((pay, free), listed.all_inner_texts(), strict=True):
+    for text, told in zip((free, pay), listed.all_inner_texts(), strict=True):
         sentence(desktop, text).locator(".words").hover()
         expect(desktop.locator(".peek p")).to_have_text(told)
     sentence(desktop, pay).locator(".chip").click()
@@ -308,10 +346,58 @@ def test_words_that_no_document_has_are_no_check(desktop: Page, tmp_path: Path) 
     expect(missing).to_have_text(f"No document has the words: {words[0]}.")
     sentence(desktop, sold).locator(".words").hover()
     expect(desktop.locator(".peek p")).to_have_text(
-        f"{BECAUSE} document 1. Not in the marked text: sells, ticket each morning."
+        f"{BECAUSE} document 1. Not in the marked text: sells, each morning."
     )
     Shown(desktop, html(summarize(made)), tmp_path)  # whose documents' texts are not known
     assert chips.all_inner_texts() == ["from sentence 1"]
+
+
+@pytest.mark.parametrize("context", [f"{PHONE} light", f"{DESKTOP} light"], indirect=True)
+def test_a_card_is_no_approval(context: BrowserContext, tmp_path: Path) -> None:
+    """A name that the quote has of somebody else can't be told; one that no document has is."""
+    page = context.new_page()
+    owns, made_by = "Anna Berg owns plot 14.", "The gate was designed by Karl Holm."
+    hours = "The office is open from Monday to Friday in the morning."
+    first = "The gate was designed by Anna Berg. "
+    answer = f"{first}The office is open from Monday to Saturday morning."
+    verdicts = (
+        Verdict(start=0, end=len(first), kind="grounded", source_ids=(0, 1), effect=9.0),
+        Verdict(start=len(first), end=len(answer), kind="grounded", source_ids=(2,), effect=9.0),
+    )
+    made = handmade(
+        answer,
+        [f"{owns} {made_by} {hours}"],
+        {owns: (9.0,), made_by: (9.0,), hours: (0.0, 9.0)},
+        verdicts=verdicts,
+    )
+    Shown(page, html(answer_data(made)), tmp_path)
+    expect(sentence(page, "Saturday").locator(".chip")).to_have_text("in no document: Saturday")
+    expect(card(page).locator(".worklist button")).to_have_count(1)
+    sentence(page, "Anna").locator(".pill").click()
+    expect(card(page).locator("mark").first).to_be_in_viewport(ratio=1)
+    compared = card(page).locator(".compared")
+    expect(compared).to_contain_text(COMPARED)
+    expect(compared).to_be_in_viewport(ratio=1)
+    assert box(compared)["y"] < box(card(page).locator("blockquote"))["y"]
+    ink = card(page).evaluate(f"{STYLE}.color")
+    assert compared.evaluate(f"{STYLE}.color") == ink
+
+
+def test_the_worklist_begins_with_what_no_document_caused(desktop: Page, tmp_path: Path) -> None:
+    data = receipts()
+    for index in ("0", "1"):
+        text = data["documents"][index]
+        data["documents"][index] = re.sub("carries|passengers", "x", text)
+    desktop.set_viewport_size({"width": PHONE, "height": 740})
+    Shown(desktop, html(data), tmp_path)
+    chips = card(desktop).locator(".worklist .chip")
+    assert chips.all_inner_texts() == [
+        *("check: 4 ≠ 3", "model’s own", "undecided", "from sentence 2"),
+        "in no document: carries, passengers",
+    ]
+    for item in card(desktop).locator(".worklist button").all():
+        chip, around = box(item.locator(".chip")), box(item)
+        assert chip["x"] + chip["width"] <= around["x"] + around["width"]
 
 
 def test_an_earlier_sentence_is_quoted_and_leads_on(page: Page) -> None:
@@ -451,6 +537,57 @@ def test_every_place_between_two_lines_belongs_to_a_sentence(page: Page) -> None
     assert gaps == []
 
 
+def test_targets_are_large_and_a_tapped_sentence_stays_visible(page: Page) -> None:
+    if not is_phone(page):
+        pytest.skip("no fingers")
+    page.locator("summary", has_text="4 documents").click()
+    targets = page.locator("button:visible, summary:visible, a:visible").all()
+    assert len(targets) > 10
+    for target in targets:
+        assert round(box(target)["height"]) >= 44, target.inner_text()
+    for chosen in page.locator(".sentence").all():
+        chosen.locator(".words").tap()
+        sheet, words = box(card(page)), box(chosen.locator(".words"))
+        assert sheet["height"] <= 0.56 * 740 + 1
+        assert words["y"] >= 0 and words["y"] + words["height"] <= sheet["y"]
+        for target in card(page).locator("button:visible, summary:visible, a:visible").all():
+            assert round(box(target)["height"]) >= 44, target.inner_text()
+        close(page)
+
+
+@pytest.mark.parametrize("context", [f"{PHONE} light", f"{DESKTOP} dark"], indirect=True)
+def test_verdicts_that_follow_leave_open_what_is_open(
+    context: BrowserContext, tmp_path: Path
+) -> None:
+    """Whether the page sets new data, or makes the element anew."""
+    page, data = context.new_page(), receipts()
+    for later in data["summary"]["sentences"][2:]:
+        later |= {"verdict": "open", "reason": "pending", "checks": []}
+    data["summary"]["status"] = "pending"
+    Shown(page, html(data), tmp_path)
+    expect(page.locator(".sentence.checking")).to_have_count(7)
+    chosen = sentence(page, "18 crowns")
+    chosen.locator(".pill").click()
+    set_data = "data => { document.querySelector('attribot-answer').data = data }"
+    make_anew = """data => {
+        const answer = document.createElement("attribot-answer");
+        answer.setAttribute("data", JSON.stringify(data));
+        document.querySelector("attribot-answer").replaceWith(answer);
+    }"""
+    data["summary"]["sentences"][2] = receipts()["summary"]["sentences"][2]
+    page.evaluate(set_data, data)
+    expect(page.locator(".sentence.checking")).to_have_count(6)
+    expect(chosen).to_be_focused()
+    page.evaluate(make_anew, receipts())
+    expect(page.locator(".sentence.checking")).to_have_count(0)
+    expect(chosen).to_have_attribute("aria-expanded", "true")
+    expect(card(page).locator("mark")).to_have_text(TICKET)
+    expect(page.locator(".counts")).not_to_contain_text("Checking sources")
+    page.evaluate(set_data, {**receipts(), "answer": f"No. {ANSWER}"})
+    page.evaluate(set_data, {"summary": without_attribution("pending"), "answer": "Well"})
+    expect(page.locator(".frame.open")).to_have_count(0)
+
+
 def test_a_sheet_is_swiped(page: Page) -> None:
     if not is_phone(page):
         pytest.skip("no sheet")
@@ -462,6 +599,8 @@ def test_a_sheet_is_swiped(page: Page) -> None:
     }"""
     card(page).evaluate(swipe, [300, 100])
     expect(card(page)).to_contain_text("Sentence 3 of 9")
+    words = box(sentence(page, "4 crowns").locator(".words"))
+    assert words["y"] >= 0 and words["y"] + words["height"] <= box(card(page))["y"]
     card(page).evaluate(swipe, [100, 110])
     card(page).evaluate(swipe, [100, 300])
     expect(card(page)).to_contain_text("Sentence 2 of 9")
@@ -696,6 +835,15 @@ def test_a_document_is_opened_from_the_list(context: BrowserContext, tmp_path: P
 
 
 @pytest.mark.parametrize("context", [f"{PHONE} light", f"{DESKTOP} dark"], indirect=True)
+def test_every_quote_is_found_in_a_page(context: BrowserContext, tmp_path: Path) -> None:
+    page = context.new_page()
+    shown = Shown(page, ATTRIBUTION.to_html(question=QUESTION), tmp_path)
+    for quote in (PASSENGERS, TICKET, BICYCLE, BELL, LAMP):
+        look_up(page.locator("attribot-answer"), quote)
+    assert not shown.events
+
+
+@pytest.mark.parametrize("context", [f"{PHONE} light", f"{DESKTOP} dark"], indirect=True)
 def test_a_summary_alone_is_enough(context: BrowserContext, tmp_path: Path) -> None:
     page = context.new_page()
     summary = summarize(ATTRIBUTION)
@@ -723,6 +871,11 @@ def test_an_answer_made_of_earlier_answers_cites_their_documents(
     chosen.locator(".pill").last.click()
     assert card(desktop).locator("mark").all_inner_texts() == [HIGH, CARRIES]
     expect(card(desktop).locator(".document.chosen h3")).to_have_text("2 ferry")
+    assert card(desktop).locator("h3 .pill").all_text_contents() == ["1", "2"]
+    close(desktop)
+    listed = card(desktop).locator(".entry .pill").all_text_contents()
+    assert listed == re.findall(r"\[(\d)\]", run("whole", last, earlier=earlier).to_cited_text())
+    chosen.locator(".pill").last.click()
     # The effect was measured on the earlier answers, not on the documents.
     expect(card(desktop).locator(".level")).to_have_count(0)
     expect(card(desktop).locator(".experts")).not_to_contain_text("9.0")
@@ -735,6 +888,10 @@ def test_answers_end_to_end_have_their_own_sources(desktop: Page, tmp_path: Path
     assert around == "Response 1: \nResponse 2: "
     assert desktop.locator(".sentence .words").all_inner_texts() == [CARRIES, HIGH, WHITE]
     look_up(desktop.locator("attribot-answer attribot-answer").first, CARRIES)
+    numbers = re.findall(r"\[(\d)\]", end_to_end().to_cited_text())
+    assert desktop.locator(".sentence .pill").all_text_contents() == numbers == ["1", "2", "2"]
+    assert desktop.locator("h3 .pill").all_text_contents() == ["1"]
+    assert desktop.locator(".entry .pill").all_text_contents() == ["2"]
     sentence(desktop, WHITE).locator(".pill").click()
     expect(card(desktop).last.locator("mark")).to_have_text(WHITE)
     assert not shown.events
@@ -792,6 +949,9 @@ def test_it_is_accessible(chromium: Browser, tmp_path: Path) -> None:
             page.keyboard.press("Escape")
             select(page, "18 crowns", "A ticket")
             expect(card(page).locator("h2").first).to_contain_text("Behind")
+            assert_accessible(page)
+            page.set_content(NOTEBOOK + ISLAND._repr_html_())
+            sentence(page, "A ticket").locator(".pill").click()
             assert_accessible(page)
             context.close()
 
@@ -852,6 +1012,13 @@ def test_hostile_texts_are_shown_and_run_nothing(
                 "one => one.shadowRoot.querySelectorAll('script, img, iframe, style').length"
             )
             == 0
+        )
+        assert not shown.events, text
+        desktop.goto("about:blank")
+        desktop.set_content(made.to_html(question=text, page=False))  # without a page's policy
+        desktop.evaluate(
+            """() => document.querySelector("attribot-answer").shadowRoot
+                .querySelector(".sentence")?.click()"""
         )
         assert not shown.events, text
 

@@ -44,7 +44,8 @@ def test_values_to_check_come_first() -> None:
 
 def names_asked_for(page: Page) -> list[str]:
     names: list[str] = []
-    page.on("request", lambda one: names.append(Path(one.url).name))
+    page.on("request", lambda request: names.append(Path(request.url).name))
+    page.on("dialog", lambda dialog: names.append(dialog.message))
     return names
 
 
@@ -82,5 +83,11 @@ def test_bars_filter_the_worklist_and_lead_to_answers(
         shown.get_by_role("link").click()
         expect(page.locator("h1")).to_have_text(QUESTION)
         look_up(page.locator("attribot-answer"), BICYCLE)
-        assert set(asked) == {"report.html", "0.html"}
+        answer = Axe().run(page)
+        assert answer.violations_count == 0, answer.generate_report()
+        page.go_back()
+        page.get_by_label("the model’s own").check()
+        shown.last.get_by_role("link").click()
+        expect(page.locator(".answer")).to_contain_text(HTML[0])
+        assert set(asked) == {"report.html", "0.html", "7.html"}
         context.close()

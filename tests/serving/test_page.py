@@ -6,7 +6,8 @@ from collections.abc import Iterator
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, expect
-from support.browser import keep, look_up, new_context
+from support.browser import fills_in, keep, look_up, new_context, watch
+from support.hostile import HTML
 from support.patience import scaled
 from support.service_process import CORPUS, TOKEN, service
 
@@ -54,6 +55,47 @@ def test_an_answer_comes_at_once_and_its_sources_follow(page: Page, address: str
     keep(page, "service.png")
     assert not errors
     assert set(beyond) == {f"{address}/ask"}
+
+
+@pytest.mark.slow
+def test_sentences_fill_in_one_after_the_other(page: Page) -> None:
+    watch(page)
+    question = "Tell me everything about the lighthouse, in many sentences."
+    page.get_by_label("Question").fill(question)
+    page.get_by_role("button", name="Ask").click()
+    fills_in(page.locator("attribot-answer"), PATIENCE)
+
+
+@pytest.mark.slow
+def test_hostile_texts_run_nothing_and_an_answer_is_accessible(
+    chromium: Browser, address: str
+) -> None:
+    context = new_context(chromium, bypass_csp=True)  # for axe-core; nothing but the page protects
+    page = context.new_page()
+    happened: list[str] = []
+    page.on("dialog", lambda dialog: happened.append(dialog.message))
+    page.goto(address)
+    page.locator("summary").click()
+    page.get_by_label("Token").fill(TOKEN)
+    page.on("request", lambda request: happened.append(request.url))
+    documents = "\n\n".join(f"The gate is green. {text}" for text in HTML[:6])
+    page.get_by_label("Documents, parted").fill(documents)
+    page.get_by_label("Question").fill(f"What colour is the gate? {HTML[0]}")
+    page.get_by_role("button", name="Ask").click()
+    answer = page.locator("attribot-answer")
+    expect(answer.locator(".panel")).to_be_visible(timeout=PATIENCE)
+    expect(answer.locator(".counts")).not_to_contain_text("Checking", timeout=PATIENCE)
+    for entry in answer.locator(".panel button.entry").all()[:2]:
+        entry.click()
+        page.keyboard.press("Escape")
+    for width in (360, 1280):
+        page.set_viewport_size({"width": width, "height": 740})
+        for scheme in ("light", "dark"):
+            page.emulate_media(color_scheme="dark" if scheme == "dark" else "light")
+            violations = Axe().run(page).response["violations"]
+            assert not violations, violations
+    assert set(happened) == {f"{address}/ask"}
+    context.close()
 
 
 def test_what_goes_wrong_is_said(page: Page) -> None:

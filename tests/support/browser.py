@@ -11,6 +11,10 @@ from playwright.sync_api import Browser, BrowserContext, Locator, Page, expect, 
 
 from support.patience import scaled
 
+_NUMBER = """chosen => {
+    const sentences = [...chosen.closest(".frame").querySelectorAll(".sentence")];
+    return sentences.indexOf(chosen) + 1;
+}"""
 _NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
 
 
@@ -56,8 +60,8 @@ def keep(page: Page, name: str, **options: Any) -> None:
 def look_up(answer: Locator, words: str) -> None:
     """Click on numbers of an <attribot-answer> until a quote has these words.
 
-    Asserts that the quote and the sentence stay in view, and the card with this sentence, when the
-    pointer goes elsewhere.
+    Asserts that the quote is lit and the card is about this sentence, and that both stay in view
+    when the pointer goes elsewhere.
     """
     page, card = answer.page, answer.locator(".panel")
     for pill in answer.locator(".answer .sentence .pill").all():
@@ -66,13 +70,47 @@ def look_up(answer: Locator, words: str) -> None:
         if lit.count():
             break
     chosen = answer.locator(".sentence[aria-expanded=true]")
-    told = card.locator("h2").first.inner_text()
+    number = chosen.evaluate(_NUMBER)
+    colour = "element => getComputedStyle(element).backgroundColor"
+    assert lit.first.evaluate(colour) != card.locator("blockquote").first.evaluate(colour)
     for other in answer.locator(".sentence:not([aria-expanded=true]) .words").all()[:1]:
         other.hover(force=True)
     page.mouse.move(2, 2)
     expect(lit.first).to_be_in_viewport(ratio=0.9)
     expect(chosen).to_be_in_viewport()
-    expect(card.locator("h2").first).to_have_text(told)
+    expect(card.locator(".controls")).to_contain_text(f"Sentence {number} of")
+
+
+def watch(page: Page) -> None:
+    """Keep the states that the last answer's sentences are painted in, one after the other."""
+    page.evaluate(
+        """() => {
+            window.steps = [];
+            const look = () => {
+                const answer = [...document.querySelectorAll("attribot-answer")].at(-1);
+                const sentences = [...(answer?.shadowRoot.querySelectorAll(".sentence") ?? [])];
+                const states = sentences.map(({ className }) => className.split(" ")[1]);
+                const last = window.steps.at(-1);
+                if (states.length && String(states) !== String(last)) window.steps.push(states);
+                requestAnimationFrame(look);
+            };
+            look();
+        }"""
+    )
+
+
+def fills_in(answer: Locator, timeout: float) -> None:
+    """Assert that the verdicts of a watched answer came one by one, under a card that stays."""
+    waiting = answer.locator(".sentence.checking")
+    settled = answer.locator(".sentence:not(.checking)").first
+    expect(settled).to_be_visible(timeout=timeout)
+    settled.locator(".words").click()
+    expect(waiting).to_have_count(0, timeout=timeout)
+    expect(answer.locator(".sentence").first).to_have_attribute("aria-expanded", "true")
+    expect(answer.locator(".panel .controls")).to_contain_text("Sentence 1 of")
+    expect(answer.locator(".counts")).not_to_contain_text("Checking sources")
+    left = [states.count("checking") for states in answer.page.evaluate("steps")]
+    assert left[0] > 0 and left == sorted(left, reverse=True), left
 
 
 def opened_citation(answer: Locator, file: str) -> Page:

@@ -27,6 +27,8 @@ class AttribotAnswer extends HTMLElement {
 
   connectedCallback() {
     for (const other of AttribotAnswer.shown) other.close(); // what was opened belongs to the last question
+    const { removed } = AttribotAnswer; // by a page that makes the element anew with each verdict
+    if (removed?.content?.answer && removed.content.answer === this.content?.answer) this.pinned = removed.pinned;
     AttribotAnswer.shown.add(this);
     this.sizes.observe(this);
     this.connected = new AbortController();
@@ -38,6 +40,7 @@ class AttribotAnswer extends HTMLElement {
 
   disconnectedCallback() {
     AttribotAnswer.shown.delete(this);
+    AttribotAnswer.removed = this;
     this.sizes.disconnect();
     this.connected.abort();
   }
@@ -50,6 +53,8 @@ class AttribotAnswer extends HTMLElement {
   render() {
     if (!this.content) return;
     this.unglance();
+    const [before, top, active] = [this.pinned, this.panel?.scrollTop ?? 0, this.shadowRoot.activeElement];
+    const focused = active ? this.prose.spans.findIndex((span, index) => span === active || (index === before?.index && this.panel.contains(active))) : -1;
     const receipts = (this.receipts = new Receipts(this.content, this.hasAttribute("stopped")));
     [this.prose, this.documents, this.card] = [Prose, Documents, Card].map((part) => new part(this));
     this.pinned = this.anchor = this.start = this.back = this.open = this.narrowed = null;
@@ -66,6 +71,11 @@ class AttribotAnswer extends HTMLElement {
     this.tell(this.main.querySelector(".counts")?.innerText ?? "");
     if (receipts.judged.length) this.overview();
     this.place();
+    // What was open stays open when more verdicts come.
+    const same = receipts.judged.find(({ index, words }) => index === before?.index && words === before.words);
+    if (same) this.fill(this.card.of(same), same);
+    if (same) this.panel.scrollTop = top;
+    if (this.prose.spans[focused]) this.focusOn(this.prose.spans[focused]);
   }
 
   tell(text) {
@@ -128,10 +138,6 @@ class AttribotAnswer extends HTMLElement {
     this.overview();
     this.place();
     if (span) this.focusOn(span);
-  }
-
-  closer() {
-    return button({ class: "closer", "aria-label": "Close", click: () => this.close() }, "✕");
   }
 
   // Without a glance at what is shown, or was closed.

@@ -1,3 +1,8 @@
+const FULL = 20; // nats: the length of a whole bar
+const signed = (score) => score.toFixed(1).replace("-", "−");
+const nats = (score, exact = true) => `${signed(score)} nats${exact ? "" : " (estimated)"}`;
+const times = (score) => (score < 14 ? `about ${Number(Math.exp(score).toPrecision(2)).toLocaleString("en")} times less likely` : "more than a million times less likely");
+
 // What made the model write a sentence, or some words of it.
 class Card extends Part {
   of(sentence) {
@@ -11,18 +16,23 @@ class Card extends Part {
       missing && h("p", { class: "missing" }, "Not in the marked text: ", h("span", { dir: "auto" }, visible(missing))),
       beside && h("p", { class: "missing" }, "Not in the marked text, but beside it: ", h("span", { dir: "auto" }, visible(beside))),
       sentence.state === "check" && sentence.checks.map((check) => h("p", { class: "alert" }, receipts.comparison(check))),
+      (cited.length > 0 || earlier) && this.compared(),
       earlier && [h("h3", {}, `Sentence ${earlier.number}`), h("blockquote", { class: "text", dir: "auto" }, h("mark", {}, this.answer.documents.shared(earlier.words, sentence))),
         h("div", { class: "actions" }, this.to(earlier, null, "Go to "))],
       cited.length ? cited.map(([index, places]) => this.block(sentence, index, places)) : sentence.documents.map((index) => this.block(sentence, index, [])),
-      (cited.length > 0 || earlier) && h("p", { class: "compared" }, COMPARED),
       ["document", "check"].includes(sentence.state) && this.strength(sentence), meaning && h("p", {}, meaning), this.experts(sentence, sentence.evidence)];
+  }
+
+  // What the marks do not say.
+  compared() {
+    return h("p", { class: "compared" }, h("b", {}, "Read the text yourself:"), ` ${COMPARED}`);
   }
 
   // Of words that were selected in a sentence, or in several; `evidence` is above the noise, most effect first.
   ofWords(words, sentence, evidence) {
     const chosen = { ...sentence, sources: evidence.map((row) => row.source), documents: [], effect: null, kept: null, reliance: null };
     return [
-      h("div", { class: "controls" }, this.answer.closer()),
+      h("div", { class: "controls" }, this.closer()),
       h("h2", {}, evidence.length ? `Behind “${words}”` : `No document has a measurable influence on “${words}” alone.`),
       this.receipts.cited(chosen.sources).map(([index, places]) => this.block(chosen, index, places)),
       evidence.length > 0 && this.strength({ effect: evidence[0].score, sources: [evidence[0].source] }), this.experts(chosen, evidence)];
@@ -43,7 +53,7 @@ class Card extends Part {
   controls(sentence) {
     const count = this.receipts.judged.length;
     const to = (label, sign, by, end) => button({ "aria-label": label, "aria-disabled": sentence.number === end && "true", click: () => this.answer.step(by, label) }, sign);
-    return h("div", { class: "controls" }, to("Previous sentence", "‹", -1, 1), h("span", {}, `Sentence ${sentence.number} of ${count}`), to("Next sentence", "›", 1, count), this.answer.closer());
+    return h("div", { class: "controls" }, to("Previous sentence", "‹", -1, 1), h("span", {}, `Sentence ${sentence.number} of ${count}`), to("Next sentence", "›", 1, count), this.closer());
   }
 
   to(sentence, name, words = "") {

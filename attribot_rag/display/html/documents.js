@@ -1,16 +1,19 @@
+const HEADING = /^#{1,6} +(.*)$/m;
+
 // The documents: quotes from them with what is cited marked, their list, and each as a whole.
 class Documents extends Part {
   // What is in the panel while no sentence is chosen: what to look at, and the documents.
   overview() {
     const { judged, documents, summary } = this.receipts;
     const attention = Object.keys(STATES).flatMap((state) => judged.filter((sentence) => sentence.state === state && (STATES[state].mind || sentence.absent.length)));
-    attention.sort((one, other) => (other.state === "check") - (one.state === "check"));
+    const rank = ({ state }) => (state === "check" ? 0 : state === "document" ? 2 : 1);
+    attention.sort((one, other) => rank(one) - rank(other));
     return [
       attention.length > 0 && h("h2", {}, "Look at these"),
       h("ul", { class: "worklist" }, attention.map((sentence) => h("li", {}, button({ class: sentence.state, click: () => this.answer.pin(sentence, { focus: true }) },
         h("span", { dir: "auto" }, brief(sentence.words)), h("span", { class: `chip ${sentence.absent.length ? "absent " : ""}${sentence.state}` }, this.receipts.chip(sentence)), h("small", {}, this.receipts.told(sentence)))))),
-      h("p", { class: "compared" }, COMPARED),
       h("p", {}, h("b", {}, "Choose a sentence"), " to see what made the model write it."),
+      this.answer.card.compared(),
       h("details", { open: this.answer.clientWidth >= COLUMN }, h("summary", { class: "heading" }, plural(documents.size, "document")),
         [...documents.values()].map((listed) => this.entry(listed)),
         summary.omitted?.documents > 0 && h("p", {}, `${plural(summary.omitted.documents, "more document")}.`))];
@@ -34,7 +37,7 @@ class Documents extends Part {
     const name = this.receipts.name(index);
     const known = Object.entries(metadata || {}).map(([key, value]) => [key, brief(String(value), 200)]).filter(([, value]) => value !== name);
     return [
-      h("div", { class: "controls" }, button({ click: () => this.answer.back() }, `← Back to the ${sentence ? "passages" : "documents"}`), sentence && this.answer.closer()),
+      h("div", { class: "controls" }, button({ click: () => this.answer.back() }, `← Back to the ${sentence ? "passages" : "documents"}`), sentence && this.closer()),
       h("h2", {}, number && pill(number), " ", h("span", { dir: "auto" }, name)),
       known.length > 0 && h("p", { class: "metadata" }, known.map(([key, value]) => `${brief(key)}: ${value}`).join(" · ")),
       h("div", { class: `whole text ${colour(number)}${sentence ? " cited" : ""}`, dir: "auto", tabindex: "0", role: "region", "aria-label": name }, this.marked(index, places, 0, Infinity, sentence))];
@@ -77,9 +80,14 @@ class Documents extends Part {
     return parts.map((part) => (typeof part === "string" ? this.headed(part, index) : part));
   }
 
+  isMarkdown(index) {
+    const { title, id, url, metadata } = this.receipts.documents.get(index) || {};
+    return [title, id, url, metadata?.source].some((name) => /\.(md|markdown)$/i.test(name || ""));
+  }
+
   // A quote in which the headings of a Markdown file are headings.
   headed(text, index, sentence) {
-    const parts = this.receipts.isMarkdown(index) ? text.split(HEADING) : [text];
+    const parts = this.isMarkdown(index) ? text.split(HEADING) : [text];
     return parts.map((part, at) => (at % 2 ? h("b", {}, visible(part)) : this.shared(part, sentence)));
   }
 

@@ -18,8 +18,10 @@ class Prose extends Part {
       if (sentences.length) return button({ class: `count ${state}`, click: () => this.answer.walk(sentences) }, text);
       return state === "document" && h("span", {}, text);
     });
+    const strange = judged.filter(({ state, absent }) => state !== "check" && absent.length);
+    if (strange.length) counts.push(button({ class: "count", click: () => this.answer.walk(strange) }, `${strange.length} with words that no document has`));
     return h("div", { class: "counts" }, h("span", { class: "strip", "aria-hidden": "true", title: "Each bar is a sentence" }, judged.map((sentence) =>
-      h("i", { class: sentence.state, title: `Sentence ${sentence.number}: ${this.receipts.chip(sentence) || STATES[sentence.state].counted}`, click: () => this.answer.pin(sentence, { focus: true }) }))), counts,
+      h("i", { class: `${sentence.state}${sentence.absent.length ? " absent" : ""}`, title: `Sentence ${sentence.number}: ${this.receipts.chip(sentence) || STATES[sentence.state].counted}`, click: () => this.answer.pin(sentence, { focus: true }) }))), counts,
       waiting && h("span", {}, waiting),
       summary.status === "partial" && h("span", {}, "Not everything could be checked."),
       summary.status === "composite" && h("span", {}, "Made from earlier answers, each of which is followed to its documents."));
@@ -36,7 +38,7 @@ class Prose extends Part {
       parts.push(this.span(sentence), visible(sentence.space || (sentence.placed ? "" : " ")));
     }
     // Where it was put together from earlier answers, each of these has sources of its own.
-    for (const [index, call] of (sentences.length ? [] : summary.calls || []).entries()) {
+    for (const [index, call] of (sentences.length ? [] : this.numbered(summary.calls || [])).entries()) {
       const [start, last] = summary.places?.[index] || [points.length, points.length];
       upTo(start);
       end = last;
@@ -44,6 +46,19 @@ class Prose extends Part {
     }
     if (answer !== null && (!sentences.length || sentences.at(-1).placed)) upTo(points.length);
     return parts;
+  }
+
+  // Summaries of earlier answers whose documents have the same number in all of them, as in its text.
+  numbered(calls) {
+    const numbers = new Map();
+    const key = ({ id, index }, call) => id ?? `${call} ${index}`;
+    return calls.map((call, at) => {
+      const cited = (call.documents || []).filter(({ number }) => number).sort((a, b) => a.number - b.number);
+      for (const document of cited)
+        if (!numbers.has(key(document, at))) numbers.set(key(document, at), at ? Math.max(0, ...numbers.values()) + 1 : document.number);
+      const documents = (call.documents || []).map((document) => ({ ...document, number: document.number && numbers.get(key(document, at)) }));
+      return { ...call, documents: documents.sort((a, b) => (a.number || Infinity) - (b.number || Infinity)) };
+    });
   }
 
   span(sentence) {

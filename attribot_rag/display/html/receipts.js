@@ -1,7 +1,6 @@
 // What the data of an answer says of its sentences, in words.
 // The scale of scores in nats is absolute: the same in every answer.
 const NOISE = 1; // nothing below is shown or drawn
-const FULL = 20; // the length of a whole bar
 // A level needs as many nats, and, where it was measured, as large a share of what all documents
 // are worth to the sentence, kept with the cited ones alone.
 const LEVELS = [
@@ -11,9 +10,8 @@ const LEVELS = [
 ];
 const [SOME_RELIANCE, MUCH_RELIANCE] = [2, 6];
 const AROUND = 140; // characters on each side of a quote
-const HEADING = /^#{1,6} +(.*)$/m;
 const MOST_WORDS = 8; // of a sentence that are named as missing
-const COMPARED = "Only numbers and names are compared, not the sense: read the marked text to see whether a sentence is right.";
+const COMPARED = "only names and numbers were compared, not the meaning.";
 
 // How sentences are shown: the header's words, the legend's, and whether they want attention.
 const STATES = {
@@ -32,10 +30,6 @@ const REASONS = {
   budget: "There was not enough time to decide this.",
   limit: "Deciding this would have taken too long.",
 };
-
-const signed = (score) => score.toFixed(1).replace("-", "−");
-const nats = (score, exact = true) => `${signed(score)} nats${exact ? "" : " (estimated)"}`;
-const times = (score) => (score < 14 ? `about ${Number(Math.exp(score).toPrecision(2)).toLocaleString("en")} times less likely` : "more than a million times less likely");
 
 // What an answer's data says, with what is missing in a summary alone left empty.
 class Receipts {
@@ -144,11 +138,6 @@ class Receipts {
     return headings ? brief(headings.at(-1).replace(/^#+ /, "")) : "";
   }
 
-  isMarkdown(index) {
-    const { title, id, url, metadata } = this.documents.get(index) || {};
-    return [title, id, url, metadata?.source].some((name) => /\.(md|markdown)$/i.test(name || ""));
-  }
-
   // The sources of a sentence, most effect first.
   ranked({ sources, evidence }) {
     const score = (id) => evidence.find((row) => row.source === id)?.score ?? this.sources.get(id)?.score ?? 0;
@@ -169,7 +158,7 @@ class Receipts {
     if (!this.vocabulary || !["document", "check", "follows"].includes(state)) return [];
     const words = [...new Map(content.map((word) => [word.key, word])).values()];
     const absent = lacking(this.vocabulary, words);
-    const isMuch = absent.length > 1 || (state !== "follows" && 3 * absent.length >= words.length); // a sum is new
+    const isMuch = absent.length > 1 || (state !== "follows" && (3 * absent.length >= words.length || absent[0]?.isName)); // a sum is new
     return isMuch ? absent : [];
   }
 
@@ -181,10 +170,10 @@ class Receipts {
     if (this.earlier(sentence)) quotes.push(this.earlier(sentence).words);
     if (!quotes.length || quotes.some((quote) => !quote || quote.endsWith("…"))) return ["", ""];
     const [marked, around] = [keysOf([this.question, ...quotes]), keysOf(places.flat().map((place) => this.text(place, AROUND)))];
-    const words = sentence.content.filter(({ key }) => !marked.has(key) && !sentence.absent.some((word) => word.key === key));
+    const words = lacking(marked, sentence.content).filter(({ key }) => !sentence.absent.some((word) => word.key === key));
     const phrases = (some) => some.slice(0, MOST_WORDS).map(({ text, start }, at) =>
       (at ? (sentence.words.slice(some[at - 1].end, start).trim() ? ", " : " ") : "") + text).join("") + (some.length > MOST_WORDS ? " …" : "");
-    return [false, true].map((beside) => phrases(words.filter(({ key }) => around.has(key) === beside)));
+    return [false, true].map((beside) => phrases(words.filter((word) => (lacking(around, [word]).length === 0) === beside)));
   }
 
   // The earlier sentence that one rests on.

@@ -15,22 +15,23 @@ const brief = (text, length = 80) => {
 const plural = (count, noun) => `${count} ${noun}${count === 1 ? "" : "s"}`;
 
 // Words of four letters or more that say nothing on their own.
-const FUNCTION_WORDS = new Set(("about also been does from have into such than that their them then there these they this those " +
-  "very were what when where which while will with would your").split(" "));
+const FUNCTION_WORDS = new Set(("about also anyone anything been does everyone everything from have into someone something such than that their " +
+  "them then there these they this those very were what when where which while will with would your yours").split(" "));
 // The words of a text with their places; `key` is what is compared.
 const segmenter = new Intl.Segmenter(undefined, { granularity: "word" });
 const wordsOf = (text) =>
   [...segmenter.segment(text)].filter(({ isWordLike }) => isWordLike).map(({ segment, index }) => ({
-    text: segment, start: index, end: index + segment.length, key: segment.toLowerCase().replace(/['’]s$/, "") }));
+    text: segment, start: index, end: index + segment.length, key: segment.toLowerCase().replace(/['’]s$/, ""), isName: index > 0 && /^\p{Lu}/u.test(segment) }));
 // Those that say something: numbers, names, and words of four letters (two where there are no spaces).
 const contentOf = (text, within) =>
   wordsOf(text).filter(({ text: word, key }, index) => !FUNCTION_WORDS.has(key) && (/\p{N}/u.test(word) || key.length > 3 ||
     (key.length > 1 && (((index || within) && /^\p{Lu}/u.test(word)) || /[\p{Script=Han}\p{Script=Hangul}]/u.test(word)))));
 // Those of some texts, in short pieces: each segment has a copy of what it was cut from.
 const keysOf = (texts) => new Set([...new Set(texts.join("\n").match(/\S{1,400}/gu))].flatMap((piece) => wordsOf(piece).map(({ key }) => key)));
-// Those of some words that are not among `keys`, nor, from five letters on, the beginning of one.
+// Those of some words that are not among `keys`, in the singular or the plural, nor, from five letters on, the beginning of one.
 const lacking = (keys, words) =>
-  words.filter(({ key }) => !keys.has(key) && (key.length < 5 || ![...keys].some((other) => other.startsWith(key))));
+  words.filter(({ key }) => ![key, `${key}s`, key.replace(/s$/, "")].some((form) => keys.has(form)) &&
+    (key.length < 5 || ![...keys].some((other) => other.startsWith(key))));
 const listed = (words, most) => words.slice(0, most).map(({ text }) => brief(text, 30)).join(", ") + (words.length > most ? " …" : "");
 
 const filled = (element, children) => {
@@ -55,6 +56,10 @@ const button = (attributes, ...children) => h("button", { type: "button", ...att
 class Part {
   constructor(answer) {
     [this.answer, this.receipts] = [answer, answer.receipts];
+  }
+
+  closer() {
+    return button({ class: "closer", "aria-label": "Close", click: () => this.answer.close() }, "✕");
   }
 }
 
