@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from attribot_rag.errors import InvalidInput
-from attribot_rag.scoring.implementations.selection import IMPLEMENTATIONS
+from attribot_rag.scoring.implementations.selection import Requested, requested_kinds
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -13,25 +13,22 @@ class ScoringOptions:
     """How log-likelihoods are computed.
 
     `implementation` is 'auto' (the fastest that is right for the model), 'packed', 'cropped' or
-    'reference', for a served model 'auto' or 'server'. `token_budget` bounds the tokens of a
-    forward pass; with None, memory does. `max_memory` bounds the bytes that scoring may take beyond
-    weights and a recorded cache; with None, that is what is free. Where more is needed by an
-    estimate, ScoringOutOfMemory is raised before the prompt is read. `self_check` also scores an
-    ablation by the reference and raises ScoringFailed if they differ. Raises InvalidInput for an
-    unknown implementation, or a budget or memory below 1.
+    'reference', or a class of one's own; for a served model 'auto' or 'server'. `token_budget`
+    bounds the tokens of a forward pass; with None, memory does. `max_memory` bounds the bytes that
+    scoring may take beyond weights and a recorded cache; with None, that is what is free. Where
+    more is needed by an estimate, ScoringOutOfMemory is raised before the prompt is read.
+    `self_check` also scores an ablation by the reference and raises ScoringFailed if they differ.
+    Raises InvalidInput for an unknown implementation, or a budget or memory below 1.
     """
 
-    implementation: str = "auto"
+    implementation: Requested = "auto"
     token_budget: int | None = None
     max_memory: int | None = None
     self_check: bool = False
 
     def __post_init__(self) -> None:
-        known = ["auto", *(kind.name for kind in IMPLEMENTATIONS), "server"]
-        if self.implementation not in known:
-            raise InvalidInput(
-                f"unknown implementation {self.implementation!r}; choose one of {', '.join(known)}"
-            )
+        if self.implementation != "server":
+            requested_kinds(self.implementation)
         if self.token_budget is not None and self.token_budget < 1:
             raise InvalidInput(f"token_budget={self.token_budget}; use at least 1, or None")
         if self.max_memory is not None and self.max_memory < 1:
