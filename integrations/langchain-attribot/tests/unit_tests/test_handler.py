@@ -24,7 +24,7 @@ from langchain_core.tracers import BaseTracer, Run
 from langchain_huggingface import ChatHuggingFace
 from langgraph.graph import START, StateGraph
 
-from attribot_rag import Attributor, Budget, LanguageModel, LeaveOneOut
+from attribot_rag import Attributor, LanguageModel, LeaveOneOut
 from attribot_rag.attribution.schema import summary_schema
 from attribot_rag.errors import InvalidInput, NotRecorded
 from langchain_attribot import AttributionCallbackHandler, attribute, citations_of
@@ -254,34 +254,6 @@ def test_empty_retrieval_attaches_nothing(
         handler.result(uuid4())
 
 
-def test_documents_in_another_shape_are_not_located_and_never_zero(
-    tiny_chat: ChatHuggingFace, handler: AttributionCallbackHandler
-) -> None:
-    text = "Line one says <this>.\nLine two says 'that'.\n\n\tLine three."
-    document = Document(page_content=text * 4, id="odd")
-    chain = {"context": Given(documents=[document]), "question": RunnablePassthrough()} | (
-        PROMPT | tiny_chat
-    )
-    message = chain.invoke(QUESTION, config={"callbacks": [handler]})
-    summary = message.response_metadata["attribution"]
-    if summary["status"] == "error":
-        assert summary["error"]["type"] == "DocumentsNotLocated"
-    else:
-        assert all(source["score"] != 0 for source in summary["sources"])
-        assert summary["notes"]
-
-
-def test_the_same_document_twice_is_one_source_credited_to_both(
-    tiny_chat: ChatHuggingFace, handler: AttributionCallbackHandler
-) -> None:
-    twin = DOCUMENTS[0].model_copy(update={"id": "mirror"})
-    chain = rag(Given(documents=[DOCUMENTS[0], twin]), tiny_chat)
-    summary = attributed(chain.invoke(QUESTION, config={"callbacks": [handler]}))
-    assert [one["id"] for one in summary["documents"]] == ["ferry", "mirror"]
-    assert len(summary["sources"]) == 2
-    assert all(one["documents"] == [0, 1] for one in summary["sources"])
-
-
 def test_a_retriever_within_a_retriever_counts_once(
     tiny_chat: ChatHuggingFace, handler: AttributionCallbackHandler
 ) -> None:
@@ -489,15 +461,6 @@ def test_other_tracers_see_the_same_runs(
     chain.invoke(QUESTION, config={"callbacks": [handler, beside]})
     assert [shape(one) for one in alone.roots] == [shape(one) for one in beside.roots]
     assert capsys.readouterr() == ("", "")
-
-
-def test_a_budget_makes_it_partial_and_says_so(tiny_chat: ChatHuggingFace) -> None:
-    handler = AttributionCallbackHandler(
-        tiny_chat, method="leave_one_out", verdicts=None, budget=Budget(tokens=150)
-    )
-    chain = rag(Given(documents=DOCUMENTS), tiny_chat)
-    message = chain.invoke(QUESTION, config={"callbacks": [handler]})
-    assert message.response_metadata["attribution"]["status"] == "partial"
 
 
 def test_a_structured_answer_stays_as_it_was_parsed(tiny: LanguageModel) -> None:

@@ -298,30 +298,6 @@ def test_a_call_without_the_documents_in_its_prompt_is_no_warning(
     handler.close()
 
 
-@pytest.mark.parametrize("text", ["", "\n"])
-@pytest.mark.parametrize("mode", ["inline", "background"])
-def test_an_empty_answer_has_the_usual_keys(tiny: LanguageModel, mode: Any, text: str) -> None:
-    class Silent(ChatHuggingFace):
-        def _generate(self, *given: Any, **named: Any) -> ChatResult:
-            result = super()._generate(*given, **named)
-            result.generations[0].message.content = text
-            result.generations[0].text = text
-            return result
-
-    chat = chat_of(tiny, max_new_tokens=2)
-    silent = Silent(llm=chat.llm, tokenizer=chat.tokenizer)
-    handler = AttributionCallbackHandler(silent, mode=mode, **EXACT)
-    chain = RunnableLambda(lambda name: prompt_of(ByName().invoke(name), name)) | silent
-    message = chain.invoke("one", {"callbacks": [handler]})
-    summary = message.response_metadata["attribution"]
-    run = handler.result(summary["run_id"], 60)
-    assert summary == run.summary
-    assert (summary["status"], summary["error"], summary["sentences"]) == ("complete", None, [])
-    assert "empty" in summary["notes"][0]
-    assert run.to_cited_text() == text
-    handler.close()
-
-
 @pytest.mark.parametrize(
     ("told", "lost"),
     [

@@ -8,7 +8,7 @@ from uuid import uuid4
 import numpy as np
 import pytest
 from chains import ByName, Given, joined, rag
-from conftest import DOCUMENTS, QUESTION, chat_of, llm_of
+from conftest import DOCUMENTS, QUESTION, chat_of
 from langchain_core.documents import Document
 from langchain_core.language_models import FakeListChatModel
 from langchain_core.messages import AIMessage, HumanMessage
@@ -55,23 +55,6 @@ def test_a_question_that_is_asked_again_has_its_own_prompt_scored(
         assert found is not None
         assert found.provenance.prompt_tokens == expected.provenance.prompt_tokens
         np.testing.assert_allclose(found.matrix, expected.matrix, atol=1e-4)
-
-
-def test_a_prompt_within_another_one_is_not_taken_for_it(tiny: LanguageModel) -> None:
-    suppressed = [i for i in range(tiny.vocabulary_size) if i != 1000]
-    llm = llm_of(tiny, max_new_tokens=4, suppress_tokens=suppressed)
-    prompt = f"{joined(DOCUMENTS)}\n\n{QUESTION}"
-    handler = AttributionCallbackHandler(llm, **EXACT)
-    given = [prompt, f"Read this first.\n{prompt}"]
-    config: Any = {"callbacks": [handler], "metadata": {"attribot_documents": list(DOCUMENTS)}}
-    ids = [uuid4(), uuid4()]
-    chain = RunnablePassthrough() | llm
-    chain.batch(given, config=[{**config, "run_id": one} for one in ids])
-    lengths = [len(tiny.encode_prompt(one)) for one in given]
-    for run_id, length in zip(ids, lengths, strict=True):
-        found = handler.results[run_id].attribution
-        assert found is not None, handler.results[run_id].error
-        assert found.provenance.prompt_tokens == length
 
 
 def test_documents_of_an_outer_step_count_if_they_are_in_the_prompt(

@@ -4,7 +4,6 @@ import asyncio
 import json
 import logging
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -13,12 +12,9 @@ import jsonschema
 import numpy as np
 import pytest
 from conftest import EXACT, QUESTION, index_of, llm_of, nodes
-from llama_index.core import PromptTemplate, get_response_synthesizer
 from llama_index.core.chat_engine import CondensePlusContextChatEngine, ContextChatEngine
 from llama_index.core.llms import MockLLM
 from llama_index.core.postprocessor import SimilarityPostprocessor
-from llama_index.core.query_engine import RetrieverQueryEngine
-from llama_index.core.response_synthesizers import ResponseMode
 from llama_index.core.schema import MetadataMode, TextNode
 from llama_index.llms.huggingface import HuggingFaceLLM
 from llama_index.postprocessor.attribot import AttributionPostprocessor
@@ -78,38 +74,6 @@ def test_a_query_carries_what_caused_its_answer(
     )
     truth = attributor.attribute_generation(generation, run.attribution.documents)
     np.testing.assert_allclose(run.attribution.matrix, truth.matrix, atol=1e-3)
-
-
-CHANGES: dict[str, Callable[[str], str]] = {
-    "cut": lambda text: text[:55] + "...",
-    "lowercased": str.lower,
-    "wrapped": lambda text: "\n".join(text.split()),
-    "Markdown stripped": lambda text: text.replace("**", ""),
-}
-
-
-@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
-def test_nodes_that_the_template_changes_are_located(
-    tiny_llm: HuggingFaceLLM, postprocessor: AttributionPostprocessor, change: Callable[[str], str]
-) -> None:
-    given = [TextNode(text=one.text.replace("The", "**The**"), id_=one.node_id) for one in nodes()]
-
-    def changed(**values: str) -> str:
-        return "\n\n".join(map(change, values["context_str"].split("\n\n")))
-
-    template = PromptTemplate(
-        "Context:\n{context_str}\n\nQuestion: {query_str}",
-        function_mappings={"context_str": changed},
-    )
-    engine = index_of(given).as_query_engine(
-        llm=tiny_llm, node_postprocessors=[postprocessor], text_qa_template=template
-    )
-    summary = complete(engine.query(QUESTION))
-    assert ids(summary) == {"ferry", "lighthouse"}
-    assert all(one["located"] for one in summary["documents"])
-    assert len(summary["sources"]) == 4
-    shown = " ".join(change(one.text) for one in given)
-    assert all(one["text"] in shown for one in summary["sources"])
 
 
 def test_an_engine_without_it_is_untouched(
@@ -421,19 +385,6 @@ def test_a_hundred_queries_leave_nothing_behind(
     assert postprocessor.results.num_pending == 0
     service = postprocessor._services.service_for(language_model_of(tiny_llm))
     assert service.recorder.generations == ()
-
-
-def test_a_synthesizer_of_one_s_own(
-    tiny_llm: HuggingFaceLLM, postprocessor: AttributionPostprocessor
-) -> None:
-    engine = RetrieverQueryEngine(
-        retriever=index_of().as_retriever(),
-        response_synthesizer=get_response_synthesizer(
-            llm=tiny_llm, response_mode=ResponseMode.COMPACT
-        ),
-        node_postprocessors=[SimilarityPostprocessor(), postprocessor],
-    )
-    complete(engine.query(QUESTION))
 
 
 def test_a_plain_answer_passes_four_files(tiny_llm: HuggingFaceLLM) -> None:
