@@ -33,8 +33,8 @@ class AttributedPipeline:
     ) -> dict[str, Any]:
         """The pipeline's output, with `run_id` and the `attribution`, a summary of plain data."""
         *earlier, question = messages
-        asked = {**question, "content": "\n\n".join([*documents, question["content"]])}
-        (output,) = self._pipeline([*earlier, asked], return_full_text=False, **generate)
+        prompt = {**question, "content": "\n\n".join([*documents, question["content"]])}
+        (output,) = self._pipeline([*earlier, prompt], return_full_text=False, **generate)
         answer = Answer(output["generated_text"], documents, prompt_texts=[question["content"]])
         run_id = str(uuid4())
         run = self._service.attribute(run_id, run_id, answer)

@@ -63,8 +63,10 @@ def retriever(tmp_path_factory: pytest.TempPathFactory) -> VectorStoreRetriever:
 def cited(summary: dict[str, Any]) -> set[str]:
     """The ids of the documents that any sentence cites."""
     assert summary["status"] == "complete", summary
-    documents = {one["index"]: one["id"] for one in summary["documents"]}
-    return {documents[index] for one in summary["sentences"] for index in one["documents"]}
+    documents = {document["index"]: document["id"] for document in summary["documents"]}
+    return {
+        documents[index] for sentence in summary["sentences"] for index in sentence["documents"]
+    }
 
 
 def best(summary: dict[str, Any]) -> str:
@@ -111,7 +113,7 @@ def test_a_compression_retriever_counts_once_and_without_duplicates(
         base_compressor=DeduplicatingCompressor(), base_retriever=twice
     )
     summary = with_attribution(rag(compressed, chat)).invoke(QUESTION)["attribution"]
-    ids = [one["id"] for one in summary["documents"]]
+    ids = [document["id"] for document in summary["documents"]]
     assert len(ids) == len(set(ids)) == 2
     assert cited(summary) == {"lighthouse"}
 
@@ -193,7 +195,7 @@ def test_an_agent_remembers_what_caused_each_answer(
         messages = agent.invoke(given, {"configurable": {"thread_id": "one"}})["messages"]
         found.append(messages[-1].response_metadata["attribution"])
     assert cited(found[0]) == {"lighthouse"}
-    assert {one["id"] for one in found[1]["documents"]} >= {"museum", "lighthouse"}
+    assert {document["id"] for document in found[1]["documents"]} >= {"museum", "lighthouse"}
     again = agent.get_state({"configurable": {"thread_id": "one"}}).values["messages"]
     assert again[-1].response_metadata["attribution"] == found[1]
 

@@ -44,7 +44,9 @@ def ask(agent: Runnable[Any, Any], question: str, **config: Any) -> list[BaseMes
 def check(message: BaseMessage, *names: str) -> dict[str, Any]:
     summary: dict[str, Any] = message.response_metadata["attribution"]
     assert summary["status"] == "complete", summary
-    assert {one["id"] for one in summary["documents"]} == {f"document {name}" for name in names}
+    assert {document["id"] for document in summary["documents"]} == {
+        f"document {name}" for name in names
+    }
     assert all(one["located"] for one in summary["documents"])
     return summary
 
@@ -56,7 +58,7 @@ def test_the_middleware_attributes_the_answer_and_no_tool_call(
     middleware = AttributionMiddleware(tiny_chat, **EXACT)
     messages = ask(agent_of(tiny_chat, [middleware]), "one")
     summary = check(messages[-1], "one")
-    assert not any("attribution" in one.response_metadata for one in messages[:-1])
+    assert not any("attribution" in message.response_metadata for message in messages[:-1])
     (run,) = middleware.results.values()
     assert str(run.run_id) == summary["run_id"]
     assert summary["run_id"] in str(messages[-1].id)
@@ -98,7 +100,9 @@ def test_tools_without_documents_are_named_once(
         messages = ask(agent, name)
         assert "attribution" not in messages[-1].response_metadata
         assert messages[-2].artifact is None  # type: ignore[attr-defined]
-    (line,) = [one.message for one in caplog.records if one.name.startswith("langchain_attribot")]
+    (line,) = [
+        record.message for record in caplog.records if record.name.startswith("langchain_attribot")
+    ]
     assert "import retrieved" in line
 
 
@@ -187,7 +191,7 @@ def test_the_handler_sees_through_an_agent_too(tiny_chat: ChatHuggingFace) -> No
     handler = AttributionCallbackHandler(tiny_chat, **EXACT)
     messages = ask(agent_of(tiny_chat), "one", callbacks=[handler])
     check(messages[-1], "one")
-    assert not any("attribution" in one.response_metadata for one in messages[:-1])
+    assert not any("attribution" in message.response_metadata for message in messages[:-1])
     assert handler.last is not None
     assert handler.last.summary["offsets"] == "shown"  # in the state's messages
     assert handler.num_open == 0

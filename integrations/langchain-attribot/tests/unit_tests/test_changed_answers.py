@@ -31,8 +31,8 @@ def check(summary: dict[str, Any], shown: str) -> None:
     assert summary["offsets"] == "shown"
     assert summary["sentences"]
     assert summary["end"] > summary["start"]
-    for one in summary["sentences"]:
-        assert shown[one["start"] : one["end"]] == one["text"]
+    for sentence in summary["sentences"]:
+        assert shown[sentence["start"] : sentence["end"]] == sentence["text"]
 
 
 CHANGES: list[Callable[[str], str]] = [

@@ -29,7 +29,7 @@ def test_an_attributed_one_gives_its_result_with_the_attribution(chain: Retrieva
     assert summary is not None and summary["status"] == "complete"
     assert summary["offsets"] == "shown"
     assert found["answer"]["result"][summary["start"] : summary["end"]] == summary["answer"]
-    assert [one.id for one in found["documents"]] == ["ferry", "lighthouse"]
+    assert [document.id for document in found["documents"]] == ["ferry", "lighthouse"]
 
 
 def test_the_handler_knows_its_run_and_its_outputs_alone_carry_it(
@@ -59,4 +59,4 @@ def test_a_streamed_dict_gets_it_with_the_last_piece_of_an_attributed_chain(
     handler.close()
     *_, last = with_attribution(chain, tiny_chat, **EXACT).stream({"input": QUESTION})
     assert last["attribution"]["status"] == "complete"
-    assert [one.id for one in last["documents"]] == ["ferry", "lighthouse"]
+    assert [document.id for document in last["documents"]] == ["ferry", "lighthouse"]

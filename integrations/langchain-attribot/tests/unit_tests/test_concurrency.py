@@ -36,7 +36,7 @@ class InThread(ChatHuggingFace):
 
 def documents_of(summary: dict[str, object]) -> list[object]:
     assert summary["status"] == "complete", summary
-    return [one["id"] for one in summary["documents"]]  # type: ignore[attr-defined]
+    return [document["id"] for document in summary["documents"]]  # type: ignore[attr-defined]
 
 
 @pytest.mark.slow

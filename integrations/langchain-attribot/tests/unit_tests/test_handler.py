@@ -51,7 +51,7 @@ def test_the_message_of_a_chain_carries_its_attribution(
     run_id = uuid4()
     message = chain.invoke(QUESTION, config={"run_id": run_id})
     summary = attributed(message)
-    assert {one["id"] for one in summary["documents"]} == {"ferry", "lighthouse"}
+    assert {document["id"] for document in summary["documents"]} == {"ferry", "lighthouse"}
     assert not summary["retokenized"]
     assert len(summary["sources"]) == 4
     run = handler.results[run_id]
@@ -143,7 +143,7 @@ def test_events_tell_of_it(tiny_chat: ChatHuggingFace, handler: AttributionCallb
     chain = rag(Given(documents=DOCUMENTS), ask).with_config(callbacks=[handler])
 
     async def events() -> list[Any]:
-        return [one async for one in chain.astream_events(QUESTION, version="v2")]
+        return [event async for event in chain.astream_events(QUESTION, version="v2")]
 
     told = [one for one in asyncio.run(events()) if one["event"] == "on_custom_event"]
     assert [one["name"] for one in told] == ["attribution"]
@@ -199,7 +199,7 @@ def test_metadata_names_documents_of_a_formatted_prompt(
     config: Any = {"callbacks": [handler], "metadata": {"attribot_documents": given}}
     summary = attributed(tiny_chat.invoke(prompt, config=config))
     assert len(summary["documents"]) == 2
-    assert all(one["located"] for one in summary["documents"])
+    assert all(document["located"] for document in summary["documents"])
 
 
 def test_only_the_call_with_documents_in_its_prompt_is_attributed(
@@ -269,7 +269,7 @@ def test_a_retriever_within_a_retriever_counts_once(
 
     retriever = Reranked(documents=[], inner=Given(documents=DOCUMENTS))
     summary = attributed(rag(retriever, tiny_chat).invoke(QUESTION, {"callbacks": [handler]}))
-    assert [one["id"] for one in summary["documents"]] == ["lighthouse"]
+    assert [document["id"] for document in summary["documents"]] == ["lighthouse"]
     assert summary["documents"][0]["metadata"]["rank"] == 0
 
 
@@ -295,17 +295,17 @@ def test_documents_that_the_chain_changes_are_located(
     ]
 
     def formatted(documents: list[Document]) -> str:
-        return "\n\n".join(change(one.page_content) for one in documents)
+        return "\n\n".join(change(document.page_content) for document in documents)
 
     chain = {"context": Given(documents=given) | formatted, "question": RunnablePassthrough()} | (
         PROMPT | tiny_chat
     )
     summary = attributed(chain.invoke(QUESTION, config={"callbacks": [handler]}))
     assert sorted(one["id"] for one in summary["documents"]) == ["ferry", "lighthouse"]
-    assert all(one["located"] for one in summary["documents"])
+    assert all(document["located"] for document in summary["documents"])
     assert len(summary["sources"]) == 4
     shown = " ".join(change(text) for text in texts)
-    assert all(one["text"] in shown for one in summary["sources"])
+    assert all(source["text"] in shown for source in summary["sources"])
     assert sorted(one["documents"] for one in summary["sources"]) == [[0], [0], [1], [1]]
 
 
@@ -314,8 +314,8 @@ def test_a_step_that_changes_documents_is_followed(
 ) -> None:
     def shortened(documents: list[Document]) -> list[Document]:
         return [
-            one.model_copy(update={"page_content": one.page_content.split(".")[0] + "!"})
-            for one in documents
+            document.model_copy(update={"page_content": document.page_content.split(".")[0] + "!"})
+            for document in documents
         ]
 
     chain = rag(Given(documents=DOCUMENTS) | shortened, tiny_chat)
@@ -459,7 +459,7 @@ def test_other_tracers_see_the_same_runs(
     alone, beside = Tracer(), Tracer()
     chain.invoke(QUESTION, config={"callbacks": [alone]})
     chain.invoke(QUESTION, config={"callbacks": [handler, beside]})
-    assert [shape(one) for one in alone.roots] == [shape(one) for one in beside.roots]
+    assert [shape(root) for root in alone.roots] == [shape(one) for one in beside.roots]
     assert capsys.readouterr() == ("", "")
 
 
@@ -501,7 +501,7 @@ def test_a_graph_that_keeps_documents_in_its_state(
     config: Any = {"callbacks": [handler], "run_id": run_id}
     found = graph.compile().invoke({"question": "A"}, config=config)
     run = handler.results[run_id]  # a graph gives its state, and nothing that is added to it
-    assert [one.id for one in run.documents] == ["document A"]
+    assert [document.id for document in run.documents] == ["document A"]
     assert run.attribution is not None
     assert run.attribution.response == found["answer"]
     assert handler.num_open == 0

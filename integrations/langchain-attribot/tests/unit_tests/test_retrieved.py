@@ -111,7 +111,7 @@ def test_a_search_says_what_it_found(
         expected = {one.id for one in store.similarity_search(question, k=2)}
         message = chain.invoke(question, {"callbacks": [handler]})
         summary = message.response_metadata["attribution"]
-        assert {one["id"] for one in summary["documents"]} == expected
+        assert {document["id"] for document in summary["documents"]} == expected
         assert all(one["located"] for one in summary["documents"])
     assert handler.num_open == 0
 
@@ -135,7 +135,7 @@ def test_a_script_without_a_chain(store: InMemoryVectorStore, tiny_chat: ChatHug
             documents = retrieved(store.similarity_search(question, k=1))
             tiny_chat.invoke(prompt_of(documents, question))
             assert run.last is not None
-            assert [one.id for one in run.last.documents] == [documents[0].id]
+            assert [document.id for document in run.last.documents] == [documents[0].id]
         ByName().invoke("tower")
         message = tiny_chat.invoke("The harbour tower was built in 1900. It has a tower. When?")
     assert message.response_metadata["attribution"]["documents"][0]["id"] == "document tower"
@@ -157,7 +157,7 @@ def test_serialized_documents_of_a_function_are_seen(
 
     prompt = ChatPromptTemplate.from_template("{text}\n\n{question}")
     text = RunnableLambda(
-        lambda found: {"text": joined([Document(**one) for one in found["hits"]]), **found}
+        lambda found: {"text": joined([Document(**hit) for hit in found["hits"]]), **found}
     )
     message = (RunnableLambda(search) | text | prompt | tiny_chat).invoke(
         "Who nests?", {"callbacks": [handler]}
@@ -218,7 +218,7 @@ def test_the_middleware_sees_what_other_middlewares_retrieve(
     for name in ("one", "two"):
         messages = agent.invoke({"messages": [("human", name)]})["messages"]
         summary = messages[-1].response_metadata["attribution"]
-        assert [one["id"] for one in summary["documents"]] == [f"document {name}"]
+        assert [document["id"] for document in summary["documents"]] == [f"document {name}"]
         assert summary["status"] == "complete", summary
         assert summary["documents"][0]["located"]
     own.close()
@@ -239,9 +239,9 @@ LOGGERS = ("langchain_attribot", "attribot_rag")
 
 def lines(caplog: pytest.LogCaptureFixture, level: int = logging.WARNING) -> list[str]:
     return [
-        one.getMessage()
-        for one in caplog.records
-        if one.levelno >= level and one.name.startswith(LOGGERS)
+        record.getMessage()
+        for record in caplog.records
+        if record.levelno >= level and record.name.startswith(LOGGERS)
     ]
 
 
@@ -313,7 +313,7 @@ def test_documents_that_share_an_id_are_all_listed(
     prompt = RunnableLambda(lambda found: f"{found[0].page_content}\n\nWhat is that?")
     chain = Given(documents=documents) | prompt | tiny_chat
     summary = chain.invoke("?", {"callbacks": [handler]}).response_metadata["attribution"]
-    assert [one["located"] for one in summary["documents"]] == [True, False]
+    assert [document["located"] for document in summary["documents"]] == [True, False]
     # The same document, of which a step kept a part, is one document.
     whole = Document(f"{lost} {told} And more.", id="file.md")
     chain = Given(documents=[whole]) | (lambda _: [documents[0]]) | prompt | tiny_chat

@@ -81,12 +81,12 @@ def test_documents_of_an_outer_step_count_if_they_are_in_the_prompt(
     handler = AttributionCallbackHandler(tiny_chat, **EXACT)
     found = chain.invoke(QUESTION, config={"callbacks": [handler]})
     summary = found["answer"].response_metadata["attribution"]
-    assert {one["id"] for one in summary["documents"]} == {"shot", "lighthouse"}
+    assert {document["id"] for document in summary["documents"]} == {"shot", "lighthouse"}
     assert all(one["located"] for one in summary["documents"])
 
 
 def squashed(documents: list[Document]) -> str:
-    return " ".join(" ".join(one.page_content.split()) for one in documents)
+    return " ".join(" ".join(document.page_content.split()) for document in documents)
 
 
 def test_a_second_answer_from_the_same_documents_is_attributed_too(
@@ -184,7 +184,9 @@ def test_a_dict_that_the_chain_keeps_carries_no_old_attribution(
     handler = AttributionCallbackHandler(tiny_chat, **EXACT)
     for name in ("first", "second"):
         found = RunnableLambda(ask).invoke(name, config={"callbacks": [handler]})
-        assert [one["id"] for one in found["attribution"]["documents"]] == [f"document {name}"]
+        assert [document["id"] for document in found["attribution"]["documents"]] == [
+            f"document {name}"
+        ]
     nothing = RunnableLambda(ask).invoke("nothing", config={"callbacks": [handler]})
     assert "attribution" not in nothing
 

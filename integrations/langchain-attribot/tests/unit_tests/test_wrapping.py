@@ -22,7 +22,7 @@ EXACT: dict[str, Any] = {"method": "leave_one_out", "verdicts": None}
 def check(found: dict[str, Any], name: str) -> None:
     assert list(found) == ["answer", "documents", "attribution"]
     assert isinstance(found["answer"], str)
-    assert [one.id for one in found["documents"]] == [f"document {name}"]
+    assert [document.id for document in found["documents"]] == [f"document {name}"]
     assert found["attribution"]["status"] == "complete"
     assert found["attribution"]["documents"][0]["id"] == f"document {name}"
 

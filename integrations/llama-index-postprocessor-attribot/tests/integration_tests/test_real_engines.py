@@ -47,12 +47,14 @@ def cited(response: Any) -> set[str]:
     """The ids of the documents that any sentence cites."""
     summary = response.metadata["attribution"]
     assert summary["status"] == "complete", summary
-    documents = {one["index"]: one["id"] for one in summary["documents"]}
-    return {documents[index] for one in summary["sentences"] for index in one["documents"]}
+    documents = {document["index"]: document["id"] for document in summary["documents"]}
+    return {
+        documents[index] for sentence in summary["sentences"] for index in sentence["documents"]
+    }
 
 
 def documents_of(response: Any) -> set[str]:
-    return {one["id"] for one in response.metadata["attribution"]["documents"]}
+    return {document["id"] for document in response.metadata["attribution"]["documents"]}
 
 
 def best(response: Any) -> str:
@@ -113,7 +115,7 @@ def test_a_reranker_before_or_after_it(llm: HuggingFaceLLM, index: VectorStoreIn
         )
         response = engine.query(QUESTION)
         assert len(response.source_nodes) == 2
-        assert documents_of(response) == {one.node_id for one in response.source_nodes}
+        assert documents_of(response) == {node.node_id for node in response.source_nodes}
         assert cited(response) == {"lighthouse"}
 
 
@@ -132,7 +134,7 @@ def test_a_conversation_attributes_the_answer_and_not_the_condensed_question(
     second = chat.stream_chat("Who founded the museum?")
     text = "".join(second.response_gen)
     assert second.metadata["attribution"]["status"] == "complete"
-    assert documents_of(second) == {one.node_id for one in second.source_nodes}
+    assert documents_of(second) == {node.node_id for node in second.source_nodes}
     assert "museum" in documents_of(second)
     run = postprocessor.result(second)
     assert run.attribution is not None
@@ -175,11 +177,11 @@ def test_streams_and_queries_at_the_same_time(
     streamed = [streaming.query(question) for question in questions[:2]]
     streams = [one.response_gen for one in streamed]
     while streams:
-        streams = [one for one in streams if next(one, None) is not None]
+        streams = [stream for stream in streams if next(stream, None) is not None]
     assert [documents_of(one) for one in streamed] == [{"lighthouse"}, {"museum"}]
 
     async def ask() -> list[Any]:
-        responses = list(await asyncio.gather(*(engine.aquery(one) for one in questions)))
+        responses = list(await asyncio.gather(*(engine.aquery(question) for question in questions)))
         responses.append(await streaming.aquery(questions[2]))
         assert [piece async for piece in responses[-1].async_response_gen()]
         for response in responses:

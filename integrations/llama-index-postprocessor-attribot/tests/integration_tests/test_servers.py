@@ -53,7 +53,7 @@ def test_a_server_answers_and_scores(tiny: LanguageModel, tmp_path: Path) -> Non
         response = engine.query(QUESTION)
         found = postprocessor.result(response).attribution
     assert found is not None and found.provenance.retokenized
-    texts = [one.node.get_content(MetadataMode.LLM) for one in response.source_nodes]
+    texts = [node.node.get_content(MetadataMode.LLM) for node in response.source_nodes]
     asked = CHAT_TEXT_QA_PROMPT.format_messages(context_str="\n\n".join(texts), query_str=QUESTION)
     expected = Attributor(tiny, progress=False, **EXACT).attribute(
         [{"role": one.role.value, "content": one.content} for one in asked],

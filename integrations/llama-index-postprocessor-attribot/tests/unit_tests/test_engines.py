@@ -42,7 +42,7 @@ def complete(response: Any) -> dict[str, Any]:
 
 
 def ids(summary: dict[str, Any]) -> set[str]:
-    return {one["id"] for one in summary["documents"]}
+    return {document["id"] for document in summary["documents"]}
 
 
 @pytest.fixture
@@ -115,7 +115,7 @@ def test_two_interleaved_streams_have_their_own_nodes(
         responses.append(engine.query(QUESTION))
     streams = [response.response_gen for response in responses]
     while streams:
-        streams = [one for one in streams if next(one, None) is not None]
+        streams = [stream for stream in streams if next(stream, None) is not None]
     assert [ids(complete(one)) for one in responses] == [{"ferry"}, {"lighthouse"}]
 
 
@@ -128,7 +128,9 @@ def test_an_asynchronous_query_does_not_block_its_loop(
     ]
 
     async def ask() -> list[Any]:
-        responses = await asyncio.gather(*(one.aquery(QUESTION) for one in [*engines, *engines]))
+        responses = await asyncio.gather(
+            *(engine.aquery(QUESTION) for engine in [*engines, *engines])
+        )
         for response in responses:
             assert response.metadata["attribution"]["status"] in ("pending", "complete")
             run = await postprocessor.aresult(response)
@@ -291,17 +293,20 @@ def test_nodes_and_prompts_stay_as_they_are(
     prompts: list[tuple[int, ...]] = []
     given = nodes()
     index = index_of(given)
-    before = {key: one.model_dump_json() for key, one in index.docstore.docs.items()}
+    before = {key: doc.model_dump_json() for key, doc in index.docstore.docs.items()}
     engine = index.as_query_engine(llm=tiny_llm, node_postprocessors=[postprocessor])
     attributor = Attributor(tiny_llm._model, tiny_llm._tokenizer, progress=False)
     with attributor.recorder:
         responses = [engine.query(QUESTION) for _ in range(2)]
-        prompts = [one.prompt_ids for one in attributor.recorder.generations]
+        prompts = [generation.prompt_ids for generation in attributor.recorder.generations]
     assert len(prompts) == 2
     assert prompts[0] == prompts[1]
     assert {k: one.model_dump_json() for k, one in index.docstore.docs.items()} == before
     first, second = (
-        [(one.node_id, one.score, one.node.get_content(MetadataMode.ALL)) for one in r.source_nodes]
+        [
+            (node.node_id, node.score, node.node.get_content(MetadataMode.ALL))
+            for node in r.source_nodes
+        ]
         for r in responses
     )
     assert first == second
@@ -316,7 +321,7 @@ def test_duplicates_are_gone_before_the_prompt_is_built(tiny_llm: HuggingFaceLLM
     )
     response = engine.query(QUESTION)
     assert len(complete(response)["documents"]) == 2
-    (kept,) = [one for one in response.source_nodes if "attribot_merged" in one.node.metadata]
+    (kept,) = [node for node in response.source_nodes if "attribot_merged" in node.node.metadata]
     assert {kept.node_id, kept.node.metadata["attribot_merged"][0]["id"]} == {"ferry", "mirror"}
     assert "mirror" not in kept.node.get_content(MetadataMode.LLM).replace("mirror.md", "")
     both = AttributionPostprocessor(**EXACT)

@@ -157,7 +157,9 @@ def test_accumulated_answers_are_cited_with_one_numbering(llm: HuggingFaceLLM) -
     assert re.sub(r" \[\d\]", "", text) == response.response
     assert {"[1]", "[2]"} == set(re.findall(r"\[\d\]", text))
     _, *citations = postprocessor.cited_message(response).blocks
-    assert {one.source: one.additional_location_info["number"] for one in citations} == {  # type: ignore[union-attr]
+    assert {
+        citation.source: citation.additional_location_info["number"] for citation in citations
+    } == {  # type: ignore[union-attr]
         node.node_id: number for number, node in enumerate(map(_node, response.source_nodes), 1)
     }
     engine = AttributedQueryEngine(
@@ -218,13 +220,13 @@ def test_nodes_that_are_cut_over_several_calls(tiny: LanguageModel, mode: str) -
     )
     summary = response.metadata["attribution"]
     assert summary["status"] == ("complete" if "accumulate" in mode else "composite")
-    calls = [one["run_id"] for one in summary["calls"]]
+    calls = [call["run_id"] for call in summary["calls"]]
     assert len(calls) + ("accumulate" not in mode) > 1
     seen = set()
     for run in (postprocessor.result(response), *(postprocessor.results[one] for one in calls)):
         if run.attribution is not None:
             assert not run.attribution.not_located
-            seen |= {one.text for one in run.attribution.sources}
+            seen |= {source.text for source in run.attribution.sources}
     assert len(seen & set(sentences)) > 100
 
 

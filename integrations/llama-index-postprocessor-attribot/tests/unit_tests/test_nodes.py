@@ -80,7 +80,7 @@ def test_a_parent_that_stands_for_its_children(tiny_llm: HuggingFaceLLM) -> None
     )
     response = engine.query(QUESTION)
     (parent,) = response.source_nodes
-    assert parent.node_id not in {one.node_id for one in leaves}
+    assert parent.node_id not in {leave.node_id for leave in leaves}
     assert sources_of(response) == {one.strip() for one in SENTENCES}
     (document,) = response.metadata["attribution"]["documents"]
     assert document["id"] == parent.node_id
@@ -90,7 +90,7 @@ def test_neighbours_that_a_postprocessor_adds(tiny_llm: HuggingFaceLLM) -> None:
     nodes = SentenceSplitter(chunk_size=30, chunk_overlap=0).get_nodes_from_documents([GUIDE])
     store = SimpleDocumentStore()
     store.add_documents(nodes)
-    relations = {one.node_id: dict(one.relationships) for one in nodes}
+    relations = {node.node_id: dict(node.relationships) for node in nodes}
     neighbours = PrevNextNodePostprocessor(docstore=store, num_nodes=1, mode="both")
     engine = VectorStoreIndex(nodes, embed_model=MockEmbedding(8)).as_query_engine(
         llm=tiny_llm,
@@ -99,7 +99,7 @@ def test_neighbours_that_a_postprocessor_adds(tiny_llm: HuggingFaceLLM) -> None:
     )
     response = engine.query(QUESTION)
     assert len(response.source_nodes) > 1
-    found = {one["id"] for one in response.metadata["attribution"]["documents"]}
+    found = {document["id"] for document in response.metadata["attribution"]["documents"]}
     assert found == {one.node_id for one in response.source_nodes}
     for one in response.source_nodes:
         assert one.node.relationships == relations[one.node_id]

@@ -61,7 +61,7 @@ def test_what_was_found_is_said(tiny_llm: HuggingFaceLLM, search: Callable[[], l
         summary = response.metadata["attribution"]
         assert (summary["status"], summary["query"]) == ("complete", QUESTION), summary
         assert len(summary["documents"]) == 2
-        assert all(one["located"] for one in summary["documents"])
+        assert all(document["located"] for document in summary["documents"])
         assert "mill" in {one["id"] for one in summary["documents"]}
         run = postprocessor.result(response)
         assert run.attribution is not None
@@ -106,7 +106,7 @@ def test_two_searches_keep_their_own_documents(tiny_llm: HuggingFaceLLM) -> None
     for response, text in ((first, TEXTS[0]), (second, TEXTS[1])):
         attribution = postprocessor.result(response).attribution
         assert attribution is not None
-        assert [one.text for one in attribution.documents] == [text]
+        assert [document.text for document in attribution.documents] == [text]
 
 
 def test_no_model_and_no_text_are_told(caplog: pytest.LogCaptureFixture) -> None:
