@@ -9,5 +9,5 @@ def test_the_notebook_runs() -> None:
     printed, shown = run_notebook("langchain")
     assert "38 metres high" in printed and "[1]" in printed
     assert "grounded" in shown[0]["text/plain"]
-    assert any("text/html" in one for one in shown)
+    assert any("text/html" in output for output in shown)
     assert "['answer', 'documents', 'attribution']" in shown[-1]["text/plain"]

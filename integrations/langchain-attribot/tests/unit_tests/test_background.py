@@ -38,9 +38,9 @@ def background(chat: ChatHuggingFace, **options: Any) -> AttributionCallbackHand
 
 @pytest.mark.slow
 def test_the_answer_comes_before_its_attribution(tiny_chat: ChatHuggingFace) -> None:
-    held = Held()
-    told: list[AttributedRun] = []
-    handler = background(tiny_chat, method=held, on_result=told.append)
+    gate = Held()
+    runs: list[AttributedRun] = []
+    handler = background(tiny_chat, method=gate, on_result=runs.append)
     chain = rag(Given(documents=DOCUMENTS), tiny_chat).with_config(callbacks=[handler])
     run_id = uuid4()
     message = chain.invoke(QUESTION, config={"run_id": run_id})
@@ -51,18 +51,18 @@ def test_the_answer_comes_before_its_attribution(tiny_chat: ChatHuggingFace) -> 
     assert handler.results[run_id].attribution is None
     with pytest.raises(TimeoutError):
         handler.result(run_id, timeout=0.05)
-    held.go.set()
+    gate.go.set()
     run = handler.result(run_id, timeout=scaled(60))
     assert run.attribution is not None
     assert run.attribution.response == message.content
     assert run is handler.results[pending["run_id"]] is handler.last
-    assert told == [run]
+    assert runs == [run]
     assert handler.results.num_pending == 0
 
 
 def test_it_can_be_awaited(tiny_chat: ChatHuggingFace) -> None:
-    held = Held()
-    handler = background(tiny_chat, method=held)
+    gate = Held()
+    handler = background(tiny_chat, method=gate)
     chain = rag(Given(documents=DOCUMENTS), tiny_chat).with_config(callbacks=[handler])
 
     async def ask() -> AttributedRun:
@@ -73,7 +73,7 @@ def test_it_can_be_awaited(tiny_chat: ChatHuggingFace) -> None:
         assert not waiting.done()
         with pytest.raises(TimeoutError):
             await handler.aresult(run_id, timeout=0.05)
-        held.go.set()
+        gate.go.set()
         found = await waiting
         assert await handler.aresult(run_id) is found
         with pytest.raises(InvalidInput, match="no attribution of the run"):
@@ -91,10 +91,10 @@ def test_a_streamed_answer_is_attributed_after_its_last_chunk(
     chain = rag(Given(documents=DOCUMENTS), tiny_chat).with_config(callbacks=[handler])
     pieces = list(chain.stream(QUESTION, config={"run_id": run_id}))
     assert pieces[-1].response_metadata["attribution"]["status"] == "pending"
-    found = handler.result(run_id, timeout=scaled(60)).attribution
-    assert found is not None
-    assert found.response == "".join(piece.content for piece in pieces)
-    assert not found.provenance.retokenized
+    attribution = handler.result(run_id, timeout=scaled(60)).attribution
+    assert attribution is not None
+    assert attribution.response == "".join(piece.content for piece in pieces)
+    assert not attribution.provenance.retokenized
 
 
 def test_a_stopped_answer_is_attributed_as_far_as_it_was_shown(tiny: LanguageModel) -> None:
@@ -109,10 +109,10 @@ def test_a_stopped_answer_is_attributed_as_far_as_it_was_shown(tiny: LanguageMod
         if len(shown.split()) > 3:
             break
     stream.close()
-    found = handler.result(run_id, timeout=scaled(120)).attribution
-    assert found is not None
-    assert found.response == shown
-    assert len(found.token_spans) < 100
+    attribution = handler.result(run_id, timeout=scaled(120)).attribution
+    assert attribution is not None
+    assert attribution.response == shown
+    assert len(attribution.token_spans) < 100
     assert not handler._calls
     assert handler.num_open == 0
 

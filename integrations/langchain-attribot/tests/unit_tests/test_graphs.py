@@ -56,7 +56,7 @@ def graph_of(
 
     def grade(state: State) -> dict[str, Any]:
         asked = (f"Is this relevant? {document.page_content}" for document in state["documents"])
-        return {"grades": [str(grading.invoke(one).content) for one in asked]}
+        return {"grades": [str(grading.invoke(prompt).content) for prompt in asked]}
 
     def answer(state: State) -> dict[str, Any]:
         asked = f"{joined(state['documents'])}\n\nQuestion: {state['question']}"
@@ -121,13 +121,13 @@ def test_streams_of_updates_messages_and_custom_data_carry_it(
         {"question": QUESTION}, {"callbacks": [handler]}, stream_mode=list(streamed)
     ):
         streamed[str(mode)].append(piece)
-    (update,) = [one["answer"] for one in streamed["updates"] if "answer" in one]
+    (update,) = [update["answer"] for update in streamed["updates"] if "answer" in update]
     check(update["messages"][-1].response_metadata["attribution"])
-    chunks = [one for one, told in streamed["messages"] if told["langgraph_node"] == "answer"]
+    chunks = [run for run, told in streamed["messages"] if told["langgraph_node"] == "answer"]
     carrying = [chunk for chunk in chunks if "attribution" in chunk.response_metadata]
     assert len(chunks) > 1
     check(carrying[-1].response_metadata["attribution"])
-    grades = [one for one, told in streamed["messages"] if told["langgraph_node"] == "grade"]
+    grades = [run for run, told in streamed["messages"] if told["langgraph_node"] == "grade"]
     assert grades and all("attribution" not in grade.response_metadata for grade in grades)
     check(streamed["custom"][-1]["attribution"])
 

@@ -1,4 +1,4 @@
-"""What the handler attaches, and where."""
+"""The summary that the handler attaches, and its place."""
 
 import asyncio
 import json
@@ -107,7 +107,7 @@ def test_the_sum_of_streamed_chunks_carries_it(
 ) -> None:
     chain = rag(Given(documents=DOCUMENTS), tiny_chat).with_config(callbacks=[handler])
     pieces = list(chain.stream(QUESTION))
-    with_it = [one for one in pieces if "attribution" in one.response_metadata]
+    with_it = [piece for piece in pieces if "attribution" in piece.response_metadata]
     assert with_it == [pieces[-1]]
     total = pieces[0]
     for piece in pieces[1:]:
@@ -145,8 +145,8 @@ def test_events_tell_of_it(tiny_chat: ChatHuggingFace, handler: AttributionCallb
     async def events() -> list[Any]:
         return [event async for event in chain.astream_events(QUESTION, version="v2")]
 
-    told = [one for one in asyncio.run(events()) if one["event"] == "on_custom_event"]
-    assert [one["name"] for one in told] == ["attribution"]
+    told = [run for run in asyncio.run(events()) if run["event"] == "on_custom_event"]
+    assert [run["name"] for run in told] == ["attribution"]
     assert told[0]["data"]["status"] == "complete"
 
 
@@ -159,9 +159,9 @@ def test_a_text_result_is_found_by_the_id_of_its_run(tiny: LanguageModel) -> Non
     ):
         answer = chain.invoke("A", config={"run_id": run_id, "callbacks": [handler]})
         assert isinstance(answer, str)
-        found = handler.results[run_id].attribution
-        assert found is not None
-        assert answer == found.response
+        attribution = handler.results[run_id].attribution
+        assert attribution is not None
+        assert answer == attribution.response
         assert handler.result(str(run_id)) is handler.results[run_id]
 
 
@@ -170,19 +170,19 @@ def test_a_dict_result_has_a_key_of_its_own(
 ) -> None:
     answer = rag(ByName(), tiny_chat) | StrOutputParser()
     chain = RunnablePassthrough.assign(answer=lambda given: answer.invoke(given["name"]))
-    found = chain.invoke({"name": "A"}, config={"callbacks": [handler]})
-    assert found["attribution"]["documents"][0]["id"] == "document A"
-    assert found["answer"]
+    result = chain.invoke({"name": "A"}, config={"callbacks": [handler]})
+    assert result["attribution"]["documents"][0]["id"] == "document A"
+    assert result["answer"]
 
 
 def test_documents_may_be_passed_in(
     tiny_chat: ChatHuggingFace, handler: AttributionCallbackHandler
 ) -> None:
-    chain = RunnablePassthrough.assign(context=lambda given: joined(given["context"])) | (
+    chain = RunnablePassthrough.assign(context=lambda state: joined(state["context"])) | (
         PROMPT | tiny_chat
     )
-    given = {"context": list(DOCUMENTS), "question": QUESTION}
-    summary = attributed(chain.invoke(given, config={"callbacks": [handler]}))
+    state = {"context": list(DOCUMENTS), "question": QUESTION}
+    summary = attributed(chain.invoke(state, config={"callbacks": [handler]}))
     assert len(summary["documents"]) == 2
 
 
@@ -190,7 +190,7 @@ def test_documents_may_be_passed_in(
 def test_metadata_names_documents_of_a_formatted_prompt(
     tiny_chat: ChatHuggingFace, handler: AttributionCallbackHandler, kind: str
 ) -> None:
-    given: list[Any] = [one.page_content for one in DOCUMENTS]
+    given: list[Any] = [document.page_content for document in DOCUMENTS]
     if kind == "mapping":
         given = [{"page_content": one, "id": str(i)} for i, one in enumerate(given)]
     elif kind == "document":
@@ -261,10 +261,10 @@ def test_a_retriever_within_a_retriever_counts_once(
         inner: Given
 
         def _get_relevant_documents(self, query, *, run_manager):  # type: ignore[no-untyped-def]
-            found = self.inner.invoke(query, config={"callbacks": run_manager.get_child()})
+            result = self.inner.invoke(query, config={"callbacks": run_manager.get_child()})
             return [
-                one.model_copy(update={"metadata": {**one.metadata, "rank": rank}})
-                for rank, one in enumerate(reversed(found))
+                document.model_copy(update={"metadata": {**document.metadata, "rank": rank}})
+                for rank, document in enumerate(reversed(result))
             ][:1]
 
     retriever = Reranked(documents=[], inner=Given(documents=DOCUMENTS))
@@ -288,10 +288,10 @@ def test_documents_that_the_chain_changes_are_located(
     handler: AttributionCallbackHandler,
     change: Callable[[str], str],
 ) -> None:
-    texts = [one.page_content.replace("The", "**The**") for one in DOCUMENTS]
+    texts = [document.page_content.replace("The", "**The**") for document in DOCUMENTS]
     given = [
-        one.model_copy(update={"page_content": text})
-        for one, text in zip(DOCUMENTS, texts, strict=True)
+        document.model_copy(update={"page_content": text})
+        for document, text in zip(DOCUMENTS, texts, strict=True)
     ]
 
     def formatted(documents: list[Document]) -> str:
@@ -301,12 +301,12 @@ def test_documents_that_the_chain_changes_are_located(
         PROMPT | tiny_chat
     )
     summary = attributed(chain.invoke(QUESTION, config={"callbacks": [handler]}))
-    assert sorted(one["id"] for one in summary["documents"]) == ["ferry", "lighthouse"]
+    assert sorted(document["id"] for document in summary["documents"]) == ["ferry", "lighthouse"]
     assert all(document["located"] for document in summary["documents"])
     assert len(summary["sources"]) == 4
     shown = " ".join(change(text) for text in texts)
     assert all(source["text"] in shown for source in summary["sources"])
-    assert sorted(one["documents"] for one in summary["sources"]) == [[0], [0], [1], [1]]
+    assert sorted(source["documents"] for source in summary["sources"]) == [[0], [0], [1], [1]]
 
 
 def test_a_step_that_changes_documents_is_followed(
@@ -322,8 +322,8 @@ def test_a_step_that_changes_documents_is_followed(
     summary = attributed(chain.invoke(QUESTION, config={"callbacks": [handler]}))
     texts = {source["text"] for source in summary["sources"]}
     assert "The lighthouse is 38 metres high!" in texts
-    assert sorted(one["id"] for one in summary["documents"]) == ["ferry", "lighthouse"]
-    assert all(one["located"] for one in summary["documents"])
+    assert sorted(document["id"] for document in summary["documents"]) == ["ferry", "lighthouse"]
+    assert all(document["located"] for document in summary["documents"])
 
 
 def test_a_failure_of_attribution_leaves_the_answer_intact(
@@ -421,7 +421,7 @@ def test_citations_are_standard_annotations_and_history_keeps_working(
     assert citation["title"] == "ferry.md"
     assert citation["cited_text"].startswith("The ferry Kittiwake")
     assert citation["extras"]["document_id"] == "ferry"
-    assert [one["start_index"] for one in citations_of(message)] == [0]
+    assert [citation["start_index"] for citation in citations_of(message)] == [0]
     restored = AIMessage.model_validate_json(message.model_dump_json())
     assert restored.content_blocks[0]["annotations"][0]["title"] == "ferry.md"
     tiny_chat.invoke([HumanMessage("one"), message, HumanMessage("two")])
@@ -459,7 +459,7 @@ def test_other_tracers_see_the_same_runs(
     alone, beside = Tracer(), Tracer()
     chain.invoke(QUESTION, config={"callbacks": [alone]})
     chain.invoke(QUESTION, config={"callbacks": [handler, beside]})
-    assert [shape(root) for root in alone.roots] == [shape(one) for one in beside.roots]
+    assert [shape(root) for root in alone.roots] == [shape(root) for root in beside.roots]
     assert capsys.readouterr() == ("", "")
 
 
@@ -473,11 +473,11 @@ def test_a_structured_answer_stays_as_it_was_parsed(tiny: LanguageModel) -> None
 
     run_id = uuid4()
     chain = rag(ByName(), llm) | Parsed()
-    found = chain.invoke("A", config={"callbacks": [handler], "run_id": run_id})
-    assert list(found) == ["text"]
+    result = chain.invoke("A", config={"callbacks": [handler], "run_id": run_id})
+    assert list(result) == ["text"]
     run = handler.results[run_id].attribution
     assert run is not None
-    assert run.response == found["text"]
+    assert run.response == result["text"]
 
 
 def test_a_graph_that_keeps_documents_in_its_state(
@@ -499,11 +499,11 @@ def test_a_graph_that_keeps_documents_in_its_state(
     graph.add_edge("retrieve", "generate")
     run_id = uuid4()
     config: Any = {"callbacks": [handler], "run_id": run_id}
-    found = graph.compile().invoke({"question": "A"}, config=config)
+    result = graph.compile().invoke({"question": "A"}, config=config)
     run = handler.results[run_id]  # a graph gives its state, and nothing that is added to it
     assert [document.id for document in run.documents] == ["document A"]
     assert run.attribution is not None
-    assert run.attribution.response == found["answer"]
+    assert run.attribution.response == result["answer"]
     assert handler.num_open == 0
 
 

@@ -67,8 +67,8 @@ def in_a_coroutine(store: InMemoryVectorStore, chat: ChatHuggingFace) -> Runnabl
         return prompt_of([document for document, _ in retrieved(found)], question)
 
     class InThreads(ChatHuggingFace):
-        async def _agenerate(self, *given: Any, **named: Any) -> ChatResult:
-            return await asyncio.to_thread(self._generate, *given, **named)
+        async def _agenerate(self, *arguments: Any, **named: Any) -> ChatResult:
+            return await asyncio.to_thread(self._generate, *arguments, **named)
 
     asked = RunnableLambda(prompt) | InThreads(llm=chat.llm, tokenizer=chat.tokenizer)
     return RunnableLambda(lambda question, config: asyncio.run(asked.ainvoke(question, config)))
@@ -82,8 +82,8 @@ def in_a_node(store: InMemoryVectorStore, chat: ChatHuggingFace) -> Runnable[Any
 
     def search(state: State) -> State:
         hits = [
-            {"body": one.page_content, "id": one.id, "rank": rank}
-            for rank, one in enumerate(store.similarity_search(state["question"], k=2))
+            {"body": document.page_content, "id": document.id, "rank": rank}
+            for rank, document in enumerate(store.similarity_search(state["question"], k=2))
         ]
         return {"context": "\n".join(str(hit["body"]) for hit in retrieved(hits))}
 
@@ -108,11 +108,11 @@ def test_a_search_says_what_it_found(
 ) -> None:
     chain = chain_of(store, tiny_chat)
     for question in ("Who nests?", "Who grinds?"):
-        expected = {one.id for one in store.similarity_search(question, k=2)}
+        expected = {document.id for document in store.similarity_search(question, k=2)}
         message = chain.invoke(question, {"callbacks": [handler]})
         summary = message.response_metadata["attribution"]
         assert {document["id"] for document in summary["documents"]} == expected
-        assert all(one["located"] for one in summary["documents"])
+        assert all(document["located"] for document in summary["documents"])
     assert handler.num_open == 0
 
 
@@ -153,7 +153,10 @@ def test_serialized_documents_of_a_function_are_seen(
 ) -> None:
     def search(question: str) -> dict[str, Any]:
         found = store.similarity_search(question, k=2)
-        return {"hits": [one.model_dump(exclude={"type"}) for one in found], "question": question}
+        return {
+            "hits": [document.model_dump(exclude={"type"}) for document in found],
+            "question": question,
+        }
 
     prompt = ChatPromptTemplate.from_template("{text}\n\n{question}")
     text = RunnableLambda(
@@ -318,7 +321,7 @@ def test_documents_that_share_an_id_are_all_listed(
     whole = Document(f"{lost} {told} And more.", id="file.md")
     chain = Given(documents=[whole]) | (lambda _: [documents[0]]) | prompt | tiny_chat
     summary = chain.invoke("?", {"callbacks": [handler]}).response_metadata["attribution"]
-    assert [one["located"] for one in summary["documents"]] == [True]
+    assert [document["located"] for document in summary["documents"]] == [True]
 
 
 @pytest.mark.parametrize("key", ["source", "author", "section"])

@@ -1,4 +1,4 @@
-"""Which generation, which documents and which answer belong together, where it is not obvious."""
+"""The generation, the documents and the answer that belong together, where it is not obvious."""
 
 import contextvars
 from operator import itemgetter
@@ -44,17 +44,17 @@ def test_a_question_that_is_asked_again_has_its_own_prompt_scored(
         assert alone.last is not None and alone.last.attribution is not None
         truth.append(alone.last.attribution)
     assert abs(truth[0].matrix - truth[1].matrix).max() > 1e-4
-    held = Held()
-    handler = AttributionCallbackHandler(constant, mode="background", verdicts=None, method=held)
+    gate = Held()
+    handler = AttributionCallbackHandler(constant, mode="background", verdicts=None, method=gate)
     ids = [uuid4(), uuid4()]
     for messages, run_id in zip((first, second), ids, strict=True):
         constant.invoke(messages, config={**config, "callbacks": [handler], "run_id": run_id})
-    held.go.set()
+    gate.go.set()
     for run_id, expected in zip(ids, truth, strict=True):
-        found = handler.result(run_id, timeout=scaled(60)).attribution
-        assert found is not None
-        assert found.provenance.prompt_tokens == expected.provenance.prompt_tokens
-        np.testing.assert_allclose(found.matrix, expected.matrix, atol=1e-4)
+        attribution = handler.result(run_id, timeout=scaled(60)).attribution
+        assert attribution is not None
+        assert attribution.provenance.prompt_tokens == expected.provenance.prompt_tokens
+        np.testing.assert_allclose(attribution.matrix, expected.matrix, atol=1e-4)
 
 
 def test_documents_of_an_outer_step_count_if_they_are_in_the_prompt(
@@ -63,8 +63,8 @@ def test_documents_of_an_outer_step_count_if_they_are_in_the_prompt(
     shot = Document(page_content="Question: how old is it? Answer: old.", id="shot")
     template = "{examples}\n\n{context}\n\n{question}"
 
-    def ask(given: dict[str, str]) -> str:
-        return template.format(**given)
+    def ask(texts: dict[str, str]) -> str:
+        return template.format(**texts)
 
     chain = {
         "context": Given(documents=[DOCUMENTS[1]]) | joined,
@@ -79,10 +79,10 @@ def test_documents_of_an_outer_step_count_if_they_are_in_the_prompt(
         | tiny_chat
     )
     handler = AttributionCallbackHandler(tiny_chat, **EXACT)
-    found = chain.invoke(QUESTION, config={"callbacks": [handler]})
-    summary = found["answer"].response_metadata["attribution"]
+    result = chain.invoke(QUESTION, config={"callbacks": [handler]})
+    summary = result["answer"].response_metadata["attribution"]
     assert {document["id"] for document in summary["documents"]} == {"shot", "lighthouse"}
-    assert all(one["located"] for one in summary["documents"])
+    assert all(document["located"] for document in summary["documents"])
 
 
 def squashed(documents: list[Document]) -> str:
@@ -92,9 +92,9 @@ def squashed(documents: list[Document]) -> str:
 def test_a_second_answer_from_the_same_documents_is_attributed_too(
     tiny_chat: ChatHuggingFace,
 ) -> None:
-    spaced = [one.model_copy(deep=True) for one in DOCUMENTS]
-    for one in spaced:
-        one.page_content = one.page_content.replace(". ", ".\n\n")
+    spaced = [document.model_copy(deep=True) for document in DOCUMENTS]
+    for document in spaced:
+        document.page_content = document.page_content.replace(". ", ".\n\n")
     retriever = Given(documents=spaced)
 
     def ask(question: str) -> str:
@@ -108,9 +108,9 @@ def test_a_second_answer_from_the_same_documents_is_attributed_too(
     handler = AttributionCallbackHandler(tiny_chat, **EXACT)
     run_id = uuid4()
     answer = RunnableLambda(ask).invoke(QUESTION, config={"callbacks": [handler], "run_id": run_id})
-    found = handler.results[run_id].attribution
-    assert found is not None
-    assert found.response == answer
+    attribution = handler.results[run_id].attribution
+    assert attribution is not None
+    assert attribution.response == answer
 
 
 def test_a_root_stands_for_the_answer_that_it_gave(
@@ -131,9 +131,9 @@ def test_a_root_stands_for_the_answer_that_it_gave(
     run_id = uuid4()
     config: Any = {"callbacks": [handler], "run_id": run_id}
     answer = RunnableLambda(ask).invoke(QUESTION, config=config)
-    found = handler.results[run_id].attribution
-    assert found is not None
-    assert found.response == answer
+    attribution = handler.results[run_id].attribution
+    assert attribution is not None
+    assert attribution.response == answer
 
 
 def test_a_key_of_the_chain_s_own_stays(tiny_chat: ChatHuggingFace) -> None:
@@ -183,8 +183,8 @@ def test_a_dict_that_the_chain_keeps_carries_no_old_attribution(
 
     handler = AttributionCallbackHandler(tiny_chat, **EXACT)
     for name in ("first", "second"):
-        found = RunnableLambda(ask).invoke(name, config={"callbacks": [handler]})
-        assert [document["id"] for document in found["attribution"]["documents"]] == [
+        result = RunnableLambda(ask).invoke(name, config={"callbacks": [handler]})
+        assert [document["id"] for document in result["attribution"]["documents"]] == [
             f"document {name}"
         ]
     nothing = RunnableLambda(ask).invoke("nothing", config={"callbacks": [handler]})

@@ -62,7 +62,7 @@ def ask(chat: ChatHuggingFace, handler: AttributionCallbackHandler, *, last: boo
     manager = CallbackManager(handlers=first, inheritable_handlers=first)
     if last:
         manager.add_handler(handler, inherit=True)
-    kinds = [type(one).__name__ for one in manager.inheritable_handlers]
+    kinds = [type(handler).__name__ for handler in manager.inheritable_handlers]
     ours = kinds.index("AttributionCallbackHandler")
     assert (ours > kinds.index("OpenInferenceTracer")) == last
     rag(Given(documents=DOCUMENTS), chat).invoke(QUESTION, {"callbacks": manager})
@@ -170,7 +170,7 @@ def test_the_middleware_tells_the_step_of_the_agent(
     agent = create_agent(SearchesFirst(llm=tiny_chat), [search], middleware=[middleware])
     agent.invoke({"messages": [("human", QUESTION)]})
     (run,) = middleware.results.values()
-    (span,) = [one for one in spans.get_finished_spans() if told(one)]
+    (span,) = [span for span in spans.get_finished_spans() if told(span)]
     assert told(span)["run_id"] == run.run_id
     assert span.name == "model"
     middleware.close()

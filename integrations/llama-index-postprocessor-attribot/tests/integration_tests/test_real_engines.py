@@ -161,7 +161,7 @@ def test_an_agent_s_tool_carries_what_caused_its_answer(
             responses.append(response)
         return responses
 
-    assert [cited(one) for one in asyncio.run(ask())] == [{"lighthouse"}, {"museum"}]
+    assert [cited(response) for response in asyncio.run(ask())] == [{"lighthouse"}, {"museum"}]
 
 
 def test_streams_and_queries_at_the_same_time(
@@ -175,10 +175,10 @@ def test_streams_and_queries_at_the_same_time(
     engine = index.as_query_engine(similarity_top_k=1, **options)
 
     streamed = [streaming.query(question) for question in questions[:2]]
-    streams = [one.response_gen for one in streamed]
+    streams = [response.response_gen for response in streamed]
     while streams:
         streams = [stream for stream in streams if next(stream, None) is not None]
-    assert [documents_of(one) for one in streamed] == [{"lighthouse"}, {"museum"}]
+    assert [documents_of(response) for response in streamed] == [{"lighthouse"}, {"museum"}]
 
     async def ask() -> list[Any]:
         responses = list(await asyncio.gather(*(engine.aquery(question) for question in questions)))
@@ -188,5 +188,5 @@ def test_streams_and_queries_at_the_same_time(
             await postprocessor.aresult(response)
         return responses
 
-    found = [documents_of(one) for one in asyncio.run(ask())]
-    assert found == [{"lighthouse"}, {"museum"}, {"chapel"}, {"chapel"}]
+    names = [documents_of(response) for response in asyncio.run(ask())]
+    assert names == [{"lighthouse"}, {"museum"}, {"chapel"}, {"chapel"}]

@@ -68,7 +68,7 @@ def composed_by(
 
 
 def composite(response: Any, num_calls: int = 2) -> dict[str, Any]:
-    """What the response carries: the last answer's own, and each earlier one with its query."""
+    """The summary of the response: the last answer's own, and each earlier one with its query."""
     summary: dict[str, Any] = response.metadata["attribution"]
     jsonschema.validate(summary, SCHEMA)
     assert summary["status"] == "composite", summary
@@ -87,8 +87,8 @@ KINDS = ["sub-questions", "sub-questions at once", "router", "steps"]
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_outer_response_has_the_inner_attributions(tiny_llm: HuggingFaceLLM, kind: str) -> None:
-    told: list[AttributedRun] = []
-    postprocessor = AttributionPostprocessor(on_result=told.append, **EXACT)
+    runs: list[AttributedRun] = []
+    postprocessor = AttributionPostprocessor(on_result=runs.append, **EXACT)
     response = composed_by(kind, tiny_llm, postprocessor).query(QUESTION)
     summary = composite(response)
     assert summary["query"] == QUESTION
@@ -97,13 +97,15 @@ def test_the_outer_response_has_the_inner_attributions(tiny_llm: HuggingFaceLLM,
     assert found == {"ferry"} if kind == "steps" else set(NAMES)
     run = postprocessor.result(response)
     assert run.attribution is not None
-    assert [one.id for one in run.attribution.documents] == [one.run_id for one in run.earlier]
+    assert [document.id for document in run.attribution.documents] == [
+        one.run_id for one in run.earlier
+    ]
     answers = [one.text.strip() for one in run.earlier]
-    assert [one.text for one in run.attribution.documents] == answers
-    assert told[-1].run_id == run.run_id
-    assert [one.run_id for one in told[:-1]] == [one.run_id for one in run.earlier]
+    assert [document.text for document in run.attribution.documents] == answers
+    assert runs[-1].run_id == run.run_id
+    assert [one.run_id for one in runs[:-1]] == [one.run_id for one in run.earlier]
     if kind.startswith("sub"):
-        *earlier, last = [one.query for one in told]
+        *earlier, last = [run.query for run in runs]
         # At once: whichever ends first is told first.
         assert (sorted(earlier) if kind.endswith("at once") else earlier) == [
             f"What of the {name}?" for name in NAMES

@@ -29,7 +29,7 @@ SCHEMA = summary_schema()
 
 
 def attributed(response: Any, status: str) -> dict[str, Any]:
-    """What the response carries, which follows the schema and is no larger than it may be."""
+    """The summary of the response, which follows the schema and is no larger than it may be."""
     summary: dict[str, Any] = response.metadata["attribution"]
     assert summary["status"] == status, summary
     jsonschema.validate(summary, SCHEMA)
@@ -116,7 +116,7 @@ def test_two_interleaved_streams_have_their_own_nodes(
     streams = [response.response_gen for response in responses]
     while streams:
         streams = [stream for stream in streams if next(stream, None) is not None]
-    assert [ids(complete(one)) for one in responses] == [{"ferry"}, {"lighthouse"}]
+    assert [ids(complete(response)) for response in responses] == [{"ferry"}, {"lighthouse"}]
 
 
 def test_an_asynchronous_query_does_not_block_its_loop(
@@ -137,8 +137,8 @@ def test_an_asynchronous_query_does_not_block_its_loop(
             assert run.attribution is not None
         return responses
 
-    found = [ids(complete(one)) for one in asyncio.run(ask())]
-    assert found == [{"ferry"}, {"lighthouse"}] * 2
+    names = [ids(complete(response)) for response in asyncio.run(ask())]
+    assert names == [{"ferry"}, {"lighthouse"}] * 2
 
 
 def test_an_asynchronous_stream_has_it_in_the_end(
@@ -266,7 +266,7 @@ def test_a_model_that_is_not_local_is_said_to_be_and_the_log_says_it_once(
     for _ in range(2):
         summary = attributed(engine.query(QUESTION), "unsupported")
         assert "MockLLM is not a local Hugging Face model" in summary["error"]["message"]
-    (record,) = [one for one in caplog.records if "no attribution" in one.message]
+    (record,) = [record for record in caplog.records if "no attribution" in record.message]
     assert "pass a local copy of the model as language_model=" in record.message
 
 
@@ -301,7 +301,7 @@ def test_nodes_and_prompts_stay_as_they_are(
         prompts = [generation.prompt_ids for generation in attributor.recorder.generations]
     assert len(prompts) == 2
     assert prompts[0] == prompts[1]
-    assert {k: one.model_dump_json() for k, one in index.docstore.docs.items()} == before
+    assert {k: doc.model_dump_json() for k, doc in index.docstore.docs.items()} == before
     first, second = (
         [
             (node.node_id, node.score, node.node.get_content(MetadataMode.ALL))
@@ -380,7 +380,7 @@ def test_a_hundred_queries_leave_nothing_behind(
             found.append(str(error))
         else:
             found.append(response.metadata["attribution"]["status"])
-    assert {one: found.count(one) for one in found} == {
+    assert {outcome: found.count(outcome) for outcome in found} == {
         "reranker": 12,
         "error": 11,
         "model": 11,

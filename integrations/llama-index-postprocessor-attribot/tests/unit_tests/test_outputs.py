@@ -23,7 +23,7 @@ SCHEMA = summary_schema()
 
 
 class Lighthouse(BaseModel):
-    """What the answer is about."""
+    """The subject of the answer."""
 
     sentence: str
     lit: int
@@ -60,7 +60,11 @@ def test_structured_answers_are_one_call(smollm2: LanguageModel, way: str) -> No
     assert sentence["text"] in shown
     best, *_ = summary["sources"]
     assert best["text"] == "The lighthouse is 38 metres high."
-    sources = {one["text"]: one["sources"] for one in summary["sentences"] if one["sources"]}
+    sources = {
+        sentence["text"]: sentence["sources"]
+        for sentence in summary["sentences"]
+        if sentence["sources"]
+    }
     assert list(sources) == ['"The lighthouse is 38 metres high."', "1844"], summary["sentences"]
     texts = {source["id"]: source["text"] for source in summary["sources"]}
     assert [texts[of[0]] for of in sources.values()] == [
@@ -95,8 +99,8 @@ class Asking(CustomQueryEngine):
 def test_a_custom_engine_that_calls_the_model_itself(
     tiny_llm: HuggingFaceLLM, as_text: bool
 ) -> None:
-    told: list[AttributedRun] = []
-    postprocessor = AttributionPostprocessor(on_result=told.append, **EXACT)
+    runs: list[AttributedRun] = []
+    postprocessor = AttributionPostprocessor(on_result=runs.append, **EXACT)
     retriever = index_of().as_retriever()
     engine = Asking(
         retriever=retriever, postprocessors=[postprocessor], llm=tiny_llm, as_text=as_text
@@ -105,7 +109,7 @@ def test_a_custom_engine_that_calls_the_model_itself(
     summary = summary_of(response)
     assert {document["id"] for document in summary["documents"]} == {"ferry", "lighthouse"}
     assert summary["query"] == QUESTION
-    assert told == [postprocessor.result(response)]
+    assert runs == [postprocessor.result(response)]
     plain = Asking(retriever=retriever, postprocessors=[], llm=tiny_llm)
     assert plain.query(QUESTION).metadata is None
     summary_of(AttributedQueryEngine(plain, **EXACT).query(QUESTION))

@@ -56,7 +56,7 @@ def test_an_evaluator_span_is_linked_to_the_model_s(
     run = postprocessor.result(engine.query(QUESTION), 60)
     (carrier,) = of_kind(spans, "EVALUATOR")
     (link,) = carrier.links
-    assert link.context in [one.context for one in of_kind(spans, "LLM")]
+    assert link.context in [span.context for span in of_kind(spans, "LLM")]
     metadata = json.loads(str((carrier.attributes or {})["annotations.0.annotation.metadata"]))
     assert metadata["run_id"] == run.run_id
     assert [document["score"] is not None for document in metadata["documents"]] == [True, True]
