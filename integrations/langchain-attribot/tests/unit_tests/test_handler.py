@@ -252,6 +252,23 @@ def test_empty_retrieval_attaches_nothing(
         handler.result(uuid4())
 
 
+def test_documents_in_another_shape_are_not_located_and_never_zero(
+    tiny_chat: ChatHuggingFace, handler: AttributionCallbackHandler
+) -> None:
+    text = "Line one says <this>.\nLine two says 'that'.\n\n\tLine three."
+    document = Document(page_content=text * 4, id="odd")
+    chain = {"context": Given(documents=[document]), "question": RunnablePassthrough()} | (
+        PROMPT | tiny_chat
+    )
+    message = chain.invoke(QUESTION, config={"callbacks": [handler]})
+    summary = message.response_metadata["attribution"]
+    if summary["status"] == "error":
+        assert summary["error"]["type"] == "DocumentsNotLocated"
+    else:
+        assert all(source["score"] != 0 for source in summary["sources"])
+        assert summary["notes"]
+
+
 def test_a_retriever_within_a_retriever_counts_once(
     tiny_chat: ChatHuggingFace, handler: AttributionCallbackHandler
 ) -> None:
