@@ -3,6 +3,7 @@
 import math
 import runpy
 from pathlib import Path
+from typing import Any
 
 import pytest
 from transformers import TextGenerationPipeline
@@ -85,7 +86,8 @@ def test_an_integration_of_one_s_own_attributes_recorded_answers(
     smollm2: LanguageModel, mode: str
 ) -> None:
     names = runpy.run_path(str(ROOT / "examples" / "own_integration.py"))
-    pipeline = TextGenerationPipeline(smollm2.model, tokenizer=smollm2.tokenizer)
+    make: Any = TextGenerationPipeline
+    pipeline = make(smollm2.model, tokenizer=smollm2.tokenizer)
     attributed = names["AttributedPipeline"](pipeline, mode=mode)
     documents = ["A ticket of the ferry costs 18 crowns.", "The lighthouse is 38 metres high."]
     messages = [{"role": "user", "content": "In one sentence: how high is the lighthouse?"}]
