@@ -11,7 +11,7 @@
 # make install, make chromium   what `make test` installs by itself: all packages, and a browser
 # make clean    removes all environments and everything that was built
 #
-# The folder `sessions` holds what does not run on every change.
+# The folder `tasks` holds what does not run on every change.
 #
 # ATTRIBOT_RAG_PATIENCE   multiplies every limit of time in the tests, say by 4 on a busy machine
 # WORKERS      how many processes run the tests; each takes one core and about 2 GB

@@ -16,7 +16,7 @@ from attribot_rag.model.language_model import LanguageModel
 
 QUICK_ROOMS = ("context", "attribution", "recording", "verdicts")
 
-# How long an example takes says how busy the machine is. `sessions/fuzz` asks for more examples,
+# How long an example takes says how busy the machine is. `tasks/fuzz` asks for more examples,
 # others each time; without it, a change is judged by the same examples as the one before.
 EXAMPLES = os.environ.get("HYPOTHESIS_MAX_EXAMPLES")
 settings.register_profile(

@@ -18,11 +18,11 @@ ELSEWHERE = {
     "README.md": "tests/test_examples.py, and that of each integration",
     "docs/counterfactual.md": "tests/test_examples.py",
     "docs/deploy.md": "integrations/langchain-attribot/tests/integration_tests/test_examples.py",
-    "docs/distributed.md": "tests/batch/test_distributed.py, by `sessions/ray`",
+    "docs/distributed.md": "tests/batch/test_distributed.py, by `tasks/ray`",
     "docs/getting-started.md": "tests/test_examples.py",
     "docs/langchain-cases.md": "LangChain's integration tests",
     "docs/llama-index-cases.md": "LlamaIndex's integration tests",
-    "docs/tracing.md": "tests/runtime/test_trackers.py, by `sessions/trackers`, and LangChain's",
+    "docs/tracing.md": "tests/runtime/test_trackers.py, by `tasks/trackers`, and LangChain's",
     "integrations/langchain-attribot/README.md": "its integration tests",
     "integrations/llama-index-postprocessor-attribot/README.md": "its integration tests",
 }
@@ -34,7 +34,7 @@ HERE = {
     "docs/served-models.md",
     "docs/tuning-verdicts.md",
 }
-# Other libraries, in environments of their own: sessions/peers.
+# Other libraries, in environments of their own: tasks/peers.
 OF_PEERS = {"docs/evaluation/peers.md"}
 LOCAL = byte_level()
 

@@ -1,4 +1,4 @@
-# What sessions share, to be sourced: they run in the repository, with what `make install` installs.
+# Setup that tasks share, to be sourced: they run in the repository, with what `make install` installs.
 #
 # VENV, PYTHON, WORKERS, TORCH_INDEX are those of the Makefile.
 set -euo pipefail
@@ -26,7 +26,7 @@ outdated() {
   return 1
 }
 
-# Packages without their dependencies, which are there, into a folder that only one session's tests see.
+# Packages without their dependencies, which are there, into a folder that only one task's tests see.
 beside() {
   outdated "$1" constraints.txt || return 0
   "$BIN/python" -m pip install -qq --constraint constraints.txt --no-deps --upgrade --target "$1" "${@:2}"
