@@ -34,9 +34,9 @@ def test_a_server_answers_and_scores(
         attribution = handler.result(run_id, timeout=scaled(120)).attribution
         handler.close()
     assert attribution is not None and attribution.provenance.retokenized
-    (message,) = PROMPT.format_messages(context=joined(DOCUMENTS), question=QUESTION)
+    (prompt,) = PROMPT.format_messages(context=joined(DOCUMENTS), question=QUESTION)
     expected = Attributor(tiny, progress=False, **EXACT).attribute(
-        [{"role": "user", "content": message.content}], message.content, DOCUMENTS
+        [{"role": "user", "content": prompt.content}], message.content, DOCUMENTS
     )
     for row, right in zip(attribution.token_scores, expected.token_scores, strict=True):
         assert row == pytest.approx(right, abs=1e-3)
