@@ -2,6 +2,7 @@
 
     python -m benchmarks.endurance library --count 10000
     python -m benchmarks.endurance langchain llama_index --count 2000
+    python -m benchmarks.endurance log --count 2000
 
 A tiny model of random weights answers and is attributed. In between, as in a service, the model is
 moved to another type and back, its adapter is switched, threads start and leave, and garbage is
@@ -14,11 +15,14 @@ from __future__ import annotations
 import argparse
 import copy
 import gc
+import json
 import multiprocessing
 import sys
+import tempfile
 import threading
 import weakref
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import psutil
@@ -26,8 +30,10 @@ import torch
 from peft import LoraConfig, inject_adapter_in_model
 from peft.functional import set_adapter
 from support.scripted_generation import DOCUMENTS, QUESTION, generate, rendered
-from support.tiny_models import byte_level, endless
+from support.tiny_models import byte_level, endless, smollm2_tokenizer, with_tokenizer
 
+from attribot_rag import Attributor
+from attribot_rag.batch.run import run_batch
 from attribot_rag.evaluation.setting import hardware
 from attribot_rag.model.language_model import LanguageModel
 from attribot_rag.runtime import Answer, AttributionService
@@ -113,7 +119,7 @@ def langchain(local: LanguageModel) -> tuple[Attribute, Close]:
     handler = AttributionCallbackHandler(chat, **_EXACT)
     documents = [Document(page_content=text, id=str(i)) for i, text in enumerate(DOCUMENTS)]
     retriever: Any = RunnableLambda(lambda _: documents)
-    passages = retriever | (lambda texts: "\n\n".join(one.page_content for one in texts))
+    passages = retriever | (lambda texts: "\n\n".join(text.page_content for text in texts))
     prompt = ChatPromptTemplate.from_template("{passages}\n\nAnswer briefly: {question}")
     chain = {"passages": passages, "question": RunnablePassthrough()} | prompt | chat
 
@@ -191,13 +197,47 @@ def endure(way: str, count: int, *, every: int = 10) -> Endured:
     return Endured(done, sizes[0], sizes[-1], model() is None)
 
 
+def record(index: int) -> dict[str, object]:
+    """A record like no other, of one of forty lengths."""
+    rest = " It rained." * (index % 40)
+    return {
+        "id": index,
+        "question": f"How many came in year {index}?",
+        "documents": [{"id": "a", "text": f"In year {index} seven came.{rest}"}, "Eight left."],
+        "response": "Seven.",
+    }
+
+
+def endure_log(num_records: int) -> None:
+    """Attribute a log with no two records alike; prints the memory after each tenth of it."""
+    model = with_tokenizer(smollm2_tokenizer())
+    attributor = Attributor(model, method="leave_one_out", progress=False)
+    with tempfile.TemporaryDirectory() as folder:
+        source, output = Path(folder) / "log.jsonl", Path(folder) / "out"
+        source.write_text("".join(json.dumps(record(i)) + "\n" for i in range(num_records)))
+        results = output / "results.jsonl"
+        thread = threading.Thread(target=run_batch, args=(attributor, source, output))
+        thread.start()
+        tenths = 0
+        while thread.is_alive():
+            thread.join(0.1)
+            num_done = results.read_bytes().count(b"\n") if results.exists() else 0
+            if 10 * num_done >= num_records * (tenths + 1) or not thread.is_alive():
+                tenths += 1
+                size = psutil.Process().memory_info().rss / 2**20
+                print(f"after {num_done:,} records: {size:.0f} MiB", flush=True)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("ways", nargs="+", choices=WAYS)
+    parser.add_argument("ways", nargs="+", choices=[*WAYS, "log"])
     parser.add_argument("--count", type=int, default=10_000)
     options = parser.parse_args()
     print(hardware())
     for way in options.ways:
+        if way == "log":
+            endure_log(options.count)
+            continue
         with multiprocessing.get_context("spawn").Pool(1) as pool:
             endured = pool.apply(endure, (way, options.count))
         print(

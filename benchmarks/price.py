@@ -1,7 +1,6 @@
 """The CPU seconds of an attribution with verdicts, as a share of its answer's generation.
 
     python -m benchmarks.price --hotpotqa hotpotqa_distractor_40.json --squad squad_v2_dev.json
-    python -m benchmarks.price --hotpotqa hotpotqa_distractor_40.json --seconds 2
 
 Each question is answered, then attributed with the cache of its answer: the questions that
 `attribot-rag evaluate` draws, with its prompt.
@@ -67,19 +66,19 @@ def main() -> None:
     budget = None if options.seconds is None else Budget(seconds=options.seconds)
     attributor = Attributor(local, method=options.method, budget=budget, progress=False)
     model = local.name.rsplit("/", 1)[-1]
-    print(f"{hardware()}, {model}, {options.method}; medians, quartiles, means")
-    print(f"budget: {budget}")
+    print(f"{hardware()}, {model}, {options.method}, {budget}; medians, quartiles, means")
     for name, path in files(parser, options).items():
         examples = sample(load(path, name).examples, options.examples)
         timed(attributor, examples[0], options.max_new_tokens)  # warms up
         measured = (timed(attributor, example, options.max_new_tokens) for example in examples)
-        every = [one for one in measured if one is not None]
-        print(f"{name}, {len(every)} answers, {sum(one.is_cited for one in every)} with citations")
-        print(f"  generation, s          {quartiles(one.generation for one in every)}")
-        print(f"  attribution, s         {quartiles(one.attribution for one in every)}")
-        shares = quartiles(one.attribution / one.generation for one in every)
+        every = [answer for answer in measured if answer is not None]
+        num_cited = sum(answer.is_cited for answer in every)
+        print(f"{name}, {len(every)} answers, {num_cited} with citations")
+        print(f"  generation, s          {quartiles(answer.generation for answer in every)}")
+        print(f"  attribution, s         {quartiles(answer.attribution for answer in every)}")
+        shares = quartiles(answer.attribution / answer.generation for answer in every)
         print(f"  share of generation    {shares}")
-        print(f"  tokens                 {quartiles(one.tokens for one in every)}")
+        print(f"  tokens                 {quartiles(answer.tokens for answer in every)}")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,5 @@
 """Attribution against generation, by every implementation and some methods, on real prompts.
 
-    python -m benchmarks.speed HOTPOTQA.json                        # the embedded model
     python -m benchmarks.speed HOTPOTQA.json --model NAME_OR_PATH --device cuda --dtype bfloat16
 
 Prompts are HotpotQA's (ten titled paragraphs, a question) with the model's own greedy answer, whose
@@ -118,7 +117,7 @@ def table(results: Mapping[str, Sequence[Measured]]) -> str:
 
     rows = []
     for way, of_way in results.items():
-        columns = ([getattr(one, name) for one in of_way] for name in Measured.__annotations__)
+        columns = ([getattr(row, name) for row in of_way] for name in Measured.__annotations__)
         seconds, shares, tokens, throughput, memory = columns
         cells = (
             f"{statistics.median(seconds):.3f}",

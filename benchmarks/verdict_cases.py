@@ -1,4 +1,4 @@
-"""How many hand-written cases of each kind get the verdicts that they were written for.
+"""Hand-written cases of each kind that get the verdicts that they were written for.
 
     python -m benchmarks.verdict_cases
 

@@ -40,18 +40,20 @@ class SearchesFirst(BaseChatModel):
             call = {"name": "search", "args": {"query": messages[-1].content}, "id": "search"}
             answer = AIMessage("", tool_calls=[call])
         else:
-            found = [one.content for one in messages if one.type == "tool"]
+            passages = [message.content for message in messages if message.type == "tool"]
             *earlier, question = [
-                one.content for one in messages if one.type != "tool" and one.content
+                message.content
+                for message in messages
+                if message.type != "tool" and message.content
             ]
-            asked = "\n\n".join(
+            prompt = "\n\n".join(
                 [
-                    *found,
+                    *passages,
                     *earlier,
                     f"Answer with one short sentence, using the passages: {question}",
                 ]
             )
-            answer = self.llm.invoke([HumanMessage(asked)], config={"callbacks": []})
+            answer = self.llm.invoke([HumanMessage(prompt)], config={"callbacks": []})
         return ChatResult(generations=[ChatGeneration(message=answer)])
 
 
@@ -74,9 +76,9 @@ agent = create_agent(
 )
 
 for question in ("How high is the lighthouse?", "Who designed it?"):
-    given = {"messages": [HumanMessage(question)]}
+    state = {"messages": [HumanMessage(question)]}
     config = {"configurable": {"thread_id": "one"}}
-    message = agent.invoke(given, config)["messages"][-1]
+    message = agent.invoke(state, config)["messages"][-1]
     run = middleware.results[message.response_metadata["attribution"]["run_id"]]
     print(f"> {question}")
     print(run.attribution.to_table(top=3))

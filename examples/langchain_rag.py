@@ -30,7 +30,9 @@ chat = ChatHuggingFace(llm=HuggingFacePipeline(pipeline=answers), tokenizer=loca
 prompt = ChatPromptTemplate.from_template(
     "{context}\n\nAnswer with one short sentence, using the passages above: {question}"
 )
-context = retriever() | (lambda found: "\n\n".join(one.page_content for one in found))
+context = retriever() | (
+    lambda documents: "\n\n".join(document.page_content for document in documents)
+)
 chain = {"context": context, "question": RunnablePassthrough()} | prompt | chat
 
 handler = AttributionCallbackHandler(chat)  # these two lines are all it takes

@@ -40,29 +40,31 @@ def chat(local, max_new_tokens):
 # Two models; the embedded one twice, since it is here. Another one may grade, or answer.
 grading = chat(load_model(), max_new_tokens=1)
 answering = chat(load_model(), max_new_tokens=60)
-found = retriever()
+passages = retriever()
 
 
 def retrieve(state):
-    return {"documents": found.invoke(state["question"])}
+    return {"documents": passages.invoke(state["question"])}
 
 
 def grade(state):
     """Keep what the model calls relevant, and everything where it calls nothing so."""
-    asked = "{}\n\nQuestion: {}\nDoes the text above help to answer it? Say yes or no."
+    instruction = "{}\n\nQuestion: {}\nDoes the text above help to answer it? Say yes or no."
     kept = [
-        one
-        for one in state["documents"]
+        document
+        for document in state["documents"]
         if "yes"
-        in grading.invoke(asked.format(one.page_content, state["question"])).content.lower()
+        in grading.invoke(
+            instruction.format(document.page_content, state["question"])
+        ).content.lower()
     ]
     return {"documents": kept or state["documents"]}
 
 
 def answer(state):
-    context = "\n\n".join(one.page_content for one in state["documents"])
-    asked = "Answer with one short sentence, using the passages above:"
-    return {"messages": [answering.invoke(f"{context}\n\n{asked} {state['question']}")]}
+    context = "\n\n".join(document.page_content for document in state["documents"])
+    instruction = "Answer with one short sentence, using the passages above:"
+    return {"messages": [answering.invoke(f"{context}\n\n{instruction} {state['question']}")]}
 
 
 graph = StateGraph(State)

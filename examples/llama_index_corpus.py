@@ -25,7 +25,7 @@ def index() -> VectorStoreIndex:
     for number, node in enumerate(nodes, start=1):
         node.id_ = f"{node.metadata['file_name']}#{number}"
     client = chromadb.PersistentClient(str(FOLDER))
-    if "corpus" in [one.name for one in client.list_collections()]:
+    if "corpus" in [collection.name for collection in client.list_collections()]:
         client.delete_collection("corpus")
     store = ChromaVectorStore(chroma_collection=client.create_collection("corpus"))
     return VectorStoreIndex(

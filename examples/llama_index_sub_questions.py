@@ -22,8 +22,8 @@ class Asks(BaseQuestionGenerator):
     """Two questions; the embedded model is too small to find any, LLMQuestionGenerator asks one."""
 
     def generate(self, tools, query):
-        asked = ("How high is the lighthouse?", "How many passengers does the ferry carry?")
-        return [SubQuestion(sub_question=one, tool_name="island") for one in asked]
+        questions = ("How high is the lighthouse?", "How many passengers does the ferry carry?")
+        return [SubQuestion(sub_question=question, tool_name="island") for question in questions]
 
     async def agenerate(self, tools, query):
         return self.generate(tools, query)

@@ -1,4 +1,4 @@
-"""Which sentence made the model say that? Your own `generate`, recorded and attributed."""
+"""The sentence that made the model say that: your own `generate`, recorded and attributed."""
 
 from attribot_rag import Attributor, load_model
 

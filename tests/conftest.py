@@ -16,8 +16,8 @@ from attribot_rag.model.language_model import LanguageModel
 
 QUICK_ROOMS = ("context", "attribution", "result", "recording", "verdicts")
 
-# How long an example takes says how busy the machine is. `make fuzz` asks for more examples, others
-# each time; without it, a change is judged by the same examples as the one before.
+# How long an example takes says how busy the machine is. `tasks/fuzz` asks for more examples,
+# others each time; without it, a change is judged by the same examples as the one before.
 EXAMPLES = os.environ.get("HYPOTHESIS_MAX_EXAMPLES")
 settings.register_profile(
     "any machine",

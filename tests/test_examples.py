@@ -3,8 +3,12 @@
 import math
 import runpy
 from pathlib import Path
+from typing import Any
 
 import pytest
+from transformers import TextGenerationPipeline
+
+from attribot_rag import LanguageModel
 
 ROOT = Path(__file__).parents[1]
 GETTING_STARTED = ROOT / "docs" / "getting-started.md"
@@ -74,3 +78,24 @@ def test_quickstart_scores_what_generate_really_saw(capsys: pytest.CaptureFixtur
     assert capsys.readouterr().out == shown_output(2)
     assert names["attribution"].provenance.retokenized is False
     assert names["attribution"].provenance.prefilled_tokens == 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mode", ["inline", "background"])
+def test_an_integration_of_one_s_own_attributes_recorded_answers(
+    smollm2: LanguageModel, mode: str
+) -> None:
+    names = runpy.run_path(str(ROOT / "examples" / "own_integration.py"))
+    make: Any = TextGenerationPipeline
+    pipeline = make(smollm2.model, tokenizer=smollm2.tokenizer)
+    attributed = names["AttributedPipeline"](pipeline, mode=mode)
+    documents = ["A ticket of the ferry costs 18 crowns.", "The lighthouse is 38 metres high."]
+    messages = [{"role": "user", "content": "In one sentence: how high is the lighthouse?"}]
+    output = attributed(messages, documents, max_new_tokens=30, do_sample=False)
+    run = attributed.result(output["run_id"], 300)
+    attributed.close()
+    assert output["attribution"]["status"] == ("complete" if mode == "inline" else "pending")
+    assert run.text == output["generated_text"]
+    assert run.summary["status"] == "complete"
+    assert run.attribution.provenance.retokenized is False
+    assert run.attribution.top(1)[0].source.text == documents[1]

@@ -78,7 +78,7 @@ def test_what_cannot_be_attributed_is_wrong() -> None:
     messages = ({"role": "user", "content": "Which door?"},)
     lost = replace(CASE, documents=("Nothing of this stands there.",), messages=messages)
     (judged,) = judge_case(attributor, lost, [Worth(5.0)])
-    assert (judged.given, judged.is_right, judged.has_missing) == (
+    assert (judged.verdict_kind, judged.is_right, judged.has_missing) == (
         "DocumentsNotLocated",
         False,
         True,
@@ -87,9 +87,9 @@ def test_what_cannot_be_attributed_is_wrong() -> None:
 
 def test_only_applicable_sentences_count() -> None:
     outcome = SentenceOutcome(
-        case=CASE, index=0, worth=Worth(9.0), given="grounded", is_right=True, details=""
+        case=CASE, index=0, worth=Worth(9.0), verdict_kind="grounded", is_right=True, details=""
     )
-    wrong = replace(outcome, given="open", is_right=False, has_false=True)
+    wrong = replace(outcome, verdict_kind="open", is_right=False, has_false=True)
     lost = replace(wrong, worth=Worth(1.0, "the sources do not matter"))
     outcomes = [outcome, wrong, lost]
     assert "| made_up | 3 | 1 | 1 | 1 | 0 | 1 open |" in kinds_table(outcomes)

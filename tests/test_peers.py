@@ -5,7 +5,6 @@ import sys
 from pathlib import Path
 
 import pytest
-import torch
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
@@ -15,8 +14,8 @@ from attribot_rag import Attributor
 from benchmarks.peers.environment import PeerFailed, python_for
 from benchmarks.peers.environment import attribute as run_peer
 from benchmarks.peers.peer import PEERS, Peer
-from benchmarks.peers.runners.loop import attribute, jensen_shannon, shared_prefix
-from benchmarks.peers.runners.runner import stripped, summed, timed, without
+from benchmarks.peers.runners.loop import attribute
+from benchmarks.peers.runners.runner import stripped, summed, without
 from benchmarks.peers.table import Row, table
 
 PAGE = (Path(__file__).parents[1] / "docs" / "evaluation" / "peers.md").read_text()
@@ -33,17 +32,6 @@ def test_a_token_counts_for_the_source_in_which_it_ends() -> None:
 def test_a_removed_source_takes_all_its_places_with_it() -> None:
     assert without("One. Two. One. End.", [[0, 5], [10, 15]]) == "Two. End."
     assert stripped("One. Two. ", [3, 10]) == (3, 9)
-
-
-def test_the_divergence_is_zero_for_equals_and_log_2_for_strangers() -> None:
-    rows = torch.tensor([[0.5, 0.5, 0.0], [1.0, 0.0, 0.0]]).clamp(min=1e-30).log()
-    others = torch.tensor([[0.5, 0.5, 0.0], [0.0, 0.0, 1.0]]).clamp(min=1e-30).log()
-    assert jensen_shannon(rows, others).tolist() == pytest.approx([0.0, math.log(2)], abs=1e-6)
-
-
-def test_a_row_keeps_a_token_of_its_own() -> None:
-    assert shared_prefix([1, 2, 3], [1, 3]) == 1
-    assert shared_prefix([1, 2, 3], [1, 2]) == 1
 
 
 def test_the_loop_scores_as_exact_leave_one_out_does() -> None:
@@ -69,15 +57,6 @@ def test_the_table_judges_each_row_by_its_answers() -> None:
     assert lines[2] == "| good | 2 | 3.0 | 1.00 | 1.00 | 1.00 | 1.00 |"
     assert lines[3].startswith("| poor | 1 | 1.0 | 0.25 | 0.01 |")
     assert lines[4] == "| lacking | 0 | | | | | |"
-
-
-def test_an_error_is_a_result_with_its_reason(capsys: pytest.CaptureFixture[str]) -> None:
-    def fails() -> dict[str, object]:
-        raise ValueError("no such layer")
-
-    assert timed(fails) == {"error": "ValueError: no such layer"}
-    assert "no such layer" in capsys.readouterr().err
-    assert timed(lambda: {"scores": [1.0]}).keys() == {"scores", "seconds"}
 
 
 def test_a_peer_that_fails_says_why(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""A real vLLM gives the scores of the embedded model run here; `make vllm-test` starts it."""
+"""A real vLLM gives the scores of the embedded model run here; `tasks/vllm` starts it."""
 
 import os
 from functools import cache

@@ -18,6 +18,7 @@ from attribot_rag.scoring.base import Implementation, OutOfTime, Reading, Reduct
 from attribot_rag.scoring.implementations.cropped import CachedImplementation
 from attribot_rag.scoring.implementations.memory import Batching, Footprint, unless_out_of_memory
 from attribot_rag.scoring.implementations.reference import Reference
+from attribot_rag.scoring.implementations.selection import Requested
 from attribot_rag.scoring.implementations.server import AnyScoringModels
 from attribot_rag.scoring.log_likelihoods import Effects, Matrix, Patch
 from attribot_rag.scoring.row import Row
@@ -37,7 +38,7 @@ class Engine:
     language_model: LanguageModel
     generation: Generation
     models: AnyScoringModels
-    requested: str
+    requested: Requested
     token_budget: int | None
     session: Session
     branches: Sequence[int] = ()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from attribot_rag.errors import InvalidInput
-from attribot_rag.scoring.implementations.selection import IMPLEMENTATIONS
+from attribot_rag.scoring.implementations.selection import Requested, requested_kinds
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -16,7 +16,7 @@ class ScoringOptions:
 
     Args:
         implementation: 'auto' (the fastest that is right for the model), 'packed', 'cropped' or
-            'reference'; for a served model 'auto' or 'server'.
+            'reference', or a class of one's own; for a served model 'auto' or 'server'.
         token_budget: The most tokens of a forward pass; with None, memory decides.
         max_memory: The most bytes that scoring may take beyond weights and a recorded cache; with
             None, those that are free. Where more is needed by an estimate, ScoringOutOfMemory is
@@ -24,17 +24,14 @@ class ScoringOptions:
         self_check: Also score an ablation by the reference; raises ScoringFailed if they differ.
     """
 
-    implementation: str = "auto"
+    implementation: Requested = "auto"
     token_budget: int | None = None
     max_memory: int | None = None
     self_check: bool = False
 
     def __post_init__(self) -> None:
-        names = ["auto", *(kind.name for kind in IMPLEMENTATIONS), "server"]
-        if self.implementation not in names:
-            raise InvalidInput(
-                f"unknown implementation {self.implementation!r}; choose one of {', '.join(names)}"
-            )
+        if self.implementation != "server":
+            requested_kinds(self.implementation)
         if self.token_budget is not None and self.token_budget < 1:
             raise InvalidInput(f"token_budget={self.token_budget}; use at least 1, or None")
         if self.max_memory is not None and self.max_memory < 1:

@@ -73,8 +73,8 @@ class _Measure:
             too_much = reliance > MOST_RELIANCE and not expected.at_any_reliance
             return _judged(reliance, too_much, "the context matters")
         if expected.verdict == "conversation":
-            said = self._of_conversation()
-            return _judged(said, said < LEAST, "the earlier turn does not matter")
+            effect = self._of_conversation()
+            return _judged(effect, effect < LEAST, "the earlier turn does not matter")
         if expected.follows is not None:
             before = self._of_sentence(expected.follows)
             return _judged(before, before < LEAST, "the earlier sentence does not matter")
@@ -90,7 +90,7 @@ class _Measure:
                 if lost >= MOST_LOST * joint:
                     return Worth(joint, f"not carried by {kept.text!r} alone")
             return Worth(joint)
-        if any(one.relation == "either" for one in expected.acceptable):
+        if any(label.relation == "either" for label in expected.acceptable):
             return Worth(joint)
         texts = dict.fromkeys(source.text for source in expected.sources)
         for text in texts if len(texts) > 1 else ():
@@ -100,7 +100,7 @@ class _Measure:
         return Worth(joint)
 
     def _without(self, sources: Sequence[LabelledSource]) -> float:
-        places = sorted(self._place(one) for one in sources)
+        places = sorted(self._place(source) for source in sources)
         return self._effect(self.scorer, Ablation(characters=tuple(places)))
 
     def _place(self, source: LabelledSource) -> Interval:
@@ -110,9 +110,9 @@ class _Measure:
         start = text.index(self.case.context)
         start += sum(len(document.strip()) + len(BETWEEN) for document in before)
         pattern = r"\s+".join(map(re.escape, source.shown.split()))
-        found = re.search(pattern, text[start:])
-        assert found is not None
-        return start + found.start(), start + found.end()
+        match = re.search(pattern, text[start:])
+        assert match is not None
+        return start + match.start(), start + match.end()
 
     def _of_conversation(self) -> float:
         """The effect of the earlier turns in the prompt without the documents."""
@@ -120,19 +120,19 @@ class _Measure:
         places = []
         done = 0
         for message in self.case.messages[:-1]:
-            said = str(message["content"])
-            start = bare.context.prompt.text.index(said, done)
-            done = start + len(said)
+            content = str(message["content"])
+            start = bare.context.prompt.text.index(content, done)
+            done = start + len(content)
             places.append((start, done))
         return self._effect(bare, Ablation(characters=tuple(places)))
 
     def _of_sentence(self, earlier: int) -> float:
         """The effect of an earlier sentence after the prompt without the documents."""
-        own, held = self.columns[self.index], self.columns[earlier]
+        own, before = self.columns[self.index], self.columns[earlier]
         bare = self._bare_ids
         after = self._after((*bare, *self.scorer.generation.response_ids[: own.start]), own.start)
         spans = after.context.prompt.spans[len(bare) :]
-        place = spans[held.start][0], spans[held.stop - 1][1]
+        place = spans[before.start][0], spans[before.stop - 1][1]
         return self._effect(after, Ablation(characters=(place,)), own.start)
 
     @property

@@ -63,12 +63,12 @@ def distractors(stock: Stock, fact: Fact, count: int) -> list[Fact]:
     """Facts with values of the same type, of the other attribute first; the first may share the
     fact's place."""
     other = stock.like(fact.attribute)
-    found = []
+    facts = []
     for number in range(count):
         attribute = fact.attribute if number % 2 else other
         shares_place = number == 0 and stock.index % 2 == 1
-        found.append(stock.fact(attribute, fact.place if shares_place else None))
-    return found
+        facts.append(stock.fact(attribute, fact.place if shares_place else None))
+    return facts
 
 
 def joined(stock: Stock, facts: Sequence[Fact]) -> str:

@@ -67,7 +67,7 @@ def _changed(
     stock: Stock, fact: Fact, documents: list[str], sentence: str, change: Callable[[str], str]
 ) -> LabelledCase:
     expected = grounded(documents, sentence)
-    sources = tuple(replace(one, shown=change(one.text)) for one in expected.sources)
+    sources = tuple(replace(source, shown=change(source.text)) for source in expected.sources)
     return make_case(
         stock,
         fact.question,

@@ -18,7 +18,7 @@ _FOLDER = Path(__file__).parent / "tables"
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Attribute:
-    """What can be said of a place {n}, with a value {v}, in several ways.
+    """Statements about a place {n}, with a value {v}, in several ways.
 
     Attributes of one `type` have values of one type. Values are drawn from `values` or `range`,
     those of persons from the half's people. Languages other than English have no more than a
@@ -69,12 +69,12 @@ class Fact:
 @cache
 def tables(split: Split, language: str = "english") -> Mapping[str, Any]:
     """The tables of one half: names, attributes and sentences that say nothing of interest."""
-    found: dict[str, Any] = json.loads((_FOLDER / f"{split}.json").read_text(encoding="utf-8"))
-    return found if language == "english" else {**found, **found["languages"][language]}
+    texts: dict[str, Any] = json.loads((_FOLDER / f"{split}.json").read_text(encoding="utf-8"))
+    return texts if language == "english" else {**texts, **texts["languages"][language]}
 
 
 class Stock:
-    """What one case draws from its half: no place, value or filler is drawn twice.
+    """The stock that a case draws from its half: no place, value or filler is drawn twice.
 
     `index` counts the cases of a kind; the attributes go round with it, from `first` on.
     """
@@ -86,7 +86,7 @@ class Stock:
         self.tables = tables(split, language)
         self.random = Random(f"{split} {kind} {index}")
         self.space = "" if language == "chinese" else " "
-        self.attributes = [Attribute(**one) for one in self.tables["attributes"]]
+        self.attributes = [Attribute(**attribute) for attribute in self.tables["attributes"]]
         self._first = first
         self._places = self._shuffled(self.tables["places"])
         self._fillers = self._shuffled(self.tables["fillers"])
@@ -101,16 +101,15 @@ class Stock:
 
     def like(self, attribute: Attribute) -> Attribute:
         """The other attribute of the same type."""
-        return next(
-            one for one in self.attributes if one.type == attribute.type and one != attribute
-        )
+        rest = (other for other in self.attributes if other != attribute)
+        return next(other for other in rest if other.type == attribute.type)
 
     def place(self) -> str:
         return next(self._places)
 
     def fact(self, attribute: Attribute, place: str | None = None) -> Fact:
         """A fact with a new value, of a new place if none is given."""
-        value = next(one for one in self._values(attribute) if one not in self._drawn)
+        value = next(value for value in self._values(attribute) if value not in self._drawn)
         self._drawn.add(value)
         return Fact(attribute, place or self.place(), value)
 

@@ -44,8 +44,8 @@ def one_source(stock: Stock) -> LabelledCase:
 def distractor(stock: Stock, num_documents: int, num_distractors: int) -> LabelledCase:
     """Other facts have a value of the same type."""
     fact = stock.fact(stock.attribute())
-    others = distractors(stock, fact, num_distractors)
-    documents = in_documents(stock, [fact, *others], num_documents)
+    misleading = distractors(stock, fact, num_distractors)
+    documents = in_documents(stock, [fact, *misleading], num_documents)
     return stating(stock, fact, documents)
 
 
@@ -99,8 +99,8 @@ def twice_near_verbatim(stock: Stock) -> LabelledCase:
     documents.insert(stock.random.randint(0, len(documents)), variant)
     sources = cite(documents, fact.statement, variant)
     either = ExpectedVerdict(verdict="redundant", sources=sources, relation="either")
-    one = ExpectedVerdict(verdict="grounded", sources=sources, acceptable=(either,))
-    return make_case(stock, fact.question, documents, fact.answer, one)
+    expected = ExpectedVerdict(verdict="grounded", sources=sources, acceptable=(either,))
+    return make_case(stock, fact.question, documents, fact.answer, expected)
 
 
 def _near(stock: Stock, statement: str) -> str:
@@ -143,9 +143,9 @@ def invented_after(stock: Stock) -> LabelledCase:
 def invented_value(stock: Stock) -> LabelledCase:
     """A value that stands nowhere, of a place of which nothing is said; others have like ones."""
     attribute = stock.attribute()
-    others = [stock.fact(attribute) for _ in range(stock.turn([2, 3, 4]))]
+    siblings = [stock.fact(attribute) for _ in range(stock.turn([2, 3, 4]))]
     invented = stock.fact(attribute)
-    documents = in_documents(stock, others, len(others))
+    documents = in_documents(stock, siblings, len(siblings))
     expected = ExpectedVerdict(verdict="unsupported", at_any_reliance=True)
     return make_case(stock, invented.question, documents, invented.answer, expected)
 
@@ -160,7 +160,7 @@ def restated(stock: Stock) -> LabelledCase:
 
 
 def earlier_turn(stock: Stock) -> LabelledCase:
-    """What is answered was said before; the documents are about something else."""
+    """The answer was said before; the documents are about something else."""
     fact = stock.fact(stock.attribute())
     documents = stock.irrelevant(3)
     messages = [
@@ -178,8 +178,8 @@ def earlier_turn(stock: Stock) -> LabelledCase:
 def numbers_only(stock: Stock) -> LabelledCase:
     """The answer is the value alone; every other time another fact has a like one."""
     fact = stock.fact(stock.attribute())
-    others = distractors(stock, fact, stock.turn([0, 1]))
-    documents = in_documents(stock, [fact, *others], 3)
+    misleading = distractors(stock, fact, stock.turn([0, 1]))
+    documents = in_documents(stock, [fact, *misleading], 3)
     return stating(stock, fact, documents, answer=fact.say(fact.attribute.short))
 
 

@@ -18,7 +18,7 @@ from benchmarks.labelled.cases import ExpectedVerdict, LabelledCase, LabelledSou
 class SentenceOutcome:
     """A sentence with its label, its verdict, and their differences.
 
-    `given` is a kind of verdict, or the name of the error. `has_false`: a cited source is no
+    `verdict_kind` is a kind of verdict, or the name of the error. `has_false`: a cited source is no
     labelled source. `has_missing`: a labelled source is not cited. `details` is
     text for the reader.
     """
@@ -26,7 +26,7 @@ class SentenceOutcome:
     case: LabelledCase
     index: int
     worth: Worth
-    given: str
+    verdict_kind: str
     is_right: bool = False
     has_false: bool = False
     has_missing: bool = False
@@ -53,7 +53,7 @@ def judge_case(
                 case=case,
                 index=index,
                 worth=worth,
-                given=type(error).__name__,
+                verdict_kind=type(error).__name__,
                 has_missing=bool(case.expected[index].sources),
                 details=str(error)[:100],
             )
@@ -75,7 +75,7 @@ def _judged(
         case=case,
         index=index,
         worth=worth,
-        given=verdict.kind,
+        verdict_kind=verdict.kind,
         is_right=any(_is_right(case, label, verdict, cited) for label in expected.alternatives),
         has_false=_has_false(case, expected, cited),
         has_missing=_has_missing(case, expected, cited),
@@ -96,11 +96,11 @@ def _is_right(
 
 
 def _has_false(case: LabelledCase, label: ExpectedVerdict, cited: Sequence[Source]) -> bool:
-    return not all(any(covers(case, source, one) for one in label.sources) for source in cited)
+    return not all(any(covers(case, source, text) for text in label.sources) for source in cited)
 
 
 def _has_missing(case: LabelledCase, label: ExpectedVerdict, cited: Sequence[Source]) -> bool:
-    return not all(any(covers(case, source, one) for source in cited) for one in label.sources)
+    return not all(any(covers(case, source, text) for source in cited) for text in label.sources)
 
 
 def covers(case: LabelledCase, source: Source, label: LabelledSource) -> bool:

@@ -23,8 +23,8 @@ def kinds_table(outcomes: Sequence[SentenceOutcome]) -> str:
         of_kind = [outcome for outcome in outcomes if outcome.case.kind == kind]
         applicable = [outcome for outcome in of_kind if outcome.is_applicable]
         counts = [sum(map(count, applicable)) for count in _COUNTS.values()]
-        wrong = Counter(outcome.given for outcome in applicable if not outcome.is_right)
-        otherwise = ", ".join(f"{number} {given}" for given, number in wrong.items())
+        wrong = Counter(outcome.verdict_kind for outcome in applicable if not outcome.is_right)
+        otherwise = ", ".join(f"{number} {verdict}" for verdict, number in wrong.items())
         numbers = [len(of_kind), len(of_kind) - len(applicable), *counts]
         rows.append([kind, *map(str, numbers), otherwise])
     header = ["kind", "sentences", "not applicable", *_COUNTS, "wrong are"]
@@ -54,4 +54,4 @@ def wrong_cases(outcomes: Sequence[SentenceOutcome]) -> Iterator[str]:
         if not outcome.is_applicable:
             yield f"{label} does not apply, {worth}, {outcome.worth.reason}"
         elif not outcome.is_right:
-            yield f"{label} got {outcome.given}, {worth}\n      {outcome.details}"
+            yield f"{label} got {outcome.verdict_kind}, {worth}\n      {outcome.details}"

@@ -15,6 +15,7 @@ from attribot_rag.model.language_model import LanguageModel
 from attribot_rag.scoring import ScoringModels
 from attribot_rag.scoring.base import Implementation, Reading, Reduction, TwinImplementation
 from attribot_rag.scoring.implementations.packed import Packed
+from attribot_rag.scoring.implementations.selection import Requested
 from attribot_rag.scoring.log_likelihoods import Effects, Patch
 from attribot_rag.scoring.row import Row
 
@@ -86,7 +87,7 @@ class CachingModels(ScoringModels):
         self.store = store
 
     def select(
-        self, requested: str, generation: Generation, reading: Reading | None = None
+        self, requested: Requested, generation: Generation, reading: Reading | None = None
     ) -> TwinImplementation:
         if self.first(requested, generation) is not Packed:
             return super().select(requested, generation, reading)

@@ -11,7 +11,7 @@ def table_row(stock: Stock) -> LabelledCase:
     """A Markdown table with several rows of like facts."""
     facts = _alike(stock)
     fact = stock.random.choice(facts)
-    rows = {one: _row(stock, one.place, one.say(one.attribute.cell)) for one in facts}
+    rows = {alike: _row(stock, alike.place, alike.say(alike.attribute.cell)) for alike in facts}
     place, value = fact.attribute.columns
     notes = stock.tables["notes"][:1]
     head = _line([place, *notes, value])
@@ -57,8 +57,8 @@ def _listed(stock: Stock) -> tuple[Fact, str, str]:
     fact = stock.random.choice(facts)
     bullet = stock.tables["bullet"]
     items = [
-        bullet.replace("1", str(number)) + one.say(one.attribute.item)
-        for number, one in enumerate(facts, start=1)
+        bullet.replace("1", str(number)) + alike.say(alike.attribute.item)
+        for number, alike in enumerate(facts, start=1)
     ]
     text = "\n".join([stock.tables["list_title"], "", *items])
     return fact, items[facts.index(fact)], text

@@ -1,4 +1,4 @@
-"""How often the citations of the model's own answers are true, and how often causes are missed.
+"""The shares of true citations in the model's own answers, and of missed causes.
 
     python -m benchmarks.natural --hotpotqa hotpotqa_distractor_40.json \
         --squad squad_v2_dev_6_articles.json [--split held_out]

@@ -32,8 +32,8 @@ def examples_of(
     for name, path in paths.items():
         examples = load(path, name).examples
         drawn = sample(examples, len(examples))
-        left = [example for example in drawn if example.key not in published][:count]
-        half = left[SPLITS.index(split) :: 2]
+        unpublished = [example for example in drawn if example.key not in published][:count]
+        half = unpublished[SPLITS.index(split) :: 2]
         chosen += map(_neighbouring, half) if name == "squad" else half
     return chosen
 

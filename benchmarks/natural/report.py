@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 from attribot_rag.evaluation.tables import markdown_table
 from benchmarks.halves import share
@@ -37,9 +38,7 @@ def table(judged: Sequence[JudgedAnswer]) -> str:
     columns = {"all": list(judged)}
     for answer in judged:
         columns.setdefault(answer.key.split("/")[0], []).append(answer)
-    sentences = [
-        [one for answer in column for one in answer.sentences] for column in columns.values()
-    ]
+    sentences = [[*chain(*(answer.sentences for answer in half))] for half in columns.values()]
     rows = [["answers", *(str(len(column)) for column in columns.values())]]
     for name, count in _COUNTS.items():
         rows.append([name, *(share(sum(map(count, every)), len(every)) for every in sentences)])
@@ -52,6 +51,6 @@ def wrong_sentences(judged: Sequence[JudgedAnswer]) -> Iterator[str]:
         for sentence in answer.sentences:
             truth, verdict = sentence.truth, sentence.verdict
             if truth.is_false or truth.is_missed or verdict.kind == "open":
-                said = f"{verdict.kind}, {verdict.reason or verdict.relation}; {truth}"
-                lines = [f"{answer.key} {sentence.text!r}", said, *map(repr, sentence.cited)]
+                outcome = f"{verdict.kind}, {verdict.reason or verdict.relation}; {truth}"
+                lines = [f"{answer.key} {sentence.text!r}", outcome, *map(repr, sentence.cited)]
                 yield "\n      ".join(lines)

@@ -30,6 +30,7 @@ from benchmarks.peers.table import Row, Scores, table
 from benchmarks.questions import add_files, files
 
 EVALUATION = ROOT / "docs" / "evaluation" / "results.jsonl"
+"""Its exact and masked scores are taken where the answers are the same."""
 
 
 def main() -> None:
@@ -38,28 +39,21 @@ def main() -> None:
     parser.add_argument("--examples", type=int, default=5, help="questions of each data set")
     parser.add_argument("--folder", type=Path, default=ROOT / "build" / "peers")
     parser.add_argument("--peers", nargs="+", choices=sorted({peer.file for peer in PEERS}))
-    parser.add_argument(
-        "--evaluation",
-        type=Path,
-        default=EVALUATION,
-        help="results whose exact and masked scores are taken where the answers are the same",
-    )
-    parser.add_argument("--torch-index", default=os.environ.get("TORCH_INDEX"))
     options = parser.parse_args()
     torch.set_num_threads(1)
     options.folder.mkdir(parents=True, exist_ok=True)
     examples = questions(files(parser, options), options.examples)
     cases = answered(examples, load_model(), options.folder / "cases.json")
-    asked = options.folder / "asked.json"
-    write(cases, asked)
-    results = ResultStore(options.evaluation)
+    path = options.folder / "asked.json"
+    write(cases, path)
+    results = ResultStore(EVALUATION)
     problems = {}
     for peer in PEERS:
         scored = evaluated(cases, results, peer.evaluated)
         if len(scored) < len(cases) if options.peers is None else peer.file in options.peers:
             try:
-                python = python_for(peer, options.folder, options.torch_index)
-                attribute(peer, python, asked, options.folder, smollm2_folder())
+                python = python_for(peer, options.folder, os.environ.get("TORCH_INDEX"))
+                attribute(peer, python, path, options.folder, smollm2_folder())
             except PeerFailed as error:
                 problems[peer.name] = str(error)
     print(report(cases, options.folder, results, problems))

@@ -59,8 +59,8 @@ def attribute(peer: Peer, python: Path, cases: Path, folder: Path, model: Path) 
 def _run(command: list[str], log: Path, stdout: int | None = subprocess.DEVNULL) -> None:
     """Run it with what it says on standard error in the log, whose end is the reason of failure."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
-    with log.open("a") as said:
-        ended = subprocess.run(command, stdout=stdout, stderr=said, env=environment)
+    with log.open("a") as errors:
+        ended = subprocess.run(command, stdout=stdout, stderr=errors, env=environment)
     if ended.returncode:
         lines = [line for line in log.read_text(errors="replace").splitlines() if line.strip()]
         last = lines[-1] if lines else f"exit status {ended.returncode}"

@@ -1,1 +1,1 @@
-"""How often the checks of values are right, and how many altered values they miss."""
+"""The shares of right checks of values, and of altered values that they miss."""

@@ -19,10 +19,9 @@ from support.scripted_generation import (
     say,
 )
 from support.tiny_models import byt5, byt5_encoder_decoder, byte_level, metaspace
-from transformers import TextIteratorStreamer
 
 from attribot_rag import Attribution, Attributor, Document, LanguageModel
-from attribot_rag.recording import Generation, GenerationRecorder
+from attribot_rag.recording import Generation
 
 CUT_SHORT = "The answer was cut at"
 
@@ -144,22 +143,6 @@ class TestRecorded:
         assert not again.provenance.retokenized
         assert again.provenance.prefilled_tokens > 0
 
-    def test_a_streamed_answer(self, model: LanguageModel, recorded: Attribution) -> None:
-        attributor = attributor_of(model)
-        streamer = TextIteratorStreamer(model.tokenizer, skip_prompt=True, skip_special_tokens=True)
-        with attributor.recorder:
-            thread = threading.Thread(
-                target=say,
-                args=(model, [rendered(model)], [ANSWER]),
-                kwargs={"streamer": streamer},
-            )
-            thread.start()
-            text = "".join(streamer)
-            found = attributor.attribute(rendered(model), text, DOCUMENTS)
-            thread.join()
-        assert not found.provenance.retokenized
-        assert_scores_are(found, recorded, 1e-6)
-
     def test_a_stopped_answer_is_attributed_as_far_as_it_was_shown(
         self, model: LanguageModel, recorded: Attribution
     ) -> None:
@@ -185,14 +168,6 @@ class TestRecorded:
             found = batched.attribute(prompt, answer, DOCUMENTS[:count])
             assert found.provenance.prefilled_tokens == 0
             assert_scores_are(found, alone.attribute(prompt, answer, DOCUMENTS[:count]))
-
-    def test_an_answer_to_another_prompt_is_not_taken(self, model: LanguageModel) -> None:
-        attributor = attributor_of(model)
-        with attributor.recorder:
-            say(model, [rendered(model)], [ANSWER])
-        prompt = rendered(model, question="Another question?")
-        found = attributor.attribute(prompt, ANSWER, DOCUMENTS)
-        assert found.provenance.retokenized
 
 
 class TestGivenAsText:
@@ -407,20 +382,6 @@ def test_provenance_names_what_was_used(recorded: Attribution) -> None:
     assert set(provenance.versions) == {"python", "attribot-rag", "torch", "transformers"}
 
 
-def test_a_generation_found_by_the_documents_in_its_prompt(model: LanguageModel) -> None:
-    attributor = attributor_of(model)
-    with GenerationRecorder(model) as recorder:
-        for document in DOCUMENTS:
-            say(model, [rendered(model, [document])], [ANSWER])
-    for document in DOCUMENTS:
-        generation = recorder.find(ANSWER, contains=[document])
-        assert generation is not None
-        found = attributor.attribute_generation(generation, [document], response=ANSWER)
-        assert {one.text for one in found.sources} <= set(document.split(". ")) | {
-            sentence.strip() for sentence in document.replace(". ", ".|").split("|")
-        }
-
-
 @pytest.mark.slow
 class TestRealModel:
     def test_sampled_answers_are_scored_as_generated(self, smollm2: LanguageModel) -> None:
@@ -454,18 +415,3 @@ class TestRealModel:
             )
             differing += smollm2.encode(shown) != response_ids[:num_shown]
         assert differing > 0
-
-    def test_the_answer_comes_from_the_sentence_that_states_it(
-        self, smollm2: LanguageModel
-    ) -> None:
-        documents = [
-            "The River Ansel rises in the hills. It is 80 kilometres long.",
-            "The Tallisk Bridge was designed by Henrike Vossamer. It was opened in October 1895.",
-            "The engineer Paul Redgrave inspected the bridge. He found cracks in two arches.",
-        ]
-        found = attributor_of(smollm2).ask("Who designed the Tallisk Bridge?", documents)
-        assert CUT_SHORT not in " ".join(found.notes)
-        assert "Vossamer" in found.response
-        best = found.top(1)[0]
-        assert "designed by Henrike Vossamer" in best.source.text
-        assert best.score > 3

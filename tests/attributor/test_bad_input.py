@@ -286,15 +286,6 @@ def test_a_prompt_that_is_one_document(attributor: Attributor, model: LanguageMo
     assert len(found.sources) == 2
 
 
-def test_a_document_that_is_part_of_another(attributor: Attributor, model: LanguageModel) -> None:
-    whole = DOCUMENTS[0]
-    part = "The treaty was signed in the old town hall."
-    found = attributor.attribute(rendered(model, [whole]), ANSWER, [part, whole])
-    assert found.not_located == ()
-    first = next(source for source in found.sources if part in source.text)
-    assert first.documents == (0, 1)
-
-
 @pytest.mark.parametrize(
     ("escape", "note"),
     [

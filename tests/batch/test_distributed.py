@@ -1,6 +1,6 @@
 """A log by the actors of a local Ray: the outcomes of `run_batch`, whatever happens to an actor.
 
-`make ray-test` installs Ray beside the other packages.
+`tasks/ray` installs Ray beside the other packages.
 """
 
 import json
@@ -27,7 +27,7 @@ from attribot_rag.batch.statistics import Statistics
 from attribot_rag.batch.tables import outcome_schema, results_in
 from attribot_rag.errors import InvalidInput, ServerFailed
 
-ray = pytest.importorskip("ray", reason="make ray-test installs Ray")
+ray = pytest.importorskip("ray", reason="tasks/ray installs Ray")
 pytest.importorskip("ray.data")
 
 from attribot_rag.batch.distributed import AttributeBatch, attribute_dataset  # noqa: E402

@@ -1,4 +1,4 @@
-"""Locating and splitting in every script; `make fuzz` tries more texts."""
+"""Locating and splitting in every script; `tasks/fuzz` tries more texts."""
 
 import unicodedata
 from collections.abc import Callable

@@ -11,29 +11,30 @@ from support.model_server import model_server
 from support.scorers import ANSWER, TREATY, chat
 from support.tiny_models import byte_level
 
-from attribot_rag import Attributor
+from attribot_rag import Attributor, LanguageModel, ScoringOptions
 
 ROOT = Path(__file__).parents[2]
 ELSEWHERE = {
     "README.md": "tests/test_examples.py, and that of each integration",
     "docs/counterfactual.md": "tests/test_examples.py",
     "docs/deploy.md": "integrations/langchain-attribot/tests/integration_tests/test_examples.py",
-    "docs/distributed.md": "tests/batch/test_distributed.py, by `make ray-test`",
+    "docs/distributed.md": "tests/batch/test_distributed.py, by `tasks/ray`",
     "docs/getting-started.md": "tests/test_examples.py",
     "docs/langchain-cases.md": "LangChain's integration tests",
     "docs/llama-index-cases.md": "LlamaIndex's integration tests",
-    "docs/tracing.md": "tests/runtime/test_trackers.py, by `make trackers-test`, and LangChain's",
+    "docs/tracing.md": "tests/runtime/test_trackers.py, by `tasks/trackers`, and LangChain's",
     "integrations/langchain-attribot/README.md": "its integration tests",
     "integrations/llama-index-postprocessor-attribot/README.md": "its integration tests",
 }
 HERE = {
+    "CONTRIBUTING.md",
     "docs/answers.md",
     "docs/batch.md",
     "docs/methods.md",
     "docs/served-models.md",
     "docs/tuning-verdicts.md",
 }
-# Other libraries, in environments of their own: make peers.
+# Other libraries, in environments of their own: tasks/peers.
 OF_PEERS = {"docs/evaluation/peers.md"}
 LOCAL = byte_level()
 
@@ -105,3 +106,42 @@ def test_an_answer_is_shown() -> None:
 def test_thresholds_are_set() -> None:
     names = run("docs/tuning-verdicts.md", {}, model=LOCAL.model, tokenizer=LOCAL.tokenizer)
     assert isinstance(names["attributor"], Attributor)
+
+
+@pytest.mark.embedded
+@pytest.mark.slow
+def test_recipes_for_contributors_work_on_the_real_model(smollm2: LanguageModel) -> None:
+    tokenizer = smollm2.tokenizer
+    generating: Any = smollm2.model.generate
+
+    def generate(messages: list[dict[str, str]]) -> str:
+        encode: Any = tokenizer.apply_chat_template
+        inputs = encode(messages, add_generation_prompt=True, return_tensors="pt")
+        ids = generating(**inputs, max_new_tokens=30, do_sample=False)
+        return str(tokenizer.decode(ids[0, inputs["input_ids"].shape[1] :]))
+
+    question = "How high is the lighthouse?"
+    documents = [
+        "The ferry Kittiwake carries up to 84 passengers. A single ticket costs 18 crowns.",
+        "The lighthouse is 38 metres high. Its lamp was lit for the first time in 1844.",
+    ]
+    names = run(
+        "CONTRIBUTING.md",
+        {},
+        language_model=smollm2,
+        question=question,
+        documents=documents,
+        generate=generate,
+    )
+    attribution, plain = names["attribution"], names["plain"]
+    assert attribution.provenance.method == "overlapping"
+    assert attribution.top(1)[0].source.text == "The lighthouse is 38 metres high."
+    assert sum(row is None for row in attribution.token_scores) == 1
+    assert plain.provenance.implementation == "plain"
+    reference = Attributor(
+        smollm2, method="leave_one_out", scoring=ScoringOptions(implementation="reference")
+    ).ask(question, documents)
+    for ranked, other in zip(plain.top(4), reference.top(4), strict=True):
+        assert ranked.score == pytest.approx(other.score, abs=1e-3)
+    assert names["run"].summary["status"] == "complete"
+    assert names["run"].attribution.provenance.retokenized is False

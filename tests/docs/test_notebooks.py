@@ -21,10 +21,16 @@ from support.notebooks import run_notebook
                 "without it: The ferry Kittiwake carries up to 84 passengers.",
             ],
         ),
+        (
+            "langchain",
+            ["38 metres high", "[1]", "grounded", "['answer', 'documents', 'attribution']"],
+        ),
+        ("llama_index", ["The lighthouse is 38 metres high. [1]", "grounded"]),
     ],
 )
 def test_a_notebook_runs(name: str, expected: list[str]) -> None:
     printed, shown = run_notebook(name)
+    values = "\n".join(output.get("text/plain", "") for output in shown)
     for text in expected:
-        assert text in printed
-    assert any("text/html" in one for one in shown)
+        assert text in printed + values
+    assert any("text/html" in output for output in shown)

@@ -1,6 +1,6 @@
 """Quantized weights: the scores of the quantized model itself, on a twin that shares them.
 
-`make test-quantized` installs the packages beside the others.
+`tasks/quantized` installs the packages beside the others.
 """
 
 from collections.abc import Callable, Iterator

@@ -1,6 +1,6 @@
 """Whatever is answered, streamed, attributed, cancelled and closed, in any order and many threads.
 
-`make fuzz` tries more orders.
+`tasks/fuzz` tries more orders.
 """
 
 import copy

@@ -16,7 +16,6 @@ from support.scripted_generation import (
     ANSWER,
     DOCUMENTS,
     QUESTION,
-    generate,
     messages,
     rendered,
     say,
@@ -107,16 +106,6 @@ def start_of(run: AttributedRun) -> int:
     return run.answer.start
 
 
-def true_log_likelihoods(
-    model: LanguageModel, prompt_ids: tuple[int, ...], response_ids: tuple[int, ...]
-) -> list[float]:
-    ids = torch.tensor([[*prompt_ids, *response_ids]])
-    with torch.no_grad():
-        logits: torch.Tensor = model.model(input_ids=ids).logits[0, len(prompt_ids) - 1 : -1]
-    found = logits.log_softmax(-1).gather(-1, torch.tensor(response_ids)[:, None])[:, 0]
-    return [float(one) for one in found]
-
-
 class TestCapture:
     @pytest.mark.parametrize("num_models", [1, 2])
     def test_it_is_searched_and_decoded_once(
@@ -149,26 +138,6 @@ class TestCapture:
         decoded = [("decoded", ids) for ids in (generation.prompt_ids, generation.response_ids)]
         assert sorted(map(str, calls)) == sorted(map(str, [*searched, *decoded]))
 
-    def test_the_ids_scored_are_those_that_generate_saw_and_gave(
-        self, model: LanguageModel, service: AttributionService
-    ) -> None:
-        """Sampled bytes are no clean text; encoding it would give other ids."""
-        inputs = torch.tensor([model.encode_prompt(rendered(model))])
-        torch.manual_seed(4)
-        sequences = generate(model, inputs, do_sample=True, max_new_tokens=12)
-        (recorded,) = service.recorder.generations
-        shown = model.decode(sequences[0, inputs.shape[1] :].tolist(), skip_special_tokens=True)
-        assert model.encode(shown) != recorded.response_ids
-        run = attributed(service, answer(shown))
-        result = attribution_of(run)
-        assert start_of(run) == 0
-        assert result.response == shown
-        assert not result.provenance.retokenized
-        assert result.provenance.prefilled_tokens == 0  # its cache was taken over
-        prompt_ids = tuple(inputs[0].tolist())
-        truth = true_log_likelihoods(model, prompt_ids, recorded.response_ids)
-        assert result.token_log_likelihoods == pytest.approx(truth, abs=1e-4)
-
     def test_scores_are_those_of_an_attributor(
         self, model: LanguageModel, service: AttributionService
     ) -> None:
@@ -196,23 +165,6 @@ class TestCapture:
         summary = run.summary
         assert (summary["start"], summary["end"]) == (len(prompt), len(prompt + ANSWER))
 
-    def test_space_around_the_answer_counts(
-        self, model: LanguageModel, service: AttributionService
-    ) -> None:
-        say(model, [rendered(model)], [f" {ANSWER}\n"])
-        run = attributed(service, answer(f" {ANSWER}\n"))
-        assert start_of(run) == 0
-        assert attribution_of(run).response == f" {ANSWER}\n"
-
-    def test_the_beginning_of_an_answer(
-        self, model: LanguageModel, service: AttributionService
-    ) -> None:
-        say(model, [rendered(model)], [ANSWER])
-        result = attribution_of(attributed(service, answer("In the old town hall.")))
-        assert result.response == "In the old town hall."
-        assert len(result.token_spans) == len(model.encode("In the old town hall."))
-        assert not result.provenance.retokenized
-
     def test_a_streamed_answer_is_waited_for(
         self, model: LanguageModel, service: AttributionService
     ) -> None:
@@ -237,14 +189,6 @@ class TestCapture:
         assert result.provenance.prompt_tokens == len(model.encode_prompt(prompts[0]))
         (left,) = service.recorder.generations
         assert left.prompt_ids == model.encode_prompt(prompts[1])
-
-    def test_a_batch_as_large_as_frameworks_have_them(
-        self, model: LanguageModel, service: AttributionService
-    ) -> None:
-        texts = [f"In {year}." for year in range(1600, 1640)]
-        say(model, [rendered(model)] * len(texts), texts)
-        for text in texts[::13]:
-            assert attribution_of(attributed(service, answer(text))).response == text
 
     def test_earlier_turns_are_told_by_the_prompt(
         self, model: LanguageModel, service: AttributionService

@@ -1,6 +1,6 @@
 """The recipes of docs/tracing.md, by the trackers' own clients and a collector on this machine.
 
-`make trackers-test` installs the clients beside the other packages; LangSmith's is tested with the
+`tasks/trackers` installs the clients beside the other packages; LangSmith's is tested with the
 integration of LangChain.
 """
 
@@ -58,7 +58,7 @@ def attributed(model: LanguageModel, names: dict[str, Any], recipe: str) -> Attr
 def test_phoenix_gets_the_nats_of_each_retrieved_document(
     model: LanguageModel, names: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pytest.importorskip("phoenix.client", reason="make trackers-test installs it")
+    pytest.importorskip("phoenix.client", reason="tasks/trackers installs it")
     if not isinstance(trace.get_tracer_provider(), TracerProvider):
         trace.set_tracer_provider(TracerProvider())
     with collecting({"/v1/document_annotations": {"data": []}}) as collector:
@@ -84,7 +84,7 @@ def test_phoenix_gets_the_nats_of_each_retrieved_document(
 def test_langfuse_gets_a_score_on_the_model_s_observation(
     model: LanguageModel, names: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    langfuse = pytest.importorskip("langfuse", reason="make trackers-test installs it")
+    langfuse = pytest.importorskip("langfuse", reason="tasks/trackers installs it")
     with collecting({}) as collector:
         monkeypatch.setenv("LANGFUSE_BASE_URL", collector.url)
         monkeypatch.setenv("LANGFUSE_PUBLIC_KEY", "public")
@@ -120,7 +120,7 @@ def mlflow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     """With a store of files, which is all that its small package has."""
     monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
     monkeypatch.setenv("MLFLOW_TRACE_PROPAGATE_TO_OTEL_CONTEXT", "true")
-    mlflow = pytest.importorskip("mlflow", reason="make trackers-test installs it")
+    mlflow = pytest.importorskip("mlflow", reason="tasks/trackers installs it")
     mlflow.set_tracking_uri((tmp_path / "runs").as_uri())
     return mlflow
 

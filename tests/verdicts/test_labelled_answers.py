@@ -22,6 +22,6 @@ def test_verdicts_and_citations_of_each_kind(smollm2: LanguageModel, tmp_path: P
         if one.is_applicable
     ]
     assert len(judged) >= 25
-    wrong = [(one.case.kind, one.given, one.details) for one in judged if not one.is_right]
+    wrong = [(one.case.kind, one.verdict_kind, one.details) for one in judged if not one.is_right]
     assert len(wrong) <= 1, wrong
     assert not [one.case.kind for one in judged if one.has_false]

@@ -26,7 +26,24 @@ from attribot_rag.scoring.implementations.twin import check_placed, make_twin
 IMPLEMENTATIONS: tuple[type[TwinImplementation], ...] = (Packed, Cropped, Reference)
 """From the fastest to the slowest."""
 
+Requested = str | type[TwinImplementation]
+"""'auto', a name, or an implementation of one's own."""
+
 logger = logging.getLogger(__name__)
+
+
+def requested_kinds(requested: Requested) -> tuple[type[TwinImplementation], ...]:
+    """The implementations to try, fastest first; raises InvalidInput if there is none."""
+    if isinstance(requested, type) and issubclass(requested, TwinImplementation):
+        return (requested,)
+    kinds = tuple(kind for kind in IMPLEMENTATIONS if requested in ("auto", kind.name))
+    if not kinds:
+        names = ", ".join(kind.name for kind in IMPLEMENTATIONS)
+        raise InvalidInput(
+            f"unknown implementation {requested!r}; choose one of auto, {names}, a class of one's "
+            "own, or for a served model server"
+        )
+    return kinds
 
 
 class ScoringModels:
@@ -72,7 +89,7 @@ class ScoringModels:
         return implementation
 
     def select(
-        self, requested: str, generation: Generation, reading: Reading | None = None
+        self, requested: Requested, generation: Generation, reading: Reading | None = None
     ) -> TwinImplementation:
         """The requested implementation, or for 'auto' the fastest that is right for the model.
 
@@ -96,7 +113,7 @@ class ScoringModels:
                 return f"{kind.name}: {reason}"
         return None
 
-    def make_ready(self, requested: str, generation: Generation) -> None:
+    def make_ready(self, requested: Requested, generation: Generation) -> None:
         """Make the twin and run the probes, unless they are ready; reads no prompt.
 
         Raises UnsupportedModel for a model, or another input than ids, that cannot be scored.
@@ -148,23 +165,19 @@ class ScoringModels:
                 "or a replaced method; remove that, or merge the adapter"
             )
 
-    def first(self, requested: str, generation: Generation) -> type[TwinImplementation]:
+    def first(self, requested: Requested, generation: Generation) -> type[TwinImplementation]:
         """The implementation that `select` tries first; reads no prompt."""
         return next(self._right(requested, generation))
 
-    def _right(self, requested: str, generation: Generation) -> Iterator[type[TwinImplementation]]:
+    def _right(
+        self, requested: Requested, generation: Generation
+    ) -> Iterator[type[TwinImplementation]]:
         """The requested implementations that are not refused, fastest first."""
-        names = [kind.name for kind in IMPLEMENTATIONS]
-        if requested not in ("auto", *names):
-            raise InvalidInput(
-                f"unknown implementation {requested!r}; choose one of auto, {', '.join(names)}"
-            )
+        kinds = requested_kinds(requested)
         unscorable = self._derived.value("unscorable", self._probes.unscorable)
         if unscorable is not None:
             raise UnsupportedModel(f"the model {self._name!r} cannot be scored: {unscorable}")
-        for kind in IMPLEMENTATIONS:
-            if requested not in ("auto", kind.name):
-                continue
+        for kind in kinds:
             reason = self.refusal(kind, generation)
             if reason is None:
                 yield kind
@@ -249,6 +262,6 @@ class ScoringModels:
         return self._derived.value(("twin", attention), make)
 
 
-def _refuse(kind: type[Implementation], requested: str, reason: str) -> None:
-    if requested == kind.name:
+def _refuse(kind: type[Implementation], requested: Requested, reason: str) -> None:
+    if requested != "auto":
         raise UnsupportedModel(f"{kind.name!r} is not right for this model: {reason}; use 'auto'")

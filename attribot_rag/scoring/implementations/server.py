@@ -17,7 +17,7 @@ from attribot_rag.model.served import ServerBackend
 from attribot_rag.model.served.client import NoAnswerInTime, on_one_replica
 from attribot_rag.scoring.base import Implementation, OutOfTime, Reading
 from attribot_rag.scoring.implementations.memory import Batching
-from attribot_rag.scoring.implementations.selection import ScoringModels
+from attribot_rag.scoring.implementations.selection import Requested, ScoringModels
 from attribot_rag.scoring.row import Row
 
 _ROUNDS = 2
@@ -86,12 +86,12 @@ class ServerScoring:
         return self._server.model
 
     def select(
-        self, requested: str, generation: Generation, reading: Reading | None = None
+        self, requested: Requested, generation: Generation, reading: Reading | None = None
     ) -> Implementation:
         self.first(requested, generation)
         return Server(self._server, generation, reading)
 
-    def first(self, requested: str, generation: Generation) -> type[Implementation]:
+    def first(self, requested: Requested, generation: Generation) -> type[Implementation]:
         if requested not in ("auto", Server.name):
             raise UnsupportedModel(
                 f"implementation={requested!r} needs the weights of {self._server.name!r}, which "
@@ -102,7 +102,7 @@ class ServerScoring:
     def fallback(self, used: type[Implementation], generation: Generation) -> str | None:
         return None
 
-    def make_ready(self, requested: str, generation: Generation) -> None:
+    def make_ready(self, requested: Requested, generation: Generation) -> None:
         self.first(requested, generation)
         if generation.conditioning:
             raise InvalidInput(

@@ -43,7 +43,7 @@ class GivenSources(BaseContextPartitioner):  # type: ignore[misc]
 
 def attribute(model: Any, tokenizer: Any, case: Case) -> Result:
     offset = case["prompt"].index(case["context"])
-    places = [[[at - offset for at in one] for one in places] for places in case["sources"]]
+    places = [[[at - offset for at in place] for place in places] for places in case["sources"]]
     citer = ContextCiter(
         model,
         tokenizer,

@@ -45,9 +45,9 @@ def log_probabilities(
 ) -> Tensor:
     """[num_answer_tokens, vocabulary], in nats; the cache holds what comes before."""
     names = inspect.signature(model.forward).parameters
-    given = {"cache" if "cache" in names else "past_key_values": cache}
+    inputs = {"cache" if "cache" in names else "past_key_values": cache}
     with torch.inference_mode():
-        logits = model(torch.tensor([prompt_ids + answer_ids]), **given).logits[0]
+        logits = model(torch.tensor([prompt_ids + answer_ids]), **inputs).logits[0]
     return torch.log_softmax(logits[-len(answer_ids) - 1 : -1], -1)
 
 
@@ -58,10 +58,10 @@ def shared_prefix(full_ids: list[int], ablated_ids: list[int]) -> int:
     return min(equal, len(ablated_ids) - 1)
 
 
-def jensen_shannon(one: Tensor, other: Tensor) -> Tensor:
+def jensen_shannon(row: Tensor, other: Tensor) -> Tensor:
     """The divergence of each row, in nats, from log-probabilities."""
-    middle = torch.logaddexp(one, other) - torch.log(torch.tensor(2.0))
-    parts = [(side.exp() * (side - middle)).sum(-1) for side in (one, other)]
+    middle = torch.logaddexp(row, other) - torch.log(torch.tensor(2.0))
+    parts = [(side.exp() * (side - middle)).sum(-1) for side in (row, other)]
     return (parts[0] + parts[1]) / 2
 
 

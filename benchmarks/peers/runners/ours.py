@@ -13,12 +13,13 @@ from benchmarks.peers.runners.runner import Case, Result, run
 def attribute(method: str, model: Any, tokenizer: Any, case: Case) -> Result:
     messages = [{"role": "user", "content": case["message"]}]
     texts = case["source_texts"]
-    splitter = {"".join(one): one for one in texts}.__getitem__ if texts else "sentence"
+    splitter = {"".join(text): text for text in texts}.__getitem__ if texts else "sentence"
     context = ContextOptions(source_unit=splitter)
     attributor = Attributor(model, tokenizer, method=method, context=context, progress=False)
     attribution = attributor.attribute(messages, case["answer"], case["documents"])
     places = [
-        [[one.start, one.end] for one in source.occurrences] for source in attribution.sources
+        [[occurrence.start, occurrence.end] for occurrence in source.occurrences]
+        for source in attribution.sources
     ]
     if places != case["sources"]:
         raise ValueError("the sources are not those of the case")

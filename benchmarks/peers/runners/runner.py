@@ -1,4 +1,4 @@
-"""What all runners share: they read the cases, and write each result as soon as it is there.
+"""The loop of all runners: it reads the cases, and writes each result as soon as it is there.
 
 A runner is a program of a peer's own environment. It imports nothing of attribot-rag.
 """
@@ -48,8 +48,8 @@ def run(attribute: Attribute, **model_options: Any) -> None:
         result = timed(partial(attribute, model, tokenizer, case))
         results[case["key"]] = {"digest": case["digest"], **result}
         results_path.write_text(json.dumps(results, indent=1))
-        said = result.get("error") or f"{result['seconds']:.1f} s"
-        print(f"{results_path.stem} {number}/{len(cases)}: {said}", flush=True)
+        outcome = result.get("error") or f"{result['seconds']:.1f} s"
+        print(f"{results_path.stem} {number}/{len(cases)}: {outcome}", flush=True)
 
 
 def read(path: Path) -> dict[str, Result]:

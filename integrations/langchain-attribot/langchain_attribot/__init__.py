@@ -1,4 +1,4 @@
-"""Which retrieved text caused the answer of a LangChain chain on a local model."""
+"""The retrieved text that caused the answer of a LangChain chain on a local model."""
 
 from typing import TYPE_CHECKING
 

@@ -69,14 +69,14 @@ class CallTracker(RunTracker):
         raise NotImplementedError
 
     def on_chat_model_start(
-        self, serialized: dict[str, Any], messages: list[list[BaseMessage]], **told: Any
+        self, serialized: dict[str, Any], messages: list[list[BaseMessage]], **call: Any
     ) -> None:
-        asked = messages[0]
-        prompt = template_messages(asked)
-        self._begin_call(retrieved_documents(asked), prompt_texts_of(asked), prompt, **told)
+        first = messages[0]
+        prompt = template_messages(first)
+        self._begin_call(retrieved_documents(first), prompt_texts_of(first), prompt, **call)
 
-    def on_llm_start(self, serialized: dict[str, Any], prompts: list[str], **told: Any) -> None:
-        self._begin_call([], [prompts[0]], prompts[0], **told)
+    def on_llm_start(self, serialized: dict[str, Any], prompts: list[str], **call: Any) -> None:
+        self._begin_call([], [prompts[0]], prompts[0], **call)
 
     def _begin_call(
         self,
@@ -86,10 +86,10 @@ class CallTracker(RunTracker):
         *,
         run_id: UUID,
         parent_run_id: UUID | None = None,
-        **told: Any,
+        **call: Any,
     ) -> None:
-        documents = (*documents, *named_documents(told.get("metadata")))
-        run = self._begin(run_id, parent_run_id, "model", documents, names_of(told))
+        documents = (*documents, *named_documents(call.get("metadata")))
+        run = self._begin(run_id, parent_run_id, "model", documents, names_of(call))
         if run.orphan and not documents and not self._is_orphan_told:
             self._is_orphan_told = True
             warnings.warn(
@@ -132,7 +132,7 @@ class CallTracker(RunTracker):
         call = self._calls.pop(run_id, None)
         if call is None:
             return
-        generations = [one for row in response.generations for one in row]
+        generations = [generation for row in response.generations for generation in row]
         try:
             if len(generations) == 1 and not calls_tools(generations[0]):
                 summary = self._attribute(call, generations[0].text)

@@ -30,23 +30,25 @@ class DeduplicatingCompressor(BaseDocumentCompressor):
 
     @model_validator(mode="before")
     @classmethod
-    def _check_names(cls, given: Any) -> Any:
-        if isinstance(given, dict):
-            UnknownOption.check(cls.__name__, given, cls.model_fields)
-        return given
+    def _check_names(cls, options: Any) -> Any:
+        if isinstance(options, dict):
+            UnknownOption.check(cls.__name__, options, cls.model_fields)
+        return options
 
     def compress_documents(
         self, documents: Sequence[Document], query: str, callbacks: Callbacks | None = None
     ) -> list[Document]:
         texts = [document.page_content for document in documents]
         kept = remove_duplicates(texts, threshold=self.threshold, min_overlap=self.min_overlap)
-        return [_copied(documents, one) for one in kept]
+        return [_copied(documents, text) for text in kept]
 
 
 def _copied(documents: Sequence[Document], kept: DeduplicatedText) -> Document:
     document = documents[kept.index]
-    others = [documents[index] for index in (*kept.merged, *kept.overlapping)]
+    duplicates = [documents[index] for index in (*kept.merged, *kept.overlapping)]
     metadata = dict(document.metadata)
-    if others:
-        metadata[MERGED_KEY] = [{"id": one.id, "metadata": dict(one.metadata)} for one in others]
+    if duplicates:
+        metadata[MERGED_KEY] = [
+            {"id": other.id, "metadata": dict(other.metadata)} for other in duplicates
+        ]
     return document.model_copy(update={"page_content": kept.text, "metadata": metadata})

@@ -44,17 +44,17 @@ def documents_in(value: Any, depth: int = _MAX_DEPTH) -> Iterator[Document]:
 
 def retrieved_documents(messages: Sequence[BaseMessage]) -> list[Document]:
     """Documents in the artifacts of messages; those that several tools or turns found, once."""
-    return merged((list(documents_in(one)) for one in messages), by_everything)
+    return merged((list(documents_in(message)) for message in messages), by_everything)
 
 
 def named_documents(metadata: Mapping[str, Any] | None) -> list[Document]:
     """Documents that a run's configuration names, as Documents, mappings or texts."""
-    given = (metadata or {}).get(METADATA_KEY) or ()
-    return list(told_documents([given] if isinstance(given, str | Document) else given))
+    documents = (metadata or {}).get(METADATA_KEY) or ()
+    return list(told_documents([documents] if isinstance(documents, str | Document) else documents))
 
 
 def told_documents(values: Iterable[Any]) -> Iterator[Document]:
-    """What somebody says are documents: LangChain's, with scores or not, texts or mappings."""
+    """Documents as an application has them: LangChain's, with scores or not, texts or mappings."""
     for value in values:
         parts = value if isinstance(value, tuple) else (value,)
         own = [part for part in parts if isinstance(part, Document)]
@@ -71,17 +71,17 @@ def merged(lists: Iterable[Sequence[Document]], key: Callable[[Document], str]) 
 
     Documents with equal keys are the same document.
     """
-    found: list[Document] = []
+    unique: list[Document] = []
     counts: Counter[str] = Counter()
     for documents in lists:
-        seen: Counter[str] = Counter()
+        of_list: Counter[str] = Counter()
         for document in documents:
             name = key(document)
-            seen[name] += 1
-            if seen[name] > counts[name]:
+            of_list[name] += 1
+            if of_list[name] > counts[name]:
                 counts[name] += 1
-                found.append(document)
-    return found
+                unique.append(document)
+    return unique
 
 
 def are_versions(document: Document, other: Document) -> bool:
@@ -92,7 +92,7 @@ def are_versions(document: Document, other: Document) -> bool:
     """
     if not document.id or document.id != other.id:
         return False
-    small, large = sorted((_pieces(one.page_content) for one in (document, other)), key=len)
+    small, large = sorted((_pieces(side.page_content) for side in (document, other)), key=len)
     return len(small & large) >= _VERSION_SHARE * len(small)
 
 
@@ -106,10 +106,12 @@ def metadata_note(documents: Sequence[Document], prompt: str) -> str:
 
     As a chain's `document_prompt` writes it there; texts of less than four characters are no sign.
     """
-    texts = "\n".join(one.page_content for one in documents)
-    values = (value for one in documents for value in one.metadata.values())
-    told = (value for value in values if isinstance(value, str) and len(value) >= _MIN_VALUE)
-    return _METADATA_READ if any(one in prompt and one not in texts for one in told) else ""
+    texts = "\n".join(document.page_content for document in documents)
+    values = (value for document in documents for value in document.metadata.values())
+    readable = (value for value in values if isinstance(value, str) and len(value) >= _MIN_VALUE)
+    return (
+        _METADATA_READ if any(value in prompt and value not in texts for value in readable) else ""
+    )
 
 
 def by_text(document: Document) -> str:

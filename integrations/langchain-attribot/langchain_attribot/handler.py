@@ -133,7 +133,7 @@ class AttributionCallbackHandler(CallTracker):
     def answer_without(
         self, run_id: UUID | str, *documents: int, **generate: Any
     ) -> Counterfactual:
-        """What the model says without some of the documents, by index, of a run's attribution.
+        """The model's answer without some of the documents, by index, of a run's attribution.
 
         Waits for a pending run. `generate` and the errors are those of Attributor.answer_without.
         """
@@ -202,7 +202,7 @@ class AttributionCallbackHandler(CallTracker):
         run = service.attribute(str(call.run.id), str(call.run.root), answer)
         if run.attribution is not None:
             gone = frozenset(run.attribution.not_located)
-            used = [one for index, one in enumerate(documents) if index not in gone]
+            used = [document for index, document in enumerate(documents) if index not in gone]
             self._use(call.run, used)
         if not service.in_background:
             with suppress(RuntimeError):  # a model called on its own, with nobody to tell

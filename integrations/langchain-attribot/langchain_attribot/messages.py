@@ -40,7 +40,7 @@ def output_texts(outputs: Any) -> Iterator[str]:
     elif isinstance(outputs, BaseMessage):
         yield outputs.text
     elif isinstance(outputs, list):
-        yield from (one.text for one in outputs if isinstance(one, BaseMessage))
+        yield from (output.text for output in outputs if isinstance(output, BaseMessage))
     elif isinstance(outputs, dict):
         for value in outputs.values():
             if isinstance(value, str | BaseMessage | list):
@@ -83,28 +83,32 @@ def attach_to_dict(outputs: dict[Any, Any], summary: dict[str, Any] | None) -> N
 
     A chain may give a dict that it keeps, with what was attached to it before.
     """
-    held = outputs.get(KEY)
-    ours = isinstance(held, dict) and {"status", "run_id"} <= held.keys()
-    if held is not None and not ours:
+    summary_before = outputs.get(KEY)
+    ours = isinstance(summary_before, dict) and {"status", "run_id"} <= summary_before.keys()
+    if summary_before is not None and not ours:
         return
     if summary is not None:
-        if _replaces(summary, held):
+        if _replaces(summary, summary_before):
             outputs[KEY] = summary
     elif ours:
         del outputs[KEY]
 
 
-def _replaces(summary: dict[str, Any] | None, held: Any) -> bool:
+def _replaces(summary: dict[str, Any] | None, present: Any) -> bool:
     """False for an error where another handler, of the model that answered, has told of the run."""
-    if summary is None or not isinstance(held, dict) or held.get("run_id") != summary["run_id"]:
+    if (
+        summary is None
+        or not isinstance(present, dict)
+        or present.get("run_id") != summary["run_id"]
+    ):
         return True
-    return summary["error"] is None or held["error"] is not None
+    return summary["error"] is None or present["error"] is not None
 
 
 def attach_to_output(message: BaseMessage, summary: dict[str, Any]) -> None:
     """Give a message that a chain made of an attributed one the summary of its own text."""
-    held = message.response_metadata.get(KEY)
-    if isinstance(held, dict) and held.get("run_id") == summary["run_id"]:
+    present = message.response_metadata.get(KEY)
+    if isinstance(present, dict) and present.get("run_id") == summary["run_id"]:
         message.response_metadata = {**message.response_metadata, KEY: summary}
 
 
@@ -123,7 +127,7 @@ def attached(
     message: BaseMessage, summary: dict[str, Any] | None, *, citations: bool
 ) -> BaseMessage:
     """A copy of the message with this summary and no other."""
-    metadata = {key: one for key, one in message.response_metadata.items() if key != KEY}
+    metadata = {key: value for key, value in message.response_metadata.items() if key != KEY}
     if summary is not None:
         metadata[KEY] = summary
         if citations and metadata.get("model_provider") in (None, _PROVIDER):
@@ -140,14 +144,16 @@ def citations_of(message: AIMessage) -> list[Citation]:
     if summary.get("offsets") != "shown":
         return []
     texts = {source["id"]: source["text"] for source in summary.get("sources", ())}
-    documents = {one["index"]: one for one in summary.get("documents", ())}
+    documents = {document["index"]: document for document in summary.get("documents", ())}
     return [
         create_citation(
             url=documents[index]["url"] or None,
             title=documents[index]["title"] or None,
             start_index=sentence["start"],
             end_index=sentence["end"],
-            cited_text=" … ".join(texts[one] for one in sentence["sources"] if one in texts)
+            cited_text=" … ".join(
+                texts[source_id] for source_id in sentence["sources"] if source_id in texts
+            )
             or None,
             document_id=documents[index]["id"],
             number=documents[index]["number"],
@@ -165,10 +171,10 @@ def _with_citations(message: AIMessage) -> list[ContentBlock]:
     """
     if not isinstance(message.content, str) or message.tool_calls:
         raise NotImplementedError
-    found = citations_of(message)
-    if not found:
+    citations = citations_of(message)
+    if not citations:
         raise NotImplementedError
-    return [create_text_block(message.content, annotations=list(found))]
+    return [create_text_block(message.content, annotations=list(citations))]
 
 
 def register() -> None:

@@ -145,11 +145,11 @@ class AttributionMiddleware(AgentMiddleware[Any, Any, Any]):
         service: AttributionService | None,
         retrieval: ObservedRetrieval,
     ) -> ModelResponse[Any]:
-        asked: Sequence[BaseMessage] = request.messages
+        prompt: Sequence[BaseMessage] = request.messages
         if request.system_message is not None:
-            asked = [request.system_message, *asked]
+            prompt = [request.system_message, *prompt]
         documents = merged(
-            [retrieved_documents(asked), *retrieval.all_documents(request.state)], by_text
+            [retrieved_documents(prompt), *retrieval.all_documents(request.state)], by_text
         )
         result = list(response.result)
         for index, message in enumerate(result):
@@ -158,7 +158,7 @@ class AttributionMiddleware(AgentMiddleware[Any, Any, Any]):
             if not documents:
                 self._advise(request)
                 continue
-            messages = retrieval.messages_of(_run_id(message)) or asked
+            messages = retrieval.messages_of(_run_id(message)) or prompt
             answer = Answer(
                 message.text,
                 documents,
@@ -174,11 +174,11 @@ class AttributionMiddleware(AgentMiddleware[Any, Any, Any]):
 
     def _advise(self, request: ModelRequest[Any]) -> None:
         """Log that an agent answered without documents, unless it just searched for none."""
-        searched = any(isinstance(one, ToolMessage) for one in request.messages)
+        searched = any(isinstance(message, ToolMessage) for message in request.messages)
         if request.tools and not searched:
             return
         name = (ensure_config().get("metadata") or {}).get("lc_agent_name") or "agent"
-        tools = frozenset(str(getattr(one, "name", one)) for one in request.tools)
+        tools = frozenset(str(getattr(tool, "name", tool)) for tool in request.tools)
         self._advice.tell((name, tools), f"the agent {name!r}", NOTHING_SEEN)
 
     def _run(
@@ -199,5 +199,5 @@ class AttributionMiddleware(AgentMiddleware[Any, Any, Any]):
 
 def _run_id(message: BaseMessage) -> str:
     """The id of the model's run, which is a part of the message's id."""
-    given = str(message.id or uuid4()).removeprefix(_RUN_PREFIX)
-    return given[:_UUID_LENGTH]
+    run_id = str(message.id or uuid4()).removeprefix(_RUN_PREFIX)
+    return run_id[:_UUID_LENGTH]

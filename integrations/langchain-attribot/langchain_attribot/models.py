@@ -35,23 +35,23 @@ def language_model_of(llm: LocalModel | None) -> LanguageModel:
     `llm` is a ChatHuggingFace or HuggingFacePipeline on a local text-generation pipeline, bound or
     not, the pipeline itself, or a LanguageModel. Raises InvalidInput for anything else.
     """
-    found = find_language_model(llm)
-    if found is None:
+    model = find_language_model(llm)
+    if model is None:
         raise InvalidInput(
             f"{type(llm).__name__} holds no local Hugging Face model; pass the ChatHuggingFace or "
             "HuggingFacePipeline that answers (on a local pipeline, not an endpoint), or, with the "
             "same weights, language_model=attribot_rag.LanguageModel(model, tokenizer)"
         )
-    return found
+    return model
 
 
 def find_language_model(llm: Any) -> LanguageModel | None:
     """The same, or None."""
     for _ in range(8):
-        found = _own_model(llm)
-        if found is not None:
-            return found
-        llm = next((held for name in _HOLDERS if (held := getattr(llm, name, None))), None)
+        own = _own_model(llm)
+        if own is not None:
+            return own
+        llm = next((inner for name in _HOLDERS if (inner := getattr(llm, name, None))), None)
     return None
 
 
@@ -77,33 +77,33 @@ def language_models_in(chain: Any) -> list[LanguageModel]:
 
     Also in its branches and fallbacks, and what its functions and nodes use by name.
     """
-    found: dict[Hashable, LanguageModel] = {}
-    seen: dict[int, Any] = {}
+    models: dict[Hashable, LanguageModel] = {}
+    visited: dict[int, Any] = {}
     waiting = deque([chain])
     while waiting:
-        held = waiting.popleft()
-        if id(held) in seen:
+        part = waiting.popleft()
+        if id(part) in visited:
             continue
-        seen[id(held)] = held
-        language_model = _own_model(held)
+        visited[id(part)] = part
+        language_model = _own_model(part)
         if language_model is not None:
-            found.setdefault(language_model.backend, language_model)
-        waiting.extend(_parts(held))
-    return list(found.values())
+            models.setdefault(language_model.backend, language_model)
+        waiting.extend(_parts(part))
+    return list(models.values())
 
 
-def _parts(held: Any) -> Iterator[Any]:
-    if isinstance(held, list | tuple | set):
-        yield from held
-    elif isinstance(held, dict):
-        yield from held.values()
+def _parts(holder: Any) -> Iterator[Any]:
+    if isinstance(holder, list | tuple | set):
+        yield from holder
+    elif isinstance(holder, dict):
+        yield from holder.values()
     else:
-        if isinstance(held, Runnable):
-            for value in vars(held).values():
+        if isinstance(holder, Runnable):
+            for value in vars(holder).values():
                 yield value
                 if inspect.isfunction(value):
                     yield from _used_by(value)
-        yield from (getattr(held, name, None) for name in _HOLDERS)
+        yield from (getattr(holder, name, None) for name in _HOLDERS)
 
 
 def _used_by(function: FunctionType) -> Iterator[Any]:

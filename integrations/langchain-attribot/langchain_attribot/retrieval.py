@@ -1,4 +1,4 @@
-"""What is retrieved without the handler seeing it: by a search that says so, within an agent."""
+"""Documents that the handler sees no retriever give: of a search that says so, of an agent."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ def retrieved(documents: Found, query: str = "") -> Found:
     with their text under `page_content` or `text`, or else as their longest text; they are returned
     as they came. Raises InvalidInput for other values.
     """
-    seen = list(told_documents(documents))
+    retrieved = list(told_documents(documents))
     manager = get_callback_manager_for_config(ensure_config())
     run = manager.on_retriever_start({"name": NAME}, query, name=NAME)
-    run.on_retriever_end(seen)
+    run.on_retriever_end(retrieved)
     within = manager.parent_run_id
     if within is not None:
-        _told.set((within, (*_told_within(within), *seen)))
+        _told.set((within, (*_told_within(within), *retrieved)))
     return documents
 
 
@@ -75,7 +75,7 @@ class ObservedRetrieval(RunTracker):
         self._messages[str(run_id)] = messages[0]
 
     def messages_of(self, run_id: str) -> Sequence[BaseMessage] | None:
-        """What the model was asked in this run, None if that was not seen."""
+        """The prompt of the model in this run, None if that was not seen."""
         return self._messages.get(run_id)
 
     def all_documents(self, state: Any) -> Iterator[Sequence[Document]]:
@@ -93,8 +93,8 @@ class ObservedRetrieval(RunTracker):
         """
         if not isinstance(result, ToolMessage) or result.artifact is not None:
             return result
-        told = texts_in_prompt(result.text, [one.page_content for one in self.documents])
-        documents = [one for one in self.documents if one.page_content in told]
+        texts = texts_in_prompt(result.text, [document.page_content for document in self.documents])
+        documents = [document for document in self.documents if document.page_content in texts]
         return result.model_copy(update={"artifact": documents}) if documents else result
 
 

@@ -99,7 +99,7 @@ class RunTracker(BaseCallbackHandler):
 
     @property
     def num_open(self) -> int:
-        """How many entries are kept of runs that have not ended."""
+        """The number of entries of runs that have not ended."""
         return len(self._runs) + len(self._trees) + len(self._used)
 
     def root_ended(self, root: Run, outputs: Any) -> None:
@@ -219,7 +219,11 @@ class RunTracker(BaseCallbackHandler):
                     are_versions(document, other) for other in contained
                 )
 
-            kept = [one for one in candidates if one in contained or not is_replaced(one)]
+            kept = [
+                candidate
+                for candidate in candidates
+                if candidate in contained or not is_replaced(candidate)
+            ]
             return kept or candidates
 
     def _use(self, run: Run, documents: Sequence[Document]) -> None:
@@ -228,12 +232,12 @@ class RunTracker(BaseCallbackHandler):
                 self._used.setdefault(run.root, set()).update(map(by_text, documents))
 
 
-def names_of(told: Mapping[str, Any]) -> frozenset[str]:
+def names_of(metadata: Mapping[str, Any]) -> frozenset[str]:
     """The name, the tags and the LangGraph node of a run, as its callback is told of them."""
-    node = (told.get("metadata") or {}).get("langgraph_node")
-    return frozenset(filter(None, (told.get("name"), node, *(told.get("tags") or ()))))
+    node = (metadata.get("metadata") or {}).get("langgraph_node")
+    return frozenset(filter(None, (metadata.get("name"), node, *(metadata.get("tags") or ()))))
 
 
 def in_prompt(prompt: str, documents: Sequence[Document]) -> list[Document]:
-    texts = texts_in_prompt(prompt, [one.page_content for one in documents])
-    return [one for one in documents if one.page_content in texts]
+    texts = texts_in_prompt(prompt, [document.page_content for document in documents])
+    return [document for document in documents if document.page_content in texts]

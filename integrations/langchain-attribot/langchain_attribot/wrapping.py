@@ -99,7 +99,7 @@ def with_attribution(
 
 
 class AttributedAnswer(TypedDict, Generic[Answer]):
-    """What a chain answered, with the documents it was attributed to and the summary of that."""
+    """A chain's answer, with the documents it was attributed to and the summary of that."""
 
     answer: Answer
     documents: list[Document]

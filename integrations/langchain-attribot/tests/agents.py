@@ -34,7 +34,7 @@ class SearchesFirst(BaseChatModel):
         if isinstance(messages[-1], HumanMessage):
             call = {"name": "search", "args": {"query": messages[-1].content}, "id": "call"}
             return _result(AIMessage(content="", tool_calls=[call]))
-        lines = [str(one.content) for one in messages if one.content]
+        lines = [str(message.content) for message in messages if message.content]
         prompt = "Answer from the context.\n\n" + "\n\n".join(lines)
         answer = self.llm._generate([HumanMessage(prompt)]).generations[0].message
         return _result(AIMessage(content=answer.content))

@@ -22,7 +22,7 @@ class Given(BaseRetriever):
     def _get_relevant_documents(
         self, query: str, *, run_manager: CallbackManagerForRetrieverRun
     ) -> list[Document]:
-        return [one.model_copy(deep=True) for one in self.documents]
+        return [document.model_copy(deep=True) for document in self.documents]
 
 
 class ByName(BaseRetriever):
@@ -40,7 +40,7 @@ class ByName(BaseRetriever):
 
 
 def joined(documents: Sequence[Document]) -> str:
-    return "\n\n".join(one.page_content for one in documents)
+    return "\n\n".join(document.page_content for document in documents)
 
 
 def rag(retriever: Runnable[Any, Any], llm: Runnable[Any, Any]) -> Runnable[Any, Any]:

@@ -1,4 +1,4 @@
-"""What decides in composite engines, without asking a model that is too small for it."""
+"""Selectors of composite engines, without asking a model that is too small for it."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -49,7 +49,7 @@ class ChoosesAll(BaseSelector):
         """It has none."""
 
     def _select(self, choices: Sequence[ToolMetadata], query: QueryBundle) -> SelectorResult:
-        chosen = [SingleSelection(index=one, reason="all") for one in range(len(choices))]
+        chosen = [SingleSelection(index=index, reason="all") for index in range(len(choices))]
         return MultiSelection(selections=chosen)
 
     async def _aselect(self, choices: Sequence[ToolMetadata], query: QueryBundle) -> SelectorResult:

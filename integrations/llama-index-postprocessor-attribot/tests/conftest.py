@@ -40,8 +40,8 @@ def nodes() -> list[TextNode]:
     ]
 
 
-def scored(given: list[TextNode]) -> list[NodeWithScore]:
-    return [NodeWithScore(node=one, score=1.0) for one in given]
+def scored(texts: list[TextNode]) -> list[NodeWithScore]:
+    return [NodeWithScore(node=node, score=1.0) for node in texts]
 
 
 def llm_of(language_model: LanguageModel, **options: Any) -> HuggingFaceLLM:
@@ -57,8 +57,8 @@ def llm_of(language_model: LanguageModel, **options: Any) -> HuggingFaceLLM:
     )
 
 
-def index_of(given: list[TextNode] | None = None) -> VectorStoreIndex:
-    return VectorStoreIndex(nodes() if given is None else given, embed_model=MockEmbedding(8))
+def index_of(texts: list[TextNode] | None = None) -> VectorStoreIndex:
+    return VectorStoreIndex(nodes() if texts is None else texts, embed_model=MockEmbedding(8))
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

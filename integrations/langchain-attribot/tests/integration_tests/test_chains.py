@@ -63,8 +63,10 @@ def retriever(tmp_path_factory: pytest.TempPathFactory) -> VectorStoreRetriever:
 def cited(summary: dict[str, Any]) -> set[str]:
     """The ids of the documents that any sentence cites."""
     assert summary["status"] == "complete", summary
-    documents = {one["index"]: one["id"] for one in summary["documents"]}
-    return {documents[index] for one in summary["sentences"] for index in one["documents"]}
+    documents = {document["index"]: document["id"] for document in summary["documents"]}
+    return {
+        documents[index] for sentence in summary["sentences"] for index in sentence["documents"]
+    }
 
 
 def best(summary: dict[str, Any]) -> str:
@@ -92,10 +94,10 @@ def test_a_retrieval_chain_has_it_beside_its_answer(
     handler = AttributionCallbackHandler(chat)
     prompt = ChatPromptTemplate.from_template("{context}\n\nAnswer briefly: {input}")
     chain = create_retrieval_chain(retriever, create_stuff_documents_chain(chat, prompt))
-    found = chain.invoke({"input": QUESTION}, config={"callbacks": [handler]})
-    assert "38" in found["answer"]
-    assert best(found["attribution"]) == "The lighthouse is 38 metres high."
-    assert len(found["attribution"]["documents"]) == len(found["context"]) == 3
+    result = chain.invoke({"input": QUESTION}, config={"callbacks": [handler]})
+    assert "38" in result["answer"]
+    assert best(result["attribution"]) == "The lighthouse is 38 metres high."
+    assert len(result["attribution"]["documents"]) == len(result["context"]) == 3
 
 
 def test_a_compression_retriever_counts_once_and_without_duplicates(
@@ -111,7 +113,7 @@ def test_a_compression_retriever_counts_once_and_without_duplicates(
         base_compressor=DeduplicatingCompressor(), base_retriever=twice
     )
     summary = with_attribution(rag(compressed, chat)).invoke(QUESTION)["attribution"]
-    ids = [one["id"] for one in summary["documents"]]
+    ids = [document["id"] for document in summary["documents"]]
     assert len(ids) == len(set(ids)) == 2
     assert cited(summary) == {"lighthouse"}
 
@@ -133,15 +135,15 @@ def test_a_conversation_attributes_the_answer_and_not_the_condensed_question(
     handler = AttributionCallbackHandler(chat)
     run_id = uuid4()
     said = [HumanMessage("Is there a lighthouse?"), AIMessage("Yes, there is one.")]
-    found = chain.invoke(
+    result = chain.invoke(
         {"input": QUESTION, "chat_history": said},
         config={"callbacks": [handler], "run_id": run_id},
     )
     attribution = handler.results[run_id].attribution
     assert attribution is not None
-    assert attribution.response.strip() == found["answer"].strip()
+    assert attribution.response.strip() == result["answer"].strip()
     assert len({run.run_id for run in handler.results.values()}) == 1
-    assert found["attribution"]["run_id"] == str(handler.results[run_id].run_id)
+    assert result["attribution"]["run_id"] == str(handler.results[run_id].run_id)
 
 
 def test_a_graph_streams_each_verdict_as_it_is_settled(smollm2: LanguageModel) -> None:
@@ -189,17 +191,17 @@ def test_an_agent_remembers_what_caused_each_answer(
     )
     found = []
     for question in (QUESTION, "Who founded the museum?"):
-        given = {"messages": [HumanMessage(question)]}
-        messages = agent.invoke(given, {"configurable": {"thread_id": "one"}})["messages"]
+        state = {"messages": [HumanMessage(question)]}
+        messages = agent.invoke(state, {"configurable": {"thread_id": "one"}})["messages"]
         found.append(messages[-1].response_metadata["attribution"])
     assert cited(found[0]) == {"lighthouse"}
-    assert {one["id"] for one in found[1]["documents"]} >= {"museum", "lighthouse"}
+    assert {document["id"] for document in found[1]["documents"]} >= {"museum", "lighthouse"}
     again = agent.get_state({"configurable": {"thread_id": "one"}}).values["messages"]
     assert again[-1].response_metadata["attribution"] == found[1]
 
 
 class Spy:
-    """What `generate` was given and what it gave, seen from outside."""
+    """The inputs and outputs of `generate`, seen from outside."""
 
     def __init__(self, model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
         self.calls: list[tuple[tuple[int, ...], tuple[int, ...]]] = []
@@ -274,9 +276,9 @@ def test_a_bos_that_the_tokenizer_adds_again_is_in_the_scored_prompt(
     ((prompt, answer),) = spy.calls
     assert prompt[:2] == (bos_id, bos_id)
     assert handler.last is not None and handler.last.attribution is not None
-    found = handler.last.attribution
-    assert found.provenance.prompt_tokens == len(prompt)
-    assert len(found.token_spans) == len(answer)
+    attribution = handler.last.attribution
+    assert attribution.provenance.prompt_tokens == len(prompt)
+    assert len(attribution.token_spans) == len(answer)
 
 
 def test_a_model_that_is_loaded_by_name_and_device_map(retriever: VectorStoreRetriever) -> None:
@@ -325,14 +327,14 @@ def test_a_proxy_prunes_in_one_argument_and_scores_as_the_core_does(
         rag(retriever, chat).invoke(QUESTION, config={"callbacks": [handler]})
     (generation,) = attributor.recorder.generations
     assert handler.last is not None and handler.last.attribution is not None
-    found = handler.last.attribution
-    truth = attributor.attribute_generation(generation, found.documents)
-    assert "proxy" in found.provenance.method
-    assert found.provenance.proxy_tokens > 0
-    scored = [row is not None for row in found.token_scores]
+    attribution = handler.last.attribution
+    truth = attributor.attribute_generation(generation, attribution.documents)
+    assert "proxy" in attribution.provenance.method
+    assert attribution.provenance.proxy_tokens > 0
+    scored = [row is not None for row in attribution.token_scores]
     assert sum(scored) == 3
     assert scored == [row is not None for row in truth.token_scores]
-    np.testing.assert_allclose(found.matrix.filled(0), truth.matrix.filled(0), atol=1e-3)
+    np.testing.assert_allclose(attribution.matrix.filled(0), truth.matrix.filled(0), atol=1e-3)
 
 
 def test_what_the_model_did_not_read_from_the_context_is_not_cited(

@@ -59,9 +59,9 @@ def test_the_feedback_is_on_the_model_s_run(
             client.flush()
             client.cleanup()
         handler.close()
-    traced = [one for sent in collector.sent_to("/runs/batch") for one in sent.json.get("post", ())]
-    (model,) = [one for one in traced if one["run_type"] == "llm"]
-    (sent,) = [one.json for one in collector.sent_to("/feedback")]
+    traced = [run for sent in collector.sent_to("/runs/batch") for run in sent.json.get("post", ())]
+    (model,) = [run for run in traced if run["run_type"] == "llm"]
+    (sent,) = [request.json for request in collector.sent_to("/feedback")]
     assert sent["run_id"] == model["id"] == run.run_id
     assert sent["session_id"] == SESSION["id"]
     told = feedback_of(run)

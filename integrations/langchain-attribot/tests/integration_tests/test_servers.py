@@ -31,14 +31,14 @@ def test_a_server_answers_and_scores(
         handler = AttributionCallbackHandler(language_model=served, mode=mode, **EXACT)
         message = rag(Given(documents=DOCUMENTS), chat).invoke(QUESTION, {"callbacks": [handler]})
         run_id = message.response_metadata["attribution"]["run_id"]
-        found = handler.result(run_id, timeout=scaled(120)).attribution
+        attribution = handler.result(run_id, timeout=scaled(120)).attribution
         handler.close()
-    assert found is not None and found.provenance.retokenized
-    (asked,) = PROMPT.format_messages(context=joined(DOCUMENTS), question=QUESTION)
+    assert attribution is not None and attribution.provenance.retokenized
+    (prompt,) = PROMPT.format_messages(context=joined(DOCUMENTS), question=QUESTION)
     expected = Attributor(tiny, progress=False, **EXACT).attribute(
-        [{"role": "user", "content": asked.content}], message.content, DOCUMENTS
+        [{"role": "user", "content": prompt.content}], message.content, DOCUMENTS
     )
-    for row, right in zip(found.token_scores, expected.token_scores, strict=True):
+    for row, right in zip(attribution.token_scores, expected.token_scores, strict=True):
         assert row == pytest.approx(right, abs=1e-3)
 
 

@@ -36,16 +36,18 @@ def agent_of(
 
 
 def ask(agent: Runnable[Any, Any], question: str, **config: Any) -> list[BaseMessage]:
-    given = {"messages": [("human", question)]}
-    messages: list[BaseMessage] = agent.invoke(given, config=config)["messages"]
+    state = {"messages": [("human", question)]}
+    messages: list[BaseMessage] = agent.invoke(state, config=config)["messages"]
     return messages
 
 
 def check(message: BaseMessage, *names: str) -> dict[str, Any]:
     summary: dict[str, Any] = message.response_metadata["attribution"]
     assert summary["status"] == "complete", summary
-    assert {one["id"] for one in summary["documents"]} == {f"document {name}" for name in names}
-    assert all(one["located"] for one in summary["documents"])
+    assert {document["id"] for document in summary["documents"]} == {
+        f"document {name}" for name in names
+    }
+    assert all(document["located"] for document in summary["documents"])
     return summary
 
 
@@ -56,7 +58,7 @@ def test_the_middleware_attributes_the_answer_and_no_tool_call(
     middleware = AttributionMiddleware(tiny_chat, **EXACT)
     messages = ask(agent_of(tiny_chat, [middleware]), "one")
     summary = check(messages[-1], "one")
-    assert not any("attribution" in one.response_metadata for one in messages[:-1])
+    assert not any("attribution" in message.response_metadata for message in messages[:-1])
     (run,) = middleware.results.values()
     assert str(run.run_id) == summary["run_id"]
     assert summary["run_id"] in str(messages[-1].id)
@@ -75,12 +77,12 @@ def test_a_retriever_tool_that_gives_text_alone(
         checkpointer=InMemorySaver(),
     )
     for names in (["one"], ["one", "two"]):
-        given: Any = {"messages": [("human", names[-1])]}
+        state: Any = {"messages": [("human", names[-1])]}
         config: Any = {"configurable": {"thread_id": "one"}}
-        invoked = asyncio.run(agent.ainvoke(given, config)) if asynchronous else None
-        messages = (invoked or agent.invoke(given, config))["messages"]
+        invoked = asyncio.run(agent.ainvoke(state, config)) if asynchronous else None
+        messages = (invoked or agent.invoke(state, config))["messages"]
         check(messages[-1], *names)
-        assert [one.id for one in messages[-2].artifact] == [f"document {names[-1]}"]
+        assert [document.id for document in messages[-2].artifact] == [f"document {names[-1]}"]
 
 
 def test_tools_without_documents_are_named_once(
@@ -98,7 +100,9 @@ def test_tools_without_documents_are_named_once(
         messages = ask(agent, name)
         assert "attribution" not in messages[-1].response_metadata
         assert messages[-2].artifact is None  # type: ignore[attr-defined]
-    (line,) = [one.message for one in caplog.records if one.name.startswith("langchain_attribot")]
+    (line,) = [
+        record.message for record in caplog.records if record.name.startswith("langchain_attribot")
+    ]
     assert "import retrieved" in line
 
 
@@ -130,7 +134,7 @@ def test_the_middleware_works_asynchronously(tiny_chat: ChatHuggingFace) -> None
 
     async def both() -> list[Any]:
         asked = ({"messages": [("human", name)]} for name in ("one", "two"))
-        return await asyncio.gather(*(agent.ainvoke(one) for one in asked))
+        return await asyncio.gather(*(agent.ainvoke(prompt) for prompt in asked))
 
     for name, found in zip(("one", "two"), asyncio.run(both()), strict=True):
         check(found["messages"][-1], name)
@@ -167,7 +171,7 @@ def test_a_model_that_is_not_local_is_said_to_be_and_the_log_says_it_once(
         assert (summary["status"], summary["sentences"]) == ("unsupported", [])
         assert summary["error"]["type"] == "UnsupportedModel"
         assert "AttributionMiddleware(llm)" in summary["error"]["message"]
-    (record,) = [one for one in caplog.records if "no attribution" in one.message]
+    (record,) = [record for record in caplog.records if "no attribution" in record.message]
     assert "AttributionMiddleware(language_model=...)" in record.message
 
 
@@ -187,7 +191,7 @@ def test_the_handler_sees_through_an_agent_too(tiny_chat: ChatHuggingFace) -> No
     handler = AttributionCallbackHandler(tiny_chat, **EXACT)
     messages = ask(agent_of(tiny_chat), "one", callbacks=[handler])
     check(messages[-1], "one")
-    assert not any("attribution" in one.response_metadata for one in messages[:-1])
+    assert not any("attribution" in message.response_metadata for message in messages[:-1])
     assert handler.last is not None
     assert handler.last.summary["offsets"] == "shown"  # in the state's messages
     assert handler.num_open == 0
@@ -201,9 +205,9 @@ def test_a_model_that_passes_another_s_answer_on_has_its_attribution(
 
     class PassesOn(FakeListChatModel):
         def _generate(self, messages, *_, **__):  # type: ignore[no-untyped-def]
-            found = tiny_chat.invoke(messages)  # a run of its own, which is attributed
-            return SearchesFirst(llm=FakeListChatModel(responses=[found.content]))._generate(
-                [*messages, found]
+            result = tiny_chat.invoke(messages)  # a run of its own, which is attributed
+            return SearchesFirst(llm=FakeListChatModel(responses=[result.content]))._generate(
+                [*messages, result]
             )
 
     chain = RunnableLambda(lambda _: joined(documents)) | PassesOn(responses=["a"])

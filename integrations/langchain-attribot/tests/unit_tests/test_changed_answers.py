@@ -31,8 +31,8 @@ def check(summary: dict[str, Any], shown: str) -> None:
     assert summary["offsets"] == "shown"
     assert summary["sentences"]
     assert summary["end"] > summary["start"]
-    for one in summary["sentences"]:
-        assert shown[one["start"] : one["end"]] == one["text"]
+    for sentence in summary["sentences"]:
+        assert shown[sentence["start"] : sentence["end"]] == sentence["text"]
 
 
 CHANGES: list[Callable[[str], str]] = [
@@ -64,8 +64,8 @@ def test_a_text_in_a_dict(tiny_chat: ChatHuggingFace) -> None:
         context=lambda _: "The ferry Kittiwake carries up to 84 passengers.",
         answer=(lambda given: given["question"]) | texts_of(tiny_chat) | str.upper,
     )
-    found = chain.invoke({"question": QUESTION}, {"callbacks": [handler]})
-    check(found["attribution"], found["answer"])
+    result = chain.invoke({"question": QUESTION}, {"callbacks": [handler]})
+    check(result["attribution"], result["answer"])
 
 
 def test_a_changed_message(tiny_chat: ChatHuggingFace) -> None:

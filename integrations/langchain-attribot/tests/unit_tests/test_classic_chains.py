@@ -27,13 +27,13 @@ def chain(tiny_chat: ChatHuggingFace) -> RetrievalQA:
 
 
 def test_an_attributed_one_gives_its_result_with_the_attribution(chain: RetrievalQA) -> None:
-    found = with_attribution(chain, **EXACT).invoke({"query": QUESTION})
-    assert found["answer"]["query"] == QUESTION
-    summary = found["attribution"]
+    result = with_attribution(chain, **EXACT).invoke({"query": QUESTION})
+    assert result["answer"]["query"] == QUESTION
+    summary = result["attribution"]
     assert summary is not None and summary["status"] == "complete"
     assert summary["offsets"] == "shown"
-    assert found["answer"]["result"][summary["start"] : summary["end"]] == summary["answer"]
-    assert [one.id for one in found["documents"]] == ["ferry", "lighthouse"]
+    assert result["answer"]["result"][summary["start"] : summary["end"]] == summary["answer"]
+    assert [document.id for document in result["documents"]] == ["ferry", "lighthouse"]
 
 
 def test_the_handler_knows_its_run_and_its_outputs_alone_carry_it(
@@ -85,4 +85,4 @@ def test_a_streamed_dict_gets_it_with_the_last_piece_of_an_attributed_chain(
     handler.close()
     *_, last = with_attribution(chain, tiny_chat, **EXACT).stream(QUESTION)
     assert last["attribution"]["status"] == "complete"
-    assert [one.id for one in last["documents"]] == ["ferry", "lighthouse"]
+    assert [document.id for document in last["documents"]] == ["ferry", "lighthouse"]

@@ -13,9 +13,9 @@ def test_equal_and_contained_documents_are_named_by_the_one_that_stays() -> None
     twin = Document(page_content=DOCUMENTS[0].page_content, id="mirror", metadata={"page": 2})
     part = Document(page_content="A single ticket costs 18 crowns.", id="part")
     given = [DOCUMENTS[0], twin, DOCUMENTS[1], part]
-    before = [one.model_copy(deep=True) for one in given]
+    before = [document.model_copy(deep=True) for document in given]
     found = DeduplicatingCompressor().compress_documents(given, "?")
-    assert [one.id for one in found] == ["ferry", "lighthouse"]
+    assert [document.id for document in found] == ["ferry", "lighthouse"]
     assert found[0].metadata["merged"] == [
         {"id": "mirror", "metadata": {"page": 2}},
         {"id": "part", "metadata": {}},
@@ -34,7 +34,7 @@ def test_overlaps_are_cut_off() -> None:
     first, second = DeduplicatingCompressor().compress_documents(chunks, "?")
     assert first.page_content == chunks[0].page_content
     assert second.page_content == " ".join(sentences[4:])
-    assert [one["id"] for one in first.metadata["merged"]] == ["b"]
+    assert [document["id"] for document in first.metadata["merged"]] == ["b"]
     untouched = DeduplicatingCompressor(min_overlap=None).compress_documents(chunks, "?")
     assert untouched == chunks
 
@@ -44,7 +44,7 @@ def test_it_goes_into_a_compression_retriever() -> None:
         base_compressor=DeduplicatingCompressor(),
         base_retriever=Given(documents=[*DOCUMENTS, *DOCUMENTS]),
     )
-    assert [one.id for one in retriever.invoke("?")] == ["ferry", "lighthouse"]
+    assert [document.id for document in retriever.invoke("?")] == ["ferry", "lighthouse"]
 
 
 def test_a_misspelt_option_is_told_the_right_one() -> None:

@@ -36,7 +36,7 @@ class InThread(ChatHuggingFace):
 
 def documents_of(summary: dict[str, object]) -> list[object]:
     assert summary["status"] == "complete", summary
-    return [one["id"] for one in summary["documents"]]  # type: ignore[attr-defined]
+    return [document["id"] for document in summary["documents"]]  # type: ignore[attr-defined]
 
 
 @pytest.mark.slow
@@ -72,7 +72,7 @@ def test_a_batch_through_one_padded_generate_scores_what_single_calls_do(
     chain = rag(ByName(), llm).with_config(callbacks=[handler])
     questions = ["one", "number two", "the third of them", "four", "five"]
     ids = [uuid4() for _ in questions]
-    together = chain.batch(questions, config=[{"run_id": one} for one in ids])
+    together = chain.batch(questions, config=[{"run_id": run_id} for run_id in ids])
     alone = [uuid4() for _ in questions]
     for question, run_id, answer in zip(questions, alone, together, strict=True):
         assert chain.invoke(question, config={"run_id": run_id}) == answer

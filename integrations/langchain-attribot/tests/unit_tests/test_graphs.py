@@ -55,8 +55,8 @@ def graph_of(
         return {"documents": Given(documents=DOCUMENTS).invoke(state["question"])}
 
     def grade(state: State) -> dict[str, Any]:
-        asked = (f"Is this relevant? {one.page_content}" for one in state["documents"])
-        return {"grades": [str(grading.invoke(one).content) for one in asked]}
+        asked = (f"Is this relevant? {document.page_content}" for document in state["documents"])
+        return {"grades": [str(grading.invoke(prompt).content) for prompt in asked]}
 
     def answer(state: State) -> dict[str, Any]:
         asked = f"{joined(state['documents'])}\n\nQuestion: {state['question']}"
@@ -76,7 +76,7 @@ def graph_of(
 
 def check(summary: Any) -> None:
     assert summary["status"] == "complete", summary
-    assert {one["id"] for one in summary["documents"]} == {"ferry", "lighthouse"}
+    assert {document["id"] for document in summary["documents"]} == {"ferry", "lighthouse"}
     assert "The answer was cut at 5 tokens (max_new_tokens)." in summary["notes"]
 
 
@@ -121,14 +121,14 @@ def test_streams_of_updates_messages_and_custom_data_carry_it(
         {"question": QUESTION}, {"callbacks": [handler]}, stream_mode=list(streamed)
     ):
         streamed[str(mode)].append(piece)
-    (update,) = [one["answer"] for one in streamed["updates"] if "answer" in one]
+    (update,) = [update["answer"] for update in streamed["updates"] if "answer" in update]
     check(update["messages"][-1].response_metadata["attribution"])
-    chunks = [one for one, told in streamed["messages"] if told["langgraph_node"] == "answer"]
-    carrying = [one for one in chunks if "attribution" in one.response_metadata]
+    chunks = [run for run, told in streamed["messages"] if told["langgraph_node"] == "answer"]
+    carrying = [chunk for chunk in chunks if "attribution" in chunk.response_metadata]
     assert len(chunks) > 1
     check(carrying[-1].response_metadata["attribution"])
-    grades = [one for one, told in streamed["messages"] if told["langgraph_node"] == "grade"]
-    assert grades and all("attribution" not in one.response_metadata for one in grades)
+    grades = [run for run, told in streamed["messages"] if told["langgraph_node"] == "grade"]
+    assert grades and all("attribution" not in grade.response_metadata for grade in grades)
     check(streamed["custom"][-1]["attribution"])
 
 
@@ -175,5 +175,5 @@ def test_a_node_that_is_an_attributed_chain_updates_the_state(
         {"question": QUESTION}, {"configurable": {"thread_id": "one"}}
     )
     assert isinstance(state["answer"], str)
-    assert [one.id for one in state["documents"]] == ["ferry", "lighthouse"]
+    assert [document.id for document in state["documents"]] == ["ferry", "lighthouse"]
     check(state["attribution"])

@@ -65,8 +65,8 @@ def test_an_attributed_chain_keeps_the_types_of_question_and_answer(
     tiny_chat: ChatHuggingFace,
 ) -> None:
     attributed = with_attribution(chain_of(tiny_chat))
-    found = attributed.invoke("How high is the lighthouse?")
-    assert_type(found["answer"], str)
-    assert_type(found["attribution"], dict[str, Any] | None)
-    assert isinstance(found["answer"], str) and found["attribution"] is None
+    result = attributed.invoke("How high is the lighthouse?")
+    assert_type(result["answer"], str)
+    assert_type(result["attribution"], dict[str, Any] | None)
+    assert isinstance(result["answer"], str) and result["attribution"] is None
     attributed.handler.close()

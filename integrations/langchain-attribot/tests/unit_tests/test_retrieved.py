@@ -67,8 +67,8 @@ def in_a_coroutine(store: InMemoryVectorStore, chat: ChatHuggingFace) -> Runnabl
         return prompt_of([document for document, _ in retrieved(found)], question)
 
     class InThreads(ChatHuggingFace):
-        async def _agenerate(self, *given: Any, **named: Any) -> ChatResult:
-            return await asyncio.to_thread(self._generate, *given, **named)
+        async def _agenerate(self, *arguments: Any, **named: Any) -> ChatResult:
+            return await asyncio.to_thread(self._generate, *arguments, **named)
 
     asked = RunnableLambda(prompt) | InThreads(llm=chat.llm, tokenizer=chat.tokenizer)
     return RunnableLambda(lambda question, config: asyncio.run(asked.ainvoke(question, config)))
@@ -82,8 +82,8 @@ def in_a_node(store: InMemoryVectorStore, chat: ChatHuggingFace) -> Runnable[Any
 
     def search(state: State) -> State:
         hits = [
-            {"body": one.page_content, "id": one.id, "rank": rank}
-            for rank, one in enumerate(store.similarity_search(state["question"], k=2))
+            {"body": document.page_content, "id": document.id, "rank": rank}
+            for rank, document in enumerate(store.similarity_search(state["question"], k=2))
         ]
         return {"context": "\n".join(str(hit["body"]) for hit in retrieved(hits))}
 
@@ -108,11 +108,11 @@ def test_a_search_says_what_it_found(
 ) -> None:
     chain = chain_of(store, tiny_chat)
     for question in ("Who nests?", "Who grinds?"):
-        expected = {one.id for one in store.similarity_search(question, k=2)}
+        expected = {document.id for document in store.similarity_search(question, k=2)}
         message = chain.invoke(question, {"callbacks": [handler]})
         summary = message.response_metadata["attribution"]
-        assert {one["id"] for one in summary["documents"]} == expected
-        assert all(one["located"] for one in summary["documents"])
+        assert {document["id"] for document in summary["documents"]} == expected
+        assert all(document["located"] for document in summary["documents"])
     assert handler.num_open == 0
 
 
@@ -135,7 +135,7 @@ def test_a_script_without_a_chain(store: InMemoryVectorStore, tiny_chat: ChatHug
             documents = retrieved(store.similarity_search(question, k=1))
             tiny_chat.invoke(prompt_of(documents, question))
             assert run.last is not None
-            assert [one.id for one in run.last.documents] == [documents[0].id]
+            assert [document.id for document in run.last.documents] == [documents[0].id]
         ByName().invoke("tower")
         message = tiny_chat.invoke("The harbour tower was built in 1900. It has a tower. When?")
     assert message.response_metadata["attribution"]["documents"][0]["id"] == "document tower"
@@ -153,11 +153,14 @@ def test_serialized_documents_of_a_function_are_seen(
 ) -> None:
     def search(question: str) -> dict[str, Any]:
         found = store.similarity_search(question, k=2)
-        return {"hits": [one.model_dump(exclude={"type"}) for one in found], "question": question}
+        return {
+            "hits": [document.model_dump(exclude={"type"}) for document in found],
+            "question": question,
+        }
 
     prompt = ChatPromptTemplate.from_template("{text}\n\n{question}")
     text = RunnableLambda(
-        lambda found: {"text": joined([Document(**one) for one in found["hits"]]), **found}
+        lambda found: {"text": joined([Document(**hit) for hit in found["hits"]]), **found}
     )
     message = (RunnableLambda(search) | text | prompt | tiny_chat).invoke(
         "Who nests?", {"callbacks": [handler]}
@@ -218,7 +221,7 @@ def test_the_middleware_sees_what_other_middlewares_retrieve(
     for name in ("one", "two"):
         messages = agent.invoke({"messages": [("human", name)]})["messages"]
         summary = messages[-1].response_metadata["attribution"]
-        assert [one["id"] for one in summary["documents"]] == [f"document {name}"]
+        assert [document["id"] for document in summary["documents"]] == [f"document {name}"]
         assert summary["status"] == "complete", summary
         assert summary["documents"][0]["located"]
     own.close()
@@ -239,9 +242,9 @@ LOGGERS = ("langchain_attribot", "attribot_rag")
 
 def lines(caplog: pytest.LogCaptureFixture, level: int = logging.WARNING) -> list[str]:
     return [
-        one.getMessage()
-        for one in caplog.records
-        if one.levelno >= level and one.name.startswith(LOGGERS)
+        record.getMessage()
+        for record in caplog.records
+        if record.levelno >= level and record.name.startswith(LOGGERS)
     ]
 
 
@@ -298,30 +301,6 @@ def test_a_call_without_the_documents_in_its_prompt_is_no_warning(
     handler.close()
 
 
-@pytest.mark.parametrize("text", ["", "\n", " \t\u3000"])
-@pytest.mark.parametrize("mode", ["inline", "background"])
-def test_an_empty_answer_has_the_usual_keys(tiny: LanguageModel, mode: Any, text: str) -> None:
-    class Silent(ChatHuggingFace):
-        def _generate(self, *given: Any, **named: Any) -> ChatResult:
-            result = super()._generate(*given, **named)
-            result.generations[0].message.content = text
-            result.generations[0].text = text
-            return result
-
-    chat = chat_of(tiny, max_new_tokens=2)
-    silent = Silent(llm=chat.llm, tokenizer=chat.tokenizer)
-    handler = AttributionCallbackHandler(silent, mode=mode, **EXACT)
-    chain = RunnableLambda(lambda name: prompt_of(ByName().invoke(name), name)) | silent
-    message = chain.invoke("one", {"callbacks": [handler]})
-    summary = message.response_metadata["attribution"]
-    run = handler.result(summary["run_id"], 60)
-    assert summary == run.summary
-    assert (summary["status"], summary["error"], summary["sentences"]) == ("complete", None, [])
-    assert "empty" in summary["notes"][0]
-    assert run.to_cited_text() == text
-    handler.close()
-
-
 @pytest.mark.parametrize(
     ("told", "lost"),
     [
@@ -337,12 +316,12 @@ def test_documents_that_share_an_id_are_all_listed(
     prompt = RunnableLambda(lambda found: f"{found[0].page_content}\n\nWhat is that?")
     chain = Given(documents=documents) | prompt | tiny_chat
     summary = chain.invoke("?", {"callbacks": [handler]}).response_metadata["attribution"]
-    assert [one["located"] for one in summary["documents"]] == [True, False]
+    assert [document["located"] for document in summary["documents"]] == [True, False]
     # The same document, of which a step kept a part, is one document.
     whole = Document(f"{lost} {told} And more.", id="file.md")
     chain = Given(documents=[whole]) | (lambda _: [documents[0]]) | prompt | tiny_chat
     summary = chain.invoke("?", {"callbacks": [handler]}).response_metadata["attribution"]
-    assert [one["located"] for one in summary["documents"]] == [True]
+    assert [document["located"] for document in summary["documents"]] == [True]
 
 
 @pytest.mark.parametrize("key", ["source", "author", "section"])

@@ -29,8 +29,8 @@ def test_the_handler_scores_what_another_wrapper_answered(tiny: LanguageModel) -
     assert (summary["status"], summary["retokenized"]) == ("complete", True)
     assert handler.last is not None and handler.last.attribution is not None
     attributor = Attributor(tiny, progress=False, **EXACT)
-    (asked,) = PROMPT.format_messages(context=joined(DOCUMENTS), question=QUESTION)
-    prompt = [{"role": "user", "content": asked.content}]
+    (message,) = PROMPT.format_messages(context=joined(DOCUMENTS), question=QUESTION)
+    prompt = [{"role": "user", "content": message.content}]
     expected = attributor.attribute(prompt, ANSWER, DOCUMENTS)
     assert handler.last.attribution.token_scores == expected.token_scores
     handler.close()
@@ -39,8 +39,8 @@ def test_the_handler_scores_what_another_wrapper_answered(tiny: LanguageModel) -
 def test_a_chain_and_an_agent_take_it_too(tiny: LanguageModel) -> None:
     remote = FakeListChatModel(responses=[ANSWER])
     chain = rag(Given(documents=DOCUMENTS), remote)
-    found = with_attribution(chain, language_model=tiny, **EXACT).invoke(QUESTION)
-    assert found["attribution"]["retokenized"]
+    result = with_attribution(chain, language_model=tiny, **EXACT).invoke(QUESTION)
+    assert result["attribution"]["retokenized"]
     search = create_retriever_tool(Given(documents=DOCUMENTS), "search", "Finds facts.")
     middleware = AttributionMiddleware(language_model=tiny, **EXACT)
     agent = create_agent(SearchesFirst(llm=remote), [search], middleware=[middleware])

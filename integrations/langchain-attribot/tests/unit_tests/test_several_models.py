@@ -33,7 +33,7 @@ def branching(chats: list[ChatHuggingFace]) -> Runnable[Any, Any]:
 
 
 def length(summary: dict[str, Any]) -> int:
-    """Where the answer was cut, which tells the models apart."""
+    """The place where the answer was cut, which tells the models apart."""
     assert summary["status"] == "complete", summary
     (cut,) = [note for note in summary["notes"] if "was cut at" in note]
     return int(cut.split()[5])

@@ -1,4 +1,4 @@
-"""Which generation, which documents and which answer belong together, where it is not obvious."""
+"""The generation, the documents and the answer that belong together, where it is not obvious."""
 
 import contextvars
 from operator import itemgetter
@@ -8,7 +8,7 @@ from uuid import uuid4
 import numpy as np
 import pytest
 from chains import ByName, Given, joined, rag
-from conftest import DOCUMENTS, QUESTION, chat_of, llm_of
+from conftest import DOCUMENTS, QUESTION, chat_of
 from langchain_core.documents import Document
 from langchain_core.language_models import FakeListChatModel
 from langchain_core.messages import AIMessage, HumanMessage
@@ -44,34 +44,17 @@ def test_a_question_that_is_asked_again_has_its_own_prompt_scored(
         assert alone.last is not None and alone.last.attribution is not None
         truth.append(alone.last.attribution)
     assert abs(truth[0].matrix - truth[1].matrix).max() > 1e-4
-    held = Held()
-    handler = AttributionCallbackHandler(constant, mode="background", verdicts=None, method=held)
+    gate = Held()
+    handler = AttributionCallbackHandler(constant, mode="background", verdicts=None, method=gate)
     ids = [uuid4(), uuid4()]
     for messages, run_id in zip((first, second), ids, strict=True):
         constant.invoke(messages, config={**config, "callbacks": [handler], "run_id": run_id})
-    held.go.set()
+    gate.go.set()
     for run_id, expected in zip(ids, truth, strict=True):
-        found = handler.result(run_id, timeout=scaled(60)).attribution
-        assert found is not None
-        assert found.provenance.prompt_tokens == expected.provenance.prompt_tokens
-        np.testing.assert_allclose(found.matrix, expected.matrix, atol=1e-4)
-
-
-def test_a_prompt_within_another_one_is_not_taken_for_it(tiny: LanguageModel) -> None:
-    suppressed = [i for i in range(tiny.vocabulary_size) if i != 1000]
-    llm = llm_of(tiny, max_new_tokens=4, suppress_tokens=suppressed)
-    prompt = f"{joined(DOCUMENTS)}\n\n{QUESTION}"
-    handler = AttributionCallbackHandler(llm, **EXACT)
-    given = [prompt, f"Read this first.\n{prompt}"]
-    config: Any = {"callbacks": [handler], "metadata": {"attribot_documents": list(DOCUMENTS)}}
-    ids = [uuid4(), uuid4()]
-    chain = RunnablePassthrough() | llm
-    chain.batch(given, config=[{**config, "run_id": one} for one in ids])
-    lengths = [len(tiny.encode_prompt(one)) for one in given]
-    for run_id, length in zip(ids, lengths, strict=True):
-        found = handler.results[run_id].attribution
-        assert found is not None, handler.results[run_id].error
-        assert found.provenance.prompt_tokens == length
+        attribution = handler.result(run_id, timeout=scaled(60)).attribution
+        assert attribution is not None
+        assert attribution.provenance.prompt_tokens == expected.provenance.prompt_tokens
+        np.testing.assert_allclose(attribution.matrix, expected.matrix, atol=1e-4)
 
 
 def test_documents_of_an_outer_step_count_if_they_are_in_the_prompt(
@@ -80,8 +63,8 @@ def test_documents_of_an_outer_step_count_if_they_are_in_the_prompt(
     shot = Document(page_content="Question: how old is it? Answer: old.", id="shot")
     template = "{examples}\n\n{context}\n\n{question}"
 
-    def ask(given: dict[str, str]) -> str:
-        return template.format(**given)
+    def ask(texts: dict[str, str]) -> str:
+        return template.format(**texts)
 
     chain = {
         "context": Given(documents=[DOCUMENTS[1]]) | joined,
@@ -96,22 +79,22 @@ def test_documents_of_an_outer_step_count_if_they_are_in_the_prompt(
         | tiny_chat
     )
     handler = AttributionCallbackHandler(tiny_chat, **EXACT)
-    found = chain.invoke(QUESTION, config={"callbacks": [handler]})
-    summary = found["answer"].response_metadata["attribution"]
-    assert {one["id"] for one in summary["documents"]} == {"shot", "lighthouse"}
-    assert all(one["located"] for one in summary["documents"])
+    result = chain.invoke(QUESTION, config={"callbacks": [handler]})
+    summary = result["answer"].response_metadata["attribution"]
+    assert {document["id"] for document in summary["documents"]} == {"shot", "lighthouse"}
+    assert all(document["located"] for document in summary["documents"])
 
 
 def squashed(documents: list[Document]) -> str:
-    return " ".join(" ".join(one.page_content.split()) for one in documents)
+    return " ".join(" ".join(document.page_content.split()) for document in documents)
 
 
 def test_a_second_answer_from_the_same_documents_is_attributed_too(
     tiny_chat: ChatHuggingFace,
 ) -> None:
-    spaced = [one.model_copy(deep=True) for one in DOCUMENTS]
-    for one in spaced:
-        one.page_content = one.page_content.replace(". ", ".\n\n")
+    spaced = [document.model_copy(deep=True) for document in DOCUMENTS]
+    for document in spaced:
+        document.page_content = document.page_content.replace(". ", ".\n\n")
     retriever = Given(documents=spaced)
 
     def ask(question: str) -> str:
@@ -125,9 +108,9 @@ def test_a_second_answer_from_the_same_documents_is_attributed_too(
     handler = AttributionCallbackHandler(tiny_chat, **EXACT)
     run_id = uuid4()
     answer = RunnableLambda(ask).invoke(QUESTION, config={"callbacks": [handler], "run_id": run_id})
-    found = handler.results[run_id].attribution
-    assert found is not None
-    assert found.response == answer
+    attribution = handler.results[run_id].attribution
+    assert attribution is not None
+    assert attribution.response == answer
 
 
 def test_a_root_stands_for_the_answer_that_it_gave(
@@ -148,9 +131,9 @@ def test_a_root_stands_for_the_answer_that_it_gave(
     run_id = uuid4()
     config: Any = {"callbacks": [handler], "run_id": run_id}
     answer = RunnableLambda(ask).invoke(QUESTION, config=config)
-    found = handler.results[run_id].attribution
-    assert found is not None
-    assert found.response == answer
+    attribution = handler.results[run_id].attribution
+    assert attribution is not None
+    assert attribution.response == answer
 
 
 def test_a_key_of_the_chain_s_own_stays(tiny_chat: ChatHuggingFace) -> None:
@@ -200,8 +183,10 @@ def test_a_dict_that_the_chain_keeps_carries_no_old_attribution(
 
     handler = AttributionCallbackHandler(tiny_chat, **EXACT)
     for name in ("first", "second"):
-        found = RunnableLambda(ask).invoke(name, config={"callbacks": [handler]})
-        assert [one["id"] for one in found["attribution"]["documents"]] == [f"document {name}"]
+        result = RunnableLambda(ask).invoke(name, config={"callbacks": [handler]})
+        assert [document["id"] for document in result["attribution"]["documents"]] == [
+            f"document {name}"
+        ]
     nothing = RunnableLambda(ask).invoke("nothing", config={"callbacks": [handler]})
     assert "attribution" not in nothing
 

@@ -62,7 +62,7 @@ def ask(chat: ChatHuggingFace, handler: AttributionCallbackHandler, *, last: boo
     manager = CallbackManager(handlers=first, inheritable_handlers=first)
     if last:
         manager.add_handler(handler, inherit=True)
-    kinds = [type(one).__name__ for one in manager.inheritable_handlers]
+    kinds = [type(handler).__name__ for handler in manager.inheritable_handlers]
     ours = kinds.index("AttributionCallbackHandler")
     assert (ours > kinds.index("OpenInferenceTracer")) == last
     rag(Given(documents=DOCUMENTS), chat).invoke(QUESTION, {"callbacks": manager})
@@ -78,9 +78,9 @@ def told(span: ReadableSpan) -> dict[str, Any]:
 
 def only(spans: InMemorySpanExporter, kind: str) -> ReadableSpan:
     (found,) = [
-        one
-        for one in spans.get_finished_spans()
-        if (one.attributes or {}).get("openinference.span.kind") == kind
+        span
+        for span in spans.get_finished_spans()
+        if (span.attributes or {}).get("openinference.span.kind") == kind
     ]
     return found
 
@@ -90,7 +90,7 @@ def check_carrier(spans: InMemorySpanExporter, target: ReadableSpan, run_id: str
     (link,) = carrier.links
     assert link.context == target.context
     assert told(carrier)["run_id"] == run_id
-    assert [one.name for one in carrier.events] == ["gen_ai.evaluation.result"]
+    assert [event.name for event in carrier.events] == ["gen_ai.evaluation.result"]
     assert not told(target)
 
 
@@ -107,8 +107,8 @@ def test_the_model_s_span_has_it_in_either_order_of_callbacks(
     else:
         found = told(model)
         assert found["run_id"] == handler.last.run_id
-        assert [one["id"] for one in found["documents"]] == ["ferry", "lighthouse"]
-        assert [one.name for one in model.events] == ["gen_ai.evaluation.result"]
+        assert [document["id"] for document in found["documents"]] == ["ferry", "lighthouse"]
+        assert [event.name for event in model.events] == ["gen_ai.evaluation.result"]
     handler.close()
 
 
@@ -144,8 +144,8 @@ def test_phoenix_gets_each_document_s_score_at_its_place(
     retriever = only(spans, "RETRIEVER").context
     assert retriever is not None
     scores = {
-        (one["span_id"], one["document_position"]): one["result"]["score"]
-        for one in documents.annotations(run)
+        (annotation["span_id"], annotation["document_position"]): annotation["result"]["score"]
+        for annotation in documents.annotations(run)
     }
     assert run.attribution is not None
     assert scores == {
@@ -170,7 +170,7 @@ def test_the_middleware_tells_the_step_of_the_agent(
     agent = create_agent(SearchesFirst(llm=tiny_chat), [search], middleware=[middleware])
     agent.invoke({"messages": [("human", QUESTION)]})
     (run,) = middleware.results.values()
-    (span,) = [one for one in spans.get_finished_spans() if told(one)]
+    (span,) = [span for span in spans.get_finished_spans() if told(span)]
     assert told(span)["run_id"] == run.run_id
     assert span.name == "model"
     middleware.close()

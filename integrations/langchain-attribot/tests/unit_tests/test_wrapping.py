@@ -22,7 +22,7 @@ EXACT: dict[str, Any] = {"method": "leave_one_out", "verdicts": None}
 def check(found: dict[str, Any], name: str) -> None:
     assert list(found) == ["answer", "documents", "attribution"]
     assert isinstance(found["answer"], str)
-    assert [one.id for one in found["documents"]] == [f"document {name}"]
+    assert [document.id for document in found["documents"]] == [f"document {name}"]
     assert found["attribution"]["status"] == "complete"
     assert found["attribution"]["documents"][0]["id"] == f"document {name}"
 
@@ -61,7 +61,7 @@ def test_streamed_the_answer_comes_first(tiny_chat: ChatHuggingFace) -> None:
 def test_it_is_a_runnable_among_others(tiny_chat: ChatHuggingFace) -> None:
     chain = with_attribution(rag(ByName(), tiny_chat) | StrOutputParser(), **EXACT)
     longer = RunnableLambda(str.upper) | chain | RunnableLambda(lambda found: found["documents"])
-    assert [one.id for one in longer.invoke("a")] == ["document A"]
+    assert [document.id for document in longer.invoke("a")] == ["document A"]
 
 
 def test_it_keeps_the_chain_s_input_schema_and_graph(tiny_chat: ChatHuggingFace) -> None:
@@ -80,28 +80,28 @@ def test_its_run_is_around_the_chain_s_and_gives_what_it_gives(tiny_chat: ChatHu
     run_id = uuid4()
     with collect_runs() as collected:
         config: Any = {"run_id": run_id, "run_name": "my chain"}
-        found = attributed.invoke("A", config)
+        result = attributed.invoke("A", config)
         pieces = list(attributed.stream("B"))
     invoked, streamed = collected.traced_runs
     assert (invoked.id, invoked.name) == (run_id, "my chain")
-    assert invoked.outputs == found
+    assert invoked.outputs == result
     (inner,) = invoked.child_runs
-    assert inner.outputs == {"output": found["answer"]}
+    assert inner.outputs == {"output": result["answer"]}
     assert streamed.name == "AttributedChain"
     assert streamed.outputs is not None
     assert list(streamed.outputs) == ["answer", "documents", "attribution"]
     assert streamed.outputs["attribution"] == pieces[-1]["attribution"]
-    assert attributed.handler.results[run_id].summary == found["attribution"]
+    assert attributed.handler.results[run_id].summary == result["attribution"]
     assert attributed.handler.num_open == 0
 
 
 def test_a_dict_and_a_message_are_answers_too(tiny_chat: ChatHuggingFace) -> None:
     chain = rag(ByName(), tiny_chat)
     for given in (chain, RunnableParallel(text=chain | StrOutputParser())):
-        found = with_attribution(given, **EXACT).invoke("A")
-        assert found["attribution"] is not None
-        assert found["attribution"]["offsets"] == "shown"
-        assert found["attribution"]["status"] == "complete"
+        result = with_attribution(given, **EXACT).invoke("A")
+        assert result["attribution"] is not None
+        assert result["attribution"]["offsets"] == "shown"
+        assert result["attribution"]["status"] == "complete"
 
 
 def test_only_names_the_wrapped_chain_s_run(tiny_chat: ChatHuggingFace) -> None:
@@ -111,9 +111,9 @@ def test_only_names_the_wrapped_chain_s_run(tiny_chat: ChatHuggingFace) -> None:
 
 
 def test_without_retrieved_documents_there_is_no_attribution(tiny_chat: ChatHuggingFace) -> None:
-    found = with_attribution(rag(Given(documents=[]), tiny_chat), **EXACT).invoke(QUESTION)
-    assert found["documents"] == []
-    assert found["attribution"] is None
+    result = with_attribution(rag(Given(documents=[]), tiny_chat), **EXACT).invoke(QUESTION)
+    assert result["documents"] == []
+    assert result["attribution"] is None
 
 
 def test_the_model_is_found_or_asked_for(tiny_chat: ChatHuggingFace) -> None:

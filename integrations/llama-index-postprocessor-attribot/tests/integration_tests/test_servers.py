@@ -29,7 +29,7 @@ class Chatting(CustomLLM):
 
     @llm_chat_callback()
     def chat(self, messages: Sequence[ChatMessage], **_: Any) -> ChatResponse:
-        given = [{"role": one.role.value, "content": one.content} for one in messages]
+        given = [{"role": message.role.value, "content": message.content} for message in messages]
         body = {"model": NAME, "messages": given, "max_tokens": 8}
         answer = httpx.post(f"{self.url}/v1/chat/completions", json=body, timeout=None).json()
         message = answer["choices"][0]["message"]
@@ -51,14 +51,16 @@ def test_a_server_answers_and_scores(tiny: LanguageModel, tmp_path: Path) -> Non
         postprocessor = AttributionPostprocessor(language_model=served, **EXACT)
         engine = index_of().as_query_engine(llm=llm, node_postprocessors=[postprocessor])
         response = engine.query(QUESTION)
-        found = postprocessor.result(response).attribution
-    assert found is not None and found.provenance.retokenized
-    texts = [one.node.get_content(MetadataMode.LLM) for one in response.source_nodes]
-    asked = CHAT_TEXT_QA_PROMPT.format_messages(context_str="\n\n".join(texts), query_str=QUESTION)
-    expected = Attributor(tiny, progress=False, **EXACT).attribute(
-        [{"role": one.role.value, "content": one.content} for one in asked],
-        found.response,
-        [one.node.get_content(MetadataMode.NONE) for one in response.source_nodes],
+        attribution = postprocessor.result(response).attribution
+    assert attribution is not None and attribution.provenance.retokenized
+    texts = [node.node.get_content(MetadataMode.LLM) for node in response.source_nodes]
+    messages = CHAT_TEXT_QA_PROMPT.format_messages(
+        context_str="\n\n".join(texts), query_str=QUESTION
     )
-    for row, right in zip(found.token_scores, expected.token_scores, strict=True):
+    expected = Attributor(tiny, progress=False, **EXACT).attribute(
+        [{"role": message.role.value, "content": message.content} for message in messages],
+        attribution.response,
+        [node.node.get_content(MetadataMode.NONE) for node in response.source_nodes],
+    )
+    for row, right in zip(attribution.token_scores, expected.token_scores, strict=True):
         assert row == pytest.approx(right, abs=1e-3)

@@ -42,18 +42,18 @@ def status(response: Any) -> str:
 
 @pytest.mark.slow
 def test_the_answer_comes_before_its_attribution(tiny_llm: HuggingFaceLLM) -> None:
-    held, told = Held(), list[AttributedRun]()
+    gate, runs = Held(), list[AttributedRun]()
     postprocessor = AttributionPostprocessor(
-        method=held, mode="background", on_result=told.append, verdicts=None
+        method=gate, mode="background", on_result=runs.append, verdicts=None
     )
     response = engine_of(tiny_llm, postprocessor).query(QUESTION)
     assert status(response) == "pending"
     with pytest.raises(TimeoutError):
         postprocessor.result(response, timeout=0.01)
-    held.allowed.set()
+    gate.allowed.set()
     run = postprocessor.result(response, timeout=scaled(60))
     assert status(response) == "complete"
-    assert told == [run]
+    assert runs == [run]
     inline = engine_of(tiny_llm, AttributionPostprocessor(**EXACT)).query(QUESTION)
     assert inline.response == response.response
     assert inline.metadata["attribution"]["sources"] == response.metadata["attribution"]["sources"]
@@ -61,14 +61,14 @@ def test_the_answer_comes_before_its_attribution(tiny_llm: HuggingFaceLLM) -> No
 
 @pytest.mark.parametrize("mode", ["inline", "background"])
 def test_scoring_does_not_block_the_event_loop(tiny_llm: HuggingFaceLLM, mode: Any) -> None:
-    held = Held()
-    postprocessor = AttributionPostprocessor(method=held, mode=mode, verdicts=None)
+    gate = Held()
+    postprocessor = AttributionPostprocessor(method=gate, mode=mode, verdicts=None)
 
     async def ask() -> Any:
         response = await engine_of(tiny_llm, postprocessor).aquery(QUESTION)
-        assert await asyncio.to_thread(held.begun.wait, 60)
+        assert await asyncio.to_thread(gate.begun.wait, 60)
         assert status(response) == "pending"  # and here other tasks have their turn
-        held.allowed.set()
+        gate.allowed.set()
         await postprocessor.aresult(response, timeout=scaled(60))
         return response
 
@@ -76,16 +76,16 @@ def test_scoring_does_not_block_the_event_loop(tiny_llm: HuggingFaceLLM, mode: A
 
 
 def test_an_awaited_engine_lets_others_run(tiny_llm: HuggingFaceLLM) -> None:
-    held = Held()
+    gate = Held()
     engine = AttributedQueryEngine(
-        index_of().as_query_engine(llm=tiny_llm), method=held, verdicts=None
+        index_of().as_query_engine(llm=tiny_llm), method=gate, verdicts=None
     )
 
     async def ask() -> Any:
         asked = asyncio.create_task(engine.aquery(QUESTION))
-        assert await asyncio.to_thread(held.begun.wait, 60)
+        assert await asyncio.to_thread(gate.begun.wait, 60)
         assert not asked.done()
-        held.allowed.set()
+        gate.allowed.set()
         return await asked
 
     assert status(asyncio.run(ask())) == "complete"
@@ -94,18 +94,18 @@ def test_an_awaited_engine_lets_others_run(tiny_llm: HuggingFaceLLM) -> None:
 def test_a_full_queue_is_told_and_breaks_nothing(
     tiny_llm: HuggingFaceLLM, caplog: pytest.LogCaptureFixture
 ) -> None:
-    held = Held()
+    gate = Held()
     postprocessor = AttributionPostprocessor(
-        method=held, mode="background", max_pending=2, verdicts=None
+        method=gate, mode="background", max_pending=2, verdicts=None
     )
     engine = engine_of(tiny_llm, postprocessor)
     responses = [engine.query(QUESTION)]
-    assert held.begun.wait(scaled(60))
+    assert gate.begun.wait(scaled(60))
     responses += [engine.query(QUESTION) for _ in range(2)]
-    held.allowed.set()
+    gate.allowed.set()
     for response in responses:
         postprocessor.result(response, timeout=scaled(60))
-    assert [status(one) for one in responses] == ["complete", "complete", "error"]
+    assert [status(response) for response in responses] == ["complete", "complete", "error"]
     assert responses[2].metadata["attribution"]["error"]["type"] == "QueueFull"
     assert "no attribution" in caplog.text
 
@@ -120,10 +120,10 @@ def test_a_stopped_answer_is_attributed_as_far_as_it_was_shown(tiny: LanguageMod
         if len(shown.split()) > 3:
             break
     response.response_gen.close()
-    found = postprocessor.result(response, timeout=scaled(120)).attribution
-    assert found is not None
-    assert found.response == shown
-    assert len(found.token_spans) < 100
+    attribution = postprocessor.result(response, timeout=scaled(120)).attribution
+    assert attribution is not None
+    assert attribution.response == shown
+    assert len(attribution.token_spans) < 100
     assert status(response) == "complete"
 
 
@@ -156,9 +156,9 @@ def test_an_asynchronous_one_too(tiny: LanguageModel, cancelled: bool) -> None:
         return response, "".join(shown)
 
     response, shown = asyncio.run(ask())
-    found = postprocessor.result(response).attribution
-    assert found is not None
-    assert found.response == shown
+    attribution = postprocessor.result(response).attribution
+    assert attribution is not None
+    assert attribution.response == shown
 
 
 def test_the_model_answers_again_without_a_node(tiny_llm: HuggingFaceLLM) -> None:

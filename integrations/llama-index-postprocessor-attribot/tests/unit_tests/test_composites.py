@@ -68,7 +68,7 @@ def composed_by(
 
 
 def composite(response: Any, num_calls: int = 2) -> dict[str, Any]:
-    """What the response carries: the last answer's own, and each earlier one with its query."""
+    """The summary of the response: the last answer's own, and each earlier one with its query."""
     summary: dict[str, Any] = response.metadata["attribution"]
     jsonschema.validate(summary, SCHEMA)
     assert summary["status"] == "composite", summary
@@ -87,23 +87,25 @@ KINDS = ["sub-questions", "sub-questions at once", "router", "steps"]
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_outer_response_has_the_inner_attributions(tiny_llm: HuggingFaceLLM, kind: str) -> None:
-    told: list[AttributedRun] = []
-    postprocessor = AttributionPostprocessor(on_result=told.append, **EXACT)
+    runs: list[AttributedRun] = []
+    postprocessor = AttributionPostprocessor(on_result=runs.append, **EXACT)
     response = composed_by(kind, tiny_llm, postprocessor).query(QUESTION)
     summary = composite(response)
     assert summary["query"] == QUESTION
     assert summary["answer"].strip() == response.response.strip()
-    found = {one["id"] for one in summary["documents"]}
+    found = {document["id"] for document in summary["documents"]}
     assert found == {"ferry"} if kind == "steps" else set(NAMES)
     run = postprocessor.result(response)
     assert run.attribution is not None
-    assert [one.id for one in run.attribution.documents] == [one.run_id for one in run.earlier]
+    assert [document.id for document in run.attribution.documents] == [
+        one.run_id for one in run.earlier
+    ]
     answers = [one.text.strip() for one in run.earlier]
-    assert [one.text for one in run.attribution.documents] == answers
-    assert told[-1].run_id == run.run_id
-    assert [one.run_id for one in told[:-1]] == [one.run_id for one in run.earlier]
+    assert [document.text for document in run.attribution.documents] == answers
+    assert runs[-1].run_id == run.run_id
+    assert [one.run_id for one in runs[:-1]] == [one.run_id for one in run.earlier]
     if kind.startswith("sub"):
-        *earlier, last = [one.query for one in told]
+        *earlier, last = [run.query for run in runs]
         # At once: whichever ends first is told first.
         assert (sorted(earlier) if kind.endswith("at once") else earlier) == [
             f"What of the {name}?" for name in NAMES
@@ -141,7 +143,7 @@ def test_an_engine_around_all_of_it(tiny_llm: HuggingFaceLLM) -> None:
     response = engine.query(QUESTION)
     composite(response)
     assert engine.result(response).attribution is not None
-    assert {one.node_id for one in response.source_nodes[:2]} == set(NAMES)  # not the sub-answers
+    assert {node.node_id for node in response.source_nodes[:2]} == set(NAMES)  # not the sub-answers
 
 
 def test_citations_lead_through_the_sub_answers_to_their_nodes(smollm2: LanguageModel) -> None:
@@ -154,14 +156,14 @@ def test_citations_lead_through_the_sub_answers_to_their_nodes(smollm2: Language
     postprocessor = AttributionPostprocessor(**EXACT)
     response = composed_by("sub-questions", llm, postprocessor).query(QUESTION)
     summary = composite(response)
-    ids = {one["index"]: one["id"] for one in summary["documents"]}
-    cited = [[ids[index] for index in one["documents"]] for one in summary["sentences"]]
+    ids = {document["index"]: document["id"] for document in summary["documents"]}
+    cited = [[ids[index] for index in sentence["documents"]] for sentence in summary["sentences"]]
     assert cited == [["lighthouse"], ["ferry"]]
     assert postprocessor.cited_response(response) == (
         "The lighthouse is 38 metres high. [1] The ferry carries up to 84 passengers. [2]"
     )
     _, *citations = postprocessor.cited_message(response).blocks
-    assert [one.source for one in citations] == ["lighthouse", "ferry"]  # type: ignore[union-attr]
+    assert [citation.source for citation in citations] == ["lighthouse", "ferry"]  # type: ignore[union-attr]
 
 
 def test_composites_of_composites(tiny_llm: HuggingFaceLLM) -> None:
@@ -176,7 +178,7 @@ def test_composites_of_composites(tiny_llm: HuggingFaceLLM) -> None:
     jsonschema.validate(summary, SCHEMA)
     assert summary["status"] == summary["calls"][0]["status"] == "composite"
     assert len(summary["calls"][0]["calls"]) == 2
-    assert {one["id"] for one in summary["documents"]} == set(NAMES)
+    assert {document["id"] for document in summary["documents"]} == set(NAMES)
 
 
 def test_an_answer_that_is_passed_on_is_attributed_as_it_is(tiny_llm: HuggingFaceLLM) -> None:
@@ -193,7 +195,7 @@ def test_an_answer_that_is_passed_on_is_attributed_as_it_is(tiny_llm: HuggingFac
     ):
         summary = response.metadata["attribution"]
         assert summary["status"] == "complete"
-        assert [one["id"] for one in summary["documents"]] == ["lighthouse"]
+        assert [document["id"] for document in summary["documents"]] == ["lighthouse"]
         assert postprocessor.result(response).text.strip() == response.response.strip()
 
 

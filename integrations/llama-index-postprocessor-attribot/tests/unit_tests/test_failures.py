@@ -157,7 +157,9 @@ def test_accumulated_answers_are_cited_with_one_numbering(llm: HuggingFaceLLM) -
     assert re.sub(r" \[\d\]", "", text) == response.response
     assert {"[1]", "[2]"} == set(re.findall(r"\[\d\]", text))
     _, *citations = postprocessor.cited_message(response).blocks
-    assert {one.source: one.additional_location_info["number"] for one in citations} == {  # type: ignore[union-attr]
+    assert {
+        citation.source: citation.additional_location_info["number"] for citation in citations
+    } == {  # type: ignore[union-attr]
         node.node_id: number for number, node in enumerate(map(_node, response.source_nodes), 1)
     }
     engine = AttributedQueryEngine(
@@ -168,8 +170,8 @@ def test_accumulated_answers_are_cited_with_one_numbering(llm: HuggingFaceLLM) -
     assert len(engine.query(QUESTION).source_nodes) == 2
 
 
-def _node(one: NodeWithScore) -> Any:
-    return one.node
+def _node(scored: NodeWithScore) -> Any:
+    return scored.node
 
 
 def test_a_streamed_refinement_is_not_passed_off_as_its_last_call(
@@ -191,10 +193,12 @@ def test_places_are_those_of_the_response(tiny_llm: HuggingFaceLLM) -> None:
     )
     response = engine.query(QUESTION)
     summary = response.metadata["attribution"]
-    found = postprocessor.result(response).attribution
-    assert found is not None
+    attribution = postprocessor.result(response).attribution
+    assert attribution is not None
     assert summary["calls"] == summary["places"] == []
-    assert response.response[summary["start"] : summary["end"]].strip() == found.response.strip()
+    assert (
+        response.response[summary["start"] : summary["end"]].strip() == attribution.response.strip()
+    )
     assert response.response.startswith("Response 1")
 
 
@@ -218,13 +222,13 @@ def test_nodes_that_are_cut_over_several_calls(tiny: LanguageModel, mode: str) -
     )
     summary = response.metadata["attribution"]
     assert summary["status"] == ("complete" if "accumulate" in mode else "composite")
-    calls = [one["run_id"] for one in summary["calls"]]
+    calls = [call["run_id"] for call in summary["calls"]]
     assert len(calls) + ("accumulate" not in mode) > 1
     seen = set()
-    for run in (postprocessor.result(response), *(postprocessor.results[one] for one in calls)):
+    for run in (postprocessor.result(response), *(postprocessor.results[call] for call in calls)):
         if run.attribution is not None:
             assert not run.attribution.not_located
-            seen |= {one.text for one in run.attribution.sources}
+            seen |= {source.text for source in run.attribution.sources}
     assert len(seen & set(sentences)) > 100
 
 
@@ -232,17 +236,17 @@ def test_only_texts_are_compared() -> None:
     postprocessor = AttributionPostprocessor(deduplicate=True, **EXACT)
     images = [ImageNode(image_url=f"https://example.org/{number}.png") for number in range(3)]
     assert len(postprocessor.postprocess_nodes(scored(images))) == 3  # type: ignore[arg-type]
-    given = scored(
+    retrieved = scored(
         [
             TextNode(text="Price: 18 crowns.", metadata={"product": product, "file_name": name})
             for product, name in (("ticket", "a"), ("pass", "b"), ("ticket", "c"))
         ]
     )
-    kept = postprocessor.postprocess_nodes(given)
+    kept = postprocessor.postprocess_nodes(retrieved)
     assert [one.node.metadata["product"] for one in kept] == ["ticket", "pass"]
     held = threading.Lock()  # which cannot be copied
-    given = scored([TextNode(text="One text.", metadata={"lock": held}) for _ in range(2)])
-    (one,) = postprocessor.postprocess_nodes(given)
+    retrieved = scored([TextNode(text="One text.", metadata={"lock": held}) for _ in range(2)])
+    (one,) = postprocessor.postprocess_nodes(retrieved)
     assert one.node.metadata["lock"] is held
 
 

@@ -56,7 +56,9 @@ def test_a_window_around_the_retrieved_sentence(tiny_llm: HuggingFaceLLM, ours_f
     (node,) = response.source_nodes
     shown = node.node.get_content(MetadataMode.NONE)
     assert len(shown) > len(node.node.metadata["original_text"])
-    assert sources_of(response) == {one.strip() for one in SENTENCES if one.strip() in shown}
+    assert sources_of(response) == {
+        sentence.strip() for sentence in SENTENCES if sentence.strip() in shown
+    }
 
 
 def test_a_parent_that_stands_for_its_children(tiny_llm: HuggingFaceLLM) -> None:
@@ -80,8 +82,8 @@ def test_a_parent_that_stands_for_its_children(tiny_llm: HuggingFaceLLM) -> None
     )
     response = engine.query(QUESTION)
     (parent,) = response.source_nodes
-    assert parent.node_id not in {one.node_id for one in leaves}
-    assert sources_of(response) == {one.strip() for one in SENTENCES}
+    assert parent.node_id not in {leave.node_id for leave in leaves}
+    assert sources_of(response) == {sentence.strip() for sentence in SENTENCES}
     (document,) = response.metadata["attribution"]["documents"]
     assert document["id"] == parent.node_id
 
@@ -90,7 +92,7 @@ def test_neighbours_that_a_postprocessor_adds(tiny_llm: HuggingFaceLLM) -> None:
     nodes = SentenceSplitter(chunk_size=30, chunk_overlap=0).get_nodes_from_documents([GUIDE])
     store = SimpleDocumentStore()
     store.add_documents(nodes)
-    relations = {one.node_id: dict(one.relationships) for one in nodes}
+    relations = {node.node_id: dict(node.relationships) for node in nodes}
     neighbours = PrevNextNodePostprocessor(docstore=store, num_nodes=1, mode="both")
     engine = VectorStoreIndex(nodes, embed_model=MockEmbedding(8)).as_query_engine(
         llm=tiny_llm,
@@ -99,8 +101,8 @@ def test_neighbours_that_a_postprocessor_adds(tiny_llm: HuggingFaceLLM) -> None:
     )
     response = engine.query(QUESTION)
     assert len(response.source_nodes) > 1
-    found = {one["id"] for one in response.metadata["attribution"]["documents"]}
-    assert found == {one.node_id for one in response.source_nodes}
+    found = {document["id"] for document in response.metadata["attribution"]["documents"]}
+    assert found == {node.node_id for node in response.source_nodes}
     for one in response.source_nodes:
         assert one.node.relationships == relations[one.node_id]
 
@@ -113,7 +115,7 @@ def test_sources_that_an_engine_numbers_in_the_prompt(tiny_llm: HuggingFaceLLM) 
         node_postprocessors=[AttributionPostprocessor(**EXACT)],
     )
     response = engine.query(QUESTION)
-    assert [one.node.get_content()[:9] for one in response.source_nodes] == [
+    assert [node.node.get_content()[:9] for node in response.source_nodes] == [
         "Source 1:",
         "Source 2:",
     ]
@@ -128,11 +130,11 @@ def test_a_retriever_that_gives_its_own_nodes_again(tiny_llm: HuggingFaceLLM) ->
             return kept
 
     kept = index_of().as_retriever().retrieve(QUESTION)
-    kept += [one.model_copy(deep=True) for one in kept]  # duplicates, which are taken out
-    before = [one.model_dump_json() for one in kept]
+    kept += [node.model_copy(deep=True) for node in kept]  # duplicates, which are taken out
+    before = [node.model_dump_json() for node in kept]
     engine = RetrieverQueryEngine.from_args(
         Cached(), llm=tiny_llm, node_postprocessors=[AttributionPostprocessor(**EXACT)]
     )
     for _ in range(2):
         assert len(sources_of(engine.query(QUESTION))) == 4
-        assert [one.model_dump_json() for one in kept] == before
+        assert [node.model_dump_json() for node in kept] == before

@@ -23,7 +23,7 @@ SCHEMA = summary_schema()
 
 
 class Lighthouse(BaseModel):
-    """What the answer is about."""
+    """The subject of the answer."""
 
     sentence: str
     lit: int
@@ -60,9 +60,13 @@ def test_structured_answers_are_one_call(smollm2: LanguageModel, way: str) -> No
     assert sentence["text"] in shown
     best, *_ = summary["sources"]
     assert best["text"] == "The lighthouse is 38 metres high."
-    sources = {one["text"]: one["sources"] for one in summary["sentences"] if one["sources"]}
+    sources = {
+        sentence["text"]: sentence["sources"]
+        for sentence in summary["sentences"]
+        if sentence["sources"]
+    }
     assert list(sources) == ['"The lighthouse is 38 metres high."', "1844"], summary["sentences"]
-    texts = {one["id"]: one["text"] for one in summary["sources"]}
+    texts = {source["id"]: source["text"] for source in summary["sources"]}
     assert [texts[of[0]] for of in sources.values()] == [
         "The lighthouse is 38 metres high.",
         "Its lamp was lit for the first time in 1844.",
@@ -84,8 +88,8 @@ class Asking(CustomQueryEngine):
 
     def custom_query(self, query_str: str) -> str | Response:  # type: ignore[override]
         nodes = self.retriever.retrieve(query_str)
-        for one in self.postprocessors:
-            nodes = one.postprocess_nodes(nodes, query_str=query_str)
+        for postprocessor in self.postprocessors:
+            nodes = postprocessor.postprocess_nodes(nodes, query_str=query_str)
         context = "\n".join(node.text for node in nodes)
         answer = str(self.llm.complete(f"{context}\n{query_str}"))
         return answer if self.as_text else Response(answer, source_nodes=nodes)
@@ -95,17 +99,17 @@ class Asking(CustomQueryEngine):
 def test_a_custom_engine_that_calls_the_model_itself(
     tiny_llm: HuggingFaceLLM, as_text: bool
 ) -> None:
-    told: list[AttributedRun] = []
-    postprocessor = AttributionPostprocessor(on_result=told.append, **EXACT)
+    runs: list[AttributedRun] = []
+    postprocessor = AttributionPostprocessor(on_result=runs.append, **EXACT)
     retriever = index_of().as_retriever()
     engine = Asking(
         retriever=retriever, postprocessors=[postprocessor], llm=tiny_llm, as_text=as_text
     )
     response = engine.query(QUESTION)
     summary = summary_of(response)
-    assert {one["id"] for one in summary["documents"]} == {"ferry", "lighthouse"}
+    assert {document["id"] for document in summary["documents"]} == {"ferry", "lighthouse"}
     assert summary["query"] == QUESTION
-    assert told == [postprocessor.result(response)]
+    assert runs == [postprocessor.result(response)]
     plain = Asking(retriever=retriever, postprocessors=[], llm=tiny_llm)
     assert plain.query(QUESTION).metadata is None
     summary_of(AttributedQueryEngine(plain, **EXACT).query(QUESTION))
@@ -150,7 +154,7 @@ def test_a_model_that_is_not_known_is_scored_by_a_copy(tiny_llm: HuggingFaceLLM)
     response = engine.query(QUESTION)
     summary = summary_of(response)
     assert summary["retokenized"]
-    assert {one["id"] for one in summary["documents"]} == {"ferry", "lighthouse"}
+    assert {document["id"] for document in summary["documents"]} == {"ferry", "lighthouse"}
 
 
 @pytest.fixture(scope="module")
@@ -168,12 +172,12 @@ def test_an_engine_s_own_numbers_are_kept_audited_or_replaced(
 ) -> None:
     postprocessor = AttributionPostprocessor()
     response = citing_engine(falsely_cited, postprocessor).query(QUESTION)
-    texts = [one.node.get_content() for one in response.source_nodes]
+    texts = [node.node.get_content() for node in response.source_nodes]
     (number,) = [i for i, text in enumerate(texts, 1) if "38 metres" in text]
     assert number == 2
     summary = summary_of(response)
-    assert not any("Source " in one["text"] for one in summary["sources"])
-    (cited,) = [one for one in summary["documents"] if one["number"] is not None]
+    assert not any("Source " in source["text"] for source in summary["sources"])
+    (cited,) = [document for document in summary["documents"] if document["number"] is not None]
     assert (cited["index"], cited["number"]) == (1, 2)
     assert postprocessor.cited_response(response) == "The lighthouse is 38 metres high [1]. [2]"
     replaced = postprocessor.cited_response(response, markers=False)
@@ -187,7 +191,9 @@ def test_an_engine_s_own_numbers_are_kept_audited_or_replaced(
 def test_numbers_follow_the_first_citation_if_they_shall(falsely_cited: HuggingFaceLLM) -> None:
     postprocessor = AttributionPostprocessor(numbering="by_citation")
     response = citing_engine(falsely_cited, postprocessor).query(QUESTION)
-    (cited,) = [one for one in summary_of(response)["documents"] if one["number"] is not None]
+    (cited,) = [
+        document for document in summary_of(response)["documents"] if document["number"] is not None
+    ]
     assert (cited["index"], cited["number"]) == (1, 1)
     replaced = postprocessor.cited_response(response, markers=False)
     assert replaced == "The lighthouse is 38 metres high. [1]"

@@ -1,4 +1,4 @@
-"""Where an attribution lies, who is told of it, and copies of the postprocessor."""
+"""The place of an attribution in a response, its events, and copies of the postprocessor."""
 
 import copy
 import logging
@@ -27,7 +27,7 @@ def test_metadata_is_still_that_of_the_nodes(tiny_llm: HuggingFaceLLM) -> None:
     response = engine.query(QUESTION)
     metadata = response.metadata
     plain = index_of().as_query_engine(llm=tiny_llm).query(QUESTION).metadata
-    assert {one["file_name"] for one in metadata.values()} == {"ferry.md", "lighthouse.md"}
+    assert {values["file_name"] for values in metadata.values()} == {"ferry.md", "lighthouse.md"}
     assert dict(metadata.items()) == dict(metadata) == metadata == plain
     assert list(metadata) == list(plain)
     assert "attribution" in metadata
@@ -82,13 +82,13 @@ def test_events_of_the_synthesis_and_of_the_query_carry_it(tiny_llm: HuggingFace
 def test_it_is_told_once_for_each_answer_that_was_given(
     tiny_llm: HuggingFaceLLM, mode: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    told: list[AttributedRun] = []
-    postprocessor = AttributionPostprocessor(on_result=told.append, **EXACT)
+    runs: list[AttributedRun] = []
+    postprocessor = AttributionPostprocessor(on_result=runs.append, **EXACT)
     options: dict[str, Any] = {"llm": tiny_llm, "response_mode": mode}
     engine = index_of().as_query_engine(node_postprocessors=[postprocessor], **options)
     response = engine.query(QUESTION)
-    assert told == [postprocessor.result(response)]
-    assert told[0].query == QUESTION
+    assert runs == [postprocessor.result(response)]
+    assert runs[0].query == QUESTION
     nothing = [SimilarityPostprocessor(similarity_cutoff=2.0), postprocessor]
     index_of().as_query_engine(node_postprocessors=nothing, **options).query(QUESTION)
 
@@ -98,13 +98,13 @@ def test_it_is_told_once_for_each_answer_that_was_given(
     monkeypatch.setattr(tiny_llm._model, "generate", fails)
     with pytest.raises(ConnectionError):
         engine.query(QUESTION)
-    assert len(told) == 1
+    assert len(runs) == 1
 
 
 def test_copies_have_the_options_and_no_results(tiny_llm: HuggingFaceLLM) -> None:
-    told: list[AttributedRun] = []
+    runs: list[AttributedRun] = []
     postprocessor = AttributionPostprocessor(
-        proxy=tiny_llm, keep=2, on_result=told.append, max_pending=3, method="leave_one_out"
+        proxy=tiny_llm, keep=2, on_result=runs.append, max_pending=3, method="leave_one_out"
     )
     postprocessor.results.add(AttributedRun("one", "one", Answer("")))
     for copied in (copy.copy(postprocessor), copy.deepcopy({"it": postprocessor})["it"]):

@@ -61,8 +61,8 @@ def test_what_was_found_is_said(tiny_llm: HuggingFaceLLM, search: Callable[[], l
         summary = response.metadata["attribution"]
         assert (summary["status"], summary["query"]) == ("complete", QUESTION), summary
         assert len(summary["documents"]) == 2
-        assert all(one["located"] for one in summary["documents"])
-        assert "mill" in {one["id"] for one in summary["documents"]}
+        assert all(document["located"] for document in summary["documents"])
+        assert "mill" in {document["id"] for document in summary["documents"]}
         run = postprocessor.result(response)
         assert run.attribution is not None
         assert run.attribution.response.strip() == answer.strip()
@@ -106,7 +106,7 @@ def test_two_searches_keep_their_own_documents(tiny_llm: HuggingFaceLLM) -> None
     for response, text in ((first, TEXTS[0]), (second, TEXTS[1])):
         attribution = postprocessor.result(response).attribution
         assert attribution is not None
-        assert [one.text for one in attribution.documents] == [text]
+        assert [document.text for document in attribution.documents] == [text]
 
 
 def test_no_model_and_no_text_are_told(caplog: pytest.LogCaptureFixture) -> None:
@@ -147,12 +147,12 @@ def test_the_prompt_is_changed_only_if_asked_and_that_is_told(tiny: LanguageMode
             "It is old. It is red. It closes at noon.",
         ),
     ):
-        given = scored([TextNode(text=text, id_=str(i)) for i, text in enumerate(texts)])
-        assert AttributionPostprocessor().postprocess_nodes(given) == given
+        retrieved = scored([TextNode(text=text, id_=str(i)) for i, text in enumerate(texts)])
+        assert AttributionPostprocessor().postprocess_nodes(retrieved) == retrieved
         merging = AttributionPostprocessor(deduplicate=True, min_overlap=5, **EXACT)
-        left = merging.postprocess_nodes(given)
-        assert [one.text for one in left] != list(texts)
+        left = merging.postprocess_nodes(retrieved)
+        assert [node.text for node in left] != list(texts)
         with merging.retrieved(left) as response:
-            llm.complete("\n\n".join([*(one.text for one in left), QUESTION]))
+            llm.complete("\n\n".join([*(node.text for node in left), QUESTION]))
         notes = response.metadata["attribution"]["notes"]
         assert any("prompt was changed" in note for note in notes)

@@ -40,9 +40,9 @@ def spans(documents: RetrievedDocuments) -> Iterator[InMemorySpanExporter]:
 
 def of_kind(spans: InMemorySpanExporter, kind: str) -> list[ReadableSpan]:
     return [
-        one
-        for one in spans.get_finished_spans()
-        if (one.attributes or {}).get("openinference.span.kind") == kind
+        span
+        for span in spans.get_finished_spans()
+        if (span.attributes or {}).get("openinference.span.kind") == kind
     ]
 
 
@@ -56,15 +56,15 @@ def test_an_evaluator_span_is_linked_to_the_model_s(
     run = postprocessor.result(engine.query(QUESTION), 60)
     (carrier,) = of_kind(spans, "EVALUATOR")
     (link,) = carrier.links
-    assert link.context in [one.context for one in of_kind(spans, "LLM")]
+    assert link.context in [span.context for span in of_kind(spans, "LLM")]
     metadata = json.loads(str((carrier.attributes or {})["annotations.0.annotation.metadata"]))
     assert metadata["run_id"] == run.run_id
-    assert [one["score"] is not None for one in metadata["documents"]] == [True, True]
-    assert [one.name for one in carrier.events] == ["gen_ai.evaluation.result"]
+    assert [document["score"] is not None for document in metadata["documents"]] == [True, True]
+    assert [event.name for event in carrier.events] == ["gen_ai.evaluation.result"]
     assert run.attribution is not None
     assert carrier.start_time is not None and carrier.end_time is not None
     lasted = (carrier.end_time - carrier.start_time) / 1e9
     assert lasted >= run.attribution.provenance.seconds  # told apart from the synthesis
-    places = [one["document_position"] for one in documents.annotations(run)]
+    places = [annotation["document_position"] for annotation in documents.annotations(run)]
     assert sorted(places) == [0, 1]
     postprocessor.close()

@@ -39,12 +39,12 @@ def test_it_comes_first_where_both_are_there(tiny_llm: HuggingFaceLLM) -> None:
 
 def test_nodes_are_given_by_what_was_used(llm: HuggingFaceLLM) -> None:
     index = index_of()
-    stored = {one.node_id: one.get_content(MetadataMode.ALL) for one in nodes()}
+    stored = {node.node_id: node.get_content(MetadataMode.ALL) for node in nodes()}
     found = {}
     for which in ("all", "ranked", "used"):
         engine = AttributedQueryEngine(index.as_query_engine(llm=llm), source_nodes=which)  # type: ignore[arg-type]
         response = engine.query(QUESTION)
-        found[which] = [one.node_id for one in response.source_nodes]
+        found[which] = [node.node_id for node in response.source_nodes]
         for one in response.source_nodes:
             assert one.node.get_content(MetadataMode.ALL) == stored[one.node_id]
             if which != "all":

@@ -95,8 +95,8 @@ class AttributionPostprocessor(OptionFields, QueryObserver):
     _scoring_model: LanguageModel | None = PrivateAttr(default=None)
     _told_of: set[str] = PrivateAttr(default_factory=set)
 
-    def __init__(self, **given: Unpack[PostprocessorOptions]) -> None:
-        super().__init__(**given)  # type: ignore[misc]  # the fields of OptionFields, too
+    def __init__(self, **options: Unpack[PostprocessorOptions]) -> None:
+        super().__init__(**options)  # type: ignore[misc]  # the fields of OptionFields, too
 
     def model_post_init(self, _: Any) -> None:
         if self.language_model is not None:
@@ -180,7 +180,7 @@ class AttributionPostprocessor(OptionFields, QueryObserver):
     def answer_without(
         self, response: AnyResponse, *documents: int, **generate: Any
     ) -> Counterfactual:
-        """What the model says without some of the documents, by index, of a response's attribution.
+        """The model's answer without some of the documents, by index, of a response's attribution.
 
         Waits for a pending one. `generate` and the errors are those of Attributor.answer_without.
         """
@@ -290,7 +290,7 @@ def _run_id_of(response: Any) -> str:
 
 
 def _told(response: Any, run: AttributedRun) -> AttributedRun:
-    """Who waits may be woken before the response was told."""
+    """Tell the response of the run; a thread that waits may be woken before."""
     if response.metadata[KEY]["status"] == "pending":
         response.metadata.attribution = run.summary
     return run

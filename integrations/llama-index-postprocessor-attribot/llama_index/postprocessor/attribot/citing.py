@@ -61,8 +61,8 @@ def used_nodes(
                 for index in ranked.source.documents:
                     key = str(attribution.documents[index].id)
                     best[key] = max(ranked.score, best.get(key, ranked.score))
-    copies = [one.model_copy(update={"node": one.node.model_copy()}) for one in nodes]
+    copies = [node.model_copy(update={"node": node.node.model_copy()}) for node in nodes]
     if which == "used":
-        cited = [one for one in copies if one.node_id in order]
-        return sorted(cited, key=lambda one: order[one.node_id])
-    return sorted(copies, key=lambda one: -best.get(one.node_id, float("-inf")))
+        cited = [copy for copy in copies if copy.node_id in order]
+        return sorted(cited, key=lambda node: order[node.node_id])
+    return sorted(copies, key=lambda node: -best.get(node.node_id, float("-inf")))

@@ -112,7 +112,11 @@ class Completion:
         elif len(calls) == 1 and not query.earlier and query.has_said(text.strip()):
             self._attribute_one(calls[0])
         else:
-            earlier = [one for one in query.earlier if one.run is not None and one.answer.strip()]
+            earlier = [
+                answer
+                for answer in query.earlier
+                if answer.run is not None and answer.answer.strip()
+            ]
             wait = not self._in_background and self._options.mode == "inline"
             ComposedAnswer(
                 query, calls, earlier, text, self._services.store, self._attach
@@ -187,8 +191,8 @@ class Completion:
             unread = Answer(str(call.answer), query=query)
             return service.store.add(AttributedRun(run_id, run_id, unread, error=error))
         messages = [
-            {"role": str(one.role.value), "content": one.content or ""}
-            for one in call.messages or ()
+            {"role": str(message.role.value), "content": message.content or ""}
+            for message in call.messages or ()
         ]
         answer = Answer(
             text=str(call.answer),
@@ -208,27 +212,31 @@ class Completion:
         nodes = documents_of(self._query.nodes, with_metadata=self._score_metadata)
         if len(self._query.calls) == 1 and not earlier:
             return nodes
-        read = texts_in_prompt(call.prompt_text, {one.text for one in earlier})
-        answers = [one for one in earlier if one.text in read]
+        read = texts_in_prompt(call.prompt_text, {answer.text for answer in earlier})
+        answers = [answer for answer in earlier if answer.text in read]
         if answers:  # engines make nodes of them
-            nodes = [node for node in nodes if not any(one.text in node.text for one in answers)]
+            nodes = [
+                node for node in nodes if not any(answer.text in node.text for answer in answers)
+            ]
         read = texts_in_prompt(call.prompt_text, {node.text for node in nodes})
         return [*(node for node in nodes if node.text in read), *answers]
 
     def _prompt_texts(self, call: ModelCall, documents: Sequence[Document]) -> list[str]:
         """Texts that stand in the prompt as they are, whatever stands between them."""
-        contents = (one.node.get_content(MetadataMode.NONE) for one in self._query.nodes)
-        texts = map(str.strip, (self._query.text, *contents, *(one.text for one in documents)))
+        contents = (node.node.get_content(MetadataMode.NONE) for node in self._query.nodes)
+        texts = map(
+            str.strip, (self._query.text, *contents, *(document.text for document in documents))
+        )
         return [text for text in texts if text and text in call.prompt_text]
 
     def _notes(self) -> tuple[str, ...]:
-        merged = sum(MERGED_KEY in one.node.metadata for one in self._query.nodes)
+        merged = sum(MERGED_KEY in node.node.metadata for node in self._query.nodes)
         return (_DEDUPLICATED.format(merged),) if merged else ()
 
     def _warning(self) -> str:
         if self._score_metadata:
             return ""
-        read = (one.node.get_metadata_str(MetadataMode.LLM) for one in self._query.nodes)
+        read = (node.node.get_metadata_str(MetadataMode.LLM) for node in self._query.nodes)
         return _METADATA_READ if any(map(str.strip, read)) else ""
 
 
@@ -238,13 +246,13 @@ def documents_of(nodes: Sequence[NodeWithScore], *, with_metadata: bool) -> list
     What numbers all of them in the prompt, as CitationQueryEngine does ("Source 1:"), is left out.
     """
     mode = MetadataMode.LLM if with_metadata else MetadataMode.NONE
-    own = [one.node.get_content(MetadataMode.NONE) for one in nodes]
+    own = [node.node.get_content(MetadataMode.NONE) for node in nodes]
     labels = [f"Source {number}:\n" for number in range(1, len(nodes) + 1)]
     labelled = all(text.startswith(label) for text, label in zip(own, labels, strict=True))
     documents = []
-    for one, label in zip(nodes, labels, strict=True):
-        text = one.node.get_content(mode)
+    for scored, label in zip(nodes, labels, strict=True):
+        text = scored.node.get_content(mode)
         if labelled:
             text = text.replace(label, "", 1).strip()
-        documents.append(Document(text, one.node.node_id, dict(one.node.metadata)))
+        documents.append(Document(text, scored.node.node_id, dict(scored.node.metadata)))
     return documents

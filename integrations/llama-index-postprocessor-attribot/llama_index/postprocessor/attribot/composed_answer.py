@@ -56,8 +56,8 @@ class ComposedAnswer:
 
         The whole ends when the last of all answers has; with `wait`, here.
         """
-        answers = [_document(one.answer, one.run_id, one.text) for one in self._earlier]
-        runs = [self._store.get(one.run_id, one.run) for one in self._earlier]
+        answers = [_document(part.answer, part.run_id, part.text) for part in self._earlier]
+        runs = [self._store.get(part.run_id, part.run) for part in self._earlier]
         self._runs = [run for run in runs if run is not None]
         for index, call in enumerate(self._calls):
             call_id = f"{self._query.run_id}/{index + 1}"
@@ -136,13 +136,13 @@ def _used(before: Sequence[AttributedRun], last: AttributedRun) -> list[Attribut
     """The answers that stood in a later prompt; all of them where the last was not attributed."""
     if last.attribution is None:
         return [] if last.is_pending else list(before)
-    found = [one.attribution for one in (*before, last) if one.attribution is not None]
-    used = {document.id for one in found for document in one.documents}
-    return [one for one in before if one.run_id in used]
+    attributions = [part.attribution for part in (*before, last) if part.attribution is not None]
+    used = {document.id for attribution in attributions for document in attribution.documents}
+    return [part for part in before if part.run_id in used]
 
 
 def _places(answers: list[str], text: str) -> list[tuple[int, int]] | None:
-    """Where each answer stands in the text, one after the other; None if they do not."""
+    """The place of each answer in the text, one after the other; None if they do not."""
     places, end = [], 0
     for answer in answers:
         start = text.find(answer.strip(), end)

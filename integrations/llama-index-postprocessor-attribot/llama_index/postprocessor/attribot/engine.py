@@ -40,8 +40,8 @@ class AttributedQueryEngine(BaseQueryEngine, ObservedWithin):
         names = {*EngineOptions.__optional_keys__, "source_nodes"}
         UnknownOption.check("AttributedQueryEngine", options, names)
         if source_nodes not in get_args(SourceNodes):
-            known = ", ".join(get_args(SourceNodes))
-            raise InvalidInput(f"source_nodes={source_nodes!r}; choose one of {known}")
+            choices = ", ".join(get_args(SourceNodes))
+            raise InvalidInput(f"source_nodes={source_nodes!r}; choose one of {choices}")
         super().__init__(engine.callback_manager)
         self._engine = engine
         self._source_nodes = source_nodes
@@ -52,7 +52,7 @@ class AttributedQueryEngine(BaseQueryEngine, ObservedWithin):
         return self.postprocessor.result(response, timeout)
 
     def retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
-        """What the wrapped engine retrieves."""
+        """The nodes that the wrapped engine retrieves."""
         return self._engine.retrieve(query_bundle)
 
     @property
@@ -73,12 +73,12 @@ class AttributedQueryEngine(BaseQueryEngine, ObservedWithin):
         return self._with_nodes(response)
 
     def _run_id_of(self, response: RESPONSE_TYPE) -> str | None:
-        found = (response.metadata or {}).get("attribution", {}).get("run_id")
-        return None if found is None else str(found)
+        run_id = (response.metadata or {}).get("attribution", {}).get("run_id")
+        return None if run_id is None else str(run_id)
 
     def _with_nodes(self, response: RESPONSE_TYPE) -> RESPONSE_TYPE:
         run = self.postprocessor.results.get(self._run_id_of(response) or "")
-        known = run is not None and not run.is_pending and run.error is None
-        if self._source_nodes != "all" and run is not None and known:
+        is_attributed = run is not None and not run.is_pending and run.error is None
+        if self._source_nodes != "all" and run is not None and is_attributed:
             response.source_nodes = used_nodes(response.source_nodes, run, self._source_nodes)
         return response

@@ -56,7 +56,7 @@ class EngineSpan:
             self.outer.answered += self.answered if query is None else [query]
 
     def drop(self) -> None:
-        """What was recorded for it is not needed."""
+        """Forget what was recorded for it."""
         if self.own is not None:
             self.own.done()
 
@@ -64,12 +64,12 @@ class EngineSpan:
         """The query whose answer a response is: its synthesizer's, another engine's, or its own."""
         if self.synthesized is not None:
             return self.synthesized
-        told = reversed(self.answered)
-        passed_on = next((one for one in told if one.carries(response)), None)
+        latest = reversed(self.answered)
+        passed_on = next((inner for inner in latest if inner.carries(response)), None)
         if passed_on is not None:
             return passed_on
         text = text_of(response)
         if self.own is not None and (self.own.answered or self.own.has_said(text)):
             return self.own
-        same = (one for one in reversed(self.answered) if text and one.answer.strip() == text)
+        same = (inner for inner in reversed(self.answered) if text and inner.answer.strip() == text)
         return next(same, self.own)

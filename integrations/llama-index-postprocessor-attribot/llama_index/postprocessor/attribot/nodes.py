@@ -24,7 +24,7 @@ _PROVENANCE = frozenset(
 
 
 def nodes_of(documents: Iterable[Any]) -> list[NodeWithScore]:
-    """What somebody says are documents, as nodes: nodes, texts, mappings or other documents."""
+    """Documents in any form, as nodes: nodes, texts, mappings or other documents."""
     nodes = []
     for document in documents:
         if isinstance(document, NodeWithScore):
@@ -32,9 +32,9 @@ def nodes_of(documents: Iterable[Any]) -> list[NodeWithScore]:
         elif isinstance(document, BaseNode):
             nodes.append(NodeWithScore(node=document))
         else:
-            told = told_document(document)
-            own = {} if told.id is None else {"id_": told.id}
-            node = TextNode(text=told.text, metadata=dict(told.metadata), **own)
+            converted = told_document(document)
+            own = {} if converted.id is None else {"id_": converted.id}
+            node = TextNode(text=converted.text, metadata=dict(converted.metadata), **own)
             nodes.append(NodeWithScore(node=node))
     return nodes
 
@@ -49,18 +49,18 @@ def without_duplicates(
     metadata, where neither the model nor the embedding sees them.
     """
     alike: dict[str, list[int]] = defaultdict(list)
-    left: dict[int, NodeWithScore] = {}
-    for index, one in enumerate(nodes):
-        if _is_text(one.node):
-            alike[_said_beside(one.node)].append(index)
+    remaining: dict[int, NodeWithScore] = {}
+    for index, node in enumerate(nodes):
+        if _is_text(node.node):
+            alike[_said_beside(node.node)].append(index)
         else:
-            left[index] = one
+            remaining[index] = node
     for indices in alike.values():
         here = [nodes[index] for index in indices]
-        texts = [one.node.get_content(MetadataMode.NONE) for one in here]
+        texts = [node.node.get_content(MetadataMode.NONE) for node in here]
         for kept in remove_duplicates(texts, threshold=threshold, min_overlap=min_overlap):
-            left[indices[kept.index]] = _changed(here, kept)
-    return [left[index] for index in sorted(left)]
+            remaining[indices[kept.index]] = _changed(here, kept)
+    return [remaining[index] for index in sorted(remaining)]
 
 
 def _is_text(node: BaseNode) -> bool:
@@ -72,21 +72,21 @@ def _is_text(node: BaseNode) -> bool:
 def _said_beside(node: BaseNode) -> str:
     """The metadata that the model reads with a node, less where its text is from."""
     unseen = {*node.excluded_llm_metadata_keys, *_PROVENANCE}
-    said = {str(key): value for key, value in node.metadata.items() if key not in unseen}
-    return json.dumps(said, sort_keys=True, default=str)
+    metadata = {str(key): value for key, value in node.metadata.items() if key not in unseen}
+    return json.dumps(metadata, sort_keys=True, default=str)
 
 
 def _changed(nodes: Sequence[NodeWithScore], kept: DeduplicatedText) -> NodeWithScore:
-    given = nodes[kept.index]
-    others = [nodes[index].node for index in (*kept.merged, *kept.overlapping)]
-    if not others and kept.text == given.node.get_content(MetadataMode.NONE):
-        return given
-    node = given.node.model_copy()
+    original = nodes[kept.index]
+    duplicates = [nodes[index].node for index in (*kept.merged, *kept.overlapping)]
+    if not duplicates and kept.text == original.node.get_content(MetadataMode.NONE):
+        return original
+    node = original.node.model_copy()
     assert isinstance(node, TextNode)
     node.set_content(kept.text)
-    if others:
-        merged = [{"id": one.node_id, "metadata": dict(one.metadata)} for one in others]
+    if duplicates:
+        merged = [{"id": other.node_id, "metadata": dict(other.metadata)} for other in duplicates]
         node.metadata = {**node.metadata, MERGED_KEY: merged}
         node.excluded_llm_metadata_keys = [*node.excluded_llm_metadata_keys, MERGED_KEY]
         node.excluded_embed_metadata_keys = [*node.excluded_embed_metadata_keys, MERGED_KEY]
-    return NodeWithScore(node=node, score=given.score)
+    return NodeWithScore(node=node, score=original.score)

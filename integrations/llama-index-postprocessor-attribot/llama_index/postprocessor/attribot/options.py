@@ -45,13 +45,13 @@ class _Checked(BaseNodePostprocessor):
 
     @model_validator(mode="before")
     @classmethod
-    def _by_name(cls, given: Any) -> Any:
-        if not isinstance(given, dict):
-            return given
-        UnknownOption.check(cls.__name__, given, {*cls.model_fields, "options"})
-        whole = RunOptions.of(cls.__name__, {"options": given.get("options")})
+    def _by_name(cls, options: Any) -> Any:
+        if not isinstance(options, dict):
+            return options
+        UnknownOption.check(cls.__name__, options, {*cls.model_fields, "options"})
+        whole = RunOptions.of(cls.__name__, {"options": options.get("options")})
         return {name: getattr(whole, name) for name in _FIELDS} | {
-            name: value for name, value in given.items() if name != "options"
+            name: value for name, value in options.items() if name != "options"
         }
 
 
@@ -77,10 +77,10 @@ def run_options_of(postprocessor: BaseNodePostprocessor) -> RunOptions:
 
 def language_model_of(llm: Any) -> LanguageModel:
     """The model that a HuggingFaceLLM generates with; raises InvalidInput for another kind."""
-    found = find_language_model(llm)
-    if found is None:
+    model = find_language_model(llm)
+    if model is None:
         raise InvalidInput(
             f"{describe(llm)} holds no local Hugging Face model; pass a HuggingFaceLLM, or an "
             "attribot_rag.LanguageModel(model, tokenizer)"
         )
-    return found
+    return model

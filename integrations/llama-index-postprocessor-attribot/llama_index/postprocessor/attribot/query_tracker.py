@@ -52,7 +52,7 @@ class QueryTracker(BaseSpanHandler[BaseSpan]):
 
     @property
     def num_open(self) -> int:
-        """How many entries are kept of spans that have not ended."""
+        """The number of entries of spans that have not ended."""
         return sum(map(len, self._entries))
 
     @property
@@ -147,7 +147,7 @@ class QueryTracker(BaseSpanHandler[BaseSpan]):
     def _observer_of(
         self, bound_args: inspect.BoundArguments, engine: EngineSpan | None
     ) -> QueryObserver | None:
-        """Who saw the nodes, or the answers that they were made of."""
+        """The observer of the nodes, or the answers that they were made of."""
         if engine is not None and engine.answered:
             return engine.answered[-1].observer
         nodes = bound_args.arguments["nodes"]
@@ -222,11 +222,11 @@ def _method(id_: str) -> str:
 
 
 def _question(bound_args: inspect.BoundArguments) -> str:
-    """What an engine or a synthesizer is asked."""
-    given = bound_args.arguments
+    """The question to an engine or a synthesizer."""
+    arguments = bound_args.arguments
     names = ("query", "str_or_query_bundle", "query_bundle", "message")
-    asked = next((given[name] for name in names if name in given), "")
-    return str(getattr(asked, "query_str", asked))
+    question = next((arguments[name] for name in names if name in arguments), "")
+    return str(getattr(question, "query_str", question))
 
 
 class SynthesisCallback(BaseCallbackHandler):
@@ -238,8 +238,10 @@ class SynthesisCallback(BaseCallbackHandler):
 
     def __init__(self) -> None:
         observed = (CBEventType.SYNTHESIZE, CBEventType.QUERY)
-        others: list[CBEventType] = [one for one in CBEventType if one not in observed]
-        super().__init__(event_starts_to_ignore=list(CBEventType), event_ends_to_ignore=others)
+        ignored: list[CBEventType] = [
+            event_type for event_type in CBEventType if event_type not in observed
+        ]
+        super().__init__(event_starts_to_ignore=list(CBEventType), event_ends_to_ignore=ignored)
 
     def on_event_start(self, *_: Any, event_id: str = "", **__: Any) -> str:
         return event_id
@@ -268,17 +270,19 @@ def installed() -> QueryTracker:
     """The one handler of this process, at the root of LlamaIndex's dispatchers."""
     root = get_dispatcher()
     with _installing:
-        found = next((one for one in root.span_handlers if isinstance(one, QueryTracker)), None)
-        if found is None:
-            found = QueryTracker()
-            root.add_span_handler(found)
-        return found
+        tracker = next(
+            (handler for handler in root.span_handlers if isinstance(handler, QueryTracker)), None
+        )
+        if tracker is None:
+            tracker = QueryTracker()
+            root.add_span_handler(tracker)
+        return tracker
 
 
 def _listen_to(callbacks: CallbackManager | None) -> None:
     """Add the callback to a synthesizer's others, for good: it ignores all other queries."""
     with _installing:
         if callbacks is not None and not any(
-            isinstance(one, SynthesisCallback) for one in callbacks.handlers
+            isinstance(handler, SynthesisCallback) for handler in callbacks.handlers
         ):
             callbacks.add_handler(SynthesisCallback())

@@ -1,4 +1,4 @@
-"""Where a response carries its attribution."""
+"""The attribution in a response's metadata."""
 
 from __future__ import annotations
 

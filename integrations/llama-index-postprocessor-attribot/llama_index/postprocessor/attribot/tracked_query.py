@@ -27,7 +27,7 @@ _COMPLETIONS = ("complete", "stream_complete", "acomplete", "astream_complete")
 
 
 class QueryObserver:
-    """Who is told what becomes of a query: the postprocessor, of those that run it."""
+    """The observer of a query: the postprocessor, of those that run it."""
 
     def model_of(self, llm: LLM) -> LanguageModel | None:
         """The local model that scores what this model of LlamaIndex answers."""
@@ -53,7 +53,7 @@ class ObservedWithin:
 
 
 class PassedNodes:
-    """Who observed the last nodes that went through a postprocessor.
+    """The observer of the last nodes that went through a postprocessor.
 
     A workflow may make others of them, with their ids and texts.
     """
@@ -77,7 +77,7 @@ class PassedNodes:
     def observer_of(
         self, nodes: Sequence[NodeWithScore], *, same_objects: bool
     ) -> QueryObserver | None:
-        """Who saw one of these nodes, or unless `same_objects` one with its id and text."""
+        """The observer of one of these nodes, or unless `same_objects` one with its id and text."""
         for node in nodes if self._objects else ():
             reference, observer = self._objects.get(id(node), (None, None))
             if reference is not None and reference() is node:
@@ -116,7 +116,7 @@ class ModelCall:
 
     `language_model` is None for a model that is not local; `answer` while it has not answered, and
     for an answer that was streamed to somebody else. A call that is `begun` only gave a stream, and
-    asks the model when that is read. `asked` is the model that was given the messages. It is
+    asks the model when that is read. `asked_model` is the model that got the messages. It is
     answered `elsewhere` where that is not the local model that scores.
     """
 
@@ -124,7 +124,7 @@ class ModelCall:
     language_model: LanguageModel | None = None
     prompt: str = ""
     messages: Sequence[ChatMessage] | None = None
-    asked: LLM | None = None
+    asked_model: LLM | None = None
     elsewhere: bool = False
     answer: str | None = None
     begun: bool = False
@@ -132,12 +132,12 @@ class ModelCall:
     @property
     def prompt_text(self) -> str:
         """The prompt; the texts of the messages for a model that makes no text of them here."""
-        return self.prompt or "\n\n".join(one.content or "" for one in self.messages or ())
+        return self.prompt or "\n\n".join(message.content or "" for message in self.messages or ())
 
     def ask(
         self, llm: LLM, method: str, bound_args: inspect.BoundArguments, query: TrackedQuery
     ) -> None:
-        """What the innermost model that is told of the call is told."""
+        """The prompt of the innermost model that reports the call."""
         if self.language_model is None:  # of a model around a local one, that one
             self.language_model = query.observer.model_of(llm)
             if self.language_model is not None:
@@ -147,16 +147,16 @@ class ModelCall:
                     query.error = error
         messages = _argument(bound_args, "messages")
         if messages is not None:
-            self.messages, self.asked = tuple(messages), llm
+            self.messages, self.asked_model = tuple(messages), llm
         own, scoring = find_language_model(llm), self.language_model
         self.elsewhere = scoring is not None and (own is None or own.backend is not scoring.backend)
         if method in _COMPLETIONS:
             self.prompt = str(_argument(bound_args, "prompt") or "")
-            if self.asked is not llm:
+            if self.asked_model is not llm:
                 self.messages = None
 
     def end(self, llm: LLM, method: str, result: Any) -> None:
-        """What the innermost model answered, which others may have changed."""
+        """The answer of the innermost model, which others may have changed."""
         if method in _COMPLETIONS and hasattr(result, "text"):
             if self.answer is None or find_language_model(llm) is not None:
                 self.answer = str(result.text)
@@ -169,13 +169,13 @@ class ModelCall:
 
 def _argument(bound_args: inspect.BoundArguments, name: str) -> Any:
     """An argument by its name, or the first one of a method behind a decorator."""
-    given = bound_args.arguments
-    if name in given:
-        return given[name]
-    named = given.get("kwargs", {})
+    arguments = bound_args.arguments
+    if name in arguments:
+        return arguments[name]
+    named = arguments.get("kwargs", {})
     if name in named:
         return named[name]
-    first = next(iter(given.get("args", ())), None)
+    first = next(iter(arguments.get("args", ())), None)
     return first if name == "prompt" and isinstance(first, str) else None
 
 
@@ -217,7 +217,7 @@ class TrackedQuery:
 
     def add(self, response: Any) -> None:
         """One more response, which gets what is known already."""
-        if not any(one is response for one in self.responses):
+        if not any(known_response is response for known_response in self.responses):
             self.responses.append(response)
         if self.run is not None:
             self._attach(response)
@@ -225,8 +225,8 @@ class TrackedQuery:
     def carries(self, response: Any) -> bool:
         """Whether a response is one of its own, or tells of one among its sources (of a chat)."""
         sources = getattr(response, "sources", None) or ()
-        told = [response, *(getattr(one, "raw_output", None) for one in sources)]
-        return any(one is own for one in told for own in self.responses)
+        outputs = [response, *(getattr(source, "raw_output", None) for source in sources)]
+        return any(output is own for output in outputs for own in self.responses)
 
     def has_said(self, text: str) -> bool:
         """Whether a call of a model answered this."""
@@ -265,8 +265,8 @@ def streaming(query: TrackedQuery) -> Iterator[None]:
 
 
 def text_of(response: Any) -> str:
-    """What a response says; '' while it is streamed."""
-    said = getattr(response, "response", None)
-    if said is None:
+    """The text of a response; '' while it is streamed."""
+    answer = getattr(response, "response", None)
+    if answer is None:
         return ""
-    return (said if isinstance(said, str) else str(response)).strip()
+    return (answer if isinstance(answer, str) else str(response)).strip()
