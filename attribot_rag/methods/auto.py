@@ -40,8 +40,9 @@ class Auto:
 
     Where verdicts follow, they search: they know which sentences need none.
 
-    Where attention is not observed, a `proxy` ranks the units, or else what each document, and each
-    unit of the best documents, keeps alone; then the other units get no score.
+    Where attention is not observed, a `proxy` ranks the units, or else the words that they share
+    with a sentence; where these are few, what each document, and each unit of the best documents,
+    keeps alone. Without a proxy, the other units get no score.
     """
 
     thresholds: Thresholds = field(default_factory=Thresholds)

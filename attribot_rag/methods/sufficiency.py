@@ -61,9 +61,10 @@ class Sufficiency:
     ) -> Iterator[Carriers]:
         """The carriers of each part, whose ranking has the most promising units first.
 
-        Without rankings, units are ranked by how much each document, then each unit of the best
-        documents, keeps by itself. Rows of all parts are scored together, which a GPU prefers;
-        `in_order`, the search for a part ends before that for the next part begins.
+        Without rankings, units are ranked by the part's words that they hold; where these are few,
+        by how much each document, then each unit of the best documents, keeps by itself. Rows of
+        all parts are scored together, which a GPU prefers; `in_order`, the search for a part ends
+        before that for the next part begins.
         """
         searches = [*map(self._carriers, parts, repeat(None) if rankings is None else rankings)]
         for together in [[search] for search in searches] if in_order else [searches]:
@@ -136,7 +137,7 @@ class Sufficiency:
             yield [self._only(likely)]
             members = likely if self._suffices(part, likely) else None
         if ranking is None:
-            ranking = members or (yield from self._ranking(part))
+            ranking = self._by_words(part) or members or (yield from self._by_search(part))
         elif self._how and not (yield from self._may_be_needed(part, ranking)):
             return Carriers()
         members = members or (yield from self._enough(part, ranking))
@@ -237,7 +238,21 @@ class Sufficiency:
         enough = (other for other in likely if self._suffices(part, [other], share))
         return tuple(other for other in enough if not self.lost(part, [other], beside=[unit]))
 
-    def _ranking(self, part: Part) -> Steps[list[int]]:
+    def _by_words(self, part: Part) -> list[int]:
+        """All units, those first that hold words which the part relies on.
+
+        None of them where they hold less than half of what such words are worth: then the model
+        says it in words of its own.
+        """
+        units = range(len(self._scorer.units))
+        lost = self.lost(part, ())
+        texts = {word for unit in units for word in self._words(unit)}
+        held = sum(loss for index, loss in lost.items() if part.texts[index] in texts)
+        if not held or held < sum(lost.values()) / 2:
+            return []
+        return [*dict.fromkeys([*self._holding(part, (), units), *units])]
+
+    def _by_search(self, part: Part) -> Steps[list[int]]:
         """The units of the best documents, by what the part loses with each of them alone."""
         documents = group(self._scorer.context, self._scorer.units, "document")
         yield [self._only(members) for members in documents]
