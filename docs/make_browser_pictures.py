@@ -32,7 +32,8 @@ def take(page: Page, path: Path) -> None:
     counts = page.locator("attribot-answer .counts")
     expect(counts).not_to_contain_text("Checking sources", timeout=PATIENCE)
     sentence.click()
-    expect(page.locator("attribot-answer .panel").first).to_be_visible()
+    expect(page.locator("attribot-answer .panel mark").first).to_be_in_viewport()
+    expect(sentence).to_be_in_viewport()
     page.screenshot(path=path)
     page.close()
 
@@ -42,7 +43,7 @@ def take_chat(browser: Browser, scheme: Literal["light", "dark"]) -> None:
         tempfile.TemporaryDirectory() as store,
         gradio_chat(ROOT / "examples" / "corpus", Path(store)) as address,
     ):
-        page = browser.new_page(viewport={"width": 1280, "height": 640}, color_scheme=scheme)
+        page = browser.new_page(viewport={"width": 1280, "height": 760}, color_scheme=scheme)
         page.goto(address)
         page.get_by_placeholder("Question").fill(QUESTION, timeout=PATIENCE)
         page.get_by_placeholder("Question").press("Enter")
@@ -51,7 +52,7 @@ def take_chat(browser: Browser, scheme: Literal["light", "dark"]) -> None:
 
 def take_service(browser: Browser) -> None:
     with service(DEFAULT_MODEL) as (address, _):
-        page = browser.new_page(viewport={"width": 1000, "height": 560})
+        page = browser.new_page(viewport={"width": 1000, "height": 860})
         page.goto(address)
         page.locator("form summary").click()
         page.get_by_label("Token").fill(TOKEN)

@@ -190,15 +190,15 @@ def as_it_is(text: str) -> str:
     return html.escape(text, quote=False)
 
 
-def shown(turns: list[Turn]) -> list[dict]:
-    """The chatbot's messages."""
+def shown(turns: list[Turn], *, scrolls: bool = True) -> dict:
+    """The conversation, which `scrolls` to its end unless the reader may be elsewhere."""
     messages = []
     for turn in turns:
         messages.append({"role": "user", "content": as_it_is(turn.question)})
         if text := turn.answer or "Nothing was answered." * turn.ended:
             content = gr.HTML(turn.receipts) if turn.receipts else as_it_is(text)
             messages.append({"role": "assistant", "content": content})
-    return messages
+    return gr.update(value=messages, autoscroll=scrolls)
 
 
 def reason_not_to_answer(question: str, turns: list[Turn]) -> str:
@@ -244,8 +244,8 @@ def cite(turns: list[Turn]):
     waiting = (turn for turn in turns if turn.ended and turn.answer and not turn.receipts)
     for turn in waiting:
         for data in sources_of(turn):
-            turn.receipts = receipts(turn, data)
-            yield shown(turns)
+            first, turn.receipts = not turn.receipts, receipts(turn, data)
+            yield shown(turns, scrolls=first)
     yield gr.skip()
 
 

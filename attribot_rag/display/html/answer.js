@@ -16,9 +16,7 @@ class AttribotAnswer extends HTMLElement {
     this.sizes = new ResizeObserver(() => this.place());
   }
 
-  get data() {
-    return this.content;
-  }
+  get data() { return this.content; }
 
   set data(data) {
     this.content = data;
@@ -117,7 +115,9 @@ class AttribotAnswer extends HTMLElement {
     if (block) block.classList.add("chosen");
     const marks = [...(block || this.panel).querySelectorAll("mark")];
     const best = this.receipts.ranked(sentence).map((id) => marks.find((mark) => mark.dataset.source === String(id))).find(Boolean);
-    (best || marks[0] || this.panel.querySelector("h2")).scrollIntoView({ block: "nearest" });
+    // As many marks as there is room for, the best in any case, and beside them the sentence.
+    const seen = [...marks.toReversed(), best || marks[0] || this.panel.querySelector("h2"), this.mode !== "sheet" && span];
+    for (const node of seen.filter(Boolean)) node.scrollIntoView({ block: "nearest" });
   }
 
   // The panel with a card, of a sentence or of what is selected before `anchor`.
