@@ -27,7 +27,7 @@ def summarize_composition(
     run_id: str | None = None,
     max_bytes: int = MAX_SUMMARY_BYTES,
 ) -> dict[str, Any]:
-    """As `summarize`, of an answer that was made of earlier answers, less these: 'composite'.
+    """The summary of an answer made of earlier answers, without theirs: its status is 'composite'.
 
     Documents are those that were retrieved for any of the answers, sources those that are cited.
     """

@@ -1,4 +1,4 @@
-"""The facade: what a prompt, an answer and its documents become an `Attribution` by."""
+"""The facade: an `Attribution` from a prompt, an answer and its documents."""
 
 from attribot_rag.attributor.attributor import Attributor
 from attribot_rag.attributor.options import AttributorOptions, Options

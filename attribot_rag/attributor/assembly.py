@@ -36,7 +36,7 @@ def attributed(
     options: Options,
     on_sentence: OnSentence | None = None,
 ) -> Attribution:
-    """The attribution of a response, as it was shown, by a method, with verdicts in nats only."""
+    """The attribution by a method of the response as it was shown; judged if scores are in nats."""
     scores = method.run(scorer)
     shown = ResponseText(*scorer.response.aligned(response))
     made = partial(_assembled, scorer, method, shown, options=options)

@@ -27,9 +27,9 @@ class Options:
 
     `method` is 'auto', 'thorough', 'leave_one_out', 'hierarchical', 'masked', 'patching',
     'masked_hierarchical', one of the baselines 'context_cite', 'attention_weights', 'gradient_norm'
-    and 'similarity', whose scores are no nats, or a method of `attribot_rag.methods`. With `keep`
-    (a number of sources, or a fraction), a proxy only decides which sources the target scores:
-    proxy pruning. `budget` bounds what one attribution may cost, not counting the work done once
+    and 'similarity', whose scores are not in nats, or an object with a method's `name`, `run` and
+    `cost`. With `keep` (a number of sources, or a fraction), a proxy only decides which sources the
+    target scores: proxy pruning. `budget` bounds what one attribution may cost, not counting the work done once
     for a model. `verdicts` are the thresholds by which each sentence of the answer is judged, or
     None to leave that out. `context` says how documents are found and cut into sources, `scoring`
     how log-likelihoods are computed. Cited documents have the numbers of the markers that the model

@@ -65,11 +65,11 @@ class BatchFolder:
         return _lines(self.results)
 
     def rejected(self) -> Iterator[dict[str, Any]]:
-        """Those of the rejects."""
+        """The lines of the rejects, each read when it is wanted."""
         return _lines(self.rejects)
 
     def outcomes(self) -> Iterator[dict[str, Any]]:
-        """Both, in the order of the input."""
+        """Results and rejects in the order of the input."""
         return heapq.merge(self.attributed(), self.rejected(), key=itemgetter("number"))
 
 

@@ -26,7 +26,7 @@ _BETWEEN_MARKERS = re.compile(r"[ \t]*(?:[,;、，；&]|and\b)?[ \t]*")
 
 
 def render_markdown(attribution: Result, *, top: int = 5) -> str:
-    """The same as `render_table` shows, with a table after GitHub's manner.
+    """The same as `render_table` shows, with a table in GitHub's syntax.
 
     Nothing in a document or an answer takes effect as Markdown or HTML.
     """

@@ -233,7 +233,7 @@ def _remarks(attribution: Result, num_unscored: int) -> Iterable[str]:
     yield from attribution.notes
     if num_unscored:
         were = "was" if num_unscored == 1 else "were"
-        where = " in documents of little effect" if attribution.groups else ""
+        where = " in groups that matter little" if attribution.groups else ""
         yield f"{_count(num_unscored, 'source')}{where} {were} not scored."
     for marker in attribution.markers:
         if marker.supported is False or marker.document is None:

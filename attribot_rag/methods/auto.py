@@ -38,7 +38,8 @@ class Auto:
     that are needed for that are scored by masked ablation (see `Sufficiency`). All other units keep
     their estimates. If there are no more than `few` units, all are scored.
 
-    Where verdicts follow, they search: they know which sentences need none.
+    Where the response is judged afterwards, judging searches instead: it knows which sentences need
+    no sources.
 
     Where attention is not observed, a `proxy` ranks the units, or else the words that they share
     with a sentence; where these are few, what each document, and each unit of the best documents,
@@ -78,13 +79,13 @@ class Auto:
         search.score_likely(parts)
         scores = self._ranked(scorer, scores, sentences)
         if scorer.session.judged is scorer.language_model:
-            scorer.session.is_searched = True
+            scorer.session.needs_search = True
         else:
             list(search.carriers(parts, rankings(scores, parts)))
         return search.refine(scores)
 
     def _ranked(self, scorer: Scorer, scores: Scores, sentences: Sequence[range]) -> Scores:
-        """The scores with those by which units are ranked, if there are any but by search."""
+        """The scores with one for each unit, by which they are ranked, if there is a way to one."""
         method: Method | None = None
         if len(scorer.units) <= self.few:
             method = LeaveOneOut() if scorer.masked_refusal else Masked()

@@ -113,11 +113,12 @@ class Part:
 
 @dataclass(frozen=True)
 class Carriers:
-    """Units that carry a part of the response: all `members`, or each of the `alternatives`.
+    """Units that carry a part of the response.
 
-    `members` is the smallest set that suffices, best first. Without it, each of the `alternatives`
-    suffices by itself. If there is no such set, it is not `sufficient`, and the only member is the
-    unit without which the part loses most. Not `complete`: the budget ended the search.
+    `members` are the smallest set that suffices, best first; each of the `alternatives` suffices
+    alone where `members` are left out. If no set suffices, `sufficient` is False, and the only
+    member is the unit without which the part loses most. If the budget ended the search, `complete`
+    is False.
     """
 
     members: tuple[int, ...] = ()

@@ -25,8 +25,8 @@ class Patching:
     each answer sentence. What a source does to a sentence is followed from each attention head to
     first order, so its cost does not grow with the number of sources. A source that makes its
     sentence nearly certain is underestimated. With several `gates` (a number), the passes are
-    repeated with less and less attention to all sources, which mends that and shows a source of
-    which there are two. A sentence's score is spread evenly over its tokens.
+    repeated with less and less attention to all sources: then such a source has its effect, and so
+    has one whose text stands twice. A sentence's score is spread evenly over its tokens.
 
     Raises InvalidInput for a number of gates below 1, UnsupportedModel for architectures whose
     attention weights cannot be observed (docs/evaluation/architectures.md).

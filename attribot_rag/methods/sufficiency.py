@@ -24,6 +24,7 @@ from attribot_rag.scoring import Reencoded, Scorer
 
 Request = tuple[Ablation, Reencoded | None]
 Result = TypeVar("Result")
+# A search for one part: it yields the rows that it needs next, and goes on once they are scored.
 Steps = Generator[Sequence[Request], None, Result]
 
 _NUM_DOCUMENTS = 3
@@ -102,8 +103,8 @@ class Sufficiency:
     ) -> dict[int, float]:
         """The loss, in nats, of each word that the part does not keep with only these units.
 
-        Beside other units, a word that is more likely with only those than with the whole context
-        loses what they give it.
+        The loss is counted from the log-likelihood with the whole context; or from that with only
+        the units `beside`, for words which these make more likely.
         """
         row, limits = self.only(units) or self.reliance, self._thresholds
         other = self.only(beside) if beside else None
@@ -197,7 +198,7 @@ class Sufficiency:
             units += added[: min(len(units), most - len(units))]
 
     def _promising(self, part: Part, units: Sequence[int], rest: Sequence[int]) -> list[int]:
-        """The rest, in turn the first that hold words which the units lose, and the first."""
+        """The rest, in turn with those of it that hold words which the units lose."""
         pairs = zip_longest(self._holding(part, units, rest), rest)
         return list(dict.fromkeys(unit for pair in pairs for unit in pair if unit is not None))
 

@@ -103,7 +103,7 @@ class Generation:
     None, covers at least all tokens of the prompt but the last. `retokenized` says that the ids
     were made from text afterwards and may differ from the ids that the model saw or gave. The
     decoder of an encoder-decoder began with `decoder_ids`; empty, with its start token.
-    `model_version` is that of the model when it answered (`model_state.model_version`), None if
+    `model_version` is that of the model when it answered (`state.model_version`), None if
     that is not known. `cut_at` is the limit in tokens at which the model had to stop, None if it
     ended otherwise; `unfinished` says that it, a stop string or a reader ended the response and not
     the model. `settings` are how it was generated, None if that is not known; `span` is the

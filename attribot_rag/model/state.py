@@ -91,7 +91,7 @@ def model_version(model: torch.nn.Module) -> int:
 
 
 def reads_elsewhere(model: torch.nn.Module) -> bool:
-    """Whether its forward pass may go by what no state shows: it has hooks or replaced methods."""
+    """Whether hooks or replaced methods may change its forward pass without changing its state."""
     return any(
         own["_forward_hooks"] or own["_forward_pre_hooks"] or "forward" in own
         for own in map(vars, model.modules())

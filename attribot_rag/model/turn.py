@@ -19,7 +19,7 @@ class _Share:
 
 
 class Turn(ForkSafe):
-    """A lock that a thread may take again within itself, and gives away between its steps.
+    """A reentrant lock that a thread hands over between the steps of its work.
 
     Two attributions at once would share a model's twin and its memory. The thread with the smallest
     share is next, so that threads which give way have the turn for equal times (start-time fair

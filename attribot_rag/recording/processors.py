@@ -60,7 +60,7 @@ class ProcessorHook:
 
     @contextmanager
     def watched_by(self, watch: ProcessorWatch) -> Iterator[None]:
-        """What this thread's calls make is watched."""
+        """Watch the processors that this thread's calls make."""
         outer = getattr(self._thread, "watch", None)
         self._thread.watch = watch
         try:
@@ -84,7 +84,7 @@ def unhooked(method: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class _Look(LogitsProcessor):
-    """Shows the scores to a function and gives them on as they are."""
+    """Shows the scores to a function, and returns them unchanged."""
 
     def __init__(self, look: Callable[[torch.Tensor], None]) -> None:
         self._look = look

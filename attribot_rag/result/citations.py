@@ -86,15 +86,15 @@ def cite(
             else CitedSentence(*span, ())
             for span, is_sentence in pieces(text, 0, len(text), split, markers)
         ]
-    by_place = attribution.numbering == "by_marker" and any(
+    by_marker = attribution.numbering == "by_marker" and any(
         marker.document is not None for marker in attribution.markers
     )
     numbers: dict[int, int] = {}
     for sentence in cited:
         for source_id in sentence.source_ids:
             for document in attribution.sources[source_id].documents:
-                by_prompt = attribution.prompt_numbers.get(document, document + 1)
-                numbers.setdefault(document, by_prompt if by_place else len(numbers) + 1)
+                in_prompt = attribution.prompt_numbers.get(document, document + 1)
+                numbers.setdefault(document, in_prompt if by_marker else len(numbers) + 1)
     return Citations(tuple(cited), numbers)
 
 

@@ -172,7 +172,7 @@ class Session:
     `between_batches` runs before each forward pass, so that others can go first, and returns the
     seconds of that which the budget does not count. `self_check` is the largest difference to the
     reference in nats, None without a check. Where verdicts follow, `judged` is the model whose
-    scores they are about; `is_searched` if they have to search for the sources that suffice, which
+    scores they are about; `needs_search` if they have to search for the sources that suffice, which
     the method left to them.
     """
 
@@ -181,7 +181,7 @@ class Session:
     between_batches: Callable[[], float] = lambda: 0.0
     self_check: float | None = None
     judged: LanguageModel | None = None
-    is_searched: bool = False
+    needs_search: bool = False
     usages: list[tuple[LanguageModel, Usage]] = field(default_factory=list)
 
     def clock(self) -> float:

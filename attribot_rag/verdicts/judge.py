@@ -137,11 +137,11 @@ class _Judge:
         if self._reliance is not None:
             carriers = self.search.carriers(parts, rankings(self._scores, parts), in_order=in_order)
         of_judged = zip(parts, carriers, strict=False)
-        meter, is_searched = self._scorer.session.meter, self._scorer.session.is_searched
+        meter, needs_search = self._scorer.session.meter, self._scorer.session.needs_search
         for index, sentence in enumerate(self._sentences):
             carried = (Part(), Carriers())
             if sentence.is_judged:  # methods do the search that is left to judging without a limit
-                with meter.unlimited() if is_searched else nullcontext():
+                with meter.unlimited() if needs_search else nullcontext():
                     carried = next(of_judged)
             yield self._verdict(index, *carried)
 

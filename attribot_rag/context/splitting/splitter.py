@@ -49,7 +49,7 @@ def _says_nothing(piece: str) -> bool:
 
 
 def _begins(piece: str) -> bool:
-    """Whether it is a number or mark, or what opens, of what comes after it."""
+    """Whether a piece belongs to the next: a number, a list mark, an opening bracket."""
     return _MARK.fullmatch(piece) is not None or not _has_words(piece)
 
 

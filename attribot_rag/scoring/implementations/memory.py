@@ -45,7 +45,7 @@ class Footprint:
         branches: Sequence[int],
         num_units: int,
     ) -> Footprint:
-        """Of an implementation whose rows go on from `branches`, positions of the prompt.
+        """The need of an implementation whose rows go on from `branches`, positions of the prompt.
 
         States of recurrent layers, which do not grow with the prompt, are not counted.
         """
@@ -91,7 +91,7 @@ class Footprint:
 
 
 def token_bytes(model: PreTrainedModel) -> int:
-    """Of a token's residual stream, attention and feed-forward states in one layer, the largest."""
+    """Bytes of a token's states in the largest layer: residual, attention and feed-forward."""
     config = model.config.get_text_config(decoder=True)
     hidden = int(config.hidden_size)
     inner = 4 * hidden
@@ -102,13 +102,13 @@ def token_bytes(model: PreTrainedModel) -> int:
 
 
 def logit_bytes(model: PreTrainedModel) -> int:
-    """Of the logits at one position, and of their softmax in float32."""
+    """Bytes of the logits at one position, and of their softmax in float32."""
     vocab_size = int(model.config.get_text_config(decoder=True).vocab_size)
     return vocab_size * (model.dtype.itemsize + 4)
 
 
 def cache_bytes(model: PreTrainedModel) -> int:
-    """Of a token's keys and values in all layers that keep them."""
+    """Bytes of a token's keys and values in all layers that keep them."""
     config = model.config.get_text_config(decoder=True)
     layers = _layers(config)
     kinds = getattr(config, "layer_types", None) or ["full_attention"] * len(layers)
