@@ -35,7 +35,7 @@ class Options:
     sources, `scoring` how log-likelihoods are computed. Cited documents have the numbers of the
     markers that the model wrote itself, such as [2], if it did; with the `numbering` 'by_citation'
     always 1, 2, 3 as they are first cited. `progress` shows a bar; by default an Attributor does, a
-    service does not. """
+    service does not."""
 
     method: str | Method = "auto"
     keep: int | float | None = None

@@ -11,6 +11,7 @@ from attribot_rag.checks.names import name_check
 from attribot_rag.checks.negations import negation_check
 from attribot_rag.checks.reading import read
 from attribot_rag.context import Context
+from attribot_rag.context.intervals import merge, subtract
 from attribot_rag.context.splitting.splitter import language_of
 from attribot_rag.result.verdict import Check, Verdict
 
@@ -57,7 +58,8 @@ def with_checks(
 ) -> tuple[Verdict, ...]:
     """The same verdicts with the checks of their sentences, at characters of the response.
 
-    A sentence that follows from another has the other's sources.
+    A sentence that follows from another has the other's sources. A value that stands in a document
+    which the sentence does not cite is reported: the model may have confused them.
     """
     return tuple(
         replace(verdict, checks=tuple(_checks(verdict, verdicts, response, context)))
@@ -69,7 +71,7 @@ def _checks(
     verdict: Verdict, verdicts: Sequence[Verdict], response: str, context: Context
 ) -> Iterator[Check]:
     origin = verdict if verdict.follows is None else verdicts[verdict.follows]
-    prompt_texts = [context.prompt.text]
+    prompt_texts = [_without_other_documents(context, origin.source_ids)]
     if origin is not verdict:
         prompt_texts.append(response[origin.start : origin.end])
     cited = [_cited(source_id, response, context) for source_id in origin.source_ids]
@@ -84,3 +86,16 @@ def _cited(source_id: int, response: str, context: Context) -> CitedText:
     texts = [context.documents[index].text for index in source.documents] or [source.text]
     language = context.language or language_of(texts[0], (response,))
     return CitedText(source_id, source.text, language)
+
+
+def _without_other_documents(context: Context, source_ids: Sequence[int]) -> str:
+    """The prompt without the documents that hold none of these sources."""
+    cited = {index for source_id in source_ids for index in context.sources[source_id].documents}
+    others = merge(
+        (occurrence.start, occurrence.end)
+        for source in context.sources
+        if cited.isdisjoint(source.documents)
+        for occurrence in source.occurrences
+    )
+    text = context.prompt.text
+    return "\n".join(text[start:end] for start, end in subtract((0, len(text)), others))

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import pytest
 from support.scorers import scorer
 
 from attribot_rag import Attributor, Document, LanguageModel
@@ -40,6 +41,24 @@ def test_each_sentence_is_compared_with_what_it_cites() -> None:
     assert ANSWER[check.start : check.end] == "7.50"
     # The second sentence has the number of the first, which is told there.
     assert [len(one.checks) for one in checked] == [1, 0, 0]
+
+
+@pytest.mark.parametrize(
+    ("cited", "other", "sentence", "value"),
+    [
+        ("Refunds take ten days.", "Parcels take five days.", "Refunds take five days.", "five"),
+        ("The hut has 18 beds.", "The inn has 40 beds.", "The hut has 40 beds.", "40"),
+        ("A coat weighs 2 kg.", "A tent weighs 9 kg.", "A coat weighs 9 kg.", "9"),
+    ],
+)
+def test_a_value_of_another_document_is_reported(
+    cited: str, other: str, sentence: str, value: str
+) -> None:
+    verdict = Verdict(start=0, end=len(sentence), kind="grounded", source_ids=(0,))
+    (checked,) = with_checks([verdict], sentence, scorer(documents=(cited, other)).context)
+    assert [check.value for check in checked.checks] == [value]
+    whole = scorer(documents=(f"{cited} {other}",)).context  # the cited document has both
+    assert with_checks([verdict], sentence, whole)[0].checks == ()
 
 
 def test_the_real_model_s_answer_and_its_summary(smollm2: LanguageModel) -> None:

@@ -115,8 +115,10 @@ class AttribotAnswer extends HTMLElement {
     if (block) block.classList.add("chosen");
     const marks = [...(block || this.panel).querySelectorAll("mark")];
     const best = this.receipts.ranked(sentence).map((id) => marks.find((mark) => mark.dataset.source === String(id))).find(Boolean);
-    // As many marks as there is room for, the best in any case, and beside them the sentence.
-    const seen = [...marks.toReversed(), best || marks[0] || this.panel.querySelector("h2"), this.mode !== "sheet" && span];
+    // As many marks as there is room for, the best in any case; beside them the sentence, or above them what differs.
+    const title = this.panel.querySelector("h2");
+    const last = this.mode === "sheet" ? sentence.state === "check" && title : span;
+    const seen = [...marks.toReversed(), best || marks[0] || title, last];
     for (const node of seen.filter(Boolean)) node.scrollIntoView({ block: "nearest" });
   }
 
