@@ -54,7 +54,7 @@ CHIPS = [
 NOTEBOOK = "<!DOCTYPE html><html lang=en><title>Cell</title><main><h1>Cell</h1>"
 STYLE = "one => getComputedStyle(one)"
 BECAUSE = "The model wrote this because of"
-COMPARED = "Read the text yourself: only names and numbers were compared"
+COMPARED = "Compare it with the text yourself: this shows where a sentence comes from"
 DIFFERS = "The answer says “4”. The cited text says “3”."
 
 

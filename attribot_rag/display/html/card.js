@@ -25,7 +25,7 @@ class Card extends Part {
 
   // What the marks do not say.
   compared() {
-    return h("p", { class: "compared" }, h("b", {}, "Read the text yourself:"), ` ${COMPARED}`);
+    return h("p", { class: "compared" }, h("b", {}, "Compare it with the text yourself:"), ` ${COMPARED}`);
   }
 
   // Of words that were selected in a sentence, or in several; `evidence` is above the noise, most effect first.

@@ -11,7 +11,7 @@ const LEVELS = [
 const [SOME_RELIANCE, MUCH_RELIANCE] = [2, 6];
 const AROUND = 140; // characters on each side of a quote
 const MOST_WORDS = 8; // of a sentence that are named as missing
-const COMPARED = "only names and numbers were compared, not the meaning.";
+const COMPARED = "this shows where a sentence comes from, not whether it says the same.";
 
 // How sentences are shown: the header's words, the legend's, and whether they want attention.
 const STATES = {
