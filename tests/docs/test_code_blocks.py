@@ -112,12 +112,12 @@ def test_thresholds_are_set() -> None:
 @pytest.mark.slow
 def test_recipes_for_contributors_work_on_the_real_model(smollm2: LanguageModel) -> None:
     tokenizer = smollm2.tokenizer
-    generating: Any = smollm2.model.generate
+    model: Any = smollm2.model
 
     def generate(messages: list[dict[str, str]]) -> str:
         encode: Any = tokenizer.apply_chat_template
         inputs = encode(messages, add_generation_prompt=True, return_tensors="pt")
-        ids = generating(**inputs, max_new_tokens=30, do_sample=False)
+        ids = model.generate(**inputs, max_new_tokens=30, do_sample=False)
         return str(tokenizer.decode(ids[0, inputs["input_ids"].shape[1] :]))
 
     question = "How high is the lighthouse?"
