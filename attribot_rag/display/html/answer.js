@@ -71,8 +71,7 @@ class AttribotAnswer extends HTMLElement {
     this.place();
     // What was open stays open when more verdicts come.
     const same = receipts.judged.find(({ index, words }) => index === before?.index && words === before.words);
-    if (same) this.fill(this.card.of(same), same);
-    if (same) this.panel.scrollTop = top;
+    if (same) (this.fill(this.card.of(same), same), (this.panel.scrollTop = top));
     if (this.prose.spans[focused]) this.focusOn(this.prose.spans[focused]);
   }
 
@@ -114,12 +113,11 @@ class AttribotAnswer extends HTMLElement {
     const block = number && this.panel.querySelector(`.document[data-number="${number}"]`);
     if (block) block.classList.add("chosen");
     const marks = [...(block || this.panel).querySelectorAll("mark")];
-    const best = this.receipts.ranked(sentence).map((id) => marks.find((mark) => mark.dataset.source === String(id))).find(Boolean);
-    // As many marks as there is room for, the best in any case; beside them the sentence, or above them what differs.
-    const title = this.panel.querySelector("h2");
+    const best = this.receipts.ranked(sentence).map((id) => marks.find((mark) => mark.dataset.source === String(id))).find(Boolean) || marks[0];
+    // As many marks of its quote as there is room for, the best in any case; beside them the sentence, or above them what differs.
+    const [title, quote] = [this.panel.querySelector("h2"), best?.closest("blockquote")];
     const last = this.mode === "sheet" ? sentence.state === "check" && title : span;
-    const seen = [...marks.toReversed(), best || marks[0] || title, last];
-    for (const node of seen.filter(Boolean)) node.scrollIntoView({ block: "nearest" });
+    for (const node of [...marks.filter((mark) => quote.contains(mark)).reverse(), best || title, last || best || title]) node.scrollIntoView({ block: "nearest" });
   }
 
   // The panel with a card, of a sentence or of what is selected before `anchor`.
