@@ -117,7 +117,7 @@ class AttribotAnswer extends HTMLElement {
     // As many marks of its quote as there is room for, the best in any case; beside them the sentence, or above them what differs.
     const [title, quote] = [this.panel.querySelector("h2"), best?.closest("blockquote")];
     const last = this.mode === "sheet" ? sentence.state === "check" && title : span;
-    for (const node of [...marks.filter((mark) => quote.contains(mark)).reverse(), best || title, last || best || title]) node.scrollIntoView({ block: "nearest" });
+    for (const node of [...marks.filter((mark) => quote?.contains(mark)).reverse(), best || title, last || best || title]) node.scrollIntoView({ block: "nearest" });
   }
 
   // The panel with a card, of a sentence or of what is selected before `anchor`.
