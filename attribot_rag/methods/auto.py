@@ -42,8 +42,8 @@ class Auto:
     no sources.
 
     Where attention is not observed, a `proxy` ranks the units, or else the words that they share
-    with a sentence; where these are few, what each document, and each unit of the best documents,
-    keeps alone. Without a proxy, the other units get no score.
+    with a sentence; where that finds none that suffice, what each document, and each unit of the
+    best documents, keeps alone. Without a proxy, the other units get no score.
     """
 
     thresholds: Thresholds = field(default_factory=Thresholds)

@@ -63,9 +63,9 @@ class Sufficiency:
         """The carriers of each part, whose ranking has the most promising units first.
 
         Without rankings, units are ranked by the part's words that they hold; where these are few,
-        by how much each document, then each unit of the best documents, keeps by itself. Rows of
-        all parts are scored together, which a GPU prefers; `in_order`, the search for a part ends
-        before that for the next part begins.
+        or no such units suffice, by how much each document, then each unit of the best documents,
+        keeps by itself. Rows of all parts are scored together, which a GPU prefers; `in_order`, the
+        search for a part ends before that for the next part begins.
         """
         searches = [*map(self._carriers, parts, repeat(None) if rankings is None else rankings)]
         for together in [[search] for search in searches] if in_order else [searches]:
@@ -138,10 +138,11 @@ class Sufficiency:
             yield [self._only(likely)]
             members = likely if self._suffices(part, likely) else None
         if ranking is None:
-            ranking = self._by_words(part) or members or (yield from self._by_search(part))
+            ranking, members = yield from self._unranked(part, members)
         elif self._how and not (yield from self._may_be_needed(part, ranking)):
             return Carriers()
-        members = members or (yield from self._enough(part, ranking))
+        else:
+            members = members or (yield from self._enough(part, ranking))
         if members is None:
             return Carriers(complete=False)
         if not members:
@@ -238,6 +239,18 @@ class Sufficiency:
         share = self._thresholds.needed_share
         enough = (other for other in likely if self._suffices(part, [other], share))
         return tuple(other for other in enough if not self.lost(part, [other], beside=[unit]))
+
+    def _unranked(
+        self, part: Part, members: list[int] | None
+    ) -> Steps[tuple[Sequence[int], list[int] | None]]:
+        """A ranking by words and its first units that suffice; by search, where none of it does."""
+        ranking = self._by_words(part) or members
+        if ranking:
+            members = members or (yield from self._enough(part, ranking))
+            if members != []:
+                return ranking, members
+        ranking = yield from self._by_search(part)
+        return ranking, (yield from self._enough(part, ranking))
 
     def _by_words(self, part: Part) -> list[int]:
         """All units, those first that hold words which the part relies on.

@@ -1,5 +1,7 @@
 """Rows of only a few sources, and the search for the few that suffice."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -83,13 +85,14 @@ def searched(
     order: list[int] | None = None,
     thresholds: Thresholds | None = None,
     rows: int = 99,
+    part: Part = PART,
 ) -> tuple[Carriers, Scripted]:
     one = Scripted(scorer(response=RESPONSE, language_model=other_chat()), worth)
     one.most_rows = rows
     whole = one.score([one.context.whole]).changes[0]
     assert whole is not None
     search = Sufficiency(one, whole, thresholds or Thresholds())  # type: ignore[arg-type]
-    (found,) = search.carriers([PART], None if order is None else [order])
+    (found,) = search.carriers([part], None if order is None else [order])
     return found, one
 
 
@@ -180,9 +183,30 @@ def test_what_holds_the_words_that_are_lost_comes_next() -> None:
     assert one.scored[1:3] == [Ids([8]), Ids([8, 3])]
 
 
-def test_without_a_ranking_documents_come_first() -> None:
-    found, one = searched(each(s3=(FIRST, 9.0)))
-    assert found.members == (3,)
+@pytest.mark.parametrize(
+    ("words", "worths", "first"),
+    [
+        (("ships", "salt"), {"s5": (FIRST, 9.0)}, {3}),
+        (("boats", "salt"), {"s3": (SECOND, 9.0)}, {3}),
+        (("boats", "salt"), {"s3": (SECOND, 9.0), "s8": (FIRST, 9.0)}, {3}),
+        (("boats", "salt"), {"s3": (SECOND, 5.0), "s8": (FIRST, 9.0)}, {0, 1, 2}),
+        (("boats", "brine"), {"s3": (FIRST, 9.0)}, {0, 1, 2}),
+    ],
+)
+def test_without_a_ranking_the_words_that_sources_hold_order_them(
+    words: tuple[str, str], worths: dict[str, tuple[int, float]], first: set[int]
+) -> None:
+    """Or else the documents, where sources hold words of less than half of the nats."""
+    carriers, one = searched(each(**worths), part=replace(PART, texts=words))
+    text = one.context.sources[3].text.casefold()
+    assert "ships" in text and "salt" in text
+    assert one.scored[1] == first
+    assert set(carriers.members) == {int(name[1:]) for name in worths}
+
+
+def test_without_a_ranking_or_shared_words_documents_come_first() -> None:
+    carriers, one = searched(each(s3=(FIRST, 9.0)), part=replace(PART, texts=("boats", "brine")))
+    assert carriers.members == (3,)
     documents = [Ids([0, 1, 2]), Ids([3, 4, 5]), Ids([6, 7, 8]), Ids([9, 10])]
     assert one.scored[1:5] == documents
     assert {Ids([3]), Ids([4]), Ids([5])} <= {*one.scored}
