@@ -43,10 +43,12 @@ class ProcessorWatch:
         self._best = scores.argmax(-1)  # at once: a processor may write to the scores
 
     def _compare(self, name: str, scores: torch.Tensor) -> None:
-        assert self._best is not None and self._changed is not None
-        best = scores.argmax(-1)
-        goes_on = ~torch.isin(best, self._eos_ids.to(best.device))
-        changed = ((best != self._best) & goes_on).any()
+        best, before = scores.argmax(-1), self._best
+        assert self._changed is not None
+        if before is None or before.shape != best.shape:  # guidance joins rows with and without it
+            changed = torch.tensor(True, device=best.device)
+        else:
+            changed = ((best != before) & ~torch.isin(best, self._eos_ids.to(best.device))).any()
         self._changed[name] = self._changed[name] | changed if name in self._changed else changed
         self._best = best
 
