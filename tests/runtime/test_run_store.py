@@ -1,0 +1,75 @@
+"""The runs that are kept, and whoever waits for one; what is told of a run that ended."""
+
+import asyncio
+from concurrent.futures import Future
+
+import pytest
+from support.attributions import ISLAND
+from support.scripted_generation import ANSWER, DOCUMENTS, QUESTION, rendered, say
+from support.tiny_models import byte_level
+
+from attribot_rag.errors import InvalidInput, NotRecorded
+from attribot_rag.runtime import (
+    Answer,
+    AttributedRun,
+    AttributionService,
+    RunStore,
+    answer_without,
+)
+
+PENDING = AttributedRun("run", "root", Answer("It is old."), is_pending=True)
+FINISHED = AttributedRun("run", "root", Answer("It is old."), ISLAND)
+
+
+def test_as_many_runs_are_kept_as_were_asked_for() -> None:
+    store = RunStore(max_results=2)
+    for number in range(4):
+        store.add(AttributedRun(f"run {number}", f"root {number}", Answer(""), ISLAND))
+    assert list(store) == ["run 2", "run 3"]
+    assert [f"root {number}" in store for number in range(4)] == [False, False, True, True]
+    with pytest.raises(
+        InvalidInput, match="no attribution of the run root 0: it retrieved nothing"
+    ):
+        store.wait("root 0")
+
+
+def test_a_run_is_waited_for_and_the_event_loop_goes_on_meanwhile() -> None:
+    store, ended = RunStore(), Future[AttributedRun]()
+    store.expect(PENDING, lambda: ended)
+    with pytest.raises(TimeoutError):
+        store.wait("run", timeout=0.01)
+
+    async def ask() -> AttributedRun:
+        with pytest.raises(asyncio.TimeoutError):
+            await store.wait_async("root", timeout=0.01)
+        waiting = asyncio.create_task(store.wait_async("root"))
+        await asyncio.sleep(0)
+        assert not waiting.done()
+        ended.set_result(store.add(FINISHED))
+        assert await waiting is await store.wait_async("run")
+        with pytest.raises(InvalidInput, match="no attribution of the run other"):
+            await store.wait_async("other")
+        return await waiting
+
+    assert asyncio.run(ask()) is store.wait("run") is store.last
+    assert store.num_pending == 0
+
+
+def test_a_run_without_attribution_is_not_answered_again() -> None:
+    failed = AttributedRun("run", "root", Answer("It is old."), error=ValueError("it broke"))
+    with pytest.raises(NotRecorded, match="the run run has no attribution: it broke"):
+        answer_without([], failed, 0)
+
+
+def test_a_listener_that_fails_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    def broken(run: AttributedRun) -> None:
+        raise OSError("the page is gone")
+
+    model = byte_level()
+    service = AttributionService(model, on_result=broken, method="leave_one_out")
+    say(model, [rendered(model)], [ANSWER])
+    run = service.attribute("run", "root", Answer(ANSWER, DOCUMENTS, [QUESTION]))
+    service.close()
+    assert run.attribution is not None
+    assert "on_result failed for the run run" in caplog.text
+    assert "the page is gone" in caplog.text
