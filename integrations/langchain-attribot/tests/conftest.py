@@ -5,17 +5,24 @@ import os
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from chains import Given, rag
 from langchain_core.documents import Document
+from langchain_core.messages import BaseMessage
+from langchain_core.outputs import ChatResult
+from langchain_core.runnables import Runnable
 from langchain_huggingface import ChatHuggingFace, HuggingFacePipeline
 from support.deprecations import no_deprecations as no_deprecations
 from support.marks import mark
+from support.summaries import EXACT, checked
 from support.tiny_models import endless, smollm2_tokenizer
 from transformers import pipeline
 
 from attribot_rag import LanguageModel, load_model
+from langchain_attribot import AttributionCallbackHandler
 
 DOCUMENTS = (
     Document(
@@ -33,6 +40,10 @@ DOCUMENTS = (
 )
 QUESTION = "How high is the lighthouse?"
 
+Chain = Runnable[Any, Any]
+Handler = AttributionCallbackHandler
+Making = Callable[..., Handler]
+
 
 def llm_of(language_model: LanguageModel, **options: Any) -> HuggingFacePipeline:
     """A LangChain model on a local pipeline, greedy and without the prompt in its answers."""
@@ -47,10 +58,25 @@ def llm_of(language_model: LanguageModel, **options: Any) -> HuggingFacePipeline
     return HuggingFacePipeline(pipeline=made, batch_size=batch_size)
 
 
-def chat_of(language_model: LanguageModel, **options: Any) -> ChatHuggingFace:
-    return ChatHuggingFace(
-        llm=llm_of(language_model, **options), tokenizer=language_model.tokenizer
-    )
+def chat_of(
+    language_model: LanguageModel, kind: type[ChatHuggingFace] = ChatHuggingFace, **options: Any
+) -> ChatHuggingFace:
+    return kind(llm=llm_of(language_model, **options), tokenizer=language_model.tokenizer)
+
+
+class AsynchronousChat(ChatHuggingFace):
+    """Upstream generates and streams asynchronously from endpoints only."""
+
+    async def _agenerate(self, messages: Any, stop: Any = None, *_: Any, **__: Any) -> ChatResult:
+        return await asyncio.to_thread(self._generate, messages, stop)
+
+    async def _astream(self, messages: Any, stop: Any = None, *_: Any, **__: Any) -> Any:
+        for chunk in self._stream(messages, stop):
+            yield chunk
+
+
+def summary_of(message: BaseMessage, status: str = "complete") -> dict[str, Any]:
+    return checked(message.response_metadata["attribution"], status)
 
 
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
@@ -86,3 +112,28 @@ def chat(smollm2: LanguageModel) -> ChatHuggingFace:
 @pytest.fixture(scope="session")
 def tiny_chat(tiny: LanguageModel) -> ChatHuggingFace:
     return chat_of(tiny, max_new_tokens=6)
+
+
+@pytest.fixture
+def chain(tiny_chat: ChatHuggingFace) -> Chain:
+    """Answers from both documents."""
+    return rag(Given(documents=DOCUMENTS), tiny_chat)
+
+
+@pytest.fixture
+def making(tiny_chat: ChatHuggingFace) -> Iterator[Making]:
+    """Handlers with options of their own, exact ones; all are closed at the end."""
+    handlers: list[Handler] = []
+
+    def make(llm: Any = tiny_chat, **options: Any) -> Handler:
+        handlers.append(AttributionCallbackHandler(llm, **{**EXACT, **options}))
+        return handlers[-1]
+
+    yield make
+    for handler in handlers:
+        handler.close()
+
+
+@pytest.fixture
+def handler(making: Making) -> Handler:
+    return making()

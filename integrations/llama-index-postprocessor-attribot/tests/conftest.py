@@ -13,15 +13,16 @@ from llama_index.core.embeddings import MockEmbedding
 from llama_index.core.llms import MockLLM
 from llama_index.core.schema import NodeWithScore, TextNode
 from llama_index.llms.huggingface import HuggingFaceLLM
+from llama_index.postprocessor.attribot import AttributionPostprocessor
 from llama_index.postprocessor.attribot.query_tracker import installed
 from support.deprecations import no_deprecations as no_deprecations
 from support.marks import mark
+from support.summaries import EXACT, checked
 from support.tiny_models import endless, smollm2_tokenizer
 
 from attribot_rag import LanguageModel, load_model
 
 QUESTION = "How high is the lighthouse?"
-EXACT: dict[str, Any] = {"method": "leave_one_out", "verdicts": None}
 
 
 def nodes() -> list[TextNode]:
@@ -61,6 +62,22 @@ def index_of(texts: list[TextNode] | None = None) -> VectorStoreIndex:
     return VectorStoreIndex(nodes() if texts is None else texts, embed_model=MockEmbedding(8))
 
 
+def engine_of(
+    llm: Any, *postprocessors: Any, texts: list[TextNode] | None = None, **options: Any
+) -> Any:
+    """A query engine over the nodes, or over others."""
+    return index_of(texts).as_query_engine(llm=llm, node_postprocessors=postprocessors, **options)
+
+
+def summary_of(response: Any, status: str = "complete") -> dict[str, Any]:
+    return checked(response.metadata["attribution"], status)
+
+
+def ids_of(response: Any) -> set[str]:
+    """The ids of the documents of an attribution."""
+    return {document["id"] for document in summary_of(response)["documents"]}
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     mark(items)
 
@@ -85,6 +102,21 @@ def llm(smollm2: LanguageModel) -> HuggingFaceLLM:
 @pytest.fixture(scope="session")
 def tiny_llm(tiny: LanguageModel) -> HuggingFaceLLM:
     return llm_of(tiny, max_new_tokens=4)
+
+
+@pytest.fixture
+def postprocessor() -> AttributionPostprocessor:
+    return AttributionPostprocessor(**EXACT)
+
+
+@pytest.fixture
+def engine(tiny_llm: HuggingFaceLLM, postprocessor: AttributionPostprocessor) -> Any:
+    return engine_of(tiny_llm, postprocessor)
+
+
+@pytest.fixture
+def streaming(tiny_llm: HuggingFaceLLM, postprocessor: AttributionPostprocessor) -> Any:
+    return engine_of(tiny_llm, postprocessor, streaming=True)
 
 
 @pytest.fixture(autouse=True, scope="session")

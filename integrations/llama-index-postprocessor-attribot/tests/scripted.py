@@ -1,10 +1,13 @@
-"""A local model that is made to answer with given texts, one after the other."""
+"""A local model that is made to answer with given texts, and a model around another."""
 
 from collections.abc import Sequence
 from typing import Any
 
 import torch
 from conftest import llm_of
+from llama_index.core.base.llms.types import CompletionResponse, LLMMetadata
+from llama_index.core.llms import CustomLLM
+from llama_index.core.llms.callbacks import llm_completion_callback
 from llama_index.llms.huggingface import HuggingFaceLLM
 from transformers import LogitsProcessor, LogitsProcessorList
 
@@ -42,3 +45,26 @@ def says(language_model: LanguageModel, *texts: str, **options: Any) -> HuggingF
         generate_kwargs={"logits_processor": processors},
         **options,
     )
+
+
+class Around(CustomLLM):
+    """Answers by another model; its own stream breaks off."""
+
+    inner: Any = None
+
+    @property
+    def metadata(self) -> LLMMetadata:
+        return LLMMetadata(model_name="around", context_window=2048)
+
+    @llm_completion_callback()
+    def complete(self, prompt: str, formatted: bool = False, **_: Any) -> CompletionResponse:
+        response: CompletionResponse = self.inner.complete(prompt, formatted=True)
+        return response
+
+    @llm_completion_callback()
+    def stream_complete(self, prompt: str, formatted: bool = False, **_: Any) -> Any:
+        def pieces() -> Any:
+            yield CompletionResponse(text="It", delta="It")
+            raise ConnectionError("cut off")
+
+        return pieces()

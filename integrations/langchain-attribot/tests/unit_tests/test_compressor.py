@@ -9,34 +9,25 @@ from langchain_core.documents import Document
 from langchain_attribot import DeduplicatingCompressor
 
 
-def test_equal_and_contained_documents_are_named_by_the_one_that_stays() -> None:
+def test_a_document_names_those_that_it_stands_for_equal_contained_and_overlapping() -> None:
+    ticket = "A single ticket costs 18 crowns."
     twin = Document(page_content=DOCUMENTS[0].page_content, id="mirror", metadata={"page": 2})
-    part = Document(page_content="A single ticket costs 18 crowns.", id="part")
-    given = [DOCUMENTS[0], twin, DOCUMENTS[1], part]
+    part = Document(page_content=ticket, id="part")
+    following = Document(page_content=f"{ticket} Bicycles travel for free.", id="following")
+    given = [DOCUMENTS[0], twin, DOCUMENTS[1], part, following]
     before = [document.model_copy(deep=True) for document in given]
-    found = DeduplicatingCompressor().compress_documents(given, "?")
-    assert [document.id for document in found] == ["ferry", "lighthouse"]
-    assert found[0].metadata["merged"] == [
+    ferry, lighthouse, rest = DeduplicatingCompressor().compress_documents(given, "?")
+    assert (ferry.id, ferry.metadata["source"]) == ("ferry", "ferry.md")
+    assert ferry.metadata["merged"] == [
         {"id": "mirror", "metadata": {"page": 2}},
         {"id": "part", "metadata": {}},
+        {"id": "following", "metadata": {}},
     ]
-    assert found[0].metadata["source"] == "ferry.md"
-    assert found[1] == DOCUMENTS[1]
+    assert lighthouse == DOCUMENTS[1]
+    assert (rest.id, rest.page_content) == ("following", "Bicycles travel for free.")
     assert given == before
-
-
-def test_overlaps_are_cut_off() -> None:
-    sentences = [f"Sentence number {i} tells of harbour {i}." for i in range(6)]
-    chunks = [
-        Document(page_content=" ".join(sentences[:4]), id="a"),
-        Document(page_content=" ".join(sentences[2:]), id="b"),
-    ]
-    first, second = DeduplicatingCompressor().compress_documents(chunks, "?")
-    assert first.page_content == chunks[0].page_content
-    assert second.page_content == " ".join(sentences[4:])
-    assert [document["id"] for document in first.metadata["merged"]] == ["b"]
-    untouched = DeduplicatingCompressor(min_overlap=None).compress_documents(chunks, "?")
-    assert untouched == chunks
+    *_, untouched = DeduplicatingCompressor(min_overlap=None).compress_documents(given, "?")
+    assert untouched == following
 
 
 def test_it_goes_into_a_compression_retriever() -> None:

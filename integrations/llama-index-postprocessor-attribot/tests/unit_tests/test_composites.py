@@ -5,10 +5,9 @@ import inspect
 import re
 from typing import Any
 
-import jsonschema
 import pytest
 from composites import Asks, ChoosesAll
-from conftest import EXACT, QUESTION, index_of, nodes
+from conftest import QUESTION, engine_of, ids_of, nodes, summary_of
 from llama_index.core import get_response_synthesizer
 from llama_index.core.chat_engine import CondenseQuestionChatEngine
 from llama_index.core.indices.query.query_transform.base import (
@@ -25,21 +24,19 @@ from llama_index.core.tools import QueryEngineTool
 from llama_index.llms.huggingface import HuggingFaceLLM
 from llama_index.postprocessor.attribot import AttributedQueryEngine, AttributionPostprocessor
 from scripted import says
+from support.summaries import EXACT, attribution_of
 
 from attribot_rag import LanguageModel
-from attribot_rag.attribution.schema import summary_schema
 from attribot_rag.runtime import AttributedRun
 
-SCHEMA = summary_schema()
 NAMES = ("ferry", "lighthouse")
 
 
-def tools(llm: HuggingFaceLLM, postprocessor: AttributionPostprocessor | None) -> Any:
+def tools(llm: HuggingFaceLLM, *postprocessors: AttributionPostprocessor) -> Any:
     """One engine for each node."""
-    given = [] if postprocessor is None else [postprocessor]
     return [
         QueryEngineTool.from_defaults(
-            index_of([node]).as_query_engine(llm=llm, node_postprocessors=given),
+            engine_of(llm, *postprocessors, texts=[node]),
             name=node.node_id,
             description=f"knows the {node.node_id}",
         )
@@ -47,10 +44,8 @@ def tools(llm: HuggingFaceLLM, postprocessor: AttributionPostprocessor | None) -
     ]
 
 
-def composed_by(
-    kind: str, llm: HuggingFaceLLM, postprocessor: AttributionPostprocessor | None
-) -> Any:
-    engines = tools(llm, postprocessor)
+def composed_by(kind: str, llm: HuggingFaceLLM, *postprocessors: AttributionPostprocessor) -> Any:
+    engines = tools(llm, *postprocessors)
     if kind == "router":
         return RouterQueryEngine(ChoosesAll(), engines, llm=llm)
     synthesizer = get_response_synthesizer(llm=llm)
@@ -58,27 +53,26 @@ def composed_by(
         return MultiStepQueryEngine(
             engines[0].query_engine, StepDecomposeQueryTransform(llm=llm), synthesizer, num_steps=2
         )
+    at_once = kind == "sub-questions at once"
     return SubQuestionQueryEngine(
-        Asks(NAMES),
-        synthesizer,
-        engines,
-        verbose=False,
-        use_async=kind == "sub-questions at once",
+        Asks(NAMES), synthesizer, engines, verbose=False, use_async=at_once
     )
 
 
-def composite(response: Any, num_calls: int = 2) -> dict[str, Any]:
-    """The summary of the response: the last answer's own, and each earlier one with its query."""
-    summary: dict[str, Any] = response.metadata["attribution"]
-    jsonschema.validate(summary, SCHEMA)
-    assert summary["status"] == "composite", summary
-    assert len(summary["calls"]) == num_calls
+def composite(response: Any) -> dict[str, Any]:
+    """The summary of the response: the last answer's own, and both earlier ones with a query."""
+    summary = summary_of(response, "composite")
+    assert len(summary["calls"]) == 2
     for call in summary["calls"]:
         assert call["status"] == "complete"
         assert call["query"]
         assert call["answer"]
         assert call["documents"]
     return summary
+
+
+def document_ids(summary: dict[str, Any]) -> set[str]:
+    return {document["id"] for document in summary["documents"]}
 
 
 KINDS = ["sub-questions", "sub-questions at once", "router", "steps"]
@@ -93,17 +87,13 @@ def test_the_outer_response_has_the_inner_attributions(tiny_llm: HuggingFaceLLM,
     summary = composite(response)
     assert summary["query"] == QUESTION
     assert summary["answer"].strip() == response.response.strip()
-    found = {document["id"] for document in summary["documents"]}
-    assert found == {"ferry"} if kind == "steps" else set(NAMES)
+    assert document_ids(summary) == ({"ferry"} if kind == "steps" else set(NAMES))
     run = postprocessor.result(response)
-    assert run.attribution is not None
-    assert [document.id for document in run.attribution.documents] == [
-        one.run_id for one in run.earlier
+    documents = attribution_of(run).documents
+    assert [(document.id, document.text) for document in documents] == [
+        (earlier.run_id, earlier.text.strip()) for earlier in run.earlier
     ]
-    answers = [one.text.strip() for one in run.earlier]
-    assert [document.text for document in run.attribution.documents] == answers
-    assert runs[-1].run_id == run.run_id
-    assert [one.run_id for one in runs[:-1]] == [one.run_id for one in run.earlier]
+    assert [told.run_id for told in runs] == [part.run_id for part in (*run.earlier, run)]
     if kind.startswith("sub"):
         *earlier, last = [run.query for run in runs]
         # At once: whichever ends first is told first.
@@ -125,9 +115,9 @@ router = pytest.param(
 
 
 @pytest.mark.parametrize("kind", ["sub-questions", router])
-def test_an_asynchronous_one_too(tiny_llm: HuggingFaceLLM, kind: str) -> None:
-    postprocessor = AttributionPostprocessor(**EXACT)
-
+def test_an_asynchronous_one_too(
+    tiny_llm: HuggingFaceLLM, postprocessor: AttributionPostprocessor, kind: str
+) -> None:
     async def ask() -> Any:
         response = await composed_by(kind, tiny_llm, postprocessor).aquery(QUESTION)
         await postprocessor.aresult(response)
@@ -137,23 +127,23 @@ def test_an_asynchronous_one_too(tiny_llm: HuggingFaceLLM, kind: str) -> None:
 
 
 def test_an_engine_around_all_of_it(tiny_llm: HuggingFaceLLM) -> None:
-    engine = AttributedQueryEngine(
-        composed_by("sub-questions", tiny_llm, None), source_nodes="ranked", **EXACT
-    )
+    plain = composed_by("sub-questions", tiny_llm)
+    engine = AttributedQueryEngine(plain, source_nodes="ranked", **EXACT)
     response = engine.query(QUESTION)
     composite(response)
-    assert engine.result(response).attribution is not None
+    attribution_of(engine.result(response))
     assert {node.node_id for node in response.source_nodes[:2]} == set(NAMES)  # not the sub-answers
 
 
-def test_citations_lead_through_the_sub_answers_to_their_nodes(smollm2: LanguageModel) -> None:
+def test_citations_lead_through_the_sub_answers_to_their_nodes(
+    smollm2: LanguageModel, postprocessor: AttributionPostprocessor
+) -> None:
     llm = says(
         smollm2,
         "The ferry carries up to 84 passengers.",
         "The lighthouse is 38 metres high.",
         "The lighthouse is 38 metres high. The ferry carries up to 84 passengers.",
     )
-    postprocessor = AttributionPostprocessor(**EXACT)
     response = composed_by("sub-questions", llm, postprocessor).query(QUESTION)
     summary = composite(response)
     ids = {document["index"]: document["id"] for document in summary["documents"]}
@@ -166,50 +156,45 @@ def test_citations_lead_through_the_sub_answers_to_their_nodes(smollm2: Language
     assert [citation.source for citation in citations] == ["lighthouse", "ferry"]  # type: ignore[union-attr]
 
 
-def test_composites_of_composites(tiny_llm: HuggingFaceLLM) -> None:
-    postprocessor = AttributionPostprocessor(**EXACT)
+def test_composites_of_composites(
+    tiny_llm: HuggingFaceLLM, postprocessor: AttributionPostprocessor
+) -> None:
     inner = QueryEngineTool.from_defaults(
         composed_by("router", tiny_llm, postprocessor), name="router", description="knows both"
     )
     outer = SubQuestionQueryEngine(
         Asks(["router"]), get_response_synthesizer(llm=tiny_llm), [inner], verbose=False
     )
-    summary = outer.query(QUESTION).metadata["attribution"]
-    jsonschema.validate(summary, SCHEMA)
-    assert summary["status"] == summary["calls"][0]["status"] == "composite"
-    assert len(summary["calls"][0]["calls"]) == 2
-    assert {document["id"] for document in summary["documents"]} == set(NAMES)
+    summary = summary_of(outer.query(QUESTION), "composite")
+    (call,) = summary["calls"]
+    assert call["status"] == "composite"
+    assert len(call["calls"]) == 2
+    assert document_ids(summary) == set(NAMES)
 
 
-def test_an_answer_that_is_passed_on_is_attributed_as_it_is(tiny_llm: HuggingFaceLLM) -> None:
-    postprocessor = AttributionPostprocessor(**EXACT)
-    engine = tools(tiny_llm, postprocessor)[1].query_engine
-    router = RouterQueryEngine(ChoosesAll(), tools(tiny_llm, postprocessor)[1:], llm=tiny_llm)
-    transformed = TransformQueryEngine(engine, IdentityQueryTransform())
+def test_an_answer_that_is_passed_on_is_attributed_as_it_is(
+    tiny_llm: HuggingFaceLLM, postprocessor: AttributionPostprocessor
+) -> None:
+    _, tool = tools(tiny_llm, postprocessor)
+    engine = tool.query_engine
     chat = CondenseQuestionChatEngine.from_defaults(engine, llm=tiny_llm)
     for response in (
-        router.query(QUESTION),
-        transformed.query(QUESTION),
+        RouterQueryEngine(ChoosesAll(), [tool], llm=tiny_llm).query(QUESTION),
+        TransformQueryEngine(engine, IdentityQueryTransform()).query(QUESTION),
         chat.chat(QUESTION),
         chat.chat("And its lamp?"),
     ):
-        summary = response.metadata["attribution"]
-        assert summary["status"] == "complete"
-        assert [document["id"] for document in summary["documents"]] == ["lighthouse"]
+        assert ids_of(response) == {"lighthouse"}
         assert postprocessor.result(response).text.strip() == response.response.strip()
 
 
-def test_a_chat_s_stream_too(tiny_llm: HuggingFaceLLM) -> None:
-    postprocessor = AttributionPostprocessor(**EXACT)
-    engine = index_of().as_query_engine(
-        llm=tiny_llm, node_postprocessors=[postprocessor], streaming=True
-    )
-    response = CondenseQuestionChatEngine.from_defaults(engine, llm=tiny_llm).stream_chat(QUESTION)
+def test_a_chat_s_stream_too(tiny_llm: HuggingFaceLLM, streaming: Any) -> None:
+    chat = CondenseQuestionChatEngine.from_defaults(streaming, llm=tiny_llm)
+    response = chat.stream_chat(QUESTION)
     assert "".join(response.response_gen)
-    assert response.metadata["attribution"]["status"] == "complete"  # type: ignore[attr-defined]
+    summary_of(response)
 
 
-def test_engines_around_others_that_nobody_attributes(tiny_llm: HuggingFaceLLM) -> None:
-    for kind in ("sub-questions", "router"):
-        response = composed_by(kind, tiny_llm, None).query(QUESTION)
-        assert "attribution" not in response.metadata
+@pytest.mark.parametrize("kind", ["sub-questions", "router"])
+def test_engines_around_others_that_nobody_attributes(tiny_llm: HuggingFaceLLM, kind: str) -> None:
+    assert "attribution" not in composed_by(kind, tiny_llm).query(QUESTION).metadata

@@ -1,9 +1,10 @@
 """Nodes whose text in the prompt is not their own, and postprocessors before and after ours."""
 
+import threading
 from typing import Any
 
 import pytest
-from conftest import EXACT, QUESTION, index_of, nodes
+from conftest import QUESTION, engine_of, index_of, llm_of, nodes, scored, summary_of
 from llama_index.core import Document, StorageContext, VectorStoreIndex
 from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.embeddings import MockEmbedding
@@ -20,10 +21,19 @@ from llama_index.core.postprocessor import (
 )
 from llama_index.core.query_engine import CitationQueryEngine, RetrieverQueryEngine
 from llama_index.core.retrievers import AutoMergingRetriever
-from llama_index.core.schema import MetadataMode, NodeWithScore, QueryBundle
+from llama_index.core.schema import (
+    ImageNode,
+    MetadataMode,
+    NodeWithScore,
+    QueryBundle,
+    TextNode,
+)
 from llama_index.core.storage.docstore import SimpleDocumentStore
 from llama_index.llms.huggingface import HuggingFaceLLM
 from llama_index.postprocessor.attribot import AttributionPostprocessor
+from support.summaries import EXACT
+
+from attribot_rag import LanguageModel
 
 SENTENCES = (
     "The lighthouse is 38 metres high. ",
@@ -32,36 +42,33 @@ SENTENCES = (
     "The ferry carries 84 passengers. ",
     "A ticket costs 18 crowns.",
 )
+STRIPPED = tuple(map(str.strip, SENTENCES))
 GUIDE = Document(text="".join(SENTENCES), doc_id="guide", metadata={"file_name": "guide.md"})
 
 
 def sources_of(response: Any) -> set[str]:
-    summary = response.metadata["attribution"]
-    assert summary["status"] == "complete", summary
-    return {source["text"].strip() for source in summary["sources"]}
+    return {source["text"].strip() for source in summary_of(response)["sources"]}
 
 
 @pytest.mark.parametrize("ours_first", [False, True])
-def test_a_window_around_the_retrieved_sentence(tiny_llm: HuggingFaceLLM, ours_first: bool) -> None:
+def test_a_window_around_the_retrieved_sentence(
+    tiny_llm: HuggingFaceLLM, postprocessor: AttributionPostprocessor, ours_first: bool
+) -> None:
     parser = SentenceWindowNodeParser.from_defaults(window_size=1)
     index = VectorStoreIndex(parser.get_nodes_from_documents([GUIDE]), embed_model=MockEmbedding(8))
     window = MetadataReplacementPostProcessor(target_metadata_key="window")
-    ours = AttributionPostprocessor(**EXACT)
-    engine = index.as_query_engine(
-        llm=tiny_llm,
-        similarity_top_k=1,
-        node_postprocessors=[ours, window] if ours_first else [window, ours],
-    )
-    response = engine.query(QUESTION)
+    both = [postprocessor, window] if ours_first else [window, postprocessor]
+    options: dict[str, Any] = {"llm": tiny_llm, "similarity_top_k": 1}
+    response = index.as_query_engine(node_postprocessors=both, **options).query(QUESTION)
     (node,) = response.source_nodes
     shown = node.node.get_content(MetadataMode.NONE)
     assert len(shown) > len(node.node.metadata["original_text"])
-    assert sources_of(response) == {
-        sentence.strip() for sentence in SENTENCES if sentence.strip() in shown
-    }
+    assert sources_of(response) == {sentence for sentence in STRIPPED if sentence in shown}
 
 
-def test_a_parent_that_stands_for_its_children(tiny_llm: HuggingFaceLLM) -> None:
+def test_a_parent_that_stands_for_its_children(
+    tiny_llm: HuggingFaceLLM, postprocessor: AttributionPostprocessor
+) -> None:
     parser = HierarchicalNodeParser.from_defaults(
         node_parser_ids=["whole", "parts"],
         node_parser_map={
@@ -78,17 +85,19 @@ def test_a_parent_that_stands_for_its_children(tiny_llm: HuggingFaceLLM) -> None
     index = VectorStoreIndex(leaves, storage_context=storage, embed_model=MockEmbedding(8))
     retriever = AutoMergingRetriever(index.as_retriever(similarity_top_k=len(leaves)), storage)
     engine = RetrieverQueryEngine.from_args(
-        retriever, llm=tiny_llm, node_postprocessors=[AttributionPostprocessor(**EXACT)]
+        retriever, llm=tiny_llm, node_postprocessors=[postprocessor]
     )
     response = engine.query(QUESTION)
     (parent,) = response.source_nodes
     assert parent.node_id not in {leave.node_id for leave in leaves}
-    assert sources_of(response) == {sentence.strip() for sentence in SENTENCES}
+    assert sources_of(response) == set(STRIPPED)
     (document,) = response.metadata["attribution"]["documents"]
     assert document["id"] == parent.node_id
 
 
-def test_neighbours_that_a_postprocessor_adds(tiny_llm: HuggingFaceLLM) -> None:
+def test_neighbours_that_a_postprocessor_adds(
+    tiny_llm: HuggingFaceLLM, postprocessor: AttributionPostprocessor
+) -> None:
     nodes = SentenceSplitter(chunk_size=30, chunk_overlap=0).get_nodes_from_documents([GUIDE])
     store = SimpleDocumentStore()
     store.add_documents(nodes)
@@ -97,34 +106,32 @@ def test_neighbours_that_a_postprocessor_adds(tiny_llm: HuggingFaceLLM) -> None:
     engine = VectorStoreIndex(nodes, embed_model=MockEmbedding(8)).as_query_engine(
         llm=tiny_llm,
         similarity_top_k=1,
-        node_postprocessors=[neighbours, LongContextReorder(), AttributionPostprocessor(**EXACT)],
+        node_postprocessors=[neighbours, LongContextReorder(), postprocessor],
     )
     response = engine.query(QUESTION)
     assert len(response.source_nodes) > 1
     found = {document["id"] for document in response.metadata["attribution"]["documents"]}
     assert found == {node.node_id for node in response.source_nodes}
-    for one in response.source_nodes:
-        assert one.node.relationships == relations[one.node_id]
+    for node in response.source_nodes:
+        assert node.node.relationships == relations[node.node_id]
 
 
-def test_sources_that_an_engine_numbers_in_the_prompt(tiny_llm: HuggingFaceLLM) -> None:
-    engine = CitationQueryEngine.from_args(
-        index_of(),
-        llm=tiny_llm,
-        citation_chunk_size=256,
-        node_postprocessors=[AttributionPostprocessor(**EXACT)],
-    )
+def test_sources_that_an_engine_numbers_in_the_prompt(
+    tiny_llm: HuggingFaceLLM, postprocessor: AttributionPostprocessor
+) -> None:
+    options: dict[str, Any] = {"llm": tiny_llm, "node_postprocessors": [postprocessor]}
+    engine = CitationQueryEngine.from_args(index_of(), citation_chunk_size=256, **options)
     response = engine.query(QUESTION)
-    assert [node.node.get_content()[:9] for node in response.source_nodes] == [
-        "Source 1:",
-        "Source 2:",
-    ]
+    labels = [node.node.get_content()[:9] for node in response.source_nodes]
+    assert labels == ["Source 1:", "Source 2:"]
     assert sources_of(response) == {
         sentence for node in nodes() for sentence in node.text.replace(". ", ".\n").split("\n")
     }
 
 
-def test_a_retriever_that_gives_its_own_nodes_again(tiny_llm: HuggingFaceLLM) -> None:
+def test_a_retriever_that_gives_its_own_nodes_again(
+    tiny_llm: HuggingFaceLLM, postprocessor: AttributionPostprocessor
+) -> None:
     class Cached(BaseRetriever):
         def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
             return kept
@@ -133,8 +140,46 @@ def test_a_retriever_that_gives_its_own_nodes_again(tiny_llm: HuggingFaceLLM) ->
     kept += [node.model_copy(deep=True) for node in kept]  # duplicates, which are taken out
     before = [node.model_dump_json() for node in kept]
     engine = RetrieverQueryEngine.from_args(
-        Cached(), llm=tiny_llm, node_postprocessors=[AttributionPostprocessor(**EXACT)]
+        Cached(), llm=tiny_llm, node_postprocessors=[postprocessor]
     )
     for _ in range(2):
         assert len(sources_of(engine.query(QUESTION))) == 4
         assert [node.model_dump_json() for node in kept] == before
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mode", ["compact", "tree_summarize", "accumulate", "compact_accumulate"])
+def test_nodes_that_are_cut_over_several_calls(
+    tiny: LanguageModel, postprocessor: AttributionPostprocessor, mode: str
+) -> None:
+    sentences = [f"House number {number} has a blue door and a red roof." for number in range(120)]
+    long = TextNode(text=" ".join(sentences), id_="long")
+    llm = llm_of(tiny, max_new_tokens=4, is_chat_model=False)
+    llm.context_window = 1024
+    options: dict[str, Any] = {"response_mode": mode, "similarity_top_k": 3}
+    response = engine_of(llm, postprocessor, texts=[*nodes(), long], **options).query(QUESTION)
+    summary = summary_of(response, "complete" if "accumulate" in mode else "composite")
+    runs = [postprocessor.results[call["run_id"]] for call in summary["calls"]]
+    assert len(runs) + ("accumulate" not in mode) > 1
+    seen = set()
+    for run in (postprocessor.result(response), *runs):
+        if run.attribution is not None:
+            assert not run.attribution.not_located
+            seen |= {source.text for source in run.attribution.sources}
+    assert len(seen & set(sentences)) > 100
+
+
+def test_only_texts_with_the_same_metadata_are_compared() -> None:
+    postprocessor = AttributionPostprocessor(deduplicate=True, **EXACT)
+    images: Any = [ImageNode(image_url=f"https://example.org/{number}.png") for number in range(3)]
+    assert len(postprocessor.postprocess_nodes(scored(images))) == 3
+    prices = [
+        TextNode(text="Price: 18 crowns.", metadata={"product": product, "file_name": name})
+        for product, name in (("ticket", "a"), ("pass", "b"), ("ticket", "c"))
+    ]
+    kept = postprocessor.postprocess_nodes(scored(prices))
+    assert [node.node.metadata["product"] for node in kept] == ["ticket", "pass"]
+    lock = threading.Lock()  # which cannot be copied
+    locked = [TextNode(text="One text.", metadata={"lock": lock}) for _ in range(2)]
+    (node,) = postprocessor.postprocess_nodes(scored(locked))
+    assert node.node.metadata["lock"] is lock

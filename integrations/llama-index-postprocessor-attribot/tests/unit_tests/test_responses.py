@@ -6,7 +6,7 @@ import pickle
 from typing import Any, ClassVar
 
 import pytest
-from conftest import EXACT, QUESTION, index_of
+from conftest import QUESTION, engine_of, summary_of
 from llama_index.core.base.response.schema import Response
 from llama_index.core.instrumentation.event_handlers import BaseEventHandler
 from llama_index.core.instrumentation.events.query import QueryEndEvent
@@ -17,16 +17,15 @@ from llama_index.postprocessor.attribot import AttributionPostprocessor
 from llama_index.postprocessor.attribot.query_tracker import installed
 from llama_index.postprocessor.attribot.tracked_query import QueryObserver, TrackedQuery
 from llama_index_instrumentation import get_dispatcher
+from support.summaries import EXACT, attribution_of
 
 from attribot_rag.runtime import Answer, AttributedRun
 
 
-def test_metadata_is_still_that_of_the_nodes(tiny_llm: HuggingFaceLLM) -> None:
-    postprocessor = AttributionPostprocessor(**EXACT)
-    engine = index_of().as_query_engine(llm=tiny_llm, node_postprocessors=[postprocessor])
+def test_metadata_is_still_that_of_the_nodes(tiny_llm: HuggingFaceLLM, engine: Any) -> None:
     response = engine.query(QUESTION)
     metadata = response.metadata
-    plain = index_of().as_query_engine(llm=tiny_llm).query(QUESTION).metadata
+    plain = engine_of(tiny_llm).query(QUESTION).metadata
     assert {values["file_name"] for values in metadata.values()} == {"ferry.md", "lighthouse.md"}
     assert dict(metadata.items()) == dict(metadata) == metadata == plain
     assert list(metadata) == list(plain)
@@ -42,12 +41,12 @@ def test_metadata_is_still_that_of_the_nodes(tiny_llm: HuggingFaceLLM) -> None:
 
 
 def test_a_response_without_nodes_of_its_own_has_some_metadata() -> None:
-    response = Response("An answer.")
+    response: Any = Response("An answer.")
     query = TrackedQuery("one", QueryObserver(), QUESTION, (), asynchronous=False)
     query.add(response)
     query.attach(AttributedRun("one", "one", Answer(""), is_pending=True))
     assert response.metadata
-    assert (response.metadata or {}).get("attribution", {})["status"] == "pending"
+    summary_of(response, "pending")
     query.attach(None)
     assert not response.metadata
     assert "attribution" not in response.metadata
@@ -56,23 +55,21 @@ def test_a_response_without_nodes_of_its_own_has_some_metadata() -> None:
     assert response.metadata.get("attribution", 3) == 3
 
 
-def test_events_of_the_synthesis_and_of_the_query_carry_it(tiny_llm: HuggingFaceLLM) -> None:
-    class Listens(BaseEventHandler):
-        seen: ClassVar[dict[str, str]] = {}
+class Listens(BaseEventHandler):
+    seen: ClassVar[dict[str, str]] = {}
 
-        def handle(self, event: Any, **_: Any) -> None:
-            if isinstance(event, SynthesizeEndEvent | QueryEndEvent):
-                found = (event.response.metadata or {}).get("attribution", {})
-                self.seen[type(event).__name__] = found.get("status")
+    def handle(self, event: Any, **_: Any) -> None:
+        if isinstance(event, SynthesizeEndEvent | QueryEndEvent):
+            summary = (event.response.metadata or {}).get("attribution", {})
+            self.seen[type(event).__name__] = summary.get("status")
 
+
+def test_events_of_the_synthesis_and_of_the_query_carry_it(engine: Any) -> None:
     listens = Listens()
     root = get_dispatcher()
     root.add_event_handler(listens)
     try:
-        postprocessor = AttributionPostprocessor(**EXACT)
-        index_of().as_query_engine(llm=tiny_llm, node_postprocessors=[postprocessor]).query(
-            QUESTION
-        )
+        engine.query(QUESTION)
     finally:
         root.event_handlers.remove(listens)
     assert listens.seen == {"SynthesizeEndEvent": "complete", "QueryEndEvent": "complete"}
@@ -84,13 +81,12 @@ def test_it_is_told_once_for_each_answer_that_was_given(
 ) -> None:
     runs: list[AttributedRun] = []
     postprocessor = AttributionPostprocessor(on_result=runs.append, **EXACT)
-    options: dict[str, Any] = {"llm": tiny_llm, "response_mode": mode}
-    engine = index_of().as_query_engine(node_postprocessors=[postprocessor], **options)
+    engine = engine_of(tiny_llm, postprocessor, response_mode=mode)
     response = engine.query(QUESTION)
     assert runs == [postprocessor.result(response)]
     assert runs[0].query == QUESTION
-    nothing = [SimilarityPostprocessor(similarity_cutoff=2.0), postprocessor]
-    index_of().as_query_engine(node_postprocessors=nothing, **options).query(QUESTION)
+    nothing = SimilarityPostprocessor(similarity_cutoff=2.0)
+    engine_of(tiny_llm, nothing, postprocessor, response_mode=mode).query(QUESTION)
 
     def fails(*_: Any, **__: Any) -> Any:
         raise ConnectionError("down")
@@ -112,23 +108,20 @@ def test_copies_have_the_options_and_no_results(tiny_llm: HuggingFaceLLM) -> Non
         assert (copied.proxy, copied.keep, copied.max_pending) == (tiny_llm, 2, 3)
         assert copied.on_result == postprocessor.on_result
         assert not copied.results
-    plain = AttributionPostprocessor(max_pending=3, **EXACT)
-    loaded = pickle.loads(pickle.dumps(plain))
-    engine = index_of().as_query_engine(llm=tiny_llm, node_postprocessors=[loaded])
-    response = engine.query(QUESTION)
+    loaded = pickle.loads(pickle.dumps(AttributionPostprocessor(max_pending=3, **EXACT)))
     assert loaded.max_pending == 3
-    assert response.metadata["attribution"]["status"] == "complete"
-    assert loaded.result(response).attribution is not None
+    response = engine_of(tiny_llm, loaded).query(QUESTION)
+    summary_of(response)
+    attribution_of(loaded.result(response))
 
 
 def test_of_two_in_one_engine_the_first_attributes_and_the_log_says_so(
     tiny_llm: HuggingFaceLLM, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(installed(), "_told_of_two", False)
-    both = [AttributionPostprocessor(**EXACT) for _ in range(2)]
-    engine = index_of().as_query_engine(llm=tiny_llm, node_postprocessors=both)
+    first, second = (AttributionPostprocessor(**EXACT) for _ in range(2))
     with caplog.at_level(logging.WARNING):
-        response = engine.query(QUESTION)
-    assert both[0].result(response).attribution is not None
-    assert not both[1].results
+        response = engine_of(tiny_llm, first, second).query(QUESTION)
+    attribution_of(first.result(response))
+    assert not second.results
     assert "two AttributionPostprocessors" in caplog.text

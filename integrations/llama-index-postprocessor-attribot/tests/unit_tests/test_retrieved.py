@@ -1,4 +1,4 @@
-"""Searches without an engine: a store or a function that is called directly, and the model too."""
+"""Searches without an engine: a store or a function that is called directly, and steps."""
 
 import asyncio
 import logging
@@ -6,20 +6,24 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from conftest import EXACT, QUESTION, index_of, llm_of, scored
+from conftest import QUESTION, engine_of, ids_of, index_of, nodes, scored, summary_of
+from llama_index.core import get_response_synthesizer
 from llama_index.core.base.llms.types import ChatMessage
 from llama_index.core.embeddings import MockEmbedding
-from llama_index.core.schema import Document, TextNode
+from llama_index.core.schema import Document, NodeWithScore, TextNode
 from llama_index.core.vector_stores import SimpleVectorStore, VectorStoreQuery
-from llama_index.core.workflow import StartEvent, StopEvent, Workflow, step
+from llama_index.core.workflow import Event, StartEvent, StopEvent, Workflow, step
 from llama_index.llms.huggingface import HuggingFaceLLM
 from llama_index.postprocessor.attribot import AttributionPostprocessor
+from llama_index.postprocessor.attribot.query_tracker import installed
 from scripted import says
+from support.summaries import EXACT, attribution_of, located_ids
 
 from attribot_rag import LanguageModel
 from attribot_rag.errors import InvalidInput
 
 TEXTS = ("The mill grinds at noon.", "Gulls nest in the quarry.")
+PROMPT = "\n\n".join([*TEXTS, QUESTION])
 
 
 def from_a_store() -> list[Any]:
@@ -44,115 +48,154 @@ def from_a_file() -> list[Any]:
     return [Document(text=TEXTS[0], id_="mill"), (TEXTS[1], 0.25)]
 
 
-def prompt() -> str:
-    return "\n\n".join([*TEXTS, QUESTION])
-
-
 @pytest.mark.parametrize("search", [from_a_store, from_an_api, from_a_file])
-def test_what_was_found_is_said(tiny_llm: HuggingFaceLLM, search: Callable[[], list[Any]]) -> None:
-    postprocessor = AttributionPostprocessor(**EXACT)
+def test_what_was_found_is_said(
+    tiny_llm: HuggingFaceLLM,
+    postprocessor: AttributionPostprocessor,
+    search: Callable[[], list[Any]],
+) -> None:
     for ask in (
-        lambda: tiny_llm.complete(prompt()).text,
-        lambda: tiny_llm.chat([ChatMessage(prompt())]).message.content,
-        lambda: [piece.text for piece in tiny_llm.stream_complete(prompt())][-1],
+        lambda: tiny_llm.complete(PROMPT).text,
+        lambda: tiny_llm.chat([ChatMessage(PROMPT)]).message.content,
+        lambda: [piece.text for piece in tiny_llm.stream_complete(PROMPT)][-1],
     ):
         with postprocessor.retrieved(search(), QUESTION) as response:
             answer = response.response = ask()
-        summary = response.metadata["attribution"]
-        assert (summary["status"], summary["query"]) == ("complete", QUESTION), summary
-        assert len(summary["documents"]) == 2
-        assert all(document["located"] for document in summary["documents"])
-        assert "mill" in {document["id"] for document in summary["documents"]}
-        run = postprocessor.result(response)
-        assert run.attribution is not None
-        assert run.attribution.response.strip() == answer.strip()
-        assert not run.attribution.provenance.retokenized
+        summary = summary_of(response)
+        assert summary["query"] == QUESTION
+        assert len(located_ids(summary)) == 2
+        assert "mill" in located_ids(summary)
+        attribution = attribution_of(postprocessor.result(response))
+        assert attribution.response.strip() == answer.strip()
+        assert not attribution.provenance.retokenized
 
 
-def test_the_answer_needs_not_be_told(tiny_llm: HuggingFaceLLM) -> None:
-    postprocessor = AttributionPostprocessor(**EXACT)
+def test_the_answer_needs_not_be_told(
+    tiny_llm: HuggingFaceLLM, postprocessor: AttributionPostprocessor
+) -> None:
     with postprocessor.retrieved(TEXTS) as response:
-        answer = tiny_llm.complete(prompt()).text
+        answer = tiny_llm.complete(PROMPT).text
     assert response.response == answer
-    assert postprocessor.result(response).attribution is not None
+    attribution_of(postprocessor.result(response))
     with pytest.raises(ZeroDivisionError), postprocessor.retrieved(TEXTS):
-        tiny_llm.complete(f"{prompt()} {1 / 0}")
+        tiny_llm.complete(f"{PROMPT} {1 / 0}")
 
 
-def test_a_step_of_a_workflow(tiny_llm: HuggingFaceLLM) -> None:
-    postprocessor = AttributionPostprocessor(**EXACT)
-
+def test_a_step_of_a_workflow(
+    tiny_llm: HuggingFaceLLM, postprocessor: AttributionPostprocessor
+) -> None:
     class Answers(Workflow):
         @step
         async def answer(self, event: StartEvent) -> StopEvent:
             with postprocessor.retrieved(from_an_api(), QUESTION) as response:
-                tiny_llm.complete(prompt())
-            assert response.metadata["attribution"]["status"] == "pending"
+                tiny_llm.complete(PROMPT)
+            summary_of(response, "pending")
             await postprocessor.aresult(response)
             return StopEvent(result=response)
 
     async def ask() -> Any:
         return await Answers(timeout=600).run()
 
-    assert len(asyncio.run(ask()).metadata["attribution"]["documents"]) == 2
+    assert len(ids_of(asyncio.run(ask()))) == 2
 
 
-def test_two_searches_keep_their_own_documents(tiny_llm: HuggingFaceLLM) -> None:
-    postprocessor = AttributionPostprocessor(**EXACT)
-    with postprocessor.retrieved([TEXTS[0]]) as first:
-        tiny_llm.complete(f"{TEXTS[0]} When?")
-    with postprocessor.retrieved([TEXTS[1]]) as second:
-        tiny_llm.complete(f"{TEXTS[1]} Where?")
-    for response, text in ((first, TEXTS[0]), (second, TEXTS[1])):
-        attribution = postprocessor.result(response).attribution
-        assert attribution is not None
-        assert [document.text for document in attribution.documents] == [text]
+def test_a_workflow_that_retrieves_and_synthesizes(
+    tiny_llm: HuggingFaceLLM, postprocessor: AttributionPostprocessor
+) -> None:
+    retriever = index_of().as_retriever()
+    synthesizer = get_response_synthesizer(llm=tiny_llm)
+
+    class Retrieved(Event):
+        nodes: list[NodeWithScore]
+
+    class Rag(Workflow):
+        @step
+        async def retrieve(self, event: StartEvent) -> Retrieved:
+            nodes = await retriever.aretrieve(event.question)
+            return Retrieved(nodes=postprocessor.postprocess_nodes(nodes))
+
+        @step
+        async def synthesize(self, event: Retrieved) -> StopEvent:
+            return StopEvent(result=await synthesizer.asynthesize(QUESTION, event.nodes))
+
+    async def ask() -> Any:
+        response = await Rag().run(question=QUESTION)
+        await postprocessor.aresult(response)
+        return response
+
+    summary_of(asyncio.run(ask()))
 
 
-def test_no_model_and_no_text_are_told(caplog: pytest.LogCaptureFixture) -> None:
-    postprocessor = AttributionPostprocessor(**EXACT)
+def test_retrieval_and_synthesis_as_steps_of_an_engine(
+    engine: Any, postprocessor: AttributionPostprocessor
+) -> None:
+    passed = postprocessor.postprocess_nodes(scored(nodes()), query_str=QUESTION)
+    again: list[NodeWithScore] = scored(nodes())  # the same nodes as other objects
+    for retrieved in (passed, engine.retrieve(QUESTION), again):
+        summary_of(engine.synthesize(QUESTION, retrieved))
+    other = scored([TextNode(text="Another text.", id_="ferry")])
+    assert "attribution" not in engine.synthesize(QUESTION, other).metadata
+    assert installed().num_open == 0
+
+
+def test_two_searches_keep_their_own_documents(
+    tiny_llm: HuggingFaceLLM, postprocessor: AttributionPostprocessor
+) -> None:
+    responses = []
+    for text in TEXTS:
+        with postprocessor.retrieved([text]) as response:
+            tiny_llm.complete(f"{text} When?")
+        responses.append(response)
+    for response, text in zip(responses, TEXTS, strict=True):
+        (document,) = attribution_of(postprocessor.result(response)).documents
+        assert document.text == text
+
+
+def test_no_model_and_no_text_are_told(
+    postprocessor: AttributionPostprocessor, caplog: pytest.LogCaptureFixture
+) -> None:
     with caplog.at_level(logging.WARNING), postprocessor.retrieved(TEXTS) as response:
         response.response = "It grinds at noon."
-    assert response.metadata["attribution"]["status"] == "unsupported"
+    summary_of(response, "unsupported")
     assert "no call of a model of LlamaIndex was seen" in caplog.text
-    for documents in ([{"score": 1.0}], [None], [7]):
-        with pytest.raises(InvalidInput), postprocessor.retrieved(documents):
-            pass
+    with pytest.raises(InvalidInput), postprocessor.retrieved([{"score": 1.0}]):
+        pass
 
 
 @pytest.mark.parametrize("streaming", [False, True])
-def test_an_empty_answer_has_the_usual_keys(tiny: LanguageModel, streaming: bool) -> None:
-    for text in ("", " ", "\n"):
-        postprocessor = AttributionPostprocessor(**EXACT)
-        engine = index_of().as_query_engine(
-            llm=says(tiny, text), node_postprocessors=[postprocessor], streaming=streaming
-        )
-        response = engine.query(QUESTION)
-        if streaming:
-            assert not "".join(response.response_gen).strip()
-        summary = response.metadata["attribution"]
-        assert (summary["status"], summary["error"]) == ("complete", None)
-        assert summary["sentences"] == []
-        assert "empty" in summary["notes"][0]
-        assert postprocessor.result(response).attribution is None
+@pytest.mark.parametrize("text", ["", " ", "\n"])
+def test_an_empty_answer_has_the_usual_keys(
+    tiny: LanguageModel, postprocessor: AttributionPostprocessor, text: str, streaming: bool
+) -> None:
+    engine = engine_of(says(tiny, text), postprocessor, streaming=streaming)
+    response = engine.query(QUESTION)
+    if streaming:
+        assert not "".join(response.response_gen).strip()
+    summary = summary_of(response)
+    assert (summary["error"], summary["sentences"]) == (None, [])
+    assert "empty" in summary["notes"][0]
+    assert postprocessor.result(response).attribution is None
 
 
-def test_the_prompt_is_changed_only_if_asked_and_that_is_told(tiny: LanguageModel) -> None:
-    llm = llm_of(tiny, max_new_tokens=3)
-    for texts in (
+@pytest.mark.parametrize(
+    "texts",
+    [
         ("The mill grinds at noon.", "The mill grinds at noon!"),
         ("Gulls nest here.", "Gulls nest here. They eat fish from the harbour."),
         (
             "It opens at ten o'clock in the morning. It is old.",
             "It is old. It is red. It closes at noon.",
         ),
-    ):
-        retrieved = scored([TextNode(text=text, id_=str(i)) for i, text in enumerate(texts)])
-        assert AttributionPostprocessor().postprocess_nodes(retrieved) == retrieved
-        merging = AttributionPostprocessor(deduplicate=True, min_overlap=5, **EXACT)
-        left = merging.postprocess_nodes(retrieved)
-        assert [node.text for node in left] != list(texts)
-        with merging.retrieved(left) as response:
-            llm.complete("\n\n".join([*(node.text for node in left), QUESTION]))
-        notes = response.metadata["attribution"]["notes"]
-        assert any("prompt was changed" in note for note in notes)
+    ],
+)
+def test_the_prompt_is_changed_only_if_asked_and_that_is_told(
+    tiny_llm: HuggingFaceLLM, texts: tuple[str, str]
+) -> None:
+    retrieved = scored([TextNode(text=text, id_=text) for text in texts])
+    assert AttributionPostprocessor().postprocess_nodes(retrieved) == retrieved
+    merging = AttributionPostprocessor(deduplicate=True, min_overlap=5, **EXACT)
+    left = merging.postprocess_nodes(retrieved)
+    assert [node.text for node in left] != list(texts)
+    with merging.retrieved(left) as response:
+        tiny_llm.complete("\n\n".join([*(node.text for node in left), QUESTION]))
+    assert any("prompt was changed" in note for note in summary_of(response)["notes"])

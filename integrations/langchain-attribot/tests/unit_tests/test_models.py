@@ -1,0 +1,149 @@
+"""The models of a chain: several, one that answers elsewhere, none; and the calls that count."""
+
+import copy
+from typing import Any, TypedDict
+
+import pytest
+from agents import SearchesFirst
+from chains import PROMPT, Given, joined, rag
+from conftest import DOCUMENTS, QUESTION, Chain, Handler, Making, chat_of, summary_of
+from langchain.agents import create_agent
+from langchain_core.documents import Document
+from langchain_core.language_models import FakeListChatModel
+from langchain_core.messages import BaseMessage
+from langchain_core.runnables import RunnableBranch, RunnableLambda
+from langchain_core.tools import create_retriever_tool
+from langchain_huggingface import ChatHuggingFace
+from langgraph.graph import START, StateGraph
+from support.summaries import EXACT, attribution_of, checked
+
+from attribot_rag import Attributor, LanguageModel
+from attribot_rag.errors import InvalidInput
+from langchain_attribot import AttributionMiddleware, with_attribution
+
+ANSWER = "The lighthouse is 38 metres high."
+REMOTE = FakeListChatModel(responses=[ANSWER])
+RETRIEVER = Given(documents=DOCUMENTS)
+
+
+@pytest.fixture(scope="module")
+def chats(tiny: LanguageModel) -> list[ChatHuggingFace]:
+    """Two models, each of which answers with a number of tokens of its own."""
+    other = LanguageModel(copy.deepcopy(tiny.model), tiny.tokenizer)
+    return [chat_of(tiny, max_new_tokens=5), chat_of(other, max_new_tokens=6)]
+
+
+@pytest.fixture
+def branching(chats: list[ChatHuggingFace]) -> Chain:
+    first, second = (rag(RETRIEVER, chat) for chat in chats)
+    return RunnableBranch((lambda question: "first" in question, first), second)
+
+
+def length(summary: dict[str, Any]) -> int:
+    """The place where the answer was cut, which tells the models apart."""
+    (cut,) = [note for note in checked(summary)["notes"] if "was cut at" in note]
+    return int(cut.split()[5])
+
+
+@pytest.mark.parametrize(
+    "form", [lambda chain, _: chain, lambda _, chats: chats, lambda _, c: (*c,)]
+)
+def test_each_answer_is_attributed_on_the_model_that_gave_it(
+    branching: Chain, chats: list[ChatHuggingFace], making: Making, form: Any
+) -> None:
+    chain = branching.with_config(callbacks=[making(form(branching, chats))])
+    for question, cut_at in (("the first?", 5), ("the other?", 6), ("the first?", 5)):
+        assert length(summary_of(chain.invoke(question))) == cut_at
+        *_, last = chain.stream(question)
+        assert length(summary_of(last)) == cut_at
+
+
+def test_a_fallback_s_answer(chats: list[ChatHuggingFace]) -> None:
+    class Unreachable(FakeListChatModel):
+        def _generate(self, *_: Any, **__: Any) -> Any:
+            raise ConnectionError("no route")
+
+    llm = Unreachable(responses=[""]).with_fallbacks(chats[1:])
+    attributed = with_attribution(rag(RETRIEVER, llm), **EXACT)
+    assert length(attributed.invoke(QUESTION)["attribution"]) == 6
+    local = with_attribution(rag(RETRIEVER, chats[0].with_fallbacks(chats[1:])))
+    assert len(local.handler._services) == 2
+    local.handler.close()
+
+
+def test_another_handler_s_error_replaces_no_attribution(
+    branching: Chain, chats: list[ChatHuggingFace], making: Making
+) -> None:
+    handlers = [making(chat) for chat in chats]
+    for order in (handlers, handlers[::-1]):
+        message = branching.invoke("the first?", {"callbacks": order})
+        assert length(summary_of(message)) == 5
+
+
+@pytest.mark.parametrize("llm", [REMOTE, rag(RETRIEVER, REMOTE), []])
+def test_where_no_model_is_local_the_remedy_is_named(making: Making, llm: Any) -> None:
+    with pytest.raises(InvalidInput, match=r"holds no local .* model.*language_model="):
+        making(llm)
+
+
+def test_a_local_copy_scores_what_another_wrapper_answered(
+    tiny: LanguageModel, making: Making
+) -> None:
+    handler = making(None, language_model=tiny)
+    chain = rag(RETRIEVER, REMOTE)
+    assert summary_of(chain.invoke(QUESTION, {"callbacks": [handler]}))["retokenized"]
+    (message,) = PROMPT.format_messages(context=joined(DOCUMENTS), question=QUESTION)
+    prompt = [{"role": "user", "content": message.content}]
+    expected = Attributor(tiny, progress=False, **EXACT).attribute(prompt, ANSWER, DOCUMENTS)
+    assert attribution_of(handler.last).token_scores == expected.token_scores
+    attributed = with_attribution(chain, language_model=tiny, **EXACT)
+    assert checked(attributed.invoke(QUESTION)["attribution"])["retokenized"]
+
+
+def test_a_local_copy_scores_what_an_agent_answered(tiny: LanguageModel) -> None:
+    search = create_retriever_tool(RETRIEVER, "search", "Finds facts.")
+    middleware = AttributionMiddleware(language_model=tiny, **EXACT)
+    agent = create_agent(SearchesFirst(llm=REMOTE), [search], middleware=[middleware])
+    message = agent.invoke({"messages": [("human", QUESTION)]})["messages"][-1]
+    assert summary_of(message)["retokenized"]
+    middleware.close()
+
+
+class State(TypedDict):
+    retrieved: list[Document]
+
+
+@pytest.mark.parametrize(
+    "only", ["run answer", "tag answer", "node answer", lambda names: "run answer" in names]
+)
+def test_only_calls_of_a_name_a_tag_a_node_or_a_function(
+    chats: list[ChatHuggingFace], making: Making, only: Any
+) -> None:
+    answered: list[BaseMessage] = []
+
+    def node(name: str) -> tuple[str, Any]:
+        prompt = RunnableLambda(lambda _: f"{joined(DOCUMENTS)}\n\n{QUESTION}")
+        asking = (prompt | chats[0]).with_config(run_name=f"run {name}", tags=[f"tag {name}"])
+
+        def ask(state: State) -> dict[str, Any]:
+            answered.append(asking.invoke(QUESTION))
+            return {}
+
+        return f"node {name}", ask
+
+    graph = StateGraph(State).add_sequence([node("draft"), node("answer")])
+    graph.add_edge(START, "node draft")
+    handler = making(chats[0], only=only)
+    graph.compile().invoke({"retrieved": list(DOCUMENTS)}, {"callbacks": [handler]})
+    draft, answer = answered
+    assert "attribution" not in draft.response_metadata
+    assert length(summary_of(answer)) == 5
+    assert len(handler.results) == 1
+    assert handler.num_open == 0
+
+
+def test_only_what_nothing_is_called(chain: Chain, making: Making) -> None:
+    handler: Handler = making(only="nothing")
+    message = chain.invoke(QUESTION, {"callbacks": [handler]})
+    assert "attribution" not in message.response_metadata
+    assert handler.last is None

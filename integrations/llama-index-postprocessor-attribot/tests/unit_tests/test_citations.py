@@ -1,0 +1,98 @@
+"""Places in responses, citations in LlamaIndex's forms, and a query engine around another one."""
+
+import asyncio
+import re
+from typing import Any
+
+from conftest import QUESTION, engine_of, index_of, nodes, summary_of
+from llama_index.core.base.llms.types import CitationBlock, TextBlock
+from llama_index.core.schema import MetadataMode
+from llama_index.llms.huggingface import HuggingFaceLLM
+from llama_index.postprocessor.attribot import AttributedQueryEngine, AttributionPostprocessor
+from support.summaries import EXACT, attribution_of
+
+from attribot_rag.attribution import cite
+
+
+def test_a_wrapped_engine_gives_what_caused_its_answer(tiny_llm: HuggingFaceLLM) -> None:
+    plain = engine_of(tiny_llm)
+    engine = AttributedQueryEngine(plain, **EXACT)
+    response = engine.query(QUESTION)
+    assert response.response == plain.query(QUESTION).response
+    summary_of(response)
+    attribution_of(engine.result(response))
+    summary_of(asyncio.run(engine.aquery(QUESTION)))
+
+
+def test_it_comes_first_where_both_are_there(
+    engine: Any, postprocessor: AttributionPostprocessor
+) -> None:
+    outer = AttributedQueryEngine(engine, **EXACT)
+    attribution_of(outer.result(outer.query(QUESTION)))
+    assert not postprocessor.results
+
+
+def test_nodes_are_given_by_what_was_used(llm: HuggingFaceLLM) -> None:
+    index = index_of()
+    stored = {node.node_id: node.get_content(MetadataMode.ALL) for node in nodes()}
+    found = {}
+    for which in ("all", "ranked", "used"):
+        engine = AttributedQueryEngine(index.as_query_engine(llm=llm), source_nodes=which)  # type: ignore[arg-type]
+        response = engine.query(QUESTION)
+        found[which] = [node.node_id for node in response.source_nodes]
+        for scored in response.source_nodes:
+            assert scored.node.get_content(MetadataMode.ALL) == stored[scored.node_id]
+            if which != "all":
+                assert scored.node is not index.docstore.docs[scored.node_id]
+    assert sorted(found["all"]) == sorted(found["ranked"]) == ["ferry", "lighthouse"]
+    assert found["ranked"][0] == "lighthouse"
+    assert found["used"] == ["lighthouse"]
+
+
+def test_citations_stand_where_they_belong(llm: HuggingFaceLLM) -> None:
+    postprocessor = AttributionPostprocessor()
+    response = engine_of(llm, postprocessor).query(QUESTION)
+    assert "38" in response.response
+    assert postprocessor.cited_response(response) == f"{response.response.strip()} [1]"
+    attribution = attribution_of(postprocessor.result(response))
+    assert cite(attribution).numbers == {1: 1}
+    text, citation = postprocessor.cited_message(response).blocks
+    assert text == TextBlock(text=attribution.response)
+    assert isinstance(citation, CitationBlock)
+    assert citation.cited_content == TextBlock(text="The lighthouse is 38 metres high.")
+    assert (citation.source, citation.title) == ("lighthouse", "lighthouse.md")
+    assert citation.additional_location_info["number"] == 1
+
+
+def test_accumulated_answers_are_cited_with_one_numbering(
+    llm: HuggingFaceLLM, postprocessor: AttributionPostprocessor
+) -> None:
+    response = engine_of(llm, postprocessor, response_mode="accumulate").query(QUESTION)
+    assert postprocessor.result(response).attribution is None
+    for call in summary_of(response)["calls"]:
+        attribution_of(postprocessor.results[call["run_id"]])
+    text = postprocessor.cited_response(response, remarks=False)
+    assert re.sub(r" \[\d\]", "", text) == response.response
+    assert set(re.findall(r"\[\d\]", text)) == {"[1]", "[2]"}
+    _, *citations = postprocessor.cited_message(response).blocks
+    numbers = {
+        citation.source: citation.additional_location_info["number"]  # type: ignore[union-attr]
+        for citation in citations
+    }
+    ids = [node.node_id for node in response.source_nodes]
+    assert numbers == {node_id: number for number, node_id in enumerate(ids, 1)}
+    plain = engine_of(llm, response_mode="accumulate")
+    engine = AttributedQueryEngine(plain, source_nodes="used", **EXACT)
+    assert len(engine.query(QUESTION).source_nodes) == 2
+
+
+def test_places_are_those_of_the_response(
+    tiny_llm: HuggingFaceLLM, postprocessor: AttributionPostprocessor
+) -> None:
+    engine = engine_of(tiny_llm, postprocessor, texts=nodes()[:1], response_mode="accumulate")
+    response = engine.query(QUESTION)
+    summary = summary_of(response)
+    assert summary["calls"] == summary["places"] == []
+    shown = response.response[summary["start"] : summary["end"]]
+    assert shown.strip() == attribution_of(postprocessor.result(response)).response.strip()
+    assert response.response.startswith("Response 1")

@@ -1,0 +1,52 @@
+"""Spans as OpenInference's instrumentations make them, and what they tell of attributions."""
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
+from attribot_rag.runtime import AttributedRun
+from attribot_rag.runtime.retrieved_documents import RetrievedDocuments
+
+
+class Traces:
+    """The spans of a `provider`, and the retrieved documents in them."""
+
+    def __init__(self) -> None:
+        self.provider = TracerProvider()
+        self.documents = RetrievedDocuments()
+        self._exporter = InMemorySpanExporter()
+        self.provider.add_span_processor(SimpleSpanProcessor(self._exporter))
+        self.provider.add_span_processor(self.documents)
+
+    def clear(self) -> None:
+        self._exporter.clear()
+
+    def spans(self) -> Sequence[ReadableSpan]:
+        return self._exporter.get_finished_spans()
+
+    def of_kind(self, kind: str) -> list[ReadableSpan]:
+        return [
+            span
+            for span in self.spans()
+            if (span.attributes or {}).get("openinference.span.kind") == kind
+        ]
+
+    def check_carrier(self, run: AttributedRun) -> None:
+        """A linked span tells of the run, and no span of a model does."""
+        (carrier,) = self.of_kind("EVALUATOR")
+        (link,) = carrier.links
+        models = self.of_kind("LLM")
+        assert link.context in [model.context for model in models]
+        assert told(carrier)["run_id"] == run.run_id
+        assert [event.name for event in carrier.events] == ["gen_ai.evaluation.result"]
+        assert not any(map(told, models))
+
+
+def told(span: ReadableSpan) -> dict[str, Any]:
+    """What the span is annotated with, {} if it is not."""
+    metadata = (span.attributes or {}).get("annotations.0.annotation.metadata", "{}")
+    return dict(json.loads(str(metadata)))
