@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from typing import Any
 
-from langchain_core.callbacks import CallbackManagerForLLMRun
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
@@ -24,13 +23,7 @@ class SearchesFirst(BaseChatModel):
     def bind_tools(self, tools: Sequence[Any], **_: Any) -> BaseChatModel:  # type: ignore[override]
         return self
 
-    def _generate(
-        self,
-        messages: list[BaseMessage],
-        stop: list[str] | None = None,
-        run_manager: CallbackManagerForLLMRun | None = None,
-        **_: Any,
-    ) -> ChatResult:
+    def _generate(self, messages: list[BaseMessage], *_: Any, **__: Any) -> ChatResult:
         if isinstance(messages[-1], HumanMessage):
             call = {"name": "search", "args": {"query": messages[-1].content}, "id": "call"}
             return _result(AIMessage(content="", tool_calls=[call]))

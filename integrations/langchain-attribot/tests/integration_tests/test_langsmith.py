@@ -4,10 +4,8 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
-from chains import Given, rag
-from conftest import DOCUMENTS, QUESTION
+from conftest import QUESTION, Chain, Chat
 from langchain_core.tracers.langchain import LangChainTracer
-from langchain_huggingface import ChatHuggingFace
 from langsmith import Client
 from langsmith.utils import get_env_var
 from support.collector import collecting
@@ -38,7 +36,7 @@ ANSWERS = {"/info": {"version": "0.13.0", "batch_ingest_config": BATCHES}, "/ses
 @pytest.mark.enable_socket
 @pytest.mark.parametrize("mode", ["inline", "background"])
 def test_the_feedback_is_on_the_model_s_run(
-    tiny_chat: ChatHuggingFace, monkeypatch: pytest.MonkeyPatch, mode: Any
+    tiny_chat: Chat, chain: Chain, monkeypatch: pytest.MonkeyPatch, mode: Any
 ) -> None:
     names: dict[str, Any] = {}
     get_env_var.cache_clear()
@@ -51,7 +49,6 @@ def test_the_feedback_is_on_the_model_s_run(
             tiny_chat, mode=mode, method="leave_one_out", on_result=names["to_langsmith"]
         )
         tracer = LangChainTracer(project_name="island", client=Client())
-        chain = rag(Given(documents=DOCUMENTS), tiny_chat)
         run_id = uuid4()
         chain.invoke(QUESTION, {"run_id": run_id, "callbacks": [handler, tracer]})
         run = handler.result(run_id, scaled(60))

@@ -7,14 +7,13 @@ from typing import Any
 import pytest
 from agents import SearchesFirst
 from chains import ByName, joined
-from conftest import Chain, Handler, chat_of, summary_of
+from conftest import Chain, Chat, Handler, chat_of, summary_of
 from langchain.agents import create_agent
 from langchain_core.documents import Document
 from langchain_core.language_models import BaseChatModel, FakeListChatModel
 from langchain_core.messages import BaseMessage
 from langchain_core.runnables import RunnableLambda
 from langchain_core.tools import create_retriever_tool, tool
-from langchain_huggingface import ChatHuggingFace
 from langgraph.checkpoint.memory import InMemorySaver
 from support.summaries import EXACT, located_ids
 
@@ -28,14 +27,14 @@ TEXT_SEARCH = create_retriever_tool(ByName(), "search", "Finds harbours.")
 
 
 @pytest.fixture
-def middleware(tiny_chat: ChatHuggingFace) -> Iterator[AttributionMiddleware]:
+def middleware(tiny_chat: Chat) -> Iterator[AttributionMiddleware]:
     middleware = AttributionMiddleware(tiny_chat, **EXACT)
     yield middleware
     middleware.close()
 
 
 @pytest.fixture
-def agent(tiny_chat: ChatHuggingFace, middleware: AttributionMiddleware) -> Chain:
+def agent(tiny_chat: Chat, middleware: AttributionMiddleware) -> Chain:
     return agent_of(tiny_chat, middleware)
 
 
@@ -74,7 +73,7 @@ def test_the_middleware_attributes_the_answer_and_no_tool_call(
 
 @pytest.mark.parametrize("asynchronous", [False, True])
 def test_a_retriever_tool_that_gives_text_alone(
-    tiny_chat: ChatHuggingFace, middleware: AttributionMiddleware, asynchronous: bool
+    tiny_chat: Chat, middleware: AttributionMiddleware, asynchronous: bool
 ) -> None:
     agent = agent_of(tiny_chat, middleware, search=TEXT_SEARCH, checkpointer=InMemorySaver())
     config: Any = {"configurable": {"thread_id": "one"}}
@@ -87,9 +86,7 @@ def test_a_retriever_tool_that_gives_text_alone(
 
 
 def test_tools_without_documents_are_named_once(
-    tiny_chat: ChatHuggingFace,
-    middleware: AttributionMiddleware,
-    caplog: pytest.LogCaptureFixture,
+    tiny_chat: Chat, middleware: AttributionMiddleware, caplog: pytest.LogCaptureFixture
 ) -> None:
     @tool
     def search(query: str) -> str:
@@ -121,7 +118,7 @@ def test_the_model_is_recorded_while_the_agent_asks_it(tiny: LanguageModel, mode
 
 
 def test_earlier_turns_retrieved_what_a_later_answer_may_use(
-    tiny_chat: ChatHuggingFace, middleware: AttributionMiddleware
+    tiny_chat: Chat, middleware: AttributionMiddleware
 ) -> None:
     agent = agent_of(tiny_chat, middleware, checkpointer=InMemorySaver())
     thread = {"thread_id": "one"}
@@ -158,18 +155,14 @@ def test_a_model_that_is_not_local_is_said_to_be_and_the_log_says_it_once(
     assert "AttributionMiddleware(language_model=...)" in record.message
 
 
-def test_the_model_is_found_in_the_agent_s_own_and_citations_are_as_with_the_handler(
-    tiny_chat: ChatHuggingFace,
-) -> None:
+def test_the_model_is_found_in_the_agent_s_own_and_citations_are_shown(tiny_chat: Chat) -> None:
     middleware = AttributionMiddleware(citations=True, **EXACT)  # SearchesFirst holds its llm
     message = ask(agent_of(tiny_chat, middleware), "one")[-1]
     check(message, "one")
     assert message.response_metadata["model_provider"] == "langchain-attribot"
 
 
-def test_the_handler_sees_through_an_agent_too(
-    tiny_chat: ChatHuggingFace, handler: Handler
-) -> None:
+def test_the_handler_sees_through_an_agent_too(tiny_chat: Chat, handler: Handler) -> None:
     *others, answer = ask(agent_of(tiny_chat), "one", callbacks=[handler])
     check(answer, "one")
     assert not any("attribution" in message.response_metadata for message in others)
@@ -178,9 +171,7 @@ def test_the_handler_sees_through_an_agent_too(
     assert handler.num_open == 0
 
 
-def test_a_model_that_passes_another_s_answer_on_has_its_attribution(
-    tiny_chat: ChatHuggingFace, handler: Handler
-) -> None:
+def test_an_answer_that_is_passed_on_has_its_attribution(tiny_chat: Chat, handler: Handler) -> None:
     class PassesOn(FakeListChatModel):
         def _call(self, messages: Any, *_: Any, **__: Any) -> str:
             return tiny_chat.invoke(messages).text  # a run of its own, which is attributed

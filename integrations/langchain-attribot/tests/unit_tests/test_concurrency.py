@@ -4,33 +4,31 @@ import asyncio
 import gc
 from itertools import zip_longest
 from typing import Any
-from uuid import UUID, uuid4
+from uuid import UUID
 
-import numpy as np
 import psutil
 import pytest
 from chains import ByName, rag
-from conftest import AsynchronousChat, Chain, Handler, Making, chat_of, llm_of, summary_of
+from conftest import AsynchronousChat, Chain, Chat, Handler, Making, chat_of, summary_of
 from langchain_core.messages import BaseMessage
 from langchain_core.runnables import RunnableLambda
-from langchain_huggingface import ChatHuggingFace
 from support.summaries import attribution_of, located_ids
 
 from attribot_rag import LanguageModel
 
 
 @pytest.fixture(scope="module")
-def chat(tiny: LanguageModel) -> ChatHuggingFace:
+def chat(tiny: LanguageModel) -> Chat:
     return chat_of(tiny, AsynchronousChat, max_new_tokens=4)
 
 
 @pytest.fixture
-def handler(chat: ChatHuggingFace, making: Making) -> Handler:
+def handler(chat: Chat, making: Making) -> Handler:
     return making(chat)
 
 
 @pytest.fixture
-def chain(chat: ChatHuggingFace) -> Chain:
+def chain(chat: Chat) -> Chain:
     return rag(ByName(), chat)
 
 
@@ -63,24 +61,6 @@ def test_a_batch_of_fifty_mixes_nothing(
     assert handler.num_open == 0
 
 
-def test_a_batch_through_one_padded_generate_scores_what_single_calls_do(
-    tiny: LanguageModel, making: Making
-) -> None:
-    llm = llm_of(tiny, max_new_tokens=4, batch_size=4)
-    handler = making(llm)
-    chain = rag(ByName(), llm).with_config(callbacks=[handler])
-    questions = ["one", "number two", "the third of them", "four", "five"]
-    ids = [uuid4() for _ in questions]
-    together = chain.batch(questions, [{"run_id": run_id} for run_id in ids])
-    for question, batched, answer in zip(questions, ids, together, strict=True):
-        single = uuid4()
-        assert chain.invoke(question, {"run_id": single}) == answer
-        first, second = (attribution_of(handler.results[run_id]) for run_id in (batched, single))
-        assert not first.provenance.retokenized
-        np.testing.assert_allclose(first.matrix, second.matrix, atol=1e-3)
-        assert first.documents == second.documents
-
-
 def test_concurrent_asynchronous_runs_mix_nothing(chain: Chain, handler: Handler) -> None:
     questions = [f"number {index}" for index in range(12)]
 
@@ -93,7 +73,7 @@ def test_concurrent_asynchronous_runs_mix_nothing(chain: Chain, handler: Handler
 
 @pytest.mark.parametrize("flat", [False, True])
 def test_a_runnable_that_asks_twice_keeps_its_documents_apart(
-    chat: ChatHuggingFace, chain: Chain, handler: Handler, flat: bool
+    chat: Chat, chain: Chain, handler: Handler, flat: bool
 ) -> None:
     def ask(name: str) -> BaseMessage:
         if not flat:
@@ -129,9 +109,7 @@ def runs(chain: Chain, count: int) -> int:
 
 
 @pytest.mark.slow
-def test_two_hundred_runs_leave_nothing_behind(
-    chat: ChatHuggingFace, chain: Chain, making: Making
-) -> None:
+def test_two_hundred_runs_leave_nothing_behind(chat: Chat, chain: Chain, making: Making) -> None:
     handler = making(chat, max_results=16)
     observed = chain.with_config(callbacks=[handler])
     assert runs(observed, 102) == 68

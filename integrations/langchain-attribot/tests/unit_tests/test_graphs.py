@@ -1,23 +1,20 @@
 """Attributions in the state, the streams and the checkpoints of LangGraph's graphs."""
 
-import copy
 import operator
 from typing import Annotated, Any, TypedDict
 
 import pytest
 from chains import Given, joined
-from conftest import DOCUMENTS, QUESTION, Chain, Handler, Making, chat_of
+from conftest import DOCUMENTS, QUESTION, Chain, Chat, Handler, Making
 from langchain_core.documents import Document
 from langchain_core.messages import AnyMessage, BaseMessage
 from langchain_core.output_parsers import StrOutputParser
-from langchain_huggingface import ChatHuggingFace
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.config import get_stream_writer
 from langgraph.graph import START, StateGraph, add_messages
 from support.summaries import EXACT, checked, located_ids
 
-from attribot_rag import LanguageModel
 from langchain_attribot import with_attribution
 from langchain_attribot.models import language_model_of
 
@@ -29,20 +26,13 @@ class State(TypedDict):
     messages: Annotated[list[AnyMessage], add_messages]
 
 
-@pytest.fixture(scope="module")
-def chats(tiny: LanguageModel) -> list[ChatHuggingFace]:
-    """The model that answers, and another one, which grades."""
-    other = LanguageModel(copy.deepcopy(tiny.model), tiny.tokenizer)
-    return [chat_of(tiny, max_new_tokens=5), chat_of(other, max_new_tokens=2)]
-
-
 @pytest.fixture
-def handler(making: Making, chats: list[ChatHuggingFace]) -> Handler:
+def handler(making: Making, chats: list[Chat]) -> Handler:
     return making(chats, only="answer")
 
 
 @pytest.fixture
-def graph(chats: list[ChatHuggingFace]) -> Any:
+def graph(chats: list[Chat]) -> Any:
     """Retrieves, grades each document, and answers; keeps checkpoints."""
     answering, grading = chats
 
@@ -88,7 +78,7 @@ def test_the_state_s_message_carries_it(graph: Any, handler: Handler) -> None:
 
 
 def test_the_models_are_found_in_what_the_graph_s_nodes_call(
-    graph: Any, chats: list[ChatHuggingFace], making: Making
+    graph: Any, chats: list[Chat], making: Making
 ) -> None:
     handler = making(graph, only="answer")
     backends = {service.attributor.language_model.backend for service in handler._services}
@@ -100,7 +90,7 @@ def test_the_models_are_found_in_what_the_graph_s_nodes_call(
 
 
 def test_grades_are_attributed_too_unless_they_are_left_out(
-    graph: Any, chats: list[ChatHuggingFace], making: Making
+    graph: Any, chats: list[Chat], making: Making
 ) -> None:
     handler = making(chats)
     graph.invoke(INPUT, config(handler))

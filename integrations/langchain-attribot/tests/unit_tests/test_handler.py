@@ -4,7 +4,6 @@ import asyncio
 import json
 import logging
 import warnings
-from collections.abc import Callable
 from typing import Any
 from uuid import uuid4
 
@@ -16,6 +15,7 @@ from conftest import (
     QUESTION,
     AsynchronousChat,
     Chain,
+    Chat,
     Handler,
     Making,
     chat_of,
@@ -28,8 +28,8 @@ from langchain_core.load import dumpd
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 from langchain_core.output_parsers import BaseOutputParser, StrOutputParser
 from langchain_core.runnables import RunnableLambda, RunnableParallel, RunnablePassthrough
-from langchain_core.tracers import BaseTracer, Run
-from langchain_huggingface import ChatHuggingFace
+from langchain_core.tracers import Run
+from langchain_core.tracers.context import collect_runs
 from support.stubborn_methods import Broken
 from support.summaries import EXACT, attribution_of, checked, located_ids
 
@@ -104,7 +104,7 @@ def test_an_asynchronous_stream_carries_it(tiny: LanguageModel, handler: Handler
     summary_of(asyncio.run(ask())[-1])
 
 
-def test_events_tell_of_it(tiny_chat: ChatHuggingFace, handler: Handler) -> None:
+def test_events_tell_of_it(tiny_chat: Chat, handler: Handler) -> None:
     ask = RunnableLambda(lambda prompt, config: tiny_chat.invoke(prompt, config))
     chain = rag(Given(documents=DOCUMENTS), ask).with_config(callbacks=[handler])
 
@@ -121,9 +121,7 @@ class Parsed(BaseOutputParser[dict[str, str]]):
         return {"text": text}
 
 
-def test_a_result_without_message_is_found_by_the_id_of_its_run(
-    tiny: LanguageModel, making: Making
-) -> None:
+def test_a_result_without_message_is_found_by_its_run(tiny: LanguageModel, making: Making) -> None:
     llm = llm_of(tiny, max_new_tokens=6)
     handler = making(llm)
     chains = [rag(ByName(), llm), rag(ByName(), chat_of(tiny)) | StrOutputParser()]
@@ -135,36 +133,7 @@ def test_a_result_without_message_is_found_by_the_id_of_its_run(
         assert handler.result(str(run_id)) is handler.results[run_id]
 
 
-def test_documents_may_be_passed_in(tiny_chat: ChatHuggingFace, handler: Handler) -> None:
-    chain = RunnablePassthrough.assign(context=lambda state: joined(state["context"])) | (
-        PROMPT | tiny_chat
-    )
-    odd = DOCUMENTS[0].model_copy(update={"metadata": {1: "one", "two": 2, None: {3, 4}}})
-    state = {"context": [odd, DOCUMENTS[1]], "question": QUESTION}
-    summary = summary_of(chain.invoke(state, {"callbacks": [handler]}))
-    assert len(summary["documents"]) == 2
-
-
-@pytest.mark.parametrize(
-    "form",
-    [
-        lambda document: document,
-        lambda document: document.page_content,
-        lambda document: {"page_content": document.page_content, "id": document.id},
-    ],
-)
-def test_metadata_names_documents_of_a_formatted_prompt(
-    tiny_chat: ChatHuggingFace, handler: Handler, form: Callable[[Document], Any]
-) -> None:
-    metadata = {"attribot_documents": [form(document) for document in DOCUMENTS]}
-    config: Any = {"callbacks": [handler], "metadata": metadata}
-    message = tiny_chat.invoke(f"{joined(DOCUMENTS)}\n\n{QUESTION}", config)
-    assert len(located_ids(summary_of(message))) == 2
-
-
-def test_only_the_call_with_documents_in_its_prompt_is_attributed(
-    tiny_chat: ChatHuggingFace, handler: Handler
-) -> None:
+def test_only_the_call_with_documents_is_attributed(tiny_chat: Chat, handler: Handler) -> None:
     def ask(question: str) -> list[BaseMessage]:
         condensed = tiny_chat.invoke("Condense this question, please.")
         documents = Given(documents=DOCUMENTS).invoke(question)
@@ -187,7 +156,7 @@ def test_only_the_call_with_documents_in_its_prompt_is_attributed(
 
 
 def test_empty_retrieval_attaches_nothing(
-    tiny_chat: ChatHuggingFace, handler: Handler, caplog: pytest.LogCaptureFixture
+    tiny_chat: Chat, handler: Handler, caplog: pytest.LogCaptureFixture
 ) -> None:
     message = rag(Given(documents=[]), tiny_chat).invoke(QUESTION, {"callbacks": [handler]})
     assert "attribution" not in message.response_metadata
@@ -198,7 +167,7 @@ def test_empty_retrieval_attaches_nothing(
 
 
 def test_documents_in_another_shape_are_not_located_and_never_zero(
-    tiny_chat: ChatHuggingFace, handler: Handler
+    tiny_chat: Chat, handler: Handler
 ) -> None:
     text = "Line one says <this>.\nLine two says 'that'.\n\n\tLine three."
     document = Document(page_content=text * 4, id="odd")
@@ -212,73 +181,6 @@ def test_documents_in_another_shape_are_not_located_and_never_zero(
     else:
         assert all(source["score"] != 0 for source in summary["sources"])
         assert summary["notes"]
-
-
-def test_a_retriever_within_a_retriever_counts_once(
-    tiny_chat: ChatHuggingFace, handler: Handler
-) -> None:
-    class Reranked(Given):
-        inner: Given
-
-        def _get_relevant_documents(self, query: str, *, run_manager: Any) -> list[Document]:
-            config: Any = {"callbacks": run_manager.get_child()}
-            *_, best = self.inner.invoke(query, config)
-            return [best.model_copy(update={"metadata": {**best.metadata, "rank": 0}})]
-
-    retriever = Reranked(documents=[], inner=Given(documents=DOCUMENTS))
-    message = rag(retriever, tiny_chat).invoke(QUESTION, {"callbacks": [handler]})
-    (document,) = summary_of(message)["documents"]
-    assert document["id"] == "lighthouse"
-    assert document["metadata"]["rank"] == 0
-
-
-CHANGES: dict[str, Callable[[str], str]] = {
-    "cut": lambda text: text[:55] + "...",
-    "cut without a mark": lambda text: text[:55],
-    "lowercased": str.lower,
-    "Markdown stripped": lambda text: text.replace("**", "").replace("# ", ""),
-    "wrapped": lambda text: "\n".join(text.split()),
-}
-
-
-@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
-def test_documents_that_the_chain_changes_are_located(
-    tiny_chat: ChatHuggingFace, handler: Handler, change: Callable[[str], str]
-) -> None:
-    texts = [document.page_content.replace("The", "**The**") for document in DOCUMENTS]
-    retriever = Given(
-        documents=[
-            document.model_copy(update={"page_content": text})
-            for document, text in zip(DOCUMENTS, texts, strict=True)
-        ]
-    )
-
-    def formatted(documents: list[Document]) -> str:
-        return "\n\n".join(change(document.page_content) for document in documents)
-
-    steps = {"context": retriever | formatted, "question": RunnablePassthrough()}
-    message = (steps | PROMPT | tiny_chat).invoke(QUESTION, {"callbacks": [handler]})
-    summary = summary_of(message)
-    assert sorted(located_ids(summary)) == ["ferry", "lighthouse"]
-    shown = " ".join(change(text) for text in texts)
-    assert all(source["text"] in shown for source in summary["sources"])
-    assert sorted(source["documents"] for source in summary["sources"]) == [[0], [0], [1], [1]]
-
-
-def test_a_step_that_changes_documents_is_followed(
-    tiny_chat: ChatHuggingFace, handler: Handler
-) -> None:
-    def shortened(documents: list[Document]) -> list[Document]:
-        return [
-            document.model_copy(update={"page_content": document.page_content.split(".")[0] + "!"})
-            for document in documents
-        ]
-
-    chain = rag(Given(documents=DOCUMENTS) | shortened, tiny_chat)
-    summary = summary_of(chain.invoke(QUESTION, {"callbacks": [handler]}))
-    texts = {source["text"] for source in summary["sources"]}
-    assert "The lighthouse is 38 metres high!" in texts
-    assert sorted(located_ids(summary)) == ["ferry", "lighthouse"]
 
 
 def test_a_failure_of_attribution_leaves_the_answer_intact(
@@ -328,7 +230,7 @@ def test_a_handler_on_the_model_warns(tiny: LanguageModel, making: Making) -> No
         chain.invoke(QUESTION, {"callbacks": [handler]})
 
 
-def test_a_block_attributes_what_is_asked_in_it(tiny_chat: ChatHuggingFace, chain: Chain) -> None:
+def test_a_block_attributes_what_is_asked_in_it(tiny_chat: Chat, chain: Chain) -> None:
     with attribute(tiny_chat, **EXACT) as run:
         message = chain.invoke(QUESTION)
         assert run.last is not None
@@ -337,7 +239,7 @@ def test_a_block_attributes_what_is_asked_in_it(tiny_chat: ChatHuggingFace, chai
 
 
 def test_citations_are_standard_annotations_and_history_keeps_working(
-    tiny_chat: ChatHuggingFace, chain: Chain, making: Making
+    tiny_chat: Chat, chain: Chain, making: Making
 ) -> None:
     message = chain.invoke(QUESTION, {"callbacks": [making(citations=True)]})
     assert isinstance(message.content, str)
@@ -358,17 +260,6 @@ def test_citations_are_standard_annotations_and_history_keeps_working(
     tiny_chat.invoke([HumanMessage("one"), message, HumanMessage("two")])
 
 
-class Tracer(BaseTracer):
-    """Sees the roots that end."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.roots: list[Run] = []
-
-    def _persist_run(self, run: Run) -> None:
-        self.roots.append(run)
-
-
 def shape(run: Run) -> Any:
     # Parallel branches start in threads, in no order of their own.
     children = [shape(child) for child in run.child_runs]
@@ -379,8 +270,9 @@ def shape(run: Run) -> Any:
 def test_other_tracers_see_the_same_runs(
     chain: Chain, handler: Handler, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    alone, beside = Tracer(), Tracer()
-    chain.invoke(QUESTION, {"callbacks": [alone]})
-    chain.invoke(QUESTION, {"callbacks": [handler, beside]})
-    assert [shape(root) for root in alone.roots] == [shape(root) for root in beside.roots]
+    with collect_runs() as alone:
+        chain.invoke(QUESTION)
+    with collect_runs() as beside:
+        chain.invoke(QUESTION, {"callbacks": [handler]})
+    assert list(map(shape, alone.traced_runs)) == list(map(shape, beside.traced_runs))
     assert capsys.readouterr() == ("", "")

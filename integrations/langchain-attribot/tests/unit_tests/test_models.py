@@ -1,19 +1,17 @@
 """The models of a chain: several, one that answers elsewhere, none; and the calls that count."""
 
-import copy
 from typing import Any, TypedDict
 
 import pytest
 from agents import SearchesFirst
 from chains import PROMPT, Given, joined, rag
-from conftest import DOCUMENTS, QUESTION, Chain, Handler, Making, chat_of, summary_of
+from conftest import DOCUMENTS, QUESTION, Chain, Chat, Handler, Making, summary_of
 from langchain.agents import create_agent
 from langchain_core.documents import Document
 from langchain_core.language_models import FakeListChatModel
 from langchain_core.messages import BaseMessage
 from langchain_core.runnables import RunnableBranch, RunnableLambda
 from langchain_core.tools import create_retriever_tool
-from langchain_huggingface import ChatHuggingFace
 from langgraph.graph import START, StateGraph
 from support.summaries import EXACT, attribution_of, checked
 
@@ -26,15 +24,8 @@ REMOTE = FakeListChatModel(responses=[ANSWER])
 RETRIEVER = Given(documents=DOCUMENTS)
 
 
-@pytest.fixture(scope="module")
-def chats(tiny: LanguageModel) -> list[ChatHuggingFace]:
-    """Two models, each of which answers with a number of tokens of its own."""
-    other = LanguageModel(copy.deepcopy(tiny.model), tiny.tokenizer)
-    return [chat_of(tiny, max_new_tokens=5), chat_of(other, max_new_tokens=6)]
-
-
 @pytest.fixture
-def branching(chats: list[ChatHuggingFace]) -> Chain:
+def branching(chats: list[Chat]) -> Chain:
     first, second = (rag(RETRIEVER, chat) for chat in chats)
     return RunnableBranch((lambda question: "first" in question, first), second)
 
@@ -49,7 +40,7 @@ def length(summary: dict[str, Any]) -> int:
     "form", [lambda chain, _: chain, lambda _, chats: chats, lambda _, c: (*c,)]
 )
 def test_each_answer_is_attributed_on_the_model_that_gave_it(
-    branching: Chain, chats: list[ChatHuggingFace], making: Making, form: Any
+    branching: Chain, chats: list[Chat], making: Making, form: Any
 ) -> None:
     chain = branching.with_config(callbacks=[making(form(branching, chats))])
     for question, cut_at in (("the first?", 5), ("the other?", 6), ("the first?", 5)):
@@ -58,7 +49,7 @@ def test_each_answer_is_attributed_on_the_model_that_gave_it(
         assert length(summary_of(last)) == cut_at
 
 
-def test_a_fallback_s_answer(chats: list[ChatHuggingFace]) -> None:
+def test_a_fallback_s_answer(chats: list[Chat]) -> None:
     class Unreachable(FakeListChatModel):
         def _generate(self, *_: Any, **__: Any) -> Any:
             raise ConnectionError("no route")
@@ -72,7 +63,7 @@ def test_a_fallback_s_answer(chats: list[ChatHuggingFace]) -> None:
 
 
 def test_another_handler_s_error_replaces_no_attribution(
-    branching: Chain, chats: list[ChatHuggingFace], making: Making
+    branching: Chain, chats: list[Chat], making: Making
 ) -> None:
     handlers = [making(chat) for chat in chats]
     for order in (handlers, handlers[::-1]):
@@ -86,9 +77,7 @@ def test_where_no_model_is_local_the_remedy_is_named(making: Making, llm: Any) -
         making(llm)
 
 
-def test_a_local_copy_scores_what_another_wrapper_answered(
-    tiny: LanguageModel, making: Making
-) -> None:
+def test_a_local_copy_scores_what_a_wrapper_answered(tiny: LanguageModel, making: Making) -> None:
     handler = making(None, language_model=tiny)
     chain = rag(RETRIEVER, REMOTE)
     assert summary_of(chain.invoke(QUESTION, {"callbacks": [handler]}))["retokenized"]
@@ -116,9 +105,7 @@ class State(TypedDict):
 @pytest.mark.parametrize(
     "only", ["run answer", "tag answer", "node answer", lambda names: "run answer" in names]
 )
-def test_only_calls_of_a_name_a_tag_a_node_or_a_function(
-    chats: list[ChatHuggingFace], making: Making, only: Any
-) -> None:
+def test_only_some_calls_are_attributed(chats: list[Chat], making: Making, only: Any) -> None:
     answered: list[BaseMessage] = []
 
     def node(name: str) -> tuple[str, Any]:

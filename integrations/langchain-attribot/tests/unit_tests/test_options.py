@@ -61,9 +61,7 @@ def test_what_is_no_model_is_none_for_type_checkers_either() -> None:
         AttributionCallbackHandler(FakeListChatModel(responses=["it is one at run time only"]))
 
 
-def test_an_attributed_chain_keeps_the_types_of_question_and_answer(
-    tiny_chat: ChatHuggingFace,
-) -> None:
+def test_an_attributed_chain_keeps_types_of_question_and_answer(tiny_chat: ChatHuggingFace) -> None:
     attributed = with_attribution(chain_of(tiny_chat))
     result = attributed.invoke("How high is the lighthouse?")
     assert_type(result["answer"], str)

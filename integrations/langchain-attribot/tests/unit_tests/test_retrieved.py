@@ -2,12 +2,12 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 from chains import ByName, Given, joined
-from conftest import QUESTION, AsynchronousChat, Chain, Handler, Making, summary_of
+from conftest import QUESTION, AsynchronousChat, Chain, Chat, Handler, Making, summary_of
 from langchain.agents import create_agent
 from langchain.agents.middleware import AgentMiddleware, AgentState, dynamic_prompt
 from langchain_core.documents import Document
@@ -17,7 +17,6 @@ from langchain_core.prompts import ChatPromptTemplate
 from langchain_core.runnables import RunnableLambda
 from langchain_core.tracers.context import collect_runs
 from langchain_core.vectorstores import InMemoryVectorStore
-from langchain_huggingface import ChatHuggingFace
 from langgraph.graph import START, StateGraph
 from support.patience import wait_until
 from support.summaries import EXACT, located_ids
@@ -41,14 +40,14 @@ def prompt_of(documents: Sequence[Document], question: str) -> str:
     return f"Answer from the context.\n\n{joined(documents)}\n\nQuestion: {question}"
 
 
-def in_a_function(store: InMemoryVectorStore, chat: ChatHuggingFace) -> Chain:
+def in_a_function(store: InMemoryVectorStore, chat: Chat) -> Chain:
     def prompt(question: str) -> str:
         return prompt_of(retrieved(store.similarity_search(question, k=2)), question)
 
     return RunnableLambda(prompt) | chat
 
 
-def in_a_coroutine(store: InMemoryVectorStore, chat: ChatHuggingFace) -> Chain:
+def in_a_coroutine(store: InMemoryVectorStore, chat: Chat) -> Chain:
     async def prompt(question: str) -> str:
         hits = await store.asimilarity_search_with_score(question, k=2)
         return prompt_of([document for document, _ in retrieved(hits)], question)
@@ -63,7 +62,7 @@ class State(TypedDict, total=False):
     message: BaseMessage
 
 
-def in_a_node(store: InMemoryVectorStore, chat: ChatHuggingFace) -> Chain:
+def in_a_node(store: InMemoryVectorStore, chat: Chat) -> Chain:
     def search(state: State) -> State:
         hits = [
             {"body": document.page_content, "id": document.id, "rank": rank}
@@ -81,10 +80,7 @@ def in_a_node(store: InMemoryVectorStore, chat: ChatHuggingFace) -> Chain:
 
 @pytest.mark.parametrize("chain_of", [in_a_function, in_a_coroutine, in_a_node])
 def test_a_search_says_what_it_found(
-    store: InMemoryVectorStore,
-    tiny_chat: ChatHuggingFace,
-    handler: Handler,
-    chain_of: Callable[..., Chain],
+    store: InMemoryVectorStore, tiny_chat: Chat, handler: Handler, chain_of: Any
 ) -> None:
     chain = chain_of(store, tiny_chat)
     for question in ("Who nests?", "Who grinds?"):
@@ -94,7 +90,7 @@ def test_a_search_says_what_it_found(
     assert handler.num_open == 0
 
 
-def test_traces_show_what_was_found(store: InMemoryVectorStore, tiny_chat: ChatHuggingFace) -> None:
+def test_traces_show_what_was_found(store: InMemoryVectorStore, tiny_chat: Chat) -> None:
     with collect_runs() as collected:
         in_a_function(store, tiny_chat).invoke("Who nests?")
     (root,) = collected.traced_runs
@@ -103,7 +99,7 @@ def test_traces_show_what_was_found(store: InMemoryVectorStore, tiny_chat: ChatH
     assert len(search.outputs["documents"]) == 2
 
 
-def test_a_script_without_a_chain(store: InMemoryVectorStore, tiny_chat: ChatHuggingFace) -> None:
+def test_a_script_without_a_chain(store: InMemoryVectorStore, tiny_chat: Chat) -> None:
     with attribute(tiny_chat, **EXACT) as run:
         for question in ("Who nests?", "Who grinds?"):
             documents = retrieved(store.similarity_search(question, k=1))
@@ -119,7 +115,7 @@ def test_a_script_without_a_chain(store: InMemoryVectorStore, tiny_chat: ChatHug
 
 
 def test_serialized_documents_of_a_function_are_seen(
-    store: InMemoryVectorStore, tiny_chat: ChatHuggingFace, handler: Handler
+    store: InMemoryVectorStore, tiny_chat: Chat, handler: Handler
 ) -> None:
     def search(question: str) -> dict[str, Any]:
         hits = store.similarity_search(question, k=2)
@@ -175,7 +171,7 @@ def from_a_function(request: Any) -> str:
     ],
 )
 def test_the_middleware_sees_what_other_middlewares_retrieve(
-    tiny_chat: ChatHuggingFace, other: AgentMiddleware[Any, Any, Any], is_first: bool
+    tiny_chat: Chat, other: AgentMiddleware[Any, Any, Any], is_first: bool
 ) -> None:
     own = AttributionMiddleware(tiny_chat, **EXACT)
     agent = create_agent(tiny_chat, [], middleware=[own, other] if is_first else [other, own])
@@ -185,7 +181,7 @@ def test_the_middleware_sees_what_other_middlewares_retrieve(
     own.close()
 
 
-def test_the_middleware_takes_documents_that_the_call_names(tiny_chat: ChatHuggingFace) -> None:
+def test_the_middleware_takes_documents_that_the_call_names(tiny_chat: Chat) -> None:
     own = AttributionMiddleware(tiny_chat, **EXACT)
     agent = create_agent(tiny_chat, [], middleware=[own], system_prompt=TEXTS[1])
     config: Any = {"metadata": {"attribot_documents": [{"text": TEXTS[1]}]}}
@@ -204,7 +200,7 @@ def lines(caplog: pytest.LogCaptureFixture, level: int = logging.WARNING) -> lis
 
 
 def test_each_chain_is_told_of_once_and_in_the_same_words(
-    tiny_chat: ChatHuggingFace, handler: Handler, caplog: pytest.LogCaptureFixture
+    tiny_chat: Chat, handler: Handler, caplog: pytest.LogCaptureFixture
 ) -> None:
     blind = RunnableLambda(lambda question: f"Some text. {question}") | tiny_chat
     chains = [blind, blind.with_config(run_name="second"), tiny_chat]
@@ -226,7 +222,7 @@ def test_each_chain_is_told_of_once_and_in_the_same_words(
 
 @pytest.mark.parametrize("mode", ["inline", "background"])
 def test_a_call_without_the_documents_in_its_prompt_is_no_warning(
-    tiny_chat: ChatHuggingFace, making: Making, caplog: pytest.LogCaptureFixture, mode: Any
+    tiny_chat: Chat, making: Making, caplog: pytest.LogCaptureFixture, mode: Any
 ) -> None:
     handler = making(mode=mode)
 
@@ -258,7 +254,7 @@ def test_a_call_without_the_documents_in_its_prompt_is_no_warning(
     ],
 )
 def test_documents_that_share_an_id_are_all_listed(
-    tiny_chat: ChatHuggingFace, handler: Handler, told: str, lost: str
+    tiny_chat: Chat, handler: Handler, told: str, lost: str
 ) -> None:
     def located(chain: Chain) -> list[bool]:
         prompt = RunnableLambda(lambda found: f"{found[0].page_content}\n\nWhat is that?")
@@ -273,9 +269,7 @@ def test_documents_that_share_an_id_are_all_listed(
 
 
 @pytest.mark.parametrize("key", ["source", "author", "section"])
-def test_an_answer_may_come_from_metadata_in_the_prompt(
-    tiny_chat: ChatHuggingFace, making: Making, key: str
-) -> None:
+def test_metadata_in_the_prompt_are_noted(tiny_chat: Chat, making: Making, key: str) -> None:
     handler = making(verdicts=VerdictOptions())
     documents = [Document(TEXTS[0], metadata={key: "Alaric Penhow", "page": 3, "lang": "en"})]
     for template, reads_it in (("{text}\n\nWho?", False), ("{text} ({value})\n\nWho?", True)):

@@ -1,19 +1,19 @@
 """The generation, the documents and the answer that belong together, where it is not obvious."""
 
 import contextvars
+from collections.abc import Callable
 from operator import itemgetter
 from typing import Any
 from uuid import uuid4
 
 import numpy as np
 import pytest
-from chains import ByName, Given, joined, rag
-from conftest import DOCUMENTS, QUESTION, Chain, Handler, Making, chat_of, summary_of
+from chains import PROMPT, ByName, Given, joined, rag
+from conftest import DOCUMENTS, QUESTION, Chat, Handler, Making, chat_of, summary_of
 from langchain_core.documents import Document
 from langchain_core.language_models import FakeListChatModel
 from langchain_core.messages import AIMessage, HumanMessage
 from langchain_core.runnables import RunnableLambda, RunnablePassthrough
-from langchain_huggingface import ChatHuggingFace
 from support.patience import scaled
 from support.stubborn_methods import Held
 from support.summaries import EXACT, attribution_of, located_ids
@@ -23,9 +23,7 @@ from attribot_rag import LanguageModel
 from langchain_attribot import attribute
 
 
-def test_a_question_that_is_asked_again_has_its_own_prompt_scored(
-    tiny: LanguageModel, making: Making
-) -> None:
+def test_a_question_asked_again_has_its_own_prompt(tiny: LanguageModel, making: Making) -> None:
     suppressed = [token for token in range(tiny.vocabulary_size) if token != 1000]
     chat = chat_of(tiny, max_new_tokens=4, suppress_tokens=suppressed)  # always the same words
     first = [HumanMessage(f"{joined(DOCUMENTS)}\n\n{QUESTION}")]
@@ -49,9 +47,7 @@ def test_a_question_that_is_asked_again_has_its_own_prompt_scored(
         np.testing.assert_allclose(attribution.matrix, expected.matrix, atol=1e-4)
 
 
-def test_documents_of_an_outer_step_count_if_they_are_in_the_prompt(
-    tiny_chat: ChatHuggingFace, handler: Handler
-) -> None:
+def test_documents_of_an_outer_step_count_in_the_prompt(tiny_chat: Chat, handler: Handler) -> None:
     shot = Document(page_content="Question: how old is it? Answer: old.", id="shot")
     prompt = RunnableLambda(lambda texts: "{examples}\n\n{context}\n\n{question}".format(**texts))
     chain = {
@@ -72,7 +68,7 @@ def test_documents_of_an_outer_step_count_if_they_are_in_the_prompt(
 
 @pytest.mark.parametrize("which", [0, 1])
 def test_a_root_stands_for_the_answer_that_it_gave(
-    tiny: LanguageModel, tiny_chat: ChatHuggingFace, handler: Handler, which: int
+    tiny: LanguageModel, tiny_chat: Chat, handler: Handler, which: int
 ) -> None:
     improving = chat_of(tiny, max_new_tokens=9)
     spaced = [document.model_copy(deep=True) for document in DOCUMENTS]
@@ -94,26 +90,6 @@ def test_a_root_stands_for_the_answer_that_it_gave(
     assert attribution_of(handler.results[run_id]).response == answer
 
 
-def test_a_key_of_the_chain_s_own_stays(chain: Chain, handler: Handler) -> None:
-    licensed = chain | (lambda message: {"text": message.content, "attribution": "CC-BY"})
-    assert licensed.invoke(QUESTION, {"callbacks": [handler]})["attribution"] == "CC-BY"
-
-
-def test_a_dict_that_the_chain_keeps_carries_no_old_attribution(
-    tiny_chat: ChatHuggingFace, handler: Handler
-) -> None:
-    kept: dict[str, Any] = {}
-
-    def ask(name: str) -> dict[str, Any]:
-        kept["answer"] = rag(ByName(), tiny_chat).invoke(name).content
-        return kept
-
-    chain = RunnableLambda(ask).with_config(callbacks=[handler])
-    for name in ("first", "second"):
-        assert located_ids(chain.invoke(name)["attribution"]) == [f"document {name}"]
-    assert "attribution" not in chain.invoke("nothing")
-
-
 def test_a_block_within_a_generator_may_end_elsewhere(tiny: LanguageModel) -> None:
     own = endless(tiny.tokenizer)  # which no handler of another test still records
     chat = chat_of(own, max_new_tokens=4)
@@ -129,9 +105,7 @@ def test_a_block_within_a_generator_may_end_elsewhere(tiny: LanguageModel) -> No
     assert "generate" not in vars(own.model)
 
 
-def test_an_answer_that_another_model_repeats_needs_the_same_documents(
-    tiny_chat: ChatHuggingFace, handler: Handler
-) -> None:
+def test_a_repeated_answer_needs_the_same_documents(tiny_chat: Chat, handler: Handler) -> None:
     def ask(_: str) -> list[Any]:
         first = rag(ByName(), tiny_chat).invoke("first")
         parrot = FakeListChatModel(responses=[str(first.content)])
@@ -140,3 +114,93 @@ def test_an_answer_that_another_model_repeats_needs_the_same_documents(
     first, second = RunnableLambda(ask).invoke("both", {"callbacks": [handler]})
     summary_of(first)
     assert summary_of(second, "error")["error"]["type"] == "NotRecorded"
+
+
+def test_documents_may_be_passed_in(tiny_chat: Chat, handler: Handler) -> None:
+    chain = RunnablePassthrough.assign(context=lambda state: joined(state["context"])) | (
+        PROMPT | tiny_chat
+    )
+    odd = DOCUMENTS[0].model_copy(update={"metadata": {1: "one", "two": 2, None: {3, 4}}})
+    state = {"context": [odd, DOCUMENTS[1]], "question": QUESTION}
+    summary = summary_of(chain.invoke(state, {"callbacks": [handler]}))
+    assert len(summary["documents"]) == 2
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        lambda document: document,
+        lambda document: document.page_content,
+        lambda document: {"page_content": document.page_content, "id": document.id},
+    ],
+)
+def test_metadata_names_documents_of_a_formatted_prompt(
+    tiny_chat: Chat, handler: Handler, form: Callable[[Document], Any]
+) -> None:
+    metadata = {"attribot_documents": [form(document) for document in DOCUMENTS]}
+    config: Any = {"callbacks": [handler], "metadata": metadata}
+    message = tiny_chat.invoke(f"{joined(DOCUMENTS)}\n\n{QUESTION}", config)
+    assert len(located_ids(summary_of(message))) == 2
+
+
+def test_a_retriever_within_a_retriever_counts_once(tiny_chat: Chat, handler: Handler) -> None:
+    class Reranked(Given):
+        inner: Given
+
+        def _get_relevant_documents(self, query: str, *, run_manager: Any) -> list[Document]:
+            config: Any = {"callbacks": run_manager.get_child()}
+            *_, best = self.inner.invoke(query, config)
+            return [best.model_copy(update={"metadata": {**best.metadata, "rank": 0}})]
+
+    retriever = Reranked(documents=[], inner=Given(documents=DOCUMENTS))
+    message = rag(retriever, tiny_chat).invoke(QUESTION, {"callbacks": [handler]})
+    (document,) = summary_of(message)["documents"]
+    assert document["id"] == "lighthouse"
+    assert document["metadata"]["rank"] == 0
+
+
+CHANGES: dict[str, Callable[[str], str]] = {
+    "cut": lambda text: text[:55] + "...",
+    "cut without a mark": lambda text: text[:55],
+    "lowercased": str.lower,
+    "Markdown stripped": lambda text: text.replace("**", "").replace("# ", ""),
+    "wrapped": lambda text: "\n".join(text.split()),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
+def test_documents_that_the_chain_changes_are_located(
+    tiny_chat: Chat, handler: Handler, change: Callable[[str], str]
+) -> None:
+    texts = [document.page_content.replace("The", "**The**") for document in DOCUMENTS]
+    retriever = Given(
+        documents=[
+            document.model_copy(update={"page_content": text})
+            for document, text in zip(DOCUMENTS, texts, strict=True)
+        ]
+    )
+
+    def formatted(documents: list[Document]) -> str:
+        return "\n\n".join(change(document.page_content) for document in documents)
+
+    steps = {"context": retriever | formatted, "question": RunnablePassthrough()}
+    message = (steps | PROMPT | tiny_chat).invoke(QUESTION, {"callbacks": [handler]})
+    summary = summary_of(message)
+    assert sorted(located_ids(summary)) == ["ferry", "lighthouse"]
+    shown = " ".join(change(text) for text in texts)
+    assert all(source["text"] in shown for source in summary["sources"])
+    assert sorted(source["documents"] for source in summary["sources"]) == [[0], [0], [1], [1]]
+
+
+def test_a_step_that_changes_documents_is_followed(tiny_chat: Chat, handler: Handler) -> None:
+    def shortened(documents: list[Document]) -> list[Document]:
+        return [
+            document.model_copy(update={"page_content": document.page_content.split(".")[0] + "!"})
+            for document in documents
+        ]
+
+    chain = rag(Given(documents=DOCUMENTS) | shortened, tiny_chat)
+    summary = summary_of(chain.invoke(QUESTION, {"callbacks": [handler]}))
+    texts = {source["text"] for source in summary["sources"]}
+    assert "The lighthouse is 38 metres high!" in texts
+    assert sorted(located_ids(summary)) == ["ferry", "lighthouse"]

@@ -6,11 +6,10 @@ from typing import Any
 import pytest
 from agents import SearchesFirst
 from chains import Given
-from conftest import DOCUMENTS, QUESTION, Chain, Handler, Making
+from conftest import DOCUMENTS, QUESTION, Chain, Chat, Handler, Making
 from langchain.agents import create_agent
 from langchain_core.callbacks import BaseCallbackHandler, CallbackManager
 from langchain_core.tools import create_retriever_tool
-from langchain_huggingface import ChatHuggingFace
 from openinference.instrumentation.langchain import LangChainInstrumentor
 from opentelemetry import trace
 from support.summaries import EXACT, attribution_of
@@ -37,7 +36,7 @@ def traces(provided: Traces) -> Iterator[Traces]:
     instrumentor.uninstrument()
 
 
-def ask(chain: Chain, handler: Handler, *, last: bool) -> AttributedRun:
+def ask(chain: Chain, handler: Handler, *, last: bool, streamed: bool = False) -> AttributedRun:
     """The handler before or after the instrumentation's own among the chain's callbacks."""
     first: list[BaseCallbackHandler] = [] if last else [handler]
     manager = CallbackManager(handlers=first, inheritable_handlers=first)
@@ -46,7 +45,8 @@ def ask(chain: Chain, handler: Handler, *, last: bool) -> AttributedRun:
     kinds = [type(handler).__name__ for handler in manager.inheritable_handlers]
     ours = kinds.index("AttributionCallbackHandler")
     assert (ours > kinds.index("OpenInferenceTracer")) == last
-    chain.invoke(QUESTION, {"callbacks": manager})
+    config: Any = {"callbacks": manager}
+    list(chain.stream(QUESTION, config)) if streamed else chain.invoke(QUESTION, config)
     (run_id,) = handler.results
     return handler.result(run_id, 60)
 
@@ -58,26 +58,18 @@ def test_where_the_model_s_span_has_ended_a_linked_span_has_it(
     traces.check_carrier(ask(chain, making(mode=mode), last=True))
 
 
+@pytest.mark.parametrize("streamed", [False, True])
 def test_the_model_s_span_has_it_while_it_is_open(
-    chain: Chain, traces: Traces, handler: Handler
+    chain: Chain, traces: Traces, handler: Handler, streamed: bool
 ) -> None:
-    run = ask(chain, handler, last=False)
+    run = ask(chain, handler, last=False, streamed=streamed)
     (model,) = traces.of_kind("LLM")
     assert told(model)["run_id"] == run.run_id
     assert [document["id"] for document in told(model)["documents"]] == ["ferry", "lighthouse"]
     assert [event.name for event in model.events] == ["gen_ai.evaluation.result"]
 
 
-def test_a_streamed_answer_s_span_has_it(chain: Chain, traces: Traces, handler: Handler) -> None:
-    list(chain.stream(QUESTION, {"callbacks": [handler]}))
-    assert handler.last is not None
-    (model,) = traces.of_kind("LLM")
-    assert told(model)["run_id"] == handler.last.run_id
-
-
-def test_phoenix_gets_each_document_s_score_at_its_place(
-    chain: Chain, traces: Traces, making: Making
-) -> None:
+def test_phoenix_gets_each_score_at_its_place(chain: Chain, traces: Traces, making: Making) -> None:
     runs: list[AttributedRun] = []
     ask(chain, making(on_result=runs.append), last=True)
     (run,) = runs
@@ -101,9 +93,7 @@ def test_phoenix_gets_each_document_s_score_at_its_place(
     }
 
 
-def test_the_middleware_tells_the_step_of_the_agent(
-    tiny_chat: ChatHuggingFace, traces: Traces
-) -> None:
+def test_the_middleware_tells_the_step_of_the_agent(tiny_chat: Chat, traces: Traces) -> None:
     middleware = AttributionMiddleware(**EXACT)
     search = create_retriever_tool(Given(documents=DOCUMENTS), "search", "Finds harbours.")
     agent = create_agent(SearchesFirst(llm=tiny_chat), [search], middleware=[middleware])
@@ -115,9 +105,7 @@ def test_the_middleware_tells_the_step_of_the_agent(
     middleware.close()
 
 
-def test_without_an_instrumentation_nothing_is_told(
-    chain: Chain, provided: Traces, handler: Handler
-) -> None:
+def test_uninstrumented_nothing_is_told(chain: Chain, provided: Traces, handler: Handler) -> None:
     provided.clear()
     chain.invoke(QUESTION, {"callbacks": [handler]})
     assert handler.last is not None and handler.last.span is None

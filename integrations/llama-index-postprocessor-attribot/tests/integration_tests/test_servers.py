@@ -6,7 +6,8 @@ from typing import Any
 
 import httpx
 import pytest
-from conftest import EXACT, QUESTION, index_of
+from conftest import QUESTION
+from engines import engine_of
 from llama_index.core.base.llms.types import ChatMessage, ChatResponse, LLMMetadata
 from llama_index.core.llms import CustomLLM
 from llama_index.core.llms.callbacks import llm_chat_callback
@@ -14,6 +15,7 @@ from llama_index.core.prompts.chat_prompts import CHAT_TEXT_QA_PROMPT
 from llama_index.core.schema import MetadataMode
 from llama_index.postprocessor.attribot import AttributionPostprocessor
 from support.model_server import NAME, model_server
+from support.summaries import EXACT, attribution_of
 
 from attribot_rag import Attributor, LanguageModel
 
@@ -47,12 +49,10 @@ def test_a_server_answers_and_scores(tiny: LanguageModel, tmp_path: Path) -> Non
     tiny.tokenizer.save_pretrained(tmp_path)
     with model_server(tiny) as server:
         served = Attributor.for_server(server.url, tokenizer=str(tmp_path)).language_model
-        llm = Chatting(url=server.url)
         postprocessor = AttributionPostprocessor(language_model=served, **EXACT)
-        engine = index_of().as_query_engine(llm=llm, node_postprocessors=[postprocessor])
-        response = engine.query(QUESTION)
-        attribution = postprocessor.result(response).attribution
-    assert attribution is not None and attribution.provenance.retokenized
+        response = engine_of(Chatting(url=server.url), postprocessor).query(QUESTION)
+        attribution = attribution_of(postprocessor.result(response))
+    assert attribution.provenance.retokenized
     texts = [node.node.get_content(MetadataMode.LLM) for node in response.source_nodes]
     messages = CHAT_TEXT_QA_PROMPT.format_messages(
         context_str="\n\n".join(texts), query_str=QUESTION

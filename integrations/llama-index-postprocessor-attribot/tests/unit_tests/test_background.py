@@ -4,8 +4,8 @@ import asyncio
 from typing import Any
 
 import pytest
-from conftest import QUESTION, engine_of, index_of, llm_of, summary_of
-from llama_index.llms.huggingface import HuggingFaceLLM
+from conftest import QUESTION, LocalLLM, Postprocessor, summary_of
+from engines import engine_of, index_of, llm_of
 from llama_index.postprocessor.attribot import AttributedQueryEngine, AttributionPostprocessor
 from support.patience import scaled
 from support.stubborn_methods import Held
@@ -16,7 +16,7 @@ from attribot_rag.runtime import AttributedRun
 
 
 @pytest.mark.slow
-def test_the_answer_comes_before_its_attribution(tiny_llm: HuggingFaceLLM, engine: Any) -> None:
+def test_the_answer_comes_before_its_attribution(tiny_llm: LocalLLM, engine: Any) -> None:
     gate, runs = Held(), list[AttributedRun]()
     postprocessor = AttributionPostprocessor(
         method=gate, mode="background", on_result=runs.append, verdicts=None
@@ -34,7 +34,7 @@ def test_the_answer_comes_before_its_attribution(tiny_llm: HuggingFaceLLM, engin
 
 
 @pytest.mark.parametrize("mode", ["inline", "background"])
-def test_scoring_does_not_block_the_event_loop(tiny_llm: HuggingFaceLLM, mode: Any) -> None:
+def test_scoring_does_not_block_the_event_loop(tiny_llm: LocalLLM, mode: Any) -> None:
     gate = Held()
     postprocessor = AttributionPostprocessor(method=gate, mode=mode, verdicts=None)
 
@@ -49,7 +49,7 @@ def test_scoring_does_not_block_the_event_loop(tiny_llm: HuggingFaceLLM, mode: A
     summary_of(asyncio.run(ask()))
 
 
-def test_an_awaited_engine_lets_others_run(tiny_llm: HuggingFaceLLM) -> None:
+def test_an_awaited_engine_lets_others_run(tiny_llm: LocalLLM) -> None:
     gate = Held()
     plain = index_of().as_query_engine(llm=tiny_llm)
     engine = AttributedQueryEngine(plain, method=gate, verdicts=None)
@@ -64,7 +64,7 @@ def test_an_awaited_engine_lets_others_run(tiny_llm: HuggingFaceLLM) -> None:
     summary_of(asyncio.run(ask()))
 
 
-def test_who_awaits_waits_whatever_the_queue_may_hold(tiny_llm: HuggingFaceLLM) -> None:
+def test_who_awaits_waits_whatever_the_queue_may_hold(tiny_llm: LocalLLM) -> None:
     engine = AttributedQueryEngine(index_of().as_query_engine(llm=tiny_llm), max_pending=1, **EXACT)
 
     async def ask() -> list[Any]:
@@ -75,13 +75,13 @@ def test_who_awaits_waits_whatever_the_queue_may_hold(tiny_llm: HuggingFaceLLM) 
 
 
 @pytest.fixture
-def long(tiny: LanguageModel, postprocessor: AttributionPostprocessor) -> Any:
+def long(tiny: LanguageModel, postprocessor: Postprocessor) -> Any:
     """Streams an answer that nobody reads to its end."""
     return engine_of(llm_of(tiny, max_new_tokens=200), postprocessor, streaming=True)
 
 
 def test_a_stopped_answer_is_attributed_as_far_as_it_was_shown(
-    long: Any, postprocessor: AttributionPostprocessor
+    long: Any, postprocessor: Postprocessor
 ) -> None:
     response = long.query(QUESTION)
     shown = ""
@@ -97,9 +97,7 @@ def test_a_stopped_answer_is_attributed_as_far_as_it_was_shown(
 
 
 @pytest.mark.parametrize("cancelled", [False, True])
-def test_an_asynchronous_one_too(
-    long: Any, postprocessor: AttributionPostprocessor, cancelled: bool
-) -> None:
+def test_an_asynchronous_one_too(long: Any, postprocessor: Postprocessor, cancelled: bool) -> None:
     async def ask() -> None:
         response: Any = await long.aquery(QUESTION)
         shown: list[str] = []
@@ -125,7 +123,7 @@ def test_an_asynchronous_one_too(
     asyncio.run(ask())
 
 
-def test_the_model_answers_again_without_a_node(tiny_llm: HuggingFaceLLM) -> None:
+def test_the_model_answers_again_without_a_node(tiny_llm: LocalLLM) -> None:
     postprocessor = AttributionPostprocessor(mode="background", **EXACT)
     response = engine_of(tiny_llm, postprocessor).query(QUESTION)
     without = postprocessor.answer_without(response, 0)

@@ -4,17 +4,17 @@ import asyncio
 import re
 from typing import Any
 
-from conftest import QUESTION, engine_of, index_of, nodes, summary_of
+from conftest import QUESTION, Engines, LocalLLM, Postprocessor, summary_of
+from engines import engine_of, index_of, nodes
 from llama_index.core.base.llms.types import CitationBlock, TextBlock
 from llama_index.core.schema import MetadataMode
-from llama_index.llms.huggingface import HuggingFaceLLM
 from llama_index.postprocessor.attribot import AttributedQueryEngine, AttributionPostprocessor
 from support.summaries import EXACT, attribution_of
 
 from attribot_rag.attribution import cite
 
 
-def test_a_wrapped_engine_gives_what_caused_its_answer(tiny_llm: HuggingFaceLLM) -> None:
+def test_a_wrapped_engine_gives_what_caused_its_answer(tiny_llm: LocalLLM) -> None:
     plain = engine_of(tiny_llm)
     engine = AttributedQueryEngine(plain, **EXACT)
     response = engine.query(QUESTION)
@@ -24,15 +24,13 @@ def test_a_wrapped_engine_gives_what_caused_its_answer(tiny_llm: HuggingFaceLLM)
     summary_of(asyncio.run(engine.aquery(QUESTION)))
 
 
-def test_it_comes_first_where_both_are_there(
-    engine: Any, postprocessor: AttributionPostprocessor
-) -> None:
+def test_it_comes_first_where_both_are_there(engine: Any, postprocessor: Postprocessor) -> None:
     outer = AttributedQueryEngine(engine, **EXACT)
     attribution_of(outer.result(outer.query(QUESTION)))
     assert not postprocessor.results
 
 
-def test_nodes_are_given_by_what_was_used(llm: HuggingFaceLLM) -> None:
+def test_nodes_are_given_by_what_was_used(llm: LocalLLM) -> None:
     index = index_of()
     stored = {node.node_id: node.get_content(MetadataMode.ALL) for node in nodes()}
     found = {}
@@ -49,7 +47,7 @@ def test_nodes_are_given_by_what_was_used(llm: HuggingFaceLLM) -> None:
     assert found["used"] == ["lighthouse"]
 
 
-def test_citations_stand_where_they_belong(llm: HuggingFaceLLM) -> None:
+def test_citations_stand_where_they_belong(llm: LocalLLM) -> None:
     postprocessor = AttributionPostprocessor()
     response = engine_of(llm, postprocessor).query(QUESTION)
     assert "38" in response.response
@@ -64,8 +62,8 @@ def test_citations_stand_where_they_belong(llm: HuggingFaceLLM) -> None:
     assert citation.additional_location_info["number"] == 1
 
 
-def test_accumulated_answers_are_cited_with_one_numbering(
-    llm: HuggingFaceLLM, postprocessor: AttributionPostprocessor
+def test_accumulated_answers_have_one_numbering(
+    llm: LocalLLM, postprocessor: Postprocessor
 ) -> None:
     response = engine_of(llm, postprocessor, response_mode="accumulate").query(QUESTION)
     assert postprocessor.result(response).attribution is None
@@ -86,10 +84,8 @@ def test_accumulated_answers_are_cited_with_one_numbering(
     assert len(engine.query(QUESTION).source_nodes) == 2
 
 
-def test_places_are_those_of_the_response(
-    tiny_llm: HuggingFaceLLM, postprocessor: AttributionPostprocessor
-) -> None:
-    engine = engine_of(tiny_llm, postprocessor, texts=nodes()[:1], response_mode="accumulate")
+def test_places_are_those_of_a_response(engine_with: Engines, postprocessor: Postprocessor) -> None:
+    engine = engine_with(texts=nodes()[:1], response_mode="accumulate")
     response = engine.query(QUESTION)
     summary = summary_of(response)
     assert summary["calls"] == summary["places"] == []

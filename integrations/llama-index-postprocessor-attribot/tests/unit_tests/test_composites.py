@@ -3,12 +3,19 @@
 import asyncio
 import inspect
 import re
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from composites import Asks, ChoosesAll
-from conftest import QUESTION, engine_of, ids_of, nodes, summary_of
+from conftest import QUESTION, Engines, LocalLLM, Postprocessor, ids_of, summary_of
+from engines import engine_of, nodes
 from llama_index.core import get_response_synthesizer
+from llama_index.core.base.base_selector import (
+    BaseSelector,
+    MultiSelection,
+    SelectorResult,
+    SingleSelection,
+)
 from llama_index.core.chat_engine import CondenseQuestionChatEngine
 from llama_index.core.indices.query.query_transform.base import (
     IdentityQueryTransform,
@@ -20,8 +27,8 @@ from llama_index.core.query_engine import (
     SubQuestionQueryEngine,
     TransformQueryEngine,
 )
+from llama_index.core.question_gen.types import BaseQuestionGenerator, SubQuestion
 from llama_index.core.tools import QueryEngineTool
-from llama_index.llms.huggingface import HuggingFaceLLM
 from llama_index.postprocessor.attribot import AttributedQueryEngine, AttributionPostprocessor
 from scripted import says
 from support.summaries import EXACT, attribution_of
@@ -32,7 +39,41 @@ from attribot_rag.runtime import AttributedRun
 NAMES = ("ferry", "lighthouse")
 
 
-def tools(llm: HuggingFaceLLM, *postprocessors: AttributionPostprocessor) -> Any:
+class WithoutPrompts:
+    def _get_prompts(self) -> dict[str, Any]:
+        return {}
+
+    def _update_prompts(self, prompts: Any) -> None:
+        """It has none."""
+
+
+class Asks(WithoutPrompts, BaseQuestionGenerator):
+    """One question for each of these tools."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self._names = names
+
+    def generate(self, *_: Any, **__: Any) -> list[SubQuestion]:
+        return [
+            SubQuestion(sub_question=f"What of the {name}?", tool_name=name) for name in self._names
+        ]
+
+    async def agenerate(self, *_: Any, **__: Any) -> list[SubQuestion]:
+        return self.generate()
+
+
+class ChoosesAll(WithoutPrompts, BaseSelector):
+    """Every choice."""
+
+    def _select(self, choices: Sequence[Any], query: Any) -> SelectorResult:
+        chosen = [SingleSelection(index=index, reason="all") for index in range(len(choices))]
+        return MultiSelection(selections=chosen)
+
+    async def _aselect(self, choices: Sequence[Any], query: Any) -> SelectorResult:
+        return self._select(choices, query)
+
+
+def tools(llm: LocalLLM, *postprocessors: Postprocessor) -> Any:
     """One engine for each node."""
     return [
         QueryEngineTool.from_defaults(
@@ -44,7 +85,7 @@ def tools(llm: HuggingFaceLLM, *postprocessors: AttributionPostprocessor) -> Any
     ]
 
 
-def composed_by(kind: str, llm: HuggingFaceLLM, *postprocessors: AttributionPostprocessor) -> Any:
+def composed_by(kind: str, llm: LocalLLM, *postprocessors: Postprocessor) -> Any:
     engines = tools(llm, *postprocessors)
     if kind == "router":
         return RouterQueryEngine(ChoosesAll(), engines, llm=llm)
@@ -80,7 +121,7 @@ KINDS = ["sub-questions", "sub-questions at once", "router", "steps"]
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_outer_response_has_the_inner_attributions(tiny_llm: HuggingFaceLLM, kind: str) -> None:
+def test_the_outer_response_has_the_inner_attributions(tiny_llm: LocalLLM, kind: str) -> None:
     runs: list[AttributedRun] = []
     postprocessor = AttributionPostprocessor(on_result=runs.append, **EXACT)
     response = composed_by(kind, tiny_llm, postprocessor).query(QUESTION)
@@ -115,9 +156,7 @@ router = pytest.param(
 
 
 @pytest.mark.parametrize("kind", ["sub-questions", router])
-def test_an_asynchronous_one_too(
-    tiny_llm: HuggingFaceLLM, postprocessor: AttributionPostprocessor, kind: str
-) -> None:
+def test_an_asynchronous_one(tiny_llm: LocalLLM, postprocessor: Postprocessor, kind: str) -> None:
     async def ask() -> Any:
         response = await composed_by(kind, tiny_llm, postprocessor).aquery(QUESTION)
         await postprocessor.aresult(response)
@@ -126,7 +165,7 @@ def test_an_asynchronous_one_too(
     composite(asyncio.run(ask()))
 
 
-def test_an_engine_around_all_of_it(tiny_llm: HuggingFaceLLM) -> None:
+def test_an_engine_around_all_of_it(tiny_llm: LocalLLM) -> None:
     plain = composed_by("sub-questions", tiny_llm)
     engine = AttributedQueryEngine(plain, source_nodes="ranked", **EXACT)
     response = engine.query(QUESTION)
@@ -136,7 +175,7 @@ def test_an_engine_around_all_of_it(tiny_llm: HuggingFaceLLM) -> None:
 
 
 def test_citations_lead_through_the_sub_answers_to_their_nodes(
-    smollm2: LanguageModel, postprocessor: AttributionPostprocessor
+    smollm2: LanguageModel, postprocessor: Postprocessor
 ) -> None:
     llm = says(
         smollm2,
@@ -156,9 +195,7 @@ def test_citations_lead_through_the_sub_answers_to_their_nodes(
     assert [citation.source for citation in citations] == ["lighthouse", "ferry"]  # type: ignore[union-attr]
 
 
-def test_composites_of_composites(
-    tiny_llm: HuggingFaceLLM, postprocessor: AttributionPostprocessor
-) -> None:
+def test_composites_of_composites(tiny_llm: LocalLLM, postprocessor: Postprocessor) -> None:
     inner = QueryEngineTool.from_defaults(
         composed_by("router", tiny_llm, postprocessor), name="router", description="knows both"
     )
@@ -173,7 +210,7 @@ def test_composites_of_composites(
 
 
 def test_an_answer_that_is_passed_on_is_attributed_as_it_is(
-    tiny_llm: HuggingFaceLLM, postprocessor: AttributionPostprocessor
+    tiny_llm: LocalLLM, postprocessor: Postprocessor
 ) -> None:
     _, tool = tools(tiny_llm, postprocessor)
     engine = tool.query_engine
@@ -188,13 +225,13 @@ def test_an_answer_that_is_passed_on_is_attributed_as_it_is(
         assert postprocessor.result(response).text.strip() == response.response.strip()
 
 
-def test_a_chat_s_stream_too(tiny_llm: HuggingFaceLLM, streaming: Any) -> None:
-    chat = CondenseQuestionChatEngine.from_defaults(streaming, llm=tiny_llm)
+def test_a_chat_s_stream_too(tiny_llm: LocalLLM, engine_with: Engines) -> None:
+    chat = CondenseQuestionChatEngine.from_defaults(engine_with(streaming=True), llm=tiny_llm)
     response = chat.stream_chat(QUESTION)
     assert "".join(response.response_gen)
     summary_of(response)
 
 
 @pytest.mark.parametrize("kind", ["sub-questions", "router"])
-def test_engines_around_others_that_nobody_attributes(tiny_llm: HuggingFaceLLM, kind: str) -> None:
+def test_engines_around_others_that_nobody_attributes(tiny_llm: LocalLLM, kind: str) -> None:
     assert "attribution" not in composed_by(kind, tiny_llm).query(QUESTION).metadata

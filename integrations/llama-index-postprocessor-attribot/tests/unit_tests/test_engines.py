@@ -3,18 +3,19 @@
 import asyncio
 import logging
 import sys
+from collections import Counter
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
 import numpy as np
 import pytest
-from conftest import QUESTION, engine_of, ids_of, index_of, llm_of, nodes, summary_of
+from conftest import QUESTION, Engines, LocalLLM, Postprocessor, ids_of, summary_of
+from engines import engine_of, index_of, llm_of, nodes
 from llama_index.core.chat_engine import CondensePlusContextChatEngine, ContextChatEngine
 from llama_index.core.llms import MockLLM
 from llama_index.core.postprocessor import SimilarityPostprocessor
 from llama_index.core.schema import MetadataMode, TextNode
-from llama_index.llms.huggingface import HuggingFaceLLM
 from llama_index.postprocessor.attribot import AttributionPostprocessor
 from llama_index.postprocessor.attribot.options import language_model_of
 from llama_index.postprocessor.attribot.query_tracker import installed
@@ -29,7 +30,7 @@ BOTH = {"ferry", "lighthouse"}
 
 @pytest.mark.parametrize("chat_model", [True, False])
 def test_a_query_carries_what_caused_its_answer(
-    tiny: LanguageModel, postprocessor: AttributionPostprocessor, chat_model: bool
+    tiny: LanguageModel, postprocessor: Postprocessor, chat_model: bool
 ) -> None:
     llm = llm_of(tiny, max_new_tokens=4, is_chat_model=chat_model)
     attributor = Attributor(tiny, progress=False, **EXACT)
@@ -48,20 +49,8 @@ def test_a_query_carries_what_caused_its_answer(
     np.testing.assert_allclose(attribution.matrix, truth.matrix, atol=1e-3)
 
 
-def test_an_engine_without_it_is_untouched(
-    tiny_llm: HuggingFaceLLM, postprocessor: AttributionPostprocessor
-) -> None:
-    index = index_of()
-    with_it = index.as_query_engine(llm=tiny_llm, node_postprocessors=[postprocessor])
-    without = index.as_query_engine(llm=tiny_llm)
-    summary_of(with_it.query(QUESTION))
-    assert "attribution" not in without.query(QUESTION).metadata
-
-
-def test_a_streamed_answer_has_it_after_its_end(
-    streaming: Any, postprocessor: AttributionPostprocessor
-) -> None:
-    response = streaming.query(QUESTION)
+def test_a_stream_has_it_after_its_end(engine_with: Engines, postprocessor: Postprocessor) -> None:
+    response = engine_with(streaming=True).query(QUESTION)
     summary_of(response, "pending")
     with pytest.raises(InvalidInput, match="has not ended: read its stream to the end, or close"):
         postprocessor.result(response)
@@ -72,10 +61,8 @@ def test_a_streamed_answer_has_it_after_its_end(
     assert not attribution.provenance.retokenized
 
 
-def test_two_interleaved_streams_have_their_own_nodes(
-    tiny_llm: HuggingFaceLLM, postprocessor: AttributionPostprocessor
-) -> None:
-    engines = [engine_of(tiny_llm, postprocessor, texts=[node], streaming=True) for node in nodes()]
+def test_two_interleaved_streams_have_their_own_nodes(engine_with: Engines) -> None:
+    engines = [engine_with(texts=[node], streaming=True) for node in nodes()]
     responses = [engine.query(QUESTION) for engine in engines]
     streams = [response.response_gen for response in responses]
     while streams:
@@ -83,27 +70,9 @@ def test_two_interleaved_streams_have_their_own_nodes(
     assert [ids_of(response) for response in responses] == [{"ferry"}, {"lighthouse"}]
 
 
-def test_an_asynchronous_query_does_not_block_its_loop(
-    tiny_llm: HuggingFaceLLM, postprocessor: AttributionPostprocessor
-) -> None:
-    engines = [engine_of(tiny_llm, postprocessor, texts=[node]) for node in nodes()] * 2
-
-    async def ask() -> list[Any]:
-        responses = await asyncio.gather(*(engine.aquery(QUESTION) for engine in engines))
-        for response in responses:
-            assert response.metadata["attribution"]["status"] in ("pending", "complete")
-            attribution_of(await postprocessor.aresult(response))
-        return responses
-
-    names = [ids_of(response) for response in asyncio.run(ask())]
-    assert names == [{"ferry"}, {"lighthouse"}] * 2
-
-
-def test_an_asynchronous_stream_has_it_in_the_end(
-    streaming: Any, postprocessor: AttributionPostprocessor
-) -> None:
+def test_an_asynchronous_stream_has_it(engine_with: Engines, postprocessor: Postprocessor) -> None:
     async def ask() -> Any:
-        response = await streaming.aquery(QUESTION)
+        response = await engine_with(streaming=True).aquery(QUESTION)
         stream = response.response_gen
         if callable(getattr(response, "async_response_gen", None)):
             stream = response.async_response_gen()
@@ -115,8 +84,8 @@ def test_an_asynchronous_stream_has_it_in_the_end(
 
 
 @pytest.mark.parametrize("kind", [ContextChatEngine, CondensePlusContextChatEngine])
-def test_a_chat_attributes_every_turn(
-    tiny_llm: HuggingFaceLLM, postprocessor: AttributionPostprocessor, kind: Any
+def test_each_turn_of_a_chat_has_it(
+    tiny_llm: LocalLLM, postprocessor: Postprocessor, kind: Any
 ) -> None:
     options: dict[str, Any] = {"llm": tiny_llm, "node_postprocessors": [postprocessor]}
     chat = kind.from_defaults(retriever=index_of().as_retriever(), **options)
@@ -140,17 +109,15 @@ def test_a_chat_attributes_every_turn(
 
 
 @pytest.mark.parametrize("mode", ["compact", "tree_summarize", "simple_summarize"])
-def test_modes_of_one_call(
-    tiny_llm: HuggingFaceLLM, postprocessor: AttributionPostprocessor, mode: str
-) -> None:
-    engine = engine_of(tiny_llm, postprocessor, response_mode=mode)
+def test_modes_of_one_call(engine_with: Engines, mode: str) -> None:
+    engine = engine_with(response_mode=mode)
     assert ids_of(engine.query(QUESTION)) == BOTH
 
 
 def test_accumulated_answers_are_attributed_one_by_one(
-    tiny_llm: HuggingFaceLLM, postprocessor: AttributionPostprocessor
+    engine_with: Engines, postprocessor: Postprocessor
 ) -> None:
-    engine = engine_of(tiny_llm, postprocessor, response_mode="accumulate")
+    engine = engine_with(response_mode="accumulate")
     response = engine.query(QUESTION)
     summary = summary_of(response)
     seen = [document["id"] for call in summary["calls"] for document in call["documents"]]
@@ -161,9 +128,9 @@ def test_accumulated_answers_are_attributed_one_by_one(
 
 
 def test_a_refined_answer_is_attributed_to_nodes_and_to_the_answer_before_it(
-    tiny_llm: HuggingFaceLLM, postprocessor: AttributionPostprocessor
+    engine_with: Engines, postprocessor: Postprocessor
 ) -> None:
-    response = engine_of(tiny_llm, postprocessor, response_mode="refine").query(QUESTION)
+    response = engine_with(response_mode="refine").query(QUESTION)
     summary = summary_of(response, "composite")
     assert {document["id"] for document in summary["documents"]} == BOTH
     (first,) = summary["calls"]
@@ -176,9 +143,9 @@ def test_a_refined_answer_is_attributed_to_nodes_and_to_the_answer_before_it(
 
 
 def test_nothing_to_attribute_breaks_nothing(
-    tiny_llm: HuggingFaceLLM, postprocessor: AttributionPostprocessor
+    engine_with: Engines, tiny_llm: LocalLLM, postprocessor: Postprocessor
 ) -> None:
-    engine = engine_of(tiny_llm, postprocessor, response_mode="no_text")
+    engine = engine_with(response_mode="no_text")
     assert "attribution" not in engine.query(QUESTION).metadata
     cutoff = SimilarityPostprocessor(similarity_cutoff=2.0)
     response = engine_of(tiny_llm, cutoff, postprocessor).query(QUESTION)
@@ -188,7 +155,7 @@ def test_nothing_to_attribute_breaks_nothing(
 
 
 def test_a_model_that_is_not_local_is_said_to_be_and_the_log_says_it_once(
-    postprocessor: AttributionPostprocessor, caplog: pytest.LogCaptureFixture
+    postprocessor: Postprocessor, caplog: pytest.LogCaptureFixture
 ) -> None:
     engine = engine_of(MockLLM(max_tokens=5), postprocessor)
     for _ in range(2):
@@ -202,7 +169,7 @@ def test_a_model_that_is_not_local_is_said_to_be_and_the_log_says_it_once(
 
 
 def test_a_failure_of_attribution_leaves_the_answer_intact(
-    tiny_llm: HuggingFaceLLM, caplog: pytest.LogCaptureFixture
+    tiny_llm: LocalLLM, caplog: pytest.LogCaptureFixture
 ) -> None:
     broken = AttributionPostprocessor(method=Broken())
     plain = engine_of(tiny_llm).query(QUESTION)
@@ -214,7 +181,7 @@ def test_a_failure_of_attribution_leaves_the_answer_intact(
 
 
 def test_nodes_and_prompts_stay_as_they_are(
-    tiny_llm: HuggingFaceLLM, postprocessor: AttributionPostprocessor
+    tiny_llm: LocalLLM, postprocessor: Postprocessor
 ) -> None:
     index = index_of()
 
@@ -239,9 +206,7 @@ def test_nodes_and_prompts_stay_as_they_are(
     assert shown(first) == shown(second)
 
 
-def test_duplicates_are_gone_before_the_prompt_is_built(
-    tiny_llm: HuggingFaceLLM, postprocessor: AttributionPostprocessor
-) -> None:
+def test_duplicates_are_gone_before_the_prompt(engine_with: Engines, tiny_llm: LocalLLM) -> None:
     twin = TextNode(text=nodes()[0].text, id_="mirror", metadata={"file_name": "mirror.md"})
     options: dict[str, Any] = {"texts": [*nodes(), twin], "similarity_top_k": 3}
     merging = AttributionPostprocessor(deduplicate=True, **EXACT)
@@ -250,14 +215,14 @@ def test_duplicates_are_gone_before_the_prompt_is_built(
     (kept,) = [node for node in response.source_nodes if "attribot_merged" in node.node.metadata]
     assert {kept.node_id, kept.node.metadata["attribot_merged"][0]["id"]} == {"ferry", "mirror"}
     assert "mirror" not in kept.node.get_content(MetadataMode.LLM).replace("mirror.md", "")
-    response = engine_of(tiny_llm, postprocessor, **options).query(QUESTION)
+    response = engine_with(**options).query(QUESTION)
     assert len(ids_of(response)) == 3
     assert max(len(source["documents"]) for source in summary_of(response)["sources"]) == 2
 
 
 @pytest.mark.parametrize("score_metadata", [False, True])
 def test_metadata_lines_are_scored_or_an_answer_may_come_from_them(
-    tiny_llm: HuggingFaceLLM, score_metadata: bool
+    tiny_llm: LocalLLM, score_metadata: bool
 ) -> None:
     options: dict[str, Any] = {"method": "leave_one_out", "score_metadata": score_metadata}
     response = engine_of(tiny_llm, AttributionPostprocessor(**options)).query(QUESTION)
@@ -270,56 +235,50 @@ def test_metadata_lines_are_scored_or_an_answer_may_come_from_them(
 
 @pytest.mark.slow
 def test_a_hundred_queries_leave_nothing_behind(
-    tiny_llm: HuggingFaceLLM, monkeypatch: pytest.MonkeyPatch
+    tiny_llm: LocalLLM, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     broken = ""
 
-    class Breaks(SimilarityPostprocessor):
-        def _postprocess_nodes(self, nodes, query_bundle=None):  # type: ignore[no-untyped-def]
-            if broken == "reranker":
-                raise ConnectionError(broken)
+    def reach(part: str, error: type[Exception] = ConnectionError) -> None:
+        if part == broken:
+            raise error(part)
+
+    class Passes(SimilarityPostprocessor):
+        def _postprocess_nodes(self, nodes: Any, query_bundle: Any = None) -> Any:
+            reach("reranker")
             return nodes
 
     class Scoring(LeaveOneOut):
-        def run(self, scorer):  # type: ignore[no-untyped-def]
-            if broken == "scorer":
-                raise ZeroDivisionError(broken)
+        def run(self, scorer: Any) -> Any:
+            reach("scorer", ZeroDivisionError)
             return super().run(scorer)
 
     generate = tiny_llm._model.generate
 
     def generates(*args: Any, **kwargs: Any) -> Any:
-        if broken == "model":
-            raise ConnectionError(broken)
+        reach("model")
         return generate(*args, **kwargs)
 
     monkeypatch.setattr(tiny_llm._model, "generate", generates)
     postprocessor = AttributionPostprocessor(method=Scoring(), verdicts=None)
-    engine = engine_of(tiny_llm, postprocessor, Breaks())
-    found = []
+    engine = engine_of(tiny_llm, postprocessor, Passes())
+    outcomes = Counter[str]()
     for number in range(100):
         broken = "" if number % 3 else ("reranker", "scorer", "model")[number // 3 % 3]
         try:
             response = engine.query(QUESTION)
         except ConnectionError as error:
-            found.append(str(error))
+            outcomes[str(error)] += 1
         else:
-            found.append(response.metadata["attribution"]["status"])
-    assert {outcome: found.count(outcome) for outcome in found} == {
-        "reranker": 12,
-        "error": 11,
-        "model": 11,
-        "complete": 66,
-    }
+            outcomes[response.metadata["attribution"]["status"]] += 1
+    assert outcomes == {"reranker": 12, "error": 11, "model": 11, "complete": 66}
     assert installed().num_open == 0
     assert postprocessor.results.num_pending == 0
     service = postprocessor._services.service_for(language_model_of(tiny_llm))
     assert service.recorder.generations == ()
 
 
-def test_a_plain_answer_passes_four_files(
-    engine: Any, postprocessor: AttributionPostprocessor
-) -> None:
+def test_a_plain_answer_passes_four_files(engine: Any, postprocessor: Postprocessor) -> None:
     """One call of one model takes the direct way; other answers are built on it."""
     engine.query(QUESTION)
     files: set[str] = set()

@@ -4,10 +4,10 @@ import copy
 from typing import Any
 
 import pytest
-from conftest import QUESTION, engine_of, index_of, nodes, scored, summary_of
+from conftest import QUESTION, Engines, LocalLLM, Postprocessor, summary_of
+from engines import engine_of, index_of, nodes, scored
 from llama_index.core import get_response_synthesizer
 from llama_index.core.callbacks import CallbackManager
-from llama_index.llms.huggingface import HuggingFaceLLM
 from llama_index.postprocessor.attribot import AttributedQueryEngine, AttributionPostprocessor
 from scripted import Around
 from support.stubborn_methods import Broken
@@ -24,7 +24,7 @@ class Stops(LeaveOneOut):
 
 
 def test_what_cannot_be_prepared_is_said(
-    engine: Any, postprocessor: AttributionPostprocessor, monkeypatch: pytest.MonkeyPatch
+    engine: Any, postprocessor: Postprocessor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fails(_: object) -> None:
         raise ValueError("no room for it")
@@ -35,7 +35,7 @@ def test_what_cannot_be_prepared_is_said(
     assert summary_of(response, "error")["error"]["message"] == "no room for it"
 
 
-def test_a_stream_ends_as_ever(tiny_llm: HuggingFaceLLM) -> None:
+def test_a_stream_ends_as_ever(tiny_llm: LocalLLM) -> None:
     plain = engine_of(tiny_llm, streaming=True).query(QUESTION)
     broken = AttributionPostprocessor(method=Broken())
     response = engine_of(tiny_llm, broken, streaming=True).query(QUESTION)
@@ -43,9 +43,7 @@ def test_a_stream_ends_as_ever(tiny_llm: HuggingFaceLLM) -> None:
     assert summary_of(response, "error")["error"]["message"] == "the scorer broke"
 
 
-def test_an_error_in_the_middle_of_a_stream_is_the_user_s(
-    postprocessor: AttributionPostprocessor,
-) -> None:
+def test_an_error_in_the_middle_of_a_stream_is_the_user_s(postprocessor: Postprocessor) -> None:
     response = engine_of(Around(), postprocessor, streaming=True).query(QUESTION)
     with pytest.raises(ConnectionError):
         list(response.response_gen)
@@ -54,7 +52,7 @@ def test_an_error_in_the_middle_of_a_stream_is_the_user_s(
 
 
 @pytest.mark.parametrize("wrapped", [False, True])
-def test_ctrl_c_while_scoring_stops_the_program(tiny_llm: HuggingFaceLLM, wrapped: bool) -> None:
+def test_ctrl_c_while_scoring_stops_the_program(tiny_llm: LocalLLM, wrapped: bool) -> None:
     plain = engine_of(tiny_llm)
     postprocessor = AttributionPostprocessor(method=Stops())
     engine = engine_of(tiny_llm, postprocessor)
@@ -70,7 +68,7 @@ def test_ctrl_c_while_scoring_stops_the_program(tiny_llm: HuggingFaceLLM, wrappe
 
 
 def test_a_synthesizer_gets_one_callback_however_often_it_answers(
-    tiny_llm: HuggingFaceLLM, postprocessor: AttributionPostprocessor
+    tiny_llm: LocalLLM, postprocessor: Postprocessor
 ) -> None:
     callbacks = CallbackManager([])
     synthesizer = get_response_synthesizer(llm=tiny_llm, callback_manager=callbacks)
@@ -81,25 +79,19 @@ def test_a_synthesizer_gets_one_callback_however_often_it_answers(
     assert len(copy.deepcopy(callbacks.handlers)) == 1  # as users do with their settings
 
 
-def test_a_model_around_a_local_one_is_seen_through(
-    tiny_llm: HuggingFaceLLM, postprocessor: AttributionPostprocessor
-) -> None:
+def test_a_model_around_a_local_one(tiny_llm: LocalLLM, postprocessor: Postprocessor) -> None:
     summary_of(engine_of(Around(inner=tiny_llm), postprocessor).query(QUESTION))
 
 
-def test_a_streamed_refinement_is_not_passed_off_as_its_last_call(
-    tiny_llm: HuggingFaceLLM, postprocessor: AttributionPostprocessor
-) -> None:
-    engine = engine_of(tiny_llm, postprocessor, response_mode="refine", streaming=True)
+def test_a_streamed_refinement_is_not_passed_off_as_its_last_call(engine_with: Engines) -> None:
+    engine = engine_with(response_mode="refine", streaming=True)
     response = engine.query(QUESTION)
     list(response.response_gen)
     summary = summary_of(response, "unsupported")
     assert "2 calls, of which one was streamed to another" in summary["error"]["message"]
 
 
-def test_what_ends_at_once_does_not_stay_pending(
-    tiny_llm: HuggingFaceLLM, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_ends_at_once_is_complete(tiny_llm: LocalLLM, monkeypatch: pytest.MonkeyPatch) -> None:
     attribute = AttributionService.attribute
 
     def late(service: AttributionService, *args: Any, **kwargs: Any) -> Any:
@@ -114,9 +106,9 @@ def test_what_ends_at_once_does_not_stay_pending(
 
 @pytest.mark.parametrize("streaming", [False, True])
 def test_only_what_is_asked_for_is_recorded(
-    tiny_llm: HuggingFaceLLM, postprocessor: AttributionPostprocessor, streaming: bool
+    engine_with: Engines, tiny_llm: LocalLLM, postprocessor: Postprocessor, streaming: bool
 ) -> None:
-    response = engine_of(tiny_llm, postprocessor, streaming=streaming).query(QUESTION)
+    response = engine_with(streaming=streaming).query(QUESTION)
     list(getattr(response, "response_gen", ()))
     tiny_llm.complete("Something else.")
     model = LanguageModel(tiny_llm._model, tiny_llm._tokenizer)
@@ -124,7 +116,7 @@ def test_only_what_is_asked_for_is_recorded(
     assert "generate" not in vars(tiny_llm._model)
 
 
-def test_a_response_without_any_is_told(tiny_llm: HuggingFaceLLM) -> None:
+def test_a_response_without_any_is_told(tiny_llm: LocalLLM) -> None:
     response = index_of().as_query_engine(llm=tiny_llm).query(QUESTION)
     with pytest.raises(InvalidInput, match="no AttributionPostprocessor was among"):
         AttributionPostprocessor().result(response)

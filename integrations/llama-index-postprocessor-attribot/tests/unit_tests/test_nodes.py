@@ -4,7 +4,8 @@ import threading
 from typing import Any
 
 import pytest
-from conftest import QUESTION, engine_of, index_of, llm_of, nodes, scored, summary_of
+from conftest import QUESTION, LocalLLM, Postprocessor, ids_of, summary_of
+from engines import engine_of, index_of, llm_of, nodes, scored
 from llama_index.core import Document, StorageContext, VectorStoreIndex
 from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.embeddings import MockEmbedding
@@ -21,15 +22,8 @@ from llama_index.core.postprocessor import (
 )
 from llama_index.core.query_engine import CitationQueryEngine, RetrieverQueryEngine
 from llama_index.core.retrievers import AutoMergingRetriever
-from llama_index.core.schema import (
-    ImageNode,
-    MetadataMode,
-    NodeWithScore,
-    QueryBundle,
-    TextNode,
-)
+from llama_index.core.schema import ImageNode, MetadataMode, NodeWithScore, QueryBundle, TextNode
 from llama_index.core.storage.docstore import SimpleDocumentStore
-from llama_index.llms.huggingface import HuggingFaceLLM
 from llama_index.postprocessor.attribot import AttributionPostprocessor
 from support.summaries import EXACT
 
@@ -52,23 +46,20 @@ def sources_of(response: Any) -> set[str]:
 
 @pytest.mark.parametrize("ours_first", [False, True])
 def test_a_window_around_the_retrieved_sentence(
-    tiny_llm: HuggingFaceLLM, postprocessor: AttributionPostprocessor, ours_first: bool
+    tiny_llm: LocalLLM, postprocessor: Postprocessor, ours_first: bool
 ) -> None:
     parser = SentenceWindowNodeParser.from_defaults(window_size=1)
-    index = VectorStoreIndex(parser.get_nodes_from_documents([GUIDE]), embed_model=MockEmbedding(8))
+    texts: Any = parser.get_nodes_from_documents([GUIDE])
     window = MetadataReplacementPostProcessor(target_metadata_key="window")
     both = [postprocessor, window] if ours_first else [window, postprocessor]
-    options: dict[str, Any] = {"llm": tiny_llm, "similarity_top_k": 1}
-    response = index.as_query_engine(node_postprocessors=both, **options).query(QUESTION)
+    response = engine_of(tiny_llm, *both, texts=texts, similarity_top_k=1).query(QUESTION)
     (node,) = response.source_nodes
     shown = node.node.get_content(MetadataMode.NONE)
     assert len(shown) > len(node.node.metadata["original_text"])
     assert sources_of(response) == {sentence for sentence in STRIPPED if sentence in shown}
 
 
-def test_a_parent_that_stands_for_its_children(
-    tiny_llm: HuggingFaceLLM, postprocessor: AttributionPostprocessor
-) -> None:
+def test_a_parent_instead_of_its_children(tiny_llm: LocalLLM, postprocessor: Postprocessor) -> None:
     parser = HierarchicalNodeParser.from_defaults(
         node_parser_ids=["whole", "parts"],
         node_parser_map={
@@ -91,34 +82,25 @@ def test_a_parent_that_stands_for_its_children(
     (parent,) = response.source_nodes
     assert parent.node_id not in {leave.node_id for leave in leaves}
     assert sources_of(response) == set(STRIPPED)
-    (document,) = response.metadata["attribution"]["documents"]
-    assert document["id"] == parent.node_id
+    assert ids_of(response) == {parent.node_id}
 
 
-def test_neighbours_that_a_postprocessor_adds(
-    tiny_llm: HuggingFaceLLM, postprocessor: AttributionPostprocessor
-) -> None:
-    nodes = SentenceSplitter(chunk_size=30, chunk_overlap=0).get_nodes_from_documents([GUIDE])
+def test_neighbours_of_a_postprocessor(tiny_llm: LocalLLM, postprocessor: Postprocessor) -> None:
+    splitter = SentenceSplitter(chunk_size=30, chunk_overlap=0)
+    texts: Any = splitter.get_nodes_from_documents([GUIDE])
     store = SimpleDocumentStore()
-    store.add_documents(nodes)
-    relations = {node.node_id: dict(node.relationships) for node in nodes}
+    store.add_documents(texts)
+    relations = {node.node_id: dict(node.relationships) for node in texts}
     neighbours = PrevNextNodePostprocessor(docstore=store, num_nodes=1, mode="both")
-    engine = VectorStoreIndex(nodes, embed_model=MockEmbedding(8)).as_query_engine(
-        llm=tiny_llm,
-        similarity_top_k=1,
-        node_postprocessors=[neighbours, LongContextReorder(), postprocessor],
-    )
-    response = engine.query(QUESTION)
+    chain = [neighbours, LongContextReorder(), postprocessor]
+    response = engine_of(tiny_llm, *chain, texts=texts, similarity_top_k=1).query(QUESTION)
     assert len(response.source_nodes) > 1
-    found = {document["id"] for document in response.metadata["attribution"]["documents"]}
-    assert found == {node.node_id for node in response.source_nodes}
+    assert ids_of(response) == {node.node_id for node in response.source_nodes}
     for node in response.source_nodes:
         assert node.node.relationships == relations[node.node_id]
 
 
-def test_sources_that_an_engine_numbers_in_the_prompt(
-    tiny_llm: HuggingFaceLLM, postprocessor: AttributionPostprocessor
-) -> None:
+def test_sources_that_an_engine_numbers(tiny_llm: LocalLLM, postprocessor: Postprocessor) -> None:
     options: dict[str, Any] = {"llm": tiny_llm, "node_postprocessors": [postprocessor]}
     engine = CitationQueryEngine.from_args(index_of(), citation_chunk_size=256, **options)
     response = engine.query(QUESTION)
@@ -129,9 +111,7 @@ def test_sources_that_an_engine_numbers_in_the_prompt(
     }
 
 
-def test_a_retriever_that_gives_its_own_nodes_again(
-    tiny_llm: HuggingFaceLLM, postprocessor: AttributionPostprocessor
-) -> None:
+def test_a_retriever_that_keeps_its_nodes(tiny_llm: LocalLLM, postprocessor: Postprocessor) -> None:
     class Cached(BaseRetriever):
         def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
             return kept
@@ -150,7 +130,7 @@ def test_a_retriever_that_gives_its_own_nodes_again(
 @pytest.mark.slow
 @pytest.mark.parametrize("mode", ["compact", "tree_summarize", "accumulate", "compact_accumulate"])
 def test_nodes_that_are_cut_over_several_calls(
-    tiny: LanguageModel, postprocessor: AttributionPostprocessor, mode: str
+    tiny: LanguageModel, postprocessor: Postprocessor, mode: str
 ) -> None:
     sentences = [f"House number {number} has a blue door and a red roof." for number in range(120)]
     long = TextNode(text=" ".join(sentences), id_="long")

@@ -4,11 +4,11 @@ import logging
 from typing import Any
 
 import pytest
-from conftest import QUESTION, engine_of, ids_of, index_of, summary_of
+from conftest import QUESTION, LocalLLM, Postprocessor, ids_of, summary_of
+from engines import engine_of, index_of
 from llama_index.core.base.llms.types import CompletionResponse
 from llama_index.core.base.response.schema import Response
 from llama_index.core.query_engine import CitationQueryEngine, CustomQueryEngine
-from llama_index.llms.huggingface import HuggingFaceLLM
 from llama_index.postprocessor.attribot import AttributedQueryEngine, AttributionPostprocessor
 from pydantic import BaseModel
 from scripted import Around, says
@@ -30,7 +30,7 @@ class Lighthouse(BaseModel):
 
 @pytest.mark.parametrize("way", ["output_cls", "tree_summarize", "as_structured_llm"])
 def test_structured_answers_are_one_call(
-    smollm2: LanguageModel, postprocessor: AttributionPostprocessor, way: str
+    smollm2: LanguageModel, postprocessor: Postprocessor, way: str
 ) -> None:
     expected = Lighthouse(sentence=SENTENCE, lit=1844)
     llm: Any = says(smollm2, f'Here it is: {{"sentence": "{SENTENCE}", "lit": 1844}}')
@@ -88,9 +88,7 @@ def asking(llm: Any, *postprocessors: Any, **options: Any) -> Asking:
 
 
 @pytest.mark.parametrize("as_text", [True, False])
-def test_a_custom_engine_that_calls_the_model_itself(
-    tiny_llm: HuggingFaceLLM, as_text: bool
-) -> None:
+def test_a_custom_engine_that_calls_the_model_itself(tiny_llm: LocalLLM, as_text: bool) -> None:
     runs: list[AttributedRun] = []
     postprocessor = AttributionPostprocessor(on_result=runs.append, **EXACT)
     response = asking(tiny_llm, postprocessor, as_text=as_text).query(QUESTION)
@@ -103,7 +101,7 @@ def test_a_custom_engine_that_calls_the_model_itself(
 
 
 def test_an_answer_that_no_model_was_seen_to_give_says_so(
-    postprocessor: AttributionPostprocessor, caplog: pytest.LogCaptureFixture
+    postprocessor: Postprocessor, caplog: pytest.LogCaptureFixture
 ) -> None:
     class Unseen:
         def complete(self, prompt: str) -> str:
@@ -125,7 +123,7 @@ class Served(Around):
         return CompletionResponse(text="It is 38 metres high.")
 
 
-def test_a_model_that_is_not_known_is_scored_by_a_copy(tiny_llm: HuggingFaceLLM) -> None:
+def test_a_model_that_is_not_known_is_scored_by_a_copy(tiny_llm: LocalLLM) -> None:
     postprocessor = AttributionPostprocessor(language_model=tiny_llm, **EXACT)
     response = engine_of(Served(), postprocessor).query(QUESTION)
     assert summary_of(response)["retokenized"]
@@ -133,12 +131,12 @@ def test_a_model_that_is_not_known_is_scored_by_a_copy(tiny_llm: HuggingFaceLLM)
 
 
 @pytest.fixture(scope="module")
-def falsely_cited(smollm2: LanguageModel) -> HuggingFaceLLM:
+def falsely_cited(smollm2: LanguageModel) -> LocalLLM:
     """It names the first chunk, and says what stands in the second."""
     return says(smollm2, "The lighthouse is 38 metres high [1].", is_chat_model=False)
 
 
-def citing(llm: HuggingFaceLLM, postprocessor: AttributionPostprocessor) -> tuple[Any, Any]:
+def citing(llm: LocalLLM, postprocessor: Postprocessor) -> tuple[Any, Any]:
     """The response of an engine that numbers its sources, and the only document that is cited."""
     engine = CitationQueryEngine.from_args(index_of(), llm=llm, node_postprocessors=[postprocessor])
     response = engine.query(QUESTION)
@@ -149,9 +147,7 @@ def citing(llm: HuggingFaceLLM, postprocessor: AttributionPostprocessor) -> tupl
     return response, cited
 
 
-def test_an_engine_s_own_numbers_are_kept_audited_or_replaced(
-    falsely_cited: HuggingFaceLLM,
-) -> None:
+def test_an_engine_s_own_numbers_are_kept_audited_or_replaced(falsely_cited: LocalLLM) -> None:
     postprocessor = AttributionPostprocessor()
     response, cited = citing(falsely_cited, postprocessor)
     assert not any("Source " in source["text"] for source in summary_of(response)["sources"])
@@ -163,7 +159,7 @@ def test_an_engine_s_own_numbers_are_kept_audited_or_replaced(
     assert (marker.number, marker.document, marker.supported) == (1, 0, False)
 
 
-def test_numbers_follow_the_first_citation_if_they_shall(falsely_cited: HuggingFaceLLM) -> None:
+def test_numbers_follow_the_first_citation_if_they_shall(falsely_cited: LocalLLM) -> None:
     postprocessor = AttributionPostprocessor(numbering="by_citation")
     response, cited = citing(falsely_cited, postprocessor)
     assert cited["number"] == 1

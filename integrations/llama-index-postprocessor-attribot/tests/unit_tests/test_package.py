@@ -6,7 +6,8 @@ from pathlib import Path
 
 import llama_index
 import pytest
-from conftest import QUESTION, index_of
+from conftest import QUESTION
+from engines import index_of
 from llama_index.core.llms import MockLLM
 from llama_index.postprocessor.attribot.query_tracker import QueryTracker, installed
 

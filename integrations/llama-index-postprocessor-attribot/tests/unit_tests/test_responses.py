@@ -6,13 +6,13 @@ import pickle
 from typing import Any, ClassVar
 
 import pytest
-from conftest import QUESTION, engine_of, summary_of
+from conftest import QUESTION, LocalLLM, summary_of
+from engines import engine_of
 from llama_index.core.base.response.schema import Response
 from llama_index.core.instrumentation.event_handlers import BaseEventHandler
 from llama_index.core.instrumentation.events.query import QueryEndEvent
 from llama_index.core.instrumentation.events.synthesis import SynthesizeEndEvent
 from llama_index.core.postprocessor import SimilarityPostprocessor
-from llama_index.llms.huggingface import HuggingFaceLLM
 from llama_index.postprocessor.attribot import AttributionPostprocessor
 from llama_index.postprocessor.attribot.query_tracker import installed
 from llama_index.postprocessor.attribot.tracked_query import QueryObserver, TrackedQuery
@@ -22,10 +22,11 @@ from support.summaries import EXACT, attribution_of
 from attribot_rag.runtime import Answer, AttributedRun
 
 
-def test_metadata_is_still_that_of_the_nodes(tiny_llm: HuggingFaceLLM, engine: Any) -> None:
+def test_metadata_is_still_that_of_the_nodes(tiny_llm: LocalLLM, engine: Any) -> None:
     response = engine.query(QUESTION)
     metadata = response.metadata
     plain = engine_of(tiny_llm).query(QUESTION).metadata
+    assert "attribution" not in plain
     assert {values["file_name"] for values in metadata.values()} == {"ferry.md", "lighthouse.md"}
     assert dict(metadata.items()) == dict(metadata) == metadata == plain
     assert list(metadata) == list(plain)
@@ -77,7 +78,7 @@ def test_events_of_the_synthesis_and_of_the_query_carry_it(engine: Any) -> None:
 
 @pytest.mark.parametrize("mode", ["compact", "refine", "accumulate"])
 def test_it_is_told_once_for_each_answer_that_was_given(
-    tiny_llm: HuggingFaceLLM, mode: str, monkeypatch: pytest.MonkeyPatch
+    tiny_llm: LocalLLM, mode: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     runs: list[AttributedRun] = []
     postprocessor = AttributionPostprocessor(on_result=runs.append, **EXACT)
@@ -97,7 +98,7 @@ def test_it_is_told_once_for_each_answer_that_was_given(
     assert len(runs) == 1
 
 
-def test_copies_have_the_options_and_no_results(tiny_llm: HuggingFaceLLM) -> None:
+def test_copies_have_the_options_and_no_results(tiny_llm: LocalLLM) -> None:
     runs: list[AttributedRun] = []
     postprocessor = AttributionPostprocessor(
         proxy=tiny_llm, keep=2, on_result=runs.append, max_pending=3, method="leave_one_out"
@@ -116,7 +117,7 @@ def test_copies_have_the_options_and_no_results(tiny_llm: HuggingFaceLLM) -> Non
 
 
 def test_of_two_in_one_engine_the_first_attributes_and_the_log_says_so(
-    tiny_llm: HuggingFaceLLM, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    tiny_llm: LocalLLM, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(installed(), "_told_of_two", False)
     first, second = (AttributionPostprocessor(**EXACT) for _ in range(2))

@@ -6,14 +6,14 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from conftest import QUESTION, engine_of, ids_of, index_of, nodes, scored, summary_of
+from conftest import QUESTION, LocalLLM, Postprocessor, ids_of, summary_of
+from engines import engine_of, index_of, nodes, scored
 from llama_index.core import get_response_synthesizer
 from llama_index.core.base.llms.types import ChatMessage
 from llama_index.core.embeddings import MockEmbedding
 from llama_index.core.schema import Document, NodeWithScore, TextNode
 from llama_index.core.vector_stores import SimpleVectorStore, VectorStoreQuery
 from llama_index.core.workflow import Event, StartEvent, StopEvent, Workflow, step
-from llama_index.llms.huggingface import HuggingFaceLLM
 from llama_index.postprocessor.attribot import AttributionPostprocessor
 from llama_index.postprocessor.attribot.query_tracker import installed
 from scripted import says
@@ -50,9 +50,7 @@ def from_a_file() -> list[Any]:
 
 @pytest.mark.parametrize("search", [from_a_store, from_an_api, from_a_file])
 def test_what_was_found_is_said(
-    tiny_llm: HuggingFaceLLM,
-    postprocessor: AttributionPostprocessor,
-    search: Callable[[], list[Any]],
+    tiny_llm: LocalLLM, postprocessor: Postprocessor, search: Callable[[], list[Any]]
 ) -> None:
     for ask in (
         lambda: tiny_llm.complete(PROMPT).text,
@@ -70,9 +68,7 @@ def test_what_was_found_is_said(
         assert not attribution.provenance.retokenized
 
 
-def test_the_answer_needs_not_be_told(
-    tiny_llm: HuggingFaceLLM, postprocessor: AttributionPostprocessor
-) -> None:
+def test_the_answer_needs_not_be_told(tiny_llm: LocalLLM, postprocessor: Postprocessor) -> None:
     with postprocessor.retrieved(TEXTS) as response:
         answer = tiny_llm.complete(PROMPT).text
     assert response.response == answer
@@ -81,9 +77,7 @@ def test_the_answer_needs_not_be_told(
         tiny_llm.complete(f"{PROMPT} {1 / 0}")
 
 
-def test_a_step_of_a_workflow(
-    tiny_llm: HuggingFaceLLM, postprocessor: AttributionPostprocessor
-) -> None:
+def test_a_step_of_a_workflow(tiny_llm: LocalLLM, postprocessor: Postprocessor) -> None:
     class Answers(Workflow):
         @step
         async def answer(self, event: StartEvent) -> StopEvent:
@@ -99,9 +93,7 @@ def test_a_step_of_a_workflow(
     assert len(ids_of(asyncio.run(ask()))) == 2
 
 
-def test_a_workflow_that_retrieves_and_synthesizes(
-    tiny_llm: HuggingFaceLLM, postprocessor: AttributionPostprocessor
-) -> None:
+def test_a_workflow_of_two_steps(tiny_llm: LocalLLM, postprocessor: Postprocessor) -> None:
     retriever = index_of().as_retriever()
     synthesizer = get_response_synthesizer(llm=tiny_llm)
 
@@ -126,9 +118,7 @@ def test_a_workflow_that_retrieves_and_synthesizes(
     summary_of(asyncio.run(ask()))
 
 
-def test_retrieval_and_synthesis_as_steps_of_an_engine(
-    engine: Any, postprocessor: AttributionPostprocessor
-) -> None:
+def test_retrieval_and_synthesis_of_an_engine(engine: Any, postprocessor: Postprocessor) -> None:
     passed = postprocessor.postprocess_nodes(scored(nodes()), query_str=QUESTION)
     again: list[NodeWithScore] = scored(nodes())  # the same nodes as other objects
     for retrieved in (passed, engine.retrieve(QUESTION), again):
@@ -138,9 +128,7 @@ def test_retrieval_and_synthesis_as_steps_of_an_engine(
     assert installed().num_open == 0
 
 
-def test_two_searches_keep_their_own_documents(
-    tiny_llm: HuggingFaceLLM, postprocessor: AttributionPostprocessor
-) -> None:
+def test_each_search_keeps_its_documents(tiny_llm: LocalLLM, postprocessor: Postprocessor) -> None:
     responses = []
     for text in TEXTS:
         with postprocessor.retrieved([text]) as response:
@@ -152,7 +140,7 @@ def test_two_searches_keep_their_own_documents(
 
 
 def test_no_model_and_no_text_are_told(
-    postprocessor: AttributionPostprocessor, caplog: pytest.LogCaptureFixture
+    postprocessor: Postprocessor, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.WARNING), postprocessor.retrieved(TEXTS) as response:
         response.response = "It grinds at noon."
@@ -165,7 +153,7 @@ def test_no_model_and_no_text_are_told(
 @pytest.mark.parametrize("streaming", [False, True])
 @pytest.mark.parametrize("text", ["", " ", "\n"])
 def test_an_empty_answer_has_the_usual_keys(
-    tiny: LanguageModel, postprocessor: AttributionPostprocessor, text: str, streaming: bool
+    tiny: LanguageModel, postprocessor: Postprocessor, text: str, streaming: bool
 ) -> None:
     engine = engine_of(says(tiny, text), postprocessor, streaming=streaming)
     response = engine.query(QUESTION)
@@ -189,7 +177,7 @@ def test_an_empty_answer_has_the_usual_keys(
     ],
 )
 def test_the_prompt_is_changed_only_if_asked_and_that_is_told(
-    tiny_llm: HuggingFaceLLM, texts: tuple[str, str]
+    tiny_llm: LocalLLM, texts: tuple[str, str]
 ) -> None:
     retrieved = scored([TextNode(text=text, id_=text) for text in texts])
     assert AttributionPostprocessor().postprocess_nodes(retrieved) == retrieved

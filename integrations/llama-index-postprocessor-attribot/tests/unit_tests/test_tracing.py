@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from conftest import QUESTION, engine_of
-from llama_index.llms.huggingface import HuggingFaceLLM
+from conftest import QUESTION, LocalLLM
+from engines import engine_of
 from llama_index.postprocessor.attribot import AttributionPostprocessor
 from openinference.instrumentation.llama_index import LlamaIndexInstrumentor
 from opentelemetry import trace
@@ -28,9 +28,7 @@ def traces() -> Iterator[Traces]:
 
 
 @pytest.mark.parametrize("mode", ["inline", "background"])
-def test_an_evaluator_span_is_linked_to_the_model_s(
-    tiny_llm: HuggingFaceLLM, traces: Traces, mode: Any
-) -> None:
+def test_an_evaluator_span_is_linked(tiny_llm: LocalLLM, traces: Traces, mode: Any) -> None:
     traces.clear()
     postprocessor = AttributionPostprocessor(mode=mode, **EXACT)
     run = postprocessor.result(engine_of(tiny_llm, postprocessor).query(QUESTION), 60)

@@ -1,0 +1,18 @@
+"""The models that the integrations' tests share, as fixtures."""
+
+import pytest
+
+from attribot_rag import LanguageModel, load_model
+from support.tiny_models import endless, smollm2_tokenizer
+
+
+@pytest.fixture(scope="session")
+def smollm2() -> LanguageModel:
+    """The embedded model: real weights, offline."""
+    return load_model()
+
+
+@pytest.fixture(scope="session")
+def tiny() -> LanguageModel:
+    """Random weights, and the tokenizer and the chat template of the embedded model."""
+    return endless(smollm2_tokenizer())
