@@ -161,7 +161,8 @@ def test_empty_retrieval_attaches_nothing(
     message = rag(Given(documents=[]), tiny_chat).invoke(QUESTION, {"callbacks": [handler]})
     assert "attribution" not in message.response_metadata
     assert not handler.results
-    assert "no attribution" not in caplog.text  # nothing was found, which is an answer too
+    told = [record for record in caplog.records if not record.name.startswith("transformers")]
+    assert not told  # nothing was found, which is an answer too
     with pytest.raises(InvalidInput, match="retrieved nothing"):
         handler.result(uuid4())
 

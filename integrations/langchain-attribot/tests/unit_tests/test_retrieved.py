@@ -269,7 +269,7 @@ def test_documents_that_share_an_id_are_all_listed(
 
 
 @pytest.mark.parametrize("key", ["source", "author", "section"])
-def test_metadata_in_the_prompt_are_noted(tiny_chat: Chat, making: Making, key: str) -> None:
+def test_metadata_in_the_prompt_is_noted(tiny_chat: Chat, making: Making, key: str) -> None:
     handler = making(verdicts=VerdictOptions())
     documents = [Document(TEXTS[0], metadata={key: "Alaric Penhow", "page": 3, "lang": "en"})]
     for template, reads_it in (("{text}\n\nWho?", False), ("{text} ({value})\n\nWho?", True)):

@@ -120,8 +120,8 @@ def test_accumulated_answers_are_attributed_one_by_one(
     engine = engine_with(response_mode="accumulate")
     response = engine.query(QUESTION)
     summary = summary_of(response)
-    seen = [document["id"] for call in summary["calls"] for document in call["documents"]]
-    assert sorted(seen) == ["ferry", "lighthouse"]
+    read = [[document["id"] for document in call["documents"]] for call in summary["calls"]]
+    assert sorted(read) == [["ferry"], ["lighthouse"]]
     for (start, end), call in zip(summary["places"], summary["calls"], strict=True):
         attribution = attribution_of(postprocessor.results[call["run_id"]])
         assert response.response[start:end] == attribution.response.strip()

@@ -50,15 +50,15 @@ def test_structured_answers_are_one_call(
     best, *_ = summary["sources"]
     assert best["text"] == SENTENCE
     texts = {source["id"]: source["text"] for source in summary["sources"]}
-    caused = {
-        sentence["text"]: texts[sentence["sources"][0]]
+    caused = [
+        (sentence["text"], texts[sentence["sources"][0]])
         for sentence in summary["sentences"]
         if sentence["sources"]
-    }
-    assert caused == {
-        f'"{SENTENCE}"': SENTENCE,
-        "1844": "Its lamp was lit for the first time in 1844.",
-    }
+    ]
+    assert caused == [
+        (f'"{SENTENCE}"', SENTENCE),
+        ("1844", "Its lamp was lit for the first time in 1844."),
+    ]
     attribution = attribution_of(postprocessor.result(response))
     start, end = attribution.find("1844")
     (ranked,) = attribution.top(1, start, end)
