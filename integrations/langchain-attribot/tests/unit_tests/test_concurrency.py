@@ -90,9 +90,10 @@ def test_a_runnable_that_asks_twice_keeps_its_documents_apart(
 def test_two_interleaved_streams_have_their_own_documents(chain: Chain, handler: Handler) -> None:
     names = ("first", "second")
     streams = [chain.stream(name, {"callbacks": [handler]}) for name in names]
-    for name, pieces in zip(names, zip(*zip_longest(*streams), strict=True), strict=True):
-        message, *others = (piece for piece in pieces if piece is not None)
-        check(sum(others, message), name)
+    rounds = list(zip_longest(*streams))  # a piece of each in turn
+    for index, name in enumerate(names):
+        first, *others = [pieces[index] for pieces in rounds if pieces[index] is not None]
+        check(sum(others, first), name)
 
 
 def runs(chain: Chain, count: int) -> int:

@@ -36,17 +36,15 @@ def length(summary: dict[str, Any]) -> int:
     return int(cut.split()[5])
 
 
-@pytest.mark.parametrize(
-    "form", [lambda chain, _: chain, lambda _, chats: chats, lambda _, c: (*c,)]
-)
 def test_each_answer_is_attributed_on_the_model_that_gave_it(
-    branching: Chain, chats: list[Chat], making: Making, form: Any
+    branching: Chain, chats: list[Chat], making: Making
 ) -> None:
-    chain = branching.with_config(callbacks=[making(form(branching, chats))])
-    for question, cut_at in (("the first?", 5), ("the other?", 6), ("the first?", 5)):
-        assert length(summary_of(chain.invoke(question))) == cut_at
-        *_, last = chain.stream(question)
-        assert length(summary_of(last)) == cut_at
+    for models in (branching, chats, tuple(chats)):
+        chain = branching.with_config(callbacks=[making(models)])
+        for question, cut_at in (("the first?", 5), ("the other?", 6), ("the first?", 5)):
+            assert length(summary_of(chain.invoke(question))) == cut_at
+            *_, last = chain.stream(question)
+            assert length(summary_of(last)) == cut_at
 
 
 def test_a_fallback_s_answer(chats: list[Chat]) -> None:
