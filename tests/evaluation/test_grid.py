@@ -46,7 +46,5 @@ def test_a_method_is_described_with_its_options() -> None:
         next(trained.model.parameters()).add_(0.1)
     assert method_description(methods(trained)["proxy pruning, keep 3"]) != proxied
     assert "object at" not in proxied
-    assert (
-        len({method_description(method) for method in methods(byte_level()).values()})
-        == len(methods(byte_level())) - 1
-    )  # leave-one-out without a cache is the same method
+    described = {method_description(method) for method in methods(byte_level()).values()}
+    assert len(described) == len(methods(byte_level())) - 1  # without a cache: the same method

@@ -10,16 +10,16 @@ from support.patience import scaled
 from attribot_rag.model.turn import Turn
 
 
-def joined(*threads: threading.Thread) -> None:
-    for thread in threads:
-        thread.join(scaled(60))
-        assert not thread.is_alive()
-
-
 def started(run: Callable[[], None]) -> threading.Thread:
     thread = threading.Thread(target=run)
     thread.start()
     return thread
+
+
+def joined(*threads: threading.Thread) -> None:
+    for thread in threads:
+        thread.join(scaled(60))
+        assert not thread.is_alive()
 
 
 def until_in_line(turn: Turn, count: int) -> None:
