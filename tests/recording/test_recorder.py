@@ -275,30 +275,34 @@ class Gate(StoppingCriteria):
     """Holds a generation before its end until it is opened."""
 
     def __init__(self, error: Exception | None = None) -> None:
-        self.reached = threading.Event()
-        self.opened = threading.Event()
+        self.reached, self.opened = threading.Event(), threading.Event()
+        self.waits = True
         self.error = error
 
     def __call__(self, input_ids: torch.Tensor, scores: Any, **kwargs: Any) -> torch.Tensor:
         self.reached.set()
-        assert self.opened.wait(scaled(60))
+        opened = self.opened.wait(scaled(60))
+        self.waits = False
+        assert opened
         if self.error is not None:
             raise self.error
         return torch.zeros(len(input_ids), dtype=torch.bool)
 
 
 @contextmanager
-def running(*prompts: str, error: Exception | None = None, **inputs: Any) -> Iterator[Gate]:
-    """The model answers these prompts, or these inputs, until the gate is opened or at the end."""
+def running(
+    model: LanguageModel, *prompts: str, error: Exception | None = None, **inputs: Any
+) -> Iterator[Gate]:
+    """A thread answers these prompts, or these inputs, until the gate is opened or at the end."""
     gate = Gate(error)
     criteria = StoppingCriteriaList([gate])
 
     def answer() -> None:
         with pytest.raises(type(error)) if error else nullcontext():
             if prompts:
-                say(MODEL, prompts, [ANSWER] * len(prompts), stopping_criteria=criteria)
+                say(model, prompts, [ANSWER] * len(prompts), stopping_criteria=criteria)
             else:
-                generate(MODEL, max_new_tokens=2, stopping_criteria=criteria, **inputs)
+                generate(model, max_new_tokens=2, stopping_criteria=criteria, **inputs)
 
     thread = threading.Thread(target=answer)
     thread.start()
@@ -311,7 +315,7 @@ def running(*prompts: str, error: Exception | None = None, **inputs: Any) -> Ite
 
 
 def test_waits_for_what_is_under_way(recorder: GenerationRecorder) -> None:
-    with running(rendered(MODEL)) as gate:
+    with running(MODEL, rendered(MODEL)) as gate:
         assert recorder.find(ANSWER) is None
         assert recorder.find(ANSWER, timeout=0.01) is None
         recorder.wait_until_idle(0.01)
@@ -325,13 +329,13 @@ def test_waits_for_what_is_under_way(recorder: GenerationRecorder) -> None:
 def test_does_not_wait_for_what_began_later(recorder: GenerationRecorder) -> None:
     """Steady traffic must not hold up the search for an answer that was never recorded."""
     matches: list[Generation | None] = []
-    with running(rendered(MODEL)) as first:
+    with running(MODEL, rendered(MODEL)) as first:
         search = threading.Thread(
             target=lambda: matches.append(recorder.find("never said", timeout=scaled(600)))
         )
         search.start()
         time.sleep(0.1)
-        with running(rendered(MODEL)):
+        with running(MODEL, rendered(MODEL)):
             first.opened.set()
             search.join(60)
             assert matches == [None]
@@ -339,7 +343,7 @@ def test_does_not_wait_for_what_began_later(recorder: GenerationRecorder) -> Non
 
 def test_another_prompt_s_generation_is_not_waited_for(recorder: GenerationRecorder) -> None:
     other = rendered(MODEL, question="Who closed the harbour?")
-    with running(rendered(MODEL)):
+    with running(MODEL, rendered(MODEL)):
         for wanted in ({"prompt": other}, {"contains": ["Who closed the harbour?"]}):
             assert recorder.find(ANSWER, timeout=scaled(600), **wanted) is None
         match = recorder.match(Answer(ANSWER), prompt=other)
@@ -350,7 +354,7 @@ def test_another_prompt_s_generation_is_not_waited_for(recorder: GenerationRecor
 @pytest.mark.parametrize("row", [0, 1])
 def test_rows_of_a_padded_batch_are_waited_for(recorder: GenerationRecorder, row: int) -> None:
     prompts = [rendered(MODEL, DOCUMENTS[:count]) for count in (1, 2)]
-    with running(*prompts) as gate:
+    with running(MODEL, *prompts) as gate:
         match = recorder.match(Answer(ANSWER), prompt=prompts[row])
         assert not match.done()
         gate.opened.set()
@@ -360,14 +364,14 @@ def test_rows_of_a_padded_batch_are_waited_for(recorder: GenerationRecorder, row
 
 def test_a_prompt_of_embeddings_is_not_waited_for(recorder: GenerationRecorder) -> None:
     embeddings = MODEL.model.get_input_embeddings()(PROMPT_IDS)
-    with running(inputs_embeds=embeddings):
+    with running(MODEL, inputs_embeds=embeddings):
         assert recorder.match(Answer(ANSWER)).done()
     prompts = [generation.prompt_ids for generation in recorder.generations]
     assert prompts == [()]  # to be refused by name
 
 
 def test_a_call_that_fails_ends_the_wait(recorder: GenerationRecorder) -> None:
-    with running(rendered(MODEL), error=RuntimeError("out of memory")) as gate:
+    with running(MODEL, rendered(MODEL), error=RuntimeError("out of memory")) as gate:
         match = recorder.match(Answer(ANSWER, prompt_texts=[DOCUMENTS[0]]))
         assert not match.done()
         gate.opened.set()

@@ -6,18 +6,17 @@ import json
 import logging
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
 import pytest
-import torch
+from recording.test_recorder import running
 from support.patience import scaled
 from support.schemas import SUMMARIES
 from support.scripted_generation import ANSWER, DOCUMENTS, QUESTION, messages, rendered, say
 from support.threads import at_once
 from support.tiny_models import byte_level
-from transformers import StoppingCriteria, StoppingCriteriaList, TextIteratorStreamer
+from transformers import TextIteratorStreamer
 
 from attribot_rag import Attribution, Attributor, Document, LeaveOneOut
 from attribot_rag.context import TokenizedText
@@ -125,22 +124,11 @@ def test_an_answer_is_searched_and_decoded_once(
     service, matched = service_that_saw(services, answer())
     assert service is services[0]
     run = service.attribute("run", "root", matched)
-    assert attribution_of(run).documents
+    assert attribution_of(run).documents == tuple(map(Document, DOCUMENTS))
     assert run.answer.transcript is None  # it may hold a KV cache
     searched = [("searched", service.recorder) for service in services]
     decoded = [("decoded", ids) for ids in (generation.prompt_ids, generation.response_ids)]
     assert sorted(map(str, calls)) == sorted(map(str, [*searched, *decoded]))
-
-
-def test_scores_are_those_of_an_attributor(service: AttributionService) -> None:
-    said(ANSWER)
-    (recorded,) = service.recorder.generations
-    expected = service.attributor.attribute_generation(recorded, DOCUMENTS)
-    result = attribution_of(attributed(service, answer()))
-    texts = [source.text for source in expected.sources]
-    assert [source.text for source in result.sources] == texts
-    assert abs(result.matrix - expected.matrix).max() < 1e-4
-    assert result.documents == tuple(map(Document, DOCUMENTS))
 
 
 @pytest.mark.parametrize("skip_special_tokens", [True, False])
@@ -390,38 +378,7 @@ def test_two_services_of_a_model_take_turns(making: Making, block: Blocked) -> N
     assert abs(left.matrix - right.matrix).max() < 1e-6
 
 
-class Held(StoppingCriteria):
-    """Holds a generation before its end until it is opened."""
-
-    def __init__(self) -> None:
-        self.reached, self.opened = threading.Event(), threading.Event()
-        self.waits = True
-
-    def __call__(self, input_ids: torch.Tensor, scores: Any, **_: Any) -> torch.Tensor:
-        self.reached.set()
-        opened = self.opened.wait(scaled(60))
-        self.waits = False
-        assert opened
-        return torch.zeros(len(input_ids), dtype=torch.bool)
-
-
-OTHER = "Who burned it down?"
-
-
-@contextmanager
-def answering(question: str = QUESTION) -> Iterator[Held]:
-    """Another thread generates, and ends when it may, or at the end."""
-    held = Held()
-    prompt, options = rendered(MODEL, question=question), StoppingCriteriaList([held])
-    saying = partial(say, MODEL, [prompt], [ANSWER], stopping_criteria=options)
-    thread = threading.Thread(target=saying)
-    thread.start()
-    try:
-        assert held.reached.wait(scaled(60))
-        yield held
-    finally:
-        held.opened.set()
-        thread.join()
+OTHER = rendered(MODEL, question="Who burned it down?")
 
 
 @pytest.fixture
@@ -435,27 +392,27 @@ def patient(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_whether_the_model_gave_an_answer_is_told_while_it_gives_another(
     service: AttributionService, background: bool
 ) -> None:
-    with answering(OTHER) as held:
+    with running(MODEL, OTHER) as gate:
         run = finished(service, attributed(service, answer(), background=background))
         assert isinstance(run.error, NotRecorded)
-        assert held.waits
+        assert gate.waits
     said(ANSWER)
-    with answering(OTHER) as held:
+    with running(MODEL, OTHER) as gate:
         run = finished(service, attributed(service, answer(), background=background))
         assert attribution_of(run).response == ANSWER
-        assert held.waits
+        assert gate.waits
 
 
 @pytest.mark.usefixtures("patient")
 def test_an_answer_that_waits_for_its_generation_holds_up_no_other(making: Making) -> None:
     service = making(mode="background")
-    with answering(OTHER) as held:
-        streamed = attributed(service, answer(prompt_texts=[OTHER]))
+    with running(MODEL, OTHER) as gate:
+        streamed = attributed(service, answer(prompt_texts=["Who burned it down?"]))
         said("By the river.")
         run = finished(service, attributed(service, answer("By the river.")))
         assert attribution_of(run).response == "By the river."
         assert service.store.num_pending == 1
-        held.opened.set()
+        gate.opened.set()
         result = attribution_of(finished(service, streamed))
     assert (result.response, result.provenance.retokenized) == (ANSWER, False)
 
@@ -464,11 +421,11 @@ def test_an_answer_that_waits_for_its_generation_holds_up_no_other(making: Makin
 def test_recording_lasts_until_the_generation_ended(making: Making) -> None:
     service = making(record_always=False)
     service.begin_recording()
-    with answering() as held:
+    with running(MODEL, rendered(MODEL)) as gate:
         streamed = attributed(service, answer(), background=True)
         service.end_recording()
         assert is_recording()
-        held.opened.set()
+        gate.opened.set()
         assert attribution_of(finished(service, streamed)).response == ANSWER
     assert not is_recording()
 
