@@ -49,45 +49,42 @@ def attributor() -> Attributor:
     return attributor_of(MODEL, method="leave_one_out")
 
 
-NO_PROMPT = r"the prompt is empty.*pass what the model was given"
-NO_RESPONSE = r"the response .* is empty"
-NO_TOKENS = "the response has no tokens"
+GIVEN = {"prompt": PROMPT, "response": ANSWER, "documents": DOCUMENTS}
 NO_DOCUMENTS = r"documents=.*pass a list of at least one"
 
 
 @pytest.mark.parametrize(
-    ("prompt", "response", "documents", "said"),
+    ("name", "values", "error", "said"),
     [
-        *((prompt, ANSWER, DOCUMENTS, NO_PROMPT) for prompt in ("", " \n\t", [], ())),
-        *(
-            (PROMPT, before + response, DOCUMENTS, NO_RESPONSE)
-            for response in ("", " \n\t", "<|im_end|>", " <|im_end|><|endoftext|>")
-            for before in ("", PROMPT)
-        ),
-        *(
-            (PROMPT_IDS, response, DOCUMENTS, NO_TOKENS)
-            for response in ((), (EOS,), PROMPT_IDS, (*PROMPT_IDS, EOS))
-        ),
-        *((PROMPT, ANSWER, documents, NO_DOCUMENTS) for documents in ([], (), "one text", "")),
-        *(
-            (PROMPT, ANSWER, [document], "a document")
-            for document in (3, None, {"content": "a"}, {"text": None}, ["a"])
-        ),
-        (PROMPT, ANSWER, [PENGUINS], r"none of the 1 documents .* 'Penguins"),
-        ([*PROMPT_IDS, 99999], [5], DOCUMENTS, "token id 99999 is outside"),
-        (PROMPT_IDS, [5, -1], DOCUMENTS, "token id -1 is outside"),
+        ("prompt", ["", " \n\t", [], ()], InvalidInput, "prompt is empty.*pass what the model was"),
+        ("prompt", [[*PROMPT_IDS, 99999]], TokenizerMismatch, "token id 99999 is outside"),
+        ("response", [[5, -1]], TokenizerMismatch, "token id -1 is outside"),
+        ("documents", [[], (), "one text", ""], InvalidInput, NO_DOCUMENTS),
+        ("documents", [[3], [None], [{"content": "a"}]], InvalidInput, "a document"),
+        ("documents", [[{"text": None}], [["a"]]], InvalidInput, "a document"),
+        ("documents", [[PENGUINS]], DocumentsNotLocated, "none of the 1 documents .* 'Penguins"),
     ],
 )
 def test_what_cannot_be_attributed(
-    attributor: Attributor, prompt: Any, response: Any, documents: Any, said: str
+    attributor: Attributor, name: str, values: list[Any], error: type[Exception], said: str
 ) -> None:
-    error: type[Exception] = InvalidInput
-    if documents == [PENGUINS]:
-        error = DocumentsNotLocated
-    elif said.startswith("token id"):
-        error = TokenizerMismatch
-    with pytest.raises(error, match=said):
-        attributor.attribute(prompt, response, documents)
+    for value in values:
+        given: dict[str, Any] = {**GIVEN, name: value}
+        with pytest.raises(error, match=said):
+            attributor.attribute(**given)
+
+
+@pytest.mark.parametrize("response", ["", " \n\t", "<|im_end|>", " <|im_end|><|endoftext|>"])
+def test_no_response(attributor: Attributor, response: str) -> None:
+    for shown in (response, PROMPT + response):
+        with pytest.raises(InvalidInput, match=r"the response .* is empty"):
+            attributor.attribute(PROMPT, shown, DOCUMENTS)
+
+
+def test_no_response_ids(attributor: Attributor) -> None:
+    for response in ((), (EOS,), PROMPT_IDS, (*PROMPT_IDS, EOS)):
+        with pytest.raises(InvalidInput, match="the response has no tokens"):
+            attributor.attribute(PROMPT_IDS, response, DOCUMENTS)
 
 
 @pytest.mark.parametrize("document", ["", "  \n"])
@@ -99,18 +96,14 @@ def test_blank_documents(attributor: Attributor, document: str) -> None:
     assert not any("Not found in the prompt" in note for note in found.notes)
 
 
-@pytest.mark.parametrize(
-    ("question", "documents", "said"),
-    [
-        *(("Where?", documents, NO_DOCUMENTS) for documents in ([], (), "one text", "")),
-        *((question, DOCUMENTS, "the question is empty") for question in ("", " \n")),
-    ],
-)
-def test_what_cannot_be_asked(
-    attributor: Attributor, question: str, documents: Any, said: str
-) -> None:
-    with pytest.raises(InvalidInput, match=said):
-        attributor.ask(question, documents)
+def test_what_cannot_be_asked(attributor: Attributor) -> None:
+    documents: Any
+    for documents in ([], (), "one text", ""):
+        with pytest.raises(InvalidInput, match=NO_DOCUMENTS):
+            attributor.ask("Where?", documents)
+    for question in ("", " \n"):
+        with pytest.raises(InvalidInput, match="the question is empty"):
+            attributor.ask(question, DOCUMENTS)
 
 
 def test_the_model_answers_with_nothing() -> None:
@@ -326,17 +319,10 @@ def test_unicode(make: Any) -> None:
 def test_two_thousand_sources(smollm2: LanguageModel) -> None:
     """A tiny model with the real tokenizer, so that each source is a word of one token."""
     torch.manual_seed(0)
-    tiny = LlamaForCausalLM(
-        LlamaConfig(
-            vocab_size=smollm2.vocabulary_size,
-            hidden_size=16,
-            intermediate_size=16,
-            num_hidden_layers=1,
-            num_attention_heads=1,
-            max_position_embeddings=4096,
-            initializer_range=0.25,
-        )
-    )
+    sizes = {"hidden_size": 16, "intermediate_size": 16, "max_position_embeddings": 4096}
+    layers = {"num_hidden_layers": 1, "num_attention_heads": 1, "initializer_range": 0.25}
+    config: Any = LlamaConfig(vocab_size=smollm2.vocabulary_size, **sizes, **layers)
+    tiny = LlamaForCausalLM(config)
     tiny.train(False)
     words: dict[str, str] = {}
     for token_id in range(1000, smollm2.vocabulary_size):
@@ -346,17 +332,14 @@ def test_two_thousand_sources(smollm2: LanguageModel) -> None:
         if len(words) == 2000:
             break
     document = "".join(words.values()).strip()
-    attributor = Attributor(
-        tiny,
-        smollm2.tokenizer,
-        method="leave_one_out",
-        progress=False,
-        context=ContextOptions(
-            source_unit=lambda text: (
-                [f"{word} " for word in text.split(" ")[:-1]] + [text.split(" ")[-1]]
-            ),
-            duplicate_threshold=1,
-        ),
+
+    def words_of(text: str) -> list[str]:
+        *others, last = text.split(" ")
+        return [*(f"{word} " for word in others), last]
+
+    context = ContextOptions(source_unit=words_of, duplicate_threshold=1)
+    attributor = attributor_of(
+        LanguageModel(tiny, smollm2.tokenizer), method="leave_one_out", context=context
     )
     found = attributor.attribute(f"{document}\nAnswer:", " Yes.", [document])
     assert len(found.sources) == 2000

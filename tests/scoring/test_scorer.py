@@ -107,13 +107,6 @@ def test_any_ablation_equals_scoring_the_prompt_without_that_text(
         assert np.allclose(log_likelihoods, expected, atol=1e-4)
 
 
-@given(order=st.permutations(range(SENTENCES)))
-@settings(max_examples=10)
-def test_the_order_of_ablations_does_not_matter(truth: LogLikelihoods, order: list[int]) -> None:
-    scored = make_scorer().score([Ablation.of(index) for index in order])
-    assert np.allclose(scored.ablated, truth.ablated[list(order)], atol=1e-4)
-
-
 def test_tokens_are_counted(truth: LogLikelihoods) -> None:
     for implementation in IMPLEMENTATIONS:
         scorer = make_scorer(implementation=implementation)
