@@ -5,8 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from support.patience import scaled
-from support.processes import exit_code
+from faults.test_forking import forked
 from support.scripted_generation import DOCUMENTS, messages, rendered
 from support.tiny_models import (
     architecture,
@@ -199,17 +198,7 @@ def test_forked_processes_encode_while_a_thread_of_their_parent_does() -> None:
     thread = threading.Thread(target=encode)
     thread.start()
     try:
-        children = []
-        for _ in range(12):
-            child = os.fork()
-            if not child:
-                status = 1
-                try:
-                    status = int(model.encode(text) != expected)
-                finally:
-                    os._exit(status)
-            children.append(child)
-        assert [exit_code(child, scaled(60)) for child in children] == [0] * len(children)
+        assert [forked(lambda: model.encode(text) == expected) for _ in range(12)] == [0] * 12
     finally:
         stopped.set()
         thread.join()

@@ -241,16 +241,6 @@ def test_recomputing_less_is_something_else(without_positions: Scorer) -> None:
         without_positions.score(inner, recompute="all")  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("name", ["llama", "gpt2"])
-@pytest.mark.parametrize("recompute", RECOMPUTED)
-def test_nothing_removed_is_the_full_prompt_at_every_dial(name: str, recompute: Reencoded) -> None:
-    scorer = scorer_of(architecture(name).build())
-    exact = scorer.score([Ablation()])
-    masked = scorer.score([Ablation()], recompute=recompute)
-    for values in (masked.full, masked.ablated[0], exact.ablated[0]):
-        assert np.allclose(values, exact.full, atol=1e-4)
-
-
 @pytest.mark.parametrize("name", REFUSALS)
 def test_a_scorer_refuses_to_mask_and_says_what_to_use(name: str) -> None:
     scorer = scorer_of(architecture(name).build())

@@ -6,12 +6,13 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 import torch
+from scoring.test_scorer import with_implementation
 from support.scorers import built, many_documents
 from support.scorers import scorer as scorer_of
 
 from attribot_rag.context import Ablation
 from attribot_rag.methods import Thorough
-from attribot_rag.scoring import Scorer, ScoringModels
+from attribot_rag.scoring import Scorer
 from attribot_rag.scoring.base import Reduction
 from attribot_rag.scoring.implementations.packed import Packed
 from attribot_rag.scoring.row import Row
@@ -71,13 +72,10 @@ def test_where_it_is_not_seen(name: str) -> None:
 
 
 def test_weights_that_do_not_fit_into_memory_are_left_out() -> None:
-    scorer = scorer_of(many_documents(3))
-
     class Scarce(Packed):
         def weights(self, row: Row, reduction: Reduction) -> torch.Tensor:
             raise torch.OutOfMemoryError("CUDA out of memory")
 
-    models = ScoringModels(scorer.language_model.model)
-    scorer._engine._implementation = models.make(Scarce, scorer.generation)
+    scorer = with_implementation(scorer_of(many_documents(3)), Scarce)
     assert scorer.attention() is None
     assert Thorough().run(scorer).num_approximate > 0

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import takewhile
 
 import numpy as np
 import pytest
@@ -112,9 +113,7 @@ def test_a_served_model_is_a_proxy_that_prunes() -> None:
 def test_a_local_proxy_finds_the_candidates_of_a_served_model(server: ModelServer) -> None:
     target = ServedModel.connect(server.url, LOCAL.tokenizer)
     method = Auto(EAGER, proxy=sibling())
-    attribution = Attributor(target, method=method, progress=False).attribute(
-        chat(MANY), ANSWER, MANY
-    )
+    attribution = attributed(Attributor(target, method=method, progress=False), MANY)
     assert attribution.provenance.proxy_tokens > 0
     assert any(attribution.estimated)
 
@@ -139,10 +138,8 @@ def test_rows_come_in_the_order_in_which_a_prefix_cache_serves(kind: Kind) -> No
         attributor = served(server, method="leave_one_out", verdicts=None, server=one_at_a_time)
         num_before, encoded_before = len(server.bodies), server.num_encoded
         attributed(attributor)
-        rows = [
-            body["input_ids" if kind == "sglang" else "token_ids"]
-            for body in server.bodies[num_before:]
-        ]
+        name = "input_ids" if kind == "sglang" else "token_ids"
+        rows = [body[name] for body in server.bodies[num_before:]]
         encoded = server.num_encoded - encoded_before
     full = [*LOCAL.encode_prompt(chat(TREATY)), *LOCAL.encode(ANSWER)]
     assert rows[0] == full
@@ -155,10 +152,8 @@ def test_rows_come_in_the_order_in_which_a_prefix_cache_serves(kind: Kind) -> No
 
 def num_shared(row: list[int], other: list[int]) -> int:
     """The number of first tokens that are the same."""
-    pairs = enumerate(zip(row, other, strict=False))
-    return next(
-        (index for index, (token_id, two) in pairs if token_id != two), min(len(row), len(other))
-    )
+    pairs = zip(row, other, strict=False)
+    return len(list(takewhile(lambda pair: pair[0] == pair[1], pairs)))
 
 
 def test_the_rows_of_an_answer_name_one_replica() -> None:
@@ -211,10 +206,9 @@ def test_the_weights_here_are_a_reference() -> None:
         other = served(server, method="leave_one_out", scoring=checked, reference=sibling())
         assert model_of(other).backend.noise > 0.1
         quiet = ServedModel(replace(model_of(other).backend, noise=0.0), LOCAL.tokenizer)
+        failing = Attributor(quiet, method="leave_one_out", scoring=checked, progress=False)
         with pytest.raises(ScoringFailed, match="differs from the reference"):
-            Attributor(quiet, method="leave_one_out", scoring=checked, progress=False).attribute(
-                chat(TREATY), ANSWER, TREATY
-            )
+            attributed(failing)
         with pytest.raises(TokenizerMismatch, match="reference"):
             served(server, reference=metaspace())
 
@@ -223,10 +217,8 @@ def test_the_weights_here_are_a_reference() -> None:
     "method", ["masked", "masked_hierarchical", "patching", "attention_weights", "gradient_norm"]
 )
 def test_methods_that_need_the_weights_are_refused(method: str) -> None:
-    with model_server(LOCAL) as server:
-        attributor = served(server, method=method)
-        with pytest.raises(UnsupportedModel, match="server"):
-            attributed(attributor)
+    with model_server(LOCAL) as server, pytest.raises(UnsupportedModel, match="server"):
+        attributed(served(server, method=method))
 
 
 def test_the_recorder_and_other_implementations_are_refused() -> None:
