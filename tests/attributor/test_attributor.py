@@ -104,6 +104,8 @@ def test_sampled_ids_that_text_would_not_give_back() -> None:
     assert response_ids == tuple(given[: len(response_ids)].tolist())
     assert MODEL.encode(shown) != response_ids
     found = attributor.attribute(PROMPT, shown, DOCUMENTS)
+    assert found.response.strip() == shown.strip()
+    assert found.provenance.prefilled_tokens == 0
     truth = plain_scores(MODEL.model, tuple(inputs[0].tolist()), response_ids)
     assert not found.provenance.retokenized
     assert found.token_log_likelihoods == pytest.approx(truth.tolist(), abs=1e-4)
@@ -330,35 +332,3 @@ def test_progress_is_one_bar_or_none(capfd: pytest.CaptureFixture[str], progress
     assert captured.out == ""
     lines = [line.split(":")[0].strip() for line in captured.err.split("\r") if line.strip()]
     assert {*lines} == ({"attributing"} if progress else set())
-
-
-@pytest.mark.slow
-def test_sampled_answers_are_scored_as_generated(smollm2: LanguageModel) -> None:
-    """Some sampled answers re-tokenize to other ids; recorded ones never do."""
-    attributor = attributor_of(smollm2)
-    inputs = torch.tensor([smollm2.encode_prompt(messages())])
-    differing = 0
-    for seed in range(4):
-        torch.manual_seed(seed)
-        with attributor.recorder:
-            sequences = generate(
-                smollm2,
-                inputs,
-                attention_mask=torch.ones_like(inputs),
-                do_sample=True,
-                temperature=1.0,
-                top_k=0,
-                max_new_tokens=24,
-            )
-        given = sequences[0, inputs.shape[1] :].tolist()
-        shown = smollm2.decode(given, skip_special_tokens=True).strip()
-        found = attributor.attribute(messages(), shown, DOCUMENTS)
-        response_ids = tuple(one for one in given if one not in smollm2.eos_ids)
-        truth = plain_scores(smollm2.model, tuple(inputs[0].tolist()), response_ids)
-        num_shown = len(found.token_log_likelihoods)
-        assert not found.provenance.retokenized
-        assert found.provenance.prefilled_tokens == 0
-        assert found.response == shown
-        assert found.token_log_likelihoods == pytest.approx(truth[:num_shown].tolist(), abs=1e-3)
-        differing += smollm2.encode(shown) != response_ids[:num_shown]
-    assert differing > 0

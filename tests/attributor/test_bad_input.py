@@ -319,9 +319,11 @@ def test_unicode(make: Any) -> None:
 def test_two_thousand_sources(smollm2: LanguageModel) -> None:
     """A tiny model with the real tokenizer, so that each source is a word of one token."""
     torch.manual_seed(0)
-    sizes = {"hidden_size": 16, "intermediate_size": 16, "max_position_embeddings": 4096}
-    layers = {"num_hidden_layers": 1, "num_attention_heads": 1, "initializer_range": 0.25}
-    config: Any = LlamaConfig(vocab_size=smollm2.vocabulary_size, **sizes, **layers)
+    sizes: dict[str, Any] = {
+        **{"vocab_size": smollm2.vocabulary_size, "hidden_size": 16, "intermediate_size": 16},
+        **{"num_hidden_layers": 1, "num_attention_heads": 1, "initializer_range": 0.25},
+    }
+    config = LlamaConfig(**sizes, max_position_embeddings=4096)
     tiny = LlamaForCausalLM(config)
     tiny.train(False)
     words: dict[str, str] = {}

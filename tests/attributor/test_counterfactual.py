@@ -125,7 +125,8 @@ def generated(model: LanguageModel, prompt: str, num_begun: int = 0, **settings:
 
 
 def test_the_model_is_told_what_it_was_told() -> None:
-    settings = {"do_sample": True, "temperature": 1.5, "top_k": 20, "max_new_tokens": 7}
+    settings: dict[str, Any] = {"do_sample": True, "temperature": 1.5, "top_k": 20}
+    settings["max_new_tokens"] = 7
     torch.manual_seed(0)
     attributor, first = recorded(MODEL, PROMPT, **settings)
     torch.manual_seed(1)
@@ -182,7 +183,7 @@ def test_a_model_that_was_changed_since() -> None:
 def test_the_decoder_begins_as_it_began() -> None:
     model = byt5_encoder_decoder()
     begun = torch.tensor([[0, *model.encode("It ")]])
-    settings = {"max_new_tokens": 5, "do_sample": False, "decoder_input_ids": begun}
+    settings: dict[str, Any] = {"max_new_tokens": 5, "do_sample": False, "decoder_input_ids": begun}
     attributor, first = recorded(model, "\n".join(DOCUMENTS), **settings)
     second = attributor.answer_without(first, 0)
     expected = generated(model, "\n".join(DOCUMENTS[1:]), begun.shape[1], **settings)

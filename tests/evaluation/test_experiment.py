@@ -73,7 +73,7 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def copied(path: Path, tmp_path: Path) -> Path:
-    return shutil.copy(path, tmp_path / "copied.jsonl")
+    return Path(shutil.copy(path, tmp_path / "copied.jsonl"))
 
 
 def test_every_method_has_a_result_for_every_example(path: Path) -> None:

@@ -13,6 +13,7 @@ from attribot_rag.methods import (
     LeaveOneOut,
     Masked,
     Method,
+    Patching,
     Proxy,
     Pruned,
     Thorough,
@@ -54,6 +55,7 @@ RELIANCE = 20 + (60 + 20)
         (Masked("rest"), 41 * (80 + (1200 - 30) / 2), 0),
         (MASKED_HIERARCHICAL, (10 + 1) * 80 + 12 * 80, 0),
         (AttentionWeights(), 20, 0),
+        (Patching(), 2 * 80, 2 * 80),  # whatever the number of sources
         (ContextCite(3), 20 + 3 * (600 + 80), 0),
         # the reliance, patching, and one source or all candidates
         (Auto(), RELIANCE + 80 + 1200 / 40 + 2 * 80, 80),
@@ -139,6 +141,7 @@ def equal_sources(*, cached: bool = True, **options: Any) -> Scorer:
         Thorough(rescore=0),
         Pruned(Masked(), keep=48),
         AttentionWeights(),
+        Patching(),
         GradientNorm(),
         ContextCite(64),
     ],

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.scorers import ANSWER, ATOL, TREATY, built, chat, many_documents, scorer
+from support.scorers import ANSWER, ATOL, TREATY, built, many_documents, scorer
 
 from attribot_rag import Attribution, Attributor, LanguageModel
 from attribot_rag.attributor.answered import rag_prompt
@@ -122,21 +122,6 @@ def test_the_best_of_a_sentence_is_exact_where_in_doubt(rescore: int) -> None:
         exact = {index for index, exact in enumerate(found.exact) if exact}
         assert exact <= expected
         assert len(exact) == min(rescore, len(expected))
-
-
-def test_reliance_is_the_answer_without_the_documents() -> None:
-    """Computed from the text of a prompt from which all documents are gone."""
-    one = scorer(MANY)
-    found = Thorough().run(one)
-    empty = one.language_model.encode_prompt(chat([""]))
-    text = one.context.prompt.text
-    ids = one.context.ablate(one.context.whole, one.language_model).ids
-    assert one.language_model.decode(ids) == text.replace("\n\n".join(MANY), "")
-    assert one.language_model.decode(ids) == one.language_model.decode(empty)
-    without = scorer(MANY).without(one.context.whole)
-    assert without is not None
-    expected = one.score([]).full - without.score([]).full
-    np.testing.assert_allclose(found.context_reliance or (), expected, atol=ATOL)
 
 
 def test_a_low_agreement_scores_the_best_candidates_exactly() -> None:

@@ -29,8 +29,8 @@ SPECIAL = {id(BYTE_LEVEL): "<|im_end|>", id(METASPACE): "</s>", id(BYT5): "</s>"
 
 
 def sized(vocabulary_size: int) -> LlamaForCausalLM:
-    sizes = dict.fromkeys(("hidden_size", "intermediate_size"), 8)
-    counts = dict.fromkeys(("num_hidden_layers", "num_attention_heads"), 1)
+    sizes: Any = dict.fromkeys(("hidden_size", "intermediate_size"), 8)
+    counts: Any = dict.fromkeys(("num_hidden_layers", "num_attention_heads"), 1)
     return LlamaForCausalLM(LlamaConfig(vocab_size=vocabulary_size, **sizes, **counts))
 
 

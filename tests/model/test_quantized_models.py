@@ -72,10 +72,12 @@ SCHEMES: dict[str, tuple[str | None, Callable[[], Any]]] = {
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     torch.manual_seed(0)
-    sizes = {"vocab_size": 300, "hidden_size": 64, "intermediate_size": 128}
-    layers = {"num_hidden_layers": 3, "num_attention_heads": 4, "num_key_value_heads": 2}
+    sizes: dict[str, Any] = {
+        **{"vocab_size": 300, "hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 3},
+        **{"num_attention_heads": 4, "num_key_value_heads": 2, "initializer_range": 0.25},
+    }
     saved = tmp_path_factory.mktemp("llama")
-    config = LlamaConfig(**sizes, **layers, initializer_range=0.25)
+    config = LlamaConfig(**sizes)
     LlamaForCausalLM(config).save_pretrained(saved)
     return saved
 

@@ -15,7 +15,7 @@ from support.patience import scaled
 from support.scripted_generation import ANSWER, DOCUMENTS, generate, rendered, say
 from support.threads import at_once
 from support.tiny_models import byt5, byte_level, metaspace
-from transformers import StoppingCriteria, StoppingCriteriaList, TextIteratorStreamer
+from transformers import StoppingCriteria, StoppingCriteriaList
 
 from attribot_rag.errors import InvalidInput
 from attribot_rag.model.generation import Generation
@@ -129,22 +129,6 @@ def test_what_was_not_said_or_asked_is_not_found(recorder: GenerationRecorder) -
     assert recorder.find(ANSWER, contains=[DOCUMENTS[0], "not in the prompt"]) is None
 
 
-def test_rows_of_a_padded_batch(recorder: GenerationRecorder) -> None:
-    prompts = [rendered(MODEL, DOCUMENTS[:count]) for count in (1, 3, 2)]
-    answers = ["In the town hall.", "In October, in the old town hall.", "By the river."]
-    say(MODEL, prompts, answers)
-    for prompt, text in zip(prompts, answers, strict=True):
-        match = found(recorder, text, prompt=prompt)
-        assert match.prompt_ids == MODEL.encode_prompt(prompt)
-        assert match.response_ids == MODEL.encode(text)
-
-
-def test_eos_is_no_token_of_the_answer(recorder: GenerationRecorder) -> None:
-    sequences = say(MODEL, [rendered(MODEL)], [ANSWER])
-    assert sequences[0, -1] == MODEL.tokenizer.eos_token_id
-    assert recorder.generations[0].response_ids == MODEL.encode(ANSWER)
-
-
 @pytest.mark.parametrize("build", [byte_level, metaspace, byt5])
 def test_a_stopped_answer_is_cut_to_what_was_shown(build: Any) -> None:
     model: LanguageModel = build()
@@ -256,19 +240,6 @@ def test_the_memory_of_what_is_forgotten_is_given_back(recorder: GenerationRecor
     assert [reference() for reference in alive] == [None] * 4
     answer()  # what comes later is kept
     assert len(recorder.generations) == 1
-
-
-def test_a_streamed_answer_is_found_before_generate_returns(recorder: GenerationRecorder) -> None:
-    streamer = TextIteratorStreamer(MODEL.tokenizer, skip_prompt=True, skip_special_tokens=True)
-    say_it = partial(say, MODEL, [rendered(MODEL)], [ANSWER], streamer=streamer)
-    thread = threading.Thread(target=say_it)
-    thread.start()
-    text = "".join(streamer)
-    match = found(recorder, text, prompt=rendered(MODEL), timeout=scaled(60))
-    thread.join()
-    assert text == ANSWER
-    assert match.response_ids == MODEL.encode(ANSWER)
-    assert match.cache is not None
 
 
 class Gate(StoppingCriteria):

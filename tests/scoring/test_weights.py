@@ -2,6 +2,7 @@
 
 import copy
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pytest
@@ -23,15 +24,12 @@ NAMES = (
 )
 
 
-def plain_attentions(scorer: Scorer, ids: Sequence[int]) -> Sequence[torch.Tensor]:
+def plain_attentions(scorer: Scorer, ids: Sequence[int]) -> Any:
     """Of each layer: [1, heads, tokens, tokens]."""
     model = copy.deepcopy(scorer.language_model.model)
     model.set_attn_implementation("eager")
     with torch.inference_mode():
-        attentions: Sequence[torch.Tensor] = model(
-            torch.tensor([ids]), output_attentions=True
-        ).attentions
-    return attentions
+        return model(torch.tensor([ids]), output_attentions=True).attentions
 
 
 @pytest.mark.parametrize("name", NAMES)
