@@ -1,14 +1,15 @@
 import copy
 import dataclasses
 import itertools
-import threading
-from collections.abc import Iterator
+from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from support.implementations import plain_scores
 from support.scripted_generation import (
     ANSWER,
     DOCUMENTS,
@@ -18,12 +19,17 @@ from support.scripted_generation import (
     rendered,
     say,
 )
+from support.threads import at_once
 from support.tiny_models import byt5, byt5_encoder_decoder, byte_level, metaspace
 
 from attribot_rag import Attribution, Attributor, Document, LanguageModel
 from attribot_rag.recording import Generation
 
 CUT_SHORT = "The answer was cut at"
+
+
+MODEL = byte_level()
+PROMPT = rendered(MODEL)
 
 
 def attributor_of(model: LanguageModel) -> Attributor:
@@ -33,32 +39,23 @@ def attributor_of(model: LanguageModel) -> Attributor:
     )
 
 
-@pytest.fixture(scope="module")
-def model() -> LanguageModel:
-    return byte_level()
+def seen(prompts: Sequence[str] = (PROMPT,), answers: Sequence[str] = (ANSWER,)) -> Attributor:
+    """An attributor that recorded these answers."""
+    attributor = attributor_of(MODEL)
+    with attributor.recorder:
+        say(MODEL, prompts, answers)
+    return attributor
 
 
 @pytest.fixture
-def attributor(model: LanguageModel) -> Attributor:
-    return attributor_of(model)
+def attributor() -> Attributor:
+    return attributor_of(MODEL)
 
 
 @pytest.fixture(scope="module")
-def recorded(model: LanguageModel) -> Attribution:
+def recorded() -> Attribution:
     """What the model's own generation gives; every other way in must agree with it."""
-    attributor = attributor_of(model)
-    with attributor.recorder:
-        say(model, [rendered(model)], [ANSWER])
-    return attributor.attribute(rendered(model), ANSWER, DOCUMENTS)
-
-
-def true_log_likelihoods(
-    model: LanguageModel, prompt_ids: tuple[int, ...], response_ids: tuple[int, ...]
-) -> torch.Tensor:
-    ids = torch.tensor([[*prompt_ids, *response_ids]])
-    with torch.no_grad():
-        logits: torch.Tensor = model.model(input_ids=ids).logits[0, len(prompt_ids) - 1 : -1]
-    return logits.log_softmax(-1).gather(-1, torch.tensor(response_ids)[:, None])[:, 0]
+    return seen().attribute(PROMPT, ANSWER, DOCUMENTS)
 
 
 def assert_scores_are(found: Attribution, expected: Attribution, tolerance: float = 1e-3) -> None:
@@ -77,169 +74,155 @@ def assert_spans_are_in_order(attribution: Attribution) -> None:
     assert ends[-1] <= len(attribution.response)
 
 
-class TestRecorded:
-    def test_no_token_is_encoded_again(self, recorded: Attribution) -> None:
-        assert not recorded.provenance.retokenized
-        assert recorded.provenance.prefilled_tokens == 0
-        assert recorded.provenance.implementation == "packed"
-        assert recorded.notes == () or "tokenized" not in " ".join(recorded.notes)
+def test_the_ids_scored_are_those_of_generate(recorded: Attribution) -> None:
+    prompt_ids, response_ids = MODEL.encode_prompt(PROMPT), MODEL.encode(ANSWER)
+    truth = plain_scores(MODEL.model, prompt_ids, response_ids)
+    assert recorded.token_log_likelihoods == pytest.approx(truth.tolist(), abs=1e-4)
+    provenance = recorded.provenance
+    assert (provenance.prompt_tokens, provenance.prefilled_tokens) == (len(prompt_ids), 0)
+    assert (provenance.implementation, provenance.retokenized) == ("packed", False)
+    assert (provenance.dtype, provenance.device) == ("float32", "cpu")
+    assert provenance.method == "leave_one_out"
+    assert provenance.forward_passes >= 1
+    assert provenance.scored_tokens > 0
+    assert provenance.seconds > 0
+    assert provenance.options["source_unit"] == "sentence"
+    assert set(provenance.versions) == {"python", "attribot-rag", "torch", "transformers"}
+    assert "tokenized" not in " ".join(recorded.notes)
 
-    def test_the_ids_scored_are_those_of_generate(
-        self, model: LanguageModel, recorded: Attribution
-    ) -> None:
-        prompt_ids, response_ids = model.encode_prompt(rendered(model)), model.encode(ANSWER)
-        assert recorded.provenance.prompt_tokens == len(prompt_ids)
-        truth = true_log_likelihoods(model, prompt_ids, response_ids)
-        assert recorded.token_log_likelihoods == pytest.approx(truth.tolist(), abs=1e-4)
 
-    def test_sampled_ids_that_text_would_not_give_back(self, model: LanguageModel) -> None:
-        """Sampled bytes are no clean text; their ids are scored nevertheless."""
-        attributor = attributor_of(model)
-        inputs = torch.tensor([model.encode_prompt(rendered(model))])
-        torch.manual_seed(4)
-        with attributor.recorder:
-            sequences = generate(model, inputs, do_sample=True, max_new_tokens=12)
-        given = sequences[0, inputs.shape[1] :]
-        shown = model.decode(given.tolist(), skip_special_tokens=True)
-        response_ids = attributor.recorder.generations[0].response_ids
-        assert response_ids == tuple(given[: len(response_ids)].tolist())
-        assert model.encode(shown) != response_ids
-        found = attributor.attribute(rendered(model), shown, DOCUMENTS)
-        truth = true_log_likelihoods(model, tuple(inputs[0].tolist()), response_ids)
-        assert not found.provenance.retokenized
-        assert found.token_log_likelihoods == pytest.approx(truth.tolist(), abs=1e-4)
+def test_sampled_ids_that_text_would_not_give_back() -> None:
+    """Sampled bytes are no clean text; their ids are scored nevertheless."""
+    attributor = attributor_of(MODEL)
+    inputs = torch.tensor([MODEL.encode_prompt(PROMPT)])
+    torch.manual_seed(4)
+    with attributor.recorder:
+        sequences = generate(MODEL, inputs, do_sample=True, max_new_tokens=12)
+    given = sequences[0, inputs.shape[1] :]
+    shown = MODEL.decode(given.tolist(), skip_special_tokens=True)
+    response_ids = attributor.recorder.generations[0].response_ids
+    assert response_ids == tuple(given[: len(response_ids)].tolist())
+    assert MODEL.encode(shown) != response_ids
+    found = attributor.attribute(PROMPT, shown, DOCUMENTS)
+    assert found.response.strip() == shown.strip()
+    assert found.provenance.prefilled_tokens == 0
+    truth = plain_scores(MODEL.model, tuple(inputs[0].tolist()), response_ids)
+    assert not found.provenance.retokenized
+    assert found.token_log_likelihoods == pytest.approx(truth.tolist(), abs=1e-4)
 
-    @pytest.mark.parametrize("ask_with", ["text", "messages", "ids", "tensor", "full text", "eos"])
-    def test_is_found_however_it_is_asked_for(
-        self, model: LanguageModel, recorded: Attribution, ask_with: str
-    ) -> None:
-        attributor = attributor_of(model)
-        with attributor.recorder:
-            sequence = say(model, [rendered(model)], [ANSWER])[0]
-        prompt_length = recorded.provenance.prompt_tokens
-        prompt: Any
-        response: Any
-        prompt, response = {
-            "text": (rendered(model), ANSWER),
-            "messages": (messages(), ANSWER),
-            "ids": (sequence[:prompt_length].tolist(), sequence[prompt_length:].tolist()),
-            "tensor": (sequence[:prompt_length], sequence),
-            "full text": (rendered(model), rendered(model) + ANSWER),
-            "eos": (rendered(model), model.decode(sequence.tolist())),
-        }[ask_with]
-        found = attributor.attribute(prompt, response, DOCUMENTS)
-        assert not found.provenance.retokenized
+
+@pytest.mark.parametrize("ask_with", ["text", "messages", "ids", "tensor", "full text", "eos"])
+def test_is_found_however_it_is_asked_for(recorded: Attribution, ask_with: str) -> None:
+    attributor = attributor_of(MODEL)
+    with attributor.recorder:
+        sequence = say(MODEL, [PROMPT], [ANSWER])[0]
+    prompt_length = recorded.provenance.prompt_tokens
+    prompt: Any
+    response: Any
+    prompt, response = {
+        "text": (PROMPT, ANSWER),
+        "messages": (messages(), ANSWER),
+        "ids": (sequence[:prompt_length].tolist(), sequence[prompt_length:].tolist()),
+        "tensor": (sequence[:prompt_length], sequence),
+        "full text": (PROMPT, PROMPT + ANSWER),
+        "eos": (PROMPT, MODEL.decode(sequence.tolist())),
+    }[ask_with]
+    found = attributor.attribute(prompt, response, DOCUMENTS)
+    assert not found.provenance.retokenized
+    assert found.provenance.prefilled_tokens == 0
+    assert found.response == ANSWER
+    assert_scores_are(found, recorded, 1e-6)
+
+
+def test_the_cache_is_released_once_it_was_used() -> None:
+    attributor = seen([PROMPT] * 2, [ANSWER, "In the museum."])
+    attributor.attribute(PROMPT, ANSWER, DOCUMENTS)
+    assert [one.cache is None for one in attributor.recorder.generations] == [True, False]
+    again = attributor.attribute(PROMPT, ANSWER, DOCUMENTS)
+    assert not again.provenance.retokenized
+    assert again.provenance.prefilled_tokens > 0
+
+
+def test_a_stopped_answer_is_attributed_as_far_as_it_was_shown(recorded: Attribution) -> None:
+    found = seen().attribute(PROMPT, "In the old", DOCUMENTS)
+    num_tokens = len(found.token_spans)
+    assert found.response == "In the old"
+    assert num_tokens < len(recorded.token_spans)
+    assert abs(found.matrix - recorded.matrix[:, :num_tokens]).max() < 1e-4
+
+
+def test_rows_of_a_left_padded_batch_score_as_if_alone() -> None:
+    prompts = [rendered(MODEL, DOCUMENTS[:count]) for count in (3, 1, 2)]
+    answers = ["In the old town hall.", "In October.", "By the river. It is a museum today."]
+    batched = seen(prompts, answers)
+    for count, prompt, answer in zip((3, 1, 2), prompts, answers, strict=True):
+        asked = (prompt, answer, DOCUMENTS[:count])
+        found = batched.attribute(*asked)
         assert found.provenance.prefilled_tokens == 0
-        assert found.response == ANSWER
-        assert_scores_are(found, recorded, 1e-6)
-
-    def test_the_cache_is_released_once_it_was_used(self, model: LanguageModel) -> None:
-        attributor = attributor_of(model)
-        with attributor.recorder:
-            say(model, [rendered(model)] * 2, [ANSWER, "In the museum."])
-        attributor.attribute(rendered(model), ANSWER, DOCUMENTS)
-        assert [one.cache is None for one in attributor.recorder.generations] == [True, False]
-        again = attributor.attribute(rendered(model), ANSWER, DOCUMENTS)
-        assert not again.provenance.retokenized
-        assert again.provenance.prefilled_tokens > 0
-
-    def test_a_stopped_answer_is_attributed_as_far_as_it_was_shown(
-        self, model: LanguageModel, recorded: Attribution
-    ) -> None:
-        attributor = attributor_of(model)
-        with attributor.recorder:
-            say(model, [rendered(model)], [ANSWER])
-        found = attributor.attribute(rendered(model), "In the old", DOCUMENTS)
-        num_tokens = len(found.token_spans)
-        assert found.response == "In the old"
-        assert num_tokens < len(recorded.token_spans)
-        assert abs(found.matrix - recorded.matrix[:, :num_tokens]).max() < 1e-4
-
-    def test_rows_of_a_left_padded_batch_score_as_if_alone(self, model: LanguageModel) -> None:
-        prompts = [rendered(model, DOCUMENTS[:count]) for count in (3, 1, 2)]
-        answers = ["In the old town hall.", "In October.", "By the river. It is a museum today."]
-        batched = attributor_of(model)
-        with batched.recorder:
-            say(model, prompts, answers)
-        for count, prompt, answer in zip((3, 1, 2), prompts, answers, strict=True):
-            alone = attributor_of(model)
-            with alone.recorder:
-                say(model, [prompt], [answer])
-            found = batched.attribute(prompt, answer, DOCUMENTS[:count])
-            assert found.provenance.prefilled_tokens == 0
-            assert_scores_are(found, alone.attribute(prompt, answer, DOCUMENTS[:count]))
+        assert_scores_are(found, seen([prompt], [answer]).attribute(*asked))
 
 
-class TestGivenAsText:
-    @pytest.mark.parametrize("response", [ANSWER, f" {ANSWER}", f"\n{ANSWER} \n"])
-    def test_is_said_to_be_tokenized_again(
-        self, attributor: Attributor, model: LanguageModel, response: str
-    ) -> None:
-        found = attributor.attribute(rendered(model), response, DOCUMENTS)
-        assert found.provenance.retokenized
-        assert found.provenance.prefilled_tokens == found.provenance.prompt_tokens - 1
-        assert any("tokenized again" in note for note in found.notes)
-        assert found.response == response
-        assert len(found.token_spans) == len(model.encode(response))
-        pieces = [response[start:end] for start, end in found.token_spans]
-        assert "".join(pieces) == response
+@pytest.mark.parametrize("response", [ANSWER, f" {ANSWER}", f"\n{ANSWER} \n"])
+def test_is_said_to_be_tokenized_again(attributor: Attributor, response: str) -> None:
+    found = attributor.attribute(PROMPT, response, DOCUMENTS)
+    assert found.provenance.retokenized
+    assert found.provenance.prefilled_tokens == found.provenance.prompt_tokens - 1
+    assert any("tokenized again" in note for note in found.notes)
+    assert found.response == response
+    assert len(found.token_spans) == len(MODEL.encode(response))
+    pieces = [response[start:end] for start, end in found.token_spans]
+    assert "".join(pieces) == response
 
-    def test_gives_the_scores_of_the_recording(
-        self, attributor: Attributor, model: LanguageModel, recorded: Attribution
-    ) -> None:
-        for prompt in (rendered(model), messages()):
-            assert_scores_are(attributor.attribute(prompt, ANSWER, DOCUMENTS), recorded)
 
-    def test_a_response_with_the_prompt_before_it(
-        self, attributor: Attributor, model: LanguageModel, recorded: Attribution
-    ) -> None:
-        prompt = rendered(model)
-        bare = model.decode(model.encode_prompt(prompt), skip_special_tokens=True)
-        for full in (prompt + ANSWER, bare + ANSWER):
-            found = attributor.attribute(prompt, full, DOCUMENTS)
-            assert found.response == ANSWER
-            assert_scores_are(found, recorded)
-
-    def test_special_tokens_at_the_end_are_no_columns(
-        self, attributor: Attributor, model: LanguageModel, recorded: Attribution
-    ) -> None:
-        response = f"{ANSWER}<|im_end|><|endoftext|><|endoftext|>"
-        found = attributor.attribute(rendered(model), response, DOCUMENTS)
+def test_text_gives_the_scores_of_the_recording(
+    attributor: Attributor, recorded: Attribution
+) -> None:
+    """Also with the prompt before it; special tokens at the end are no columns."""
+    bare = MODEL.decode(MODEL.encode_prompt(PROMPT), skip_special_tokens=True)
+    for prompt, response in (
+        (PROMPT, ANSWER),
+        (messages(), ANSWER),
+        (PROMPT, PROMPT + ANSWER),
+        (PROMPT, bare + ANSWER),
+        (PROMPT, f"{ANSWER}<|im_end|><|endoftext|><|endoftext|>"),
+    ):
+        found = attributor.attribute(prompt, response, DOCUMENTS)
         assert found.response == ANSWER
         assert_scores_are(found, recorded)
 
-    @pytest.mark.parametrize("before", ["", "<s>"])
-    def test_bos_is_not_doubled(self, before: str) -> None:
-        model = metaspace()
-        found = attributor_of(model).attribute(before + rendered(model), ANSWER, DOCUMENTS)
-        ids = model.tokenizer(rendered(model))["input_ids"]
-        assert ids.count(1) == 1
-        assert found.provenance.prompt_tokens == len(ids)
-        truth = true_log_likelihoods(model, tuple(ids), model.encode(ANSWER))
-        assert found.token_log_likelihoods == pytest.approx(truth.tolist(), abs=1e-4)
 
-    def test_ids_are_taken_as_they_are(
-        self, attributor: Attributor, model: LanguageModel, recorded: Attribution
-    ) -> None:
-        prompt_ids, response_ids = model.encode_prompt(rendered(model)), model.encode(ANSWER)
-        eos_id = model.tokenizer.eos_token_id
-        for response in (response_ids, (*response_ids, eos_id, eos_id), prompt_ids + response_ids):
-            found = attributor.attribute(prompt_ids, response, DOCUMENTS)
-            assert not found.provenance.retokenized
-            assert found.response == ANSWER
-            assert_scores_are(found, recorded)
-        mixed = attributor.attribute(rendered(model), response_ids, DOCUMENTS)
-        assert mixed.provenance.retokenized
+@pytest.mark.parametrize("before", ["", "<s>"])
+def test_bos_is_not_doubled(before: str) -> None:
+    model = metaspace()
+    found = attributor_of(model).attribute(before + rendered(model), ANSWER, DOCUMENTS)
+    ids = model.tokenizer(rendered(model))["input_ids"]
+    assert ids.count(1) == 1
+    assert found.provenance.prompt_tokens == len(ids)
+    truth = plain_scores(model.model, tuple(ids), model.encode(ANSWER))
+    assert found.token_log_likelihoods == pytest.approx(truth.tolist(), abs=1e-4)
 
-    @pytest.mark.parametrize("build", [metaspace, byt5, byt5_encoder_decoder])
-    @pytest.mark.parametrize("response", [ANSWER, "Ja 🙂 e\u0301, 条約\r\nשלום.", " A  b.\n"])
-    def test_the_response_stays_the_caller_s_text(self, build: Any, response: str) -> None:
-        model: LanguageModel = build()
-        found = attributor_of(model).attribute(rendered(model), response, DOCUMENTS)
-        assert found.response == response
-        assert_spans_are_in_order(found)
-        covered = "".join(response[slice(*span)] for span in dict.fromkeys(found.token_spans))
-        assert covered.split() == response.split()
+
+def test_ids_are_taken_as_they_are(attributor: Attributor, recorded: Attribution) -> None:
+    prompt_ids, response_ids = MODEL.encode_prompt(PROMPT), MODEL.encode(ANSWER)
+    eos_id = MODEL.tokenizer.eos_token_id
+    for response in (response_ids, (*response_ids, eos_id, eos_id), prompt_ids + response_ids):
+        found = attributor.attribute(prompt_ids, response, DOCUMENTS)
+        assert not found.provenance.retokenized
+        assert found.response == ANSWER
+        assert_scores_are(found, recorded)
+    mixed = attributor.attribute(PROMPT, response_ids, DOCUMENTS)
+    assert mixed.provenance.retokenized
+
+
+@pytest.mark.parametrize("build", [metaspace, byt5, byt5_encoder_decoder])
+@pytest.mark.parametrize("response", [ANSWER, "Ja 🙂 e\u0301, 条約\r\nשלום.", " A  b.\n"])
+def test_the_response_stays_the_caller_s_text(build: Any, response: str) -> None:
+    model: LanguageModel = build()
+    found = attributor_of(model).attribute(rendered(model), response, DOCUMENTS)
+    assert found.response == response
+    assert_spans_are_in_order(found)
+    covered = "".join(response[slice(*span)] for span in dict.fromkeys(found.token_spans))
+    assert covered.split() == response.split()
 
 
 def test_text_that_the_tokenizer_changes_is_still_aligned() -> None:
@@ -263,51 +246,45 @@ def test_text_that_the_tokenizer_changes_is_still_aligned() -> None:
     assert response[start:end].strip(" .\n") == "hall"
 
 
-class TestAsking:
-    def test_the_answer_is_the_model_s_own(
-        self, attributor: Attributor, model: LanguageModel
-    ) -> None:
-        found = attributor.ask(QUESTION, DOCUMENTS, max_new_tokens=6, eos_token_id=None)
-        assert CUT_SHORT in " ".join(found.notes)
-        assert not found.provenance.retokenized
-        assert found.provenance.prefilled_tokens == 0
-        assert len(found.token_log_likelihoods) == 6
-        assert found.not_located == ()
-        again = attributor.ask(QUESTION, DOCUMENTS, max_new_tokens=6, eos_token_id=None)
-        assert dataclasses.replace(again, provenance=found.provenance) == found
+def test_the_answer_is_the_model_s_own(attributor: Attributor) -> None:
+    found = attributor.ask(QUESTION, DOCUMENTS, max_new_tokens=6, eos_token_id=None)
+    assert CUT_SHORT in " ".join(found.notes)
+    assert not found.provenance.retokenized
+    assert found.provenance.prefilled_tokens == 0
+    assert len(found.token_log_likelihoods) == 6
+    assert found.not_located == ()
+    again = attributor.ask(QUESTION, DOCUMENTS, max_new_tokens=6, eos_token_id=None)
+    assert dataclasses.replace(again, provenance=found.provenance) == found
 
-    def test_recording_goes_on_afterwards(
-        self, attributor: Attributor, model: LanguageModel
-    ) -> None:
-        with attributor.recorder as recorder:
-            attributor.ask(QUESTION, DOCUMENTS, max_new_tokens=4)
-            say(model, [rendered(model)], [ANSWER])
-            assert recorder.find(ANSWER) is not None
-        assert "generate" not in vars(model.model)
 
-    def test_without_a_chat_template(self) -> None:
-        found = attributor_of(metaspace()).ask(QUESTION, DOCUMENTS, max_new_tokens=4)
-        assert found.not_located == ()
+def test_recording_goes_on_afterwards(attributor: Attributor) -> None:
+    with attributor.recorder as recorder:
+        attributor.ask(QUESTION, DOCUMENTS, max_new_tokens=4)
+        say(MODEL, [PROMPT], [ANSWER])
+        assert recorder.find(ANSWER) is not None
+    assert "generate" not in vars(MODEL.model)
 
-    def test_many_threads_ask_at_once(self, attributor: Attributor, model: LanguageModel) -> None:
-        questions = [f"{QUESTION} {index}" for index in range(4)]
-        options: dict[str, Any] = {"max_new_tokens": 5, "eos_token_id": None}
-        expected = [attributor.ask(one, DOCUMENTS, **options) for one in questions]
-        found: dict[int, Attribution] = {}
 
-        def ask(index: int) -> None:
-            for _ in range(3):
-                found[index] = attributor.ask(questions[index], DOCUMENTS, **options)
+def test_without_a_chat_template() -> None:
+    found = attributor_of(metaspace()).ask(QUESTION, DOCUMENTS, max_new_tokens=4)
+    assert found.not_located == ()
 
-        threads = [threading.Thread(target=ask, args=(index,)) for index in range(4)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        for index, one in enumerate(expected):
-            assert found[index].response == one.response
-            assert_scores_are(found[index], one)
-        assert "generate" not in vars(model.model)
+
+def test_many_threads_ask_at_once(attributor: Attributor) -> None:
+    questions = [f"{QUESTION} {index}" for index in range(4)]
+    options: dict[str, Any] = {"max_new_tokens": 5, "eos_token_id": None}
+    expected = [attributor.ask(one, DOCUMENTS, **options) for one in questions]
+    found: dict[int, Attribution] = {}
+
+    def ask(index: int) -> None:
+        for _ in range(3):
+            found[index] = attributor.ask(questions[index], DOCUMENTS, **options)
+
+    at_once(*(partial(ask, index) for index in range(4)))
+    for index, one in enumerate(expected):
+        assert found[index].response == one.response
+        assert_scores_are(found[index], one)
+    assert "generate" not in vars(MODEL.model)
 
 
 @given(cuts=st.lists(st.integers(0, len(ANSWER)), max_size=6))
@@ -320,28 +297,26 @@ def test_disjoint_spans_sum_to_the_whole(recorded: Attribution, cuts: list[int])
         assert whole == pytest.approx(recorded.matrix[source.id].sum(), abs=1e-9)
 
 
-def test_columns_without_text_belong_to_the_last_character(model: LanguageModel) -> None:
+def test_columns_without_text_belong_to_the_last_character() -> None:
     """Trailing space was generated, but is not shown: the whole still is the sum of all columns."""
-    prompt_ids = model.encode_prompt(rendered(model))
-    generation = Generation(prompt_ids, model.encode(f"{ANSWER} \n\n"))
-    found = attributor_of(model).attribute_generation(generation, DOCUMENTS)
+    prompt_ids = MODEL.encode_prompt(PROMPT)
+    generation = Generation(prompt_ids, MODEL.encode(f"{ANSWER} \n\n"))
+    found = attributor_of(MODEL).attribute_generation(generation, DOCUMENTS)
     assert found.response == ANSWER
-    assert len(found.token_spans) > len(model.encode(ANSWER))
+    assert len(found.token_spans) > len(MODEL.encode(ANSWER))
     for source in found.sources:
         assert found.score(source.id) == pytest.approx(found.matrix[source.id].sum())
     assert found.tokens_in(len(ANSWER) - 1, len(ANSWER)).stop == len(found.token_spans)
 
 
-def test_documents_and_their_metadata_are_left_alone(
-    attributor: Attributor, model: LanguageModel
-) -> None:
+def test_documents_and_their_metadata_are_left_alone(attributor: Attributor) -> None:
     documents: list[Any] = [
         Document(DOCUMENTS[0], id="a", metadata={"tags": ["x"], "page": 3}),
         {"text": DOCUMENTS[1], "id": "b", "metadata": {"nested": {"k": [1]}}},
         DOCUMENTS[2],
     ]
     before = copy.deepcopy(documents)
-    found = attributor.attribute(rendered(model), ANSWER, documents)
+    found = attributor.attribute(PROMPT, ANSWER, documents)
     data = found.to_dict()
     data["documents"][0]["metadata"]["tags"].append("y")
     data["documents"][1]["metadata"]["nested"]["k"].append(2)
@@ -350,68 +325,10 @@ def test_documents_and_their_metadata_are_left_alone(
     assert found.documents[0].metadata == {"tags": ["x"], "page": 3}
 
 
-class TestProgress:
-    @pytest.fixture
-    def output(self, model: LanguageModel, capfd: pytest.CaptureFixture[str]) -> Iterator[Any]:
-        def attribute(progress: bool) -> str:
-            capfd.readouterr()
-            attributor = Attributor(model.model, model.tokenizer, progress=progress)
-            attributor.attribute(rendered(model), ANSWER, DOCUMENTS)
-            captured = capfd.readouterr()
-            assert captured.out == ""
-            return captured.err
-
-        return attribute  # type: ignore[return-value]
-
-    def test_one_bar(self, output: Any) -> None:
-        bars = {line.split(":")[0].strip() for line in output(True).split("\r") if line.strip()}
-        assert bars == {"attributing"}
-
-    def test_none(self, output: Any) -> None:
-        assert output(False) == ""
-
-
-def test_provenance_names_what_was_used(recorded: Attribution) -> None:
-    provenance = recorded.provenance
-    assert provenance.method == "leave_one_out"
-    assert (provenance.dtype, provenance.device) == ("float32", "cpu")
-    assert provenance.forward_passes >= 1
-    assert provenance.scored_tokens > 0
-    assert provenance.seconds > 0
-    assert provenance.options["source_unit"] == "sentence"
-    assert set(provenance.versions) == {"python", "attribot-rag", "torch", "transformers"}
-
-
-@pytest.mark.slow
-class TestRealModel:
-    def test_sampled_answers_are_scored_as_generated(self, smollm2: LanguageModel) -> None:
-        """Some sampled answers re-tokenize to other ids; recorded ones never do."""
-        attributor = attributor_of(smollm2)
-        inputs = torch.tensor([smollm2.encode_prompt(messages())])
-        differing = 0
-        for seed in range(4):
-            torch.manual_seed(seed)
-            with attributor.recorder:
-                sequences = generate(
-                    smollm2,
-                    inputs,
-                    attention_mask=torch.ones_like(inputs),
-                    do_sample=True,
-                    temperature=1.0,
-                    top_k=0,
-                    max_new_tokens=24,
-                )
-            given = sequences[0, inputs.shape[1] :].tolist()
-            shown = smollm2.decode(given, skip_special_tokens=True).strip()
-            found = attributor.attribute(messages(), shown, DOCUMENTS)
-            response_ids = tuple(one for one in given if one not in smollm2.eos_ids)
-            truth = true_log_likelihoods(smollm2, tuple(inputs[0].tolist()), response_ids)
-            num_shown = len(found.token_log_likelihoods)
-            assert not found.provenance.retokenized
-            assert found.provenance.prefilled_tokens == 0
-            assert found.response == shown
-            assert found.token_log_likelihoods == pytest.approx(
-                truth[:num_shown].tolist(), abs=1e-3
-            )
-            differing += smollm2.encode(shown) != response_ids[:num_shown]
-        assert differing > 0
+@pytest.mark.parametrize("progress", [True, False])
+def test_progress_is_one_bar_or_none(capfd: pytest.CaptureFixture[str], progress: bool) -> None:
+    Attributor(MODEL, progress=progress).attribute(PROMPT, ANSWER, DOCUMENTS)
+    captured = capfd.readouterr()
+    assert captured.out == ""
+    lines = [line.split(":")[0].strip() for line in captured.err.split("\r") if line.strip()]
+    assert {*lines} == ({"attributing"} if progress else set())

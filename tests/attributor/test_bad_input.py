@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 import torch
+from support.implementations import plain_scores
 from support.scripted_generation import ANSWER, DOCUMENTS, messages, rendered
 from support.tiny_models import (
     build,
     byt5,
     byt5_encoder_decoder,
     byte_level,
-    byte_tokenizer,
     metaspace,
 )
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedModel
@@ -29,6 +29,12 @@ from attribot_rag.errors import (
     TokenizerMismatch,
 )
 
+MODEL = byte_level()
+PROMPT = rendered(MODEL)
+PROMPT_IDS = MODEL.encode_prompt(PROMPT)
+EOS = int(MODEL.tokenizer.eos_token_id)
+PENGUINS = "Penguins cannot fly at all, they swim."
+
 
 def attributor_of(model: LanguageModel, **options: Any) -> Attributor:
     return Attributor(model.model, model.tokenizer, progress=False, **options)
@@ -38,247 +44,204 @@ def head_weights(model: PreTrainedModel) -> torch.Tensor:
     return model.get_parameter("lm_head.weight").data
 
 
-@pytest.fixture(scope="module")
-def model() -> LanguageModel:
-    return byte_level()
-
-
 @pytest.fixture
-def attributor(model: LanguageModel) -> Attributor:
-    return attributor_of(model, method="leave_one_out")
+def attributor() -> Attributor:
+    return attributor_of(MODEL, method="leave_one_out")
 
 
-class TestNothing:
-    @pytest.mark.parametrize("prompt", ["", " \n\t", [], ()])
-    def test_no_prompt(self, attributor: Attributor, prompt: Any) -> None:
-        with pytest.raises(
-            InvalidInput, match=r"the prompt is empty.*pass what the model was given"
-        ):
-            attributor.attribute(prompt, ANSWER, DOCUMENTS)
+GIVEN = {"prompt": PROMPT, "response": ANSWER, "documents": DOCUMENTS}
+NO_DOCUMENTS = r"documents=.*pass a list of at least one"
 
-    @pytest.mark.parametrize("response", ["", " \n\t", "<|im_end|>", " <|im_end|><|endoftext|>"])
-    def test_no_response(self, attributor: Attributor, model: LanguageModel, response: str) -> None:
+
+@pytest.mark.parametrize(
+    ("name", "values", "error", "said"),
+    [
+        ("prompt", ["", " \n\t", [], ()], InvalidInput, "prompt is empty.*pass what the model was"),
+        ("prompt", [[*PROMPT_IDS, 99999]], TokenizerMismatch, "token id 99999 is outside"),
+        ("response", [[5, -1]], TokenizerMismatch, "token id -1 is outside"),
+        ("documents", [[], (), "one text", ""], InvalidInput, NO_DOCUMENTS),
+        ("documents", [[3], [None], [{"content": "a"}]], InvalidInput, "a document"),
+        ("documents", [[{"text": None}], [["a"]]], InvalidInput, "a document"),
+        ("documents", [[PENGUINS]], DocumentsNotLocated, "none of the 1 documents .* 'Penguins"),
+    ],
+)
+def test_what_cannot_be_attributed(
+    attributor: Attributor, name: str, values: list[Any], error: type[Exception], said: str
+) -> None:
+    for value in values:
+        given: dict[str, Any] = {**GIVEN, name: value}
+        with pytest.raises(error, match=said):
+            attributor.attribute(**given)
+
+
+@pytest.mark.parametrize("response", ["", " \n\t", "<|im_end|>", " <|im_end|><|endoftext|>"])
+def test_no_response(attributor: Attributor, response: str) -> None:
+    for shown in (response, PROMPT + response):
         with pytest.raises(InvalidInput, match=r"the response .* is empty"):
-            attributor.attribute(rendered(model), response, DOCUMENTS)
-        with pytest.raises(InvalidInput, match=r"the response .* is empty"):
-            attributor.attribute(rendered(model), rendered(model) + response, DOCUMENTS)
+            attributor.attribute(PROMPT, shown, DOCUMENTS)
 
-    def test_no_response_ids(self, attributor: Attributor, model: LanguageModel) -> None:
-        prompt_ids = model.encode_prompt(rendered(model))
-        eos_id = model.tokenizer.eos_token_id
-        for response in ((), (eos_id,), prompt_ids, (*prompt_ids, eos_id)):
-            with pytest.raises(InvalidInput, match="the response has no tokens"):
-                attributor.attribute(prompt_ids, response, DOCUMENTS)
 
-    @pytest.mark.parametrize("documents", [[], (), "one text", ""])
-    def test_no_documents(
-        self, attributor: Attributor, model: LanguageModel, documents: Any
-    ) -> None:
-        with pytest.raises(InvalidInput, match=r"documents=.*pass a list of at least one"):
-            attributor.attribute(rendered(model), ANSWER, documents)
-        with pytest.raises(InvalidInput, match=r"documents=.*pass a list of at least one"):
+def test_no_response_ids(attributor: Attributor) -> None:
+    for response in ((), (EOS,), PROMPT_IDS, (*PROMPT_IDS, EOS)):
+        with pytest.raises(InvalidInput, match="the response has no tokens"):
+            attributor.attribute(PROMPT_IDS, response, DOCUMENTS)
+
+
+@pytest.mark.parametrize("document", ["", "  \n"])
+def test_blank_documents(attributor: Attributor, document: str) -> None:
+    with pytest.raises(DocumentsNotLocated):
+        attributor.attribute(PROMPT, ANSWER, [document])
+    found = attributor.attribute(PROMPT, ANSWER, [*DOCUMENTS, document])
+    assert found.not_located == (len(DOCUMENTS),)
+    assert not any("Not found in the prompt" in note for note in found.notes)
+
+
+def test_what_cannot_be_asked(attributor: Attributor) -> None:
+    documents: Any
+    for documents in ([], (), "one text", ""):
+        with pytest.raises(InvalidInput, match=NO_DOCUMENTS):
             attributor.ask("Where?", documents)
-
-    @pytest.mark.parametrize("document", ["", "  \n"])
-    def test_blank_documents(
-        self, attributor: Attributor, model: LanguageModel, document: str
-    ) -> None:
-        with pytest.raises(DocumentsNotLocated):
-            attributor.attribute(rendered(model), ANSWER, [document])
-        found = attributor.attribute(rendered(model), ANSWER, [*DOCUMENTS, document])
-        assert found.not_located == (len(DOCUMENTS),)
-        assert not any("Not found in the prompt" in note for note in found.notes)
-
-    @pytest.mark.parametrize("document", [3, None, {"content": "a"}, {"text": None}, ["a"]])
-    def test_what_is_no_document(
-        self, attributor: Attributor, model: LanguageModel, document: Any
-    ) -> None:
-        with pytest.raises(InvalidInput, match="a document"):
-            attributor.attribute(rendered(model), ANSWER, [document])
-
-    @pytest.mark.parametrize("question", ["", " \n"])
-    def test_no_question(self, attributor: Attributor, question: str) -> None:
+    for question in ("", " \n"):
         with pytest.raises(InvalidInput, match="the question is empty"):
             attributor.ask(question, DOCUMENTS)
 
-    def test_the_model_answers_with_nothing(self) -> None:
-        silent = build("llama")
-        head_weights(silent.model).zero_()
-        attributor = attributor_of(silent)
-        with pytest.raises(InvalidInput, match="answered 'Where\\?' with nothing; ask in other"):
-            attributor.ask("Where?", ["The treaty."], max_new_tokens=3, eos_token_id=0)
+
+def test_the_model_answers_with_nothing() -> None:
+    silent = build("llama")
+    head_weights(silent.model).zero_()
+    attributor = attributor_of(silent)
+    with pytest.raises(InvalidInput, match="answered 'Where\\?' with nothing; ask in other"):
+        attributor.ask("Where?", ["The treaty."], max_new_tokens=3, eos_token_id=0)
 
 
-class TestNotThePrompt:
-    def test_no_document_stands_in_it(self, attributor: Attributor, model: LanguageModel) -> None:
-        with pytest.raises(DocumentsNotLocated, match=r"none of the 1 documents .* 'Penguins"):
-            attributor.attribute(
-                rendered(model), ANSWER, ["Penguins cannot fly at all, they swim."]
-            )
+def test_some_documents_do_not_stand_in_the_prompt(attributor: Attributor) -> None:
+    found = attributor.attribute(PROMPT, ANSWER, [PENGUINS, *DOCUMENTS])
+    assert found.not_located == (0,)
+    for text in (*found.notes, found.to_table(width=100), found.to_markdown()):
+        assert "documents[0]" not in text
 
-    def test_some_documents_do_not(self, attributor: Attributor, model: LanguageModel) -> None:
-        documents = ["Penguins cannot fly at all, they swim.", *DOCUMENTS]
-        found = attributor.attribute(rendered(model), ANSWER, documents)
-        assert found.not_located == (0,)
-        assert not any("documents[0]" in note for note in found.notes)
-        assert "documents[0]" not in found.to_table(width=100)
-        assert "documents[0]" not in found.to_markdown()
 
-    @pytest.mark.parametrize(
-        ("ids", "told"),
-        [
-            ([None], "1 of {} documents (document 1)"),
-            (["a", None, "c"], "3 of {} documents (a, document 2, c)"),
-            (["x" * 50, "b"], f"2 of {{}} documents ({'x' * 39}…, b)"),
-            (list("abcdefgh"), "8 of {} documents (a, b, c, d, e, and 3 more)"),
-        ],
+@pytest.mark.parametrize(
+    ("ids", "told"),
+    [
+        ([None], "1 of {} documents (document 1)"),
+        (["a", None, "c"], "3 of {} documents (a, document 2, c)"),
+        (["x" * 50, "b"], f"2 of {{}} documents ({'x' * 39}…, b)"),
+        (list("abcdefgh"), "8 of {} documents (a, b, c, d, e, and 3 more)"),
+    ],
+)
+def test_a_note_counts_and_names_documents_that_are_missing(
+    attributor: Attributor, ids: list[str | None], told: str
+) -> None:
+    absent = [
+        Document(f"Penguins of colony {index} cannot fly at all, they swim.", name)
+        for index, name in enumerate(ids)
+    ]
+    found = attributor.attribute(PROMPT, ANSWER, [*absent, *DOCUMENTS])
+    (note,) = [note for note in found.notes if note.startswith("Not found in the prompt: ")]
+    assert told.format(len(absent) + len(DOCUMENTS)) in note
+    assert " ".join(found.to_table(width=1000).split()).count(note) == 1
+    assert all(0 not in source.documents for source in found.sources)
+
+
+def test_an_unlikely_answer_is_noted() -> None:
+    certain = copy.deepcopy(byte_level().model)
+    head_weights(certain).mul_(30)
+    attributor = Attributor(certain, byte_level().tokenizer, progress=False)
+    found = attributor.attribute(messages(), ANSWER, DOCUMENTS)
+    assert sum(found.token_log_likelihoods) / len(found.token_log_likelihoods) < -6
+    assert any("very unlikely" in note for note in found.notes)
+
+
+def test_a_likely_answer_is_not_noted(attributor: Attributor) -> None:
+    found = attributor.ask("Where?", DOCUMENTS, max_new_tokens=5, min_new_tokens=5)
+    assert not any("very unlikely" in note for note in found.notes)
+
+
+def test_too_long_for_the_model() -> None:
+    model = build("llama")
+    prompt, document = "x" * 200 + " The treaty. ", "The treaty."
+    with pytest.raises(ContextTooLong, match=r"take 257 positions, .* has 256; retrieve fewer"):
+        attributor_of(model).attribute(prompt, "y" * (258 - len(prompt)), [document])
+
+
+@pytest.mark.parametrize("name", ["llama", "gpt2"])
+def test_the_last_token_needs_no_position(name: str) -> None:
+    model = build(name)
+    prompt = "x" * 200 + " The treaty. "
+    found = attributor_of(model).attribute(prompt, "y" * (257 - len(prompt)), ["The treaty."])
+    assert len(found.token_spans) + found.provenance.prompt_tokens == 257
+
+
+def test_an_encoder_s_prompt_and_answer_have_positions_of_their_own() -> None:
+    model = byt5_encoder_decoder()
+    attributor = attributor_of(model)
+    model.model.config.max_position_embeddings = 150
+    prompt = "x" * 130 + " The treaty."
+    assert len(prompt) + 1 <= 150 < len(prompt) + 40
+    attributor.attribute(prompt, "y" * 40, ["The treaty."])
+    with pytest.raises(ContextTooLong):
+        attributor.attribute("x" * 20 + prompt, "y" * 40, ["The treaty."])
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+@pytest.mark.parametrize("implementation", ["auto", "reference"])
+def test_weights_that_are_not_finite(value: float, implementation: str) -> None:
+    broken = copy.deepcopy(MODEL.model)
+    head_weights(broken)[7, 3] = value
+    scoring = ScoringOptions(implementation=implementation)
+    attributor = attributor_of(LanguageModel(broken, MODEL.tokenizer), scoring=scoring)
+    with pytest.raises(ScoringFailed, match=r"of the full prompt is (nan|-inf) at response"):
+        attributor.attribute(PROMPT, ANSWER, DOCUMENTS)
+
+
+def test_one_token_of_a_document_that_is_not_finite() -> None:
+    """Without the source that breaks them the numbers are fine, but not with it."""
+    broken = copy.deepcopy(MODEL.model)
+    token_id = MODEL.encode(" harbour")[0]
+    broken.get_parameter("model.embed_tokens.weight").data[token_id] = float("nan")
+    attributor = attributor_of(LanguageModel(broken, MODEL.tokenizer), method="leave_one_out")
+    with pytest.raises(ScoringFailed, match="try float32 or bfloat16"):
+        attributor.attribute(PROMPT, "In the hall.", DOCUMENTS)
+
+
+MARKED = "The markers <|im_start|> and <|im_end|> begin and end a turn. They are tokens."
+
+
+@pytest.mark.parametrize("parsed", [True, False])
+def test_special_tokens_in_a_document(attributor: Attributor, parsed: bool) -> None:
+    """The tokenizer makes special ids of them, unless an application encodes them as text."""
+    start, _, rest = rendered(MODEL, ["THE DOCUMENTS"]).partition("THE DOCUMENTS")
+    prompt_ids = (
+        *MODEL.encode(start, special=True),
+        *MODEL.encode("\n".join([MARKED, *DOCUMENTS]), special=parsed),
+        *MODEL.encode(rest, special=True),
     )
-    def test_a_note_counts_and_names_them(
-        self, attributor: Attributor, model: LanguageModel, ids: list[str | None], told: str
-    ) -> None:
-        absent = [
-            Document(f"Penguins of colony {index} cannot fly at all, they swim.", name)
-            for index, name in enumerate(ids)
-        ]
-        found = attributor.attribute(rendered(model), ANSWER, [*absent, *DOCUMENTS])
-        (note,) = [note for note in found.notes if note.startswith("Not found in the prompt: ")]
-        assert told.format(len(absent) + len(DOCUMENTS)) in note
-        assert " ".join(found.to_table(width=1000).split()).count(note) == 1
-        assert all(0 not in source.documents for source in found.sources)
-
-    def test_an_unlikely_answer_is_noted(self) -> None:
-        certain = copy.deepcopy(byte_level().model)
-        head_weights(certain).mul_(30)
-        attributor = Attributor(certain, byte_level().tokenizer, progress=False)
-        found = attributor.attribute(messages(), ANSWER, DOCUMENTS)
-        assert sum(found.token_log_likelihoods) / len(found.token_log_likelihoods) < -6
-        assert any("very unlikely" in note for note in found.notes)
-
-    def test_a_likely_answer_is_not(self, attributor: Attributor) -> None:
-        found = attributor.ask("Where?", DOCUMENTS, max_new_tokens=5, min_new_tokens=5)
-        assert not any("very unlikely" in note for note in found.notes)
+    assert prompt_ids.count(EOS) == 1 + parsed
+    response_ids = MODEL.encode(ANSWER)
+    found = attributor.attribute(prompt_ids, response_ids, [MARKED, *DOCUMENTS])
+    assert found.not_located == ()
+    assert found.provenance.prompt_tokens == len(prompt_ids)
+    truth = plain_scores(MODEL.model, prompt_ids, response_ids)
+    assert found.token_log_likelihoods == pytest.approx(truth.tolist(), abs=1e-4)
+    texts = [source.text.strip() for source in found.sources]
+    assert "The markers <|im_start|> and <|im_end|> begin and end a turn." in texts
+    assert all(found.exact)
 
 
-class TestTooLong:
-    def test_for_the_model(self) -> None:
-        model = build("llama")
-        prompt, document = "x" * 200 + " The treaty. ", "The treaty."
-        with pytest.raises(ContextTooLong, match=r"take 257 positions, .* has 256; retrieve fewer"):
-            attributor_of(model).attribute(prompt, "y" * (258 - len(prompt)), [document])
-
-    @pytest.mark.parametrize("name", ["llama", "gpt2"])
-    def test_the_last_token_needs_no_position(self, name: str) -> None:
-        model = build(name)
-        prompt = "x" * 200 + " The treaty. "
-        found = attributor_of(model).attribute(prompt, "y" * (257 - len(prompt)), ["The treaty."])
-        assert len(found.token_spans) + found.provenance.prompt_tokens == 257
-
-    def test_an_encoder_s_prompt_and_answer_have_positions_of_their_own(self) -> None:
-        model = byt5_encoder_decoder()
-        attributor = attributor_of(model)
-        model.model.config.max_position_embeddings = 150
-        prompt = "x" * 130 + " The treaty."
-        assert len(prompt) + 1 <= 150 < len(prompt) + 40
-        attributor.attribute(prompt, "y" * 40, ["The treaty."])
-        with pytest.raises(ContextTooLong):
-            attributor.attribute("x" * 20 + prompt, "y" * 40, ["The treaty."])
+def test_special_tokens_in_the_answer(attributor: Attributor) -> None:
+    response = "It is <|im_end|> here"
+    assert attributor.attribute(PROMPT, response, DOCUMENTS).response == response
 
 
-class TestWrongTokenizer:
-    def test_too_large_or_far_too_small(self, model: LanguageModel) -> None:
-        with pytest.raises(TokenizerMismatch, match="load both from the same checkpoint"):
-            Attributor(build("llama").model, model.tokenizer)
-        with pytest.raises(TokenizerMismatch, match="load both from the same checkpoint"):
-            Attributor(model.model, byte_tokenizer())
-
-    def test_ids_out_of_range(self, attributor: Attributor, model: LanguageModel) -> None:
-        prompt_ids = model.encode_prompt(rendered(model))
-        with pytest.raises(TokenizerMismatch, match="token id 99999 is outside"):
-            attributor.attribute([*prompt_ids, 99999], [5], DOCUMENTS)
-        with pytest.raises(TokenizerMismatch, match="token id -1 is outside"):
-            attributor.attribute(prompt_ids, [5, -1], DOCUMENTS)
-
-
-class TestNotFinite:
-    @pytest.mark.parametrize("value", [float("nan"), float("inf")])
-    @pytest.mark.parametrize("implementation", ["auto", "reference"])
-    def test_weights(self, model: LanguageModel, value: float, implementation: str) -> None:
-        broken = copy.deepcopy(model.model)
-        head_weights(broken)[7, 3] = value
-        attributor = Attributor(
-            broken,
-            model.tokenizer,
-            progress=False,
-            scoring=ScoringOptions(implementation=implementation),
-        )
-        with pytest.raises(ScoringFailed, match=r"of the full prompt is (nan|-inf) at response"):
-            attributor.attribute(rendered(model), ANSWER, DOCUMENTS)
-
-    def test_one_token_of_a_document(self, model: LanguageModel) -> None:
-        """Without the source that breaks them the numbers are fine, but not with it."""
-        broken = copy.deepcopy(model.model)
-        token_id = model.encode(" harbour")[0]
-        broken.get_parameter("model.embed_tokens.weight").data[token_id] = float("nan")
-        attributor = attributor_of(LanguageModel(broken, model.tokenizer), method="leave_one_out")
-        with pytest.raises(ScoringFailed, match="try float32 or bfloat16"):
-            attributor.attribute(rendered(model), "In the hall.", DOCUMENTS)
-
-
-class TestSpecialTokensInDocuments:
-    DOCUMENT = "The markers <|im_start|> and <|im_end|> begin and end a turn. They are tokens."
-
-    def test_parsed_as_special_ids(self, model: LanguageModel) -> None:
-        """The chat template puts the text in, and the tokenizer makes special ids of it."""
-        prompt = rendered(model, [self.DOCUMENT, *DOCUMENTS])
-        prompt_ids = model.encode_prompt(prompt)
-        end_id = model.tokenizer.convert_tokens_to_ids("<|im_end|>")
-        assert prompt_ids.count(end_id) == 2
-        self.check(prompt_ids, model)
-
-    def test_written_out_as_text(self, model: LanguageModel) -> None:
-        """A careful application encodes documents so that they cannot end the turn."""
-        before, after = rendered(model, ["|"]).split("|", 1)
-        start, _, rest = rendered(model, ["THE DOCUMENTS"]).partition("THE DOCUMENTS")
-        assert before
-        assert after
-        prompt_ids = (
-            *model.encode(start, special=True),
-            *model.encode("\n".join([self.DOCUMENT, *DOCUMENTS])),
-            *model.encode(rest, special=True),
-        )
-        end_id = model.tokenizer.convert_tokens_to_ids("<|im_end|>")
-        assert prompt_ids.count(end_id) == 1
-        self.check(prompt_ids, model)
-
-    def check(self, prompt_ids: tuple[int, ...], model: LanguageModel) -> None:
-        attributor = attributor_of(model, method="leave_one_out")
-        response_ids = model.encode(ANSWER)
-        found = attributor.attribute(prompt_ids, response_ids, [self.DOCUMENT, *DOCUMENTS])
-        assert found.not_located == ()
-        assert found.provenance.prompt_tokens == len(prompt_ids)
-        ids = torch.tensor([[*prompt_ids, *response_ids]])
-        with torch.no_grad():
-            logits = model.model(input_ids=ids).logits[0, len(prompt_ids) - 1 : -1]
-        truth = logits.log_softmax(-1).gather(-1, torch.tensor(response_ids)[:, None])[:, 0]
-        assert found.token_log_likelihoods == pytest.approx(truth.tolist(), abs=1e-4)
-        texts = [source.text.strip() for source in found.sources]
-        assert "The markers <|im_start|> and <|im_end|> begin and end a turn." in texts
-        assert all(found.exact)
-
-    def test_in_the_answer(self, attributor: Attributor, model: LanguageModel) -> None:
-        response = "It is <|im_end|> here"
-        found = attributor.attribute(rendered(model), response, DOCUMENTS)
-        assert found.response == response
-
-
-def test_a_single_source(attributor: Attributor, model: LanguageModel) -> None:
-    found = attributor.attribute(rendered(model, ["The treaty."]), ANSWER, ["The treaty."])
+def test_a_single_source(attributor: Attributor) -> None:
+    found = attributor.attribute(rendered(MODEL, ["The treaty."]), ANSWER, ["The treaty."])
     assert len(found.sources) == 1
     assert len(found.top()) == 1
     assert found.top()[0].score != 0
 
 
-def test_a_prompt_that_is_one_document(attributor: Attributor, model: LanguageModel) -> None:
+def test_a_prompt_that_is_one_document(attributor: Attributor) -> None:
     """Nothing is left of the prompt without it, and a model cannot begin from nothing."""
     found = attributor.attribute(
         "The treaty. It was signed.", ANSWER, ["The treaty. It was signed."]
@@ -298,11 +261,11 @@ def test_a_prompt_that_is_one_document(attributor: Attributor, model: LanguageMo
     ],
 )
 def test_a_document_that_was_escaped_or_cut(
-    attributor: Attributor, model: LanguageModel, escape: Callable[[str], str], note: str | None
+    attributor: Attributor, escape: Callable[[str], str], note: str | None
 ) -> None:
     """What is removed from the prompt is the whole document, or a note says how much is not."""
     document = 'It reads "Nobody & nothing".\n\tThe queen asked for it.\nMany letters are lost.\n'
-    found = attributor.attribute(rendered(model, [escape(document)]), ANSWER, [document])
+    found = attributor.attribute(rendered(MODEL, [escape(document)]), ANSWER, [document])
     assert [text for text in found.notes if "in part" in text] == [
         text for text in found.notes if note and text.startswith(note)
     ]
@@ -313,20 +276,16 @@ def test_a_document_that_was_escaped_or_cut(
 @pytest.mark.parametrize("shown", [(1, 0), (2, 0, 1), (1, 2), (2,)])
 @pytest.mark.parametrize("label", ["[{number}] {text}", "Source {number}:\n{text}", "{text}"])
 def test_markers_count_what_the_prompt_counts(
-    attributor: Attributor, model: LanguageModel, label: str, shown: tuple[int, ...]
+    attributor: Attributor, label: str, shown: tuple[int, ...]
 ) -> None:
     """After a reranker or a filter, the first document of the prompt is not the first retrieved."""
-    documents = [
-        "The ships came with salt.",
-        "Many letters are lost.",
-        "The queen was in the city.",
-    ]
+    documents = ["The ships came with salt.", "Many letters are lost.", "The queen was in town."]
     labelled = [
         label.format(number=number, text=documents[index])
         for number, index in enumerate(shown, start=1)
     ]
     response = " ".join(f"It is a museum [{number}]." for number in range(1, len(shown) + 1))
-    found = attributor.attribute(rendered(model, labelled), response, documents)
+    found = attributor.attribute(rendered(MODEL, labelled), response, documents)
     assert [marker.document for marker in found.markers] == list(shown)
     numbers = cite(found, min_score=-1e9).numbers
     assert all(numbers[index] == shown.index(index) + 1 for index in numbers)
@@ -360,17 +319,12 @@ def test_unicode(make: Any) -> None:
 def test_two_thousand_sources(smollm2: LanguageModel) -> None:
     """A tiny model with the real tokenizer, so that each source is a word of one token."""
     torch.manual_seed(0)
-    tiny = LlamaForCausalLM(
-        LlamaConfig(
-            vocab_size=smollm2.vocabulary_size,
-            hidden_size=16,
-            intermediate_size=16,
-            num_hidden_layers=1,
-            num_attention_heads=1,
-            max_position_embeddings=4096,
-            initializer_range=0.25,
-        )
-    )
+    sizes: dict[str, Any] = {
+        **{"vocab_size": smollm2.vocabulary_size, "hidden_size": 16, "intermediate_size": 16},
+        **{"num_hidden_layers": 1, "num_attention_heads": 1, "initializer_range": 0.25},
+    }
+    config = LlamaConfig(**sizes, max_position_embeddings=4096)
+    tiny = LlamaForCausalLM(config)
     tiny.train(False)
     words: dict[str, str] = {}
     for token_id in range(1000, smollm2.vocabulary_size):
@@ -380,17 +334,14 @@ def test_two_thousand_sources(smollm2: LanguageModel) -> None:
         if len(words) == 2000:
             break
     document = "".join(words.values()).strip()
-    attributor = Attributor(
-        tiny,
-        smollm2.tokenizer,
-        method="leave_one_out",
-        progress=False,
-        context=ContextOptions(
-            source_unit=lambda text: (
-                [f"{word} " for word in text.split(" ")[:-1]] + [text.split(" ")[-1]]
-            ),
-            duplicate_threshold=1,
-        ),
+
+    def words_of(text: str) -> list[str]:
+        *others, last = text.split(" ")
+        return [*(f"{word} " for word in others), last]
+
+    context = ContextOptions(source_unit=words_of, duplicate_threshold=1)
+    attributor = attributor_of(
+        LanguageModel(tiny, smollm2.tokenizer), method="leave_one_out", context=context
     )
     found = attributor.attribute(f"{document}\nAnswer:", " Yes.", [document])
     assert len(found.sources) == 2000

@@ -33,6 +33,7 @@ ANSWER = (
     "A ticket for the museum costs four crowns."
 )
 NUM_SENTENCES = 3
+ELSEWHERE = Answer(ANSWER, DOCUMENTS, prompt=PROMPT, elsewhere=True)
 
 
 @pytest.fixture(scope="module")
@@ -79,8 +80,7 @@ def test_a_service_tells_of_its_pending_runs(
         kept.append(service.store["run"])
 
     service = AttributionService(smollm2, mode=mode, on_sentence=tell, progress=False)
-    answer = Answer(ANSWER, DOCUMENTS, prompt=PROMPT, elsewhere=True)
-    service.attribute("run", "root", answer)
+    service.attribute("run", "root", ELSEWHERE)
     finished = service.store.wait("run")
     assert all(run.is_pending and run.summary["status"] == "pending" for run in told)
     assert [run.attribution for run in kept] == [run.attribution for run in told]
@@ -90,8 +90,7 @@ def test_a_service_tells_of_its_pending_runs(
 
 def test_a_run_is_followed(smollm2: LanguageModel, at_once: Attribution) -> None:
     service = AttributionService(smollm2, mode="background", progress=False)
-    answer = Answer(ANSWER, DOCUMENTS, prompt=PROMPT, elsewhere=True)
-    service.attribute("run", "root", answer)
+    service.attribute("run", "root", ELSEWHERE)
     runs = list(service.store.follow("root"))
     assert [run.is_pending for run in runs] == [True] * (NUM_SENTENCES - 1) + [False]
     check([run.attribution for run in runs[:-1] if run.attribution is not None], at_once)
@@ -123,8 +122,7 @@ def test_a_listener_that_fails_changes_nothing(
         raise RuntimeError(run.run_id)
 
     service = AttributionService(smollm2, on_sentence=fail, progress=False)
-    answer = Answer(ANSWER, DOCUMENTS, prompt=PROMPT, elsewhere=True)
-    run = service.attribute("run", "root", answer)
+    run = service.attribute("run", "root", ELSEWHERE)
     assert run.to_cited_text() == at_once.to_cited_text()
     assert caplog.text.count("on_sentence failed for the run run") == NUM_SENTENCES - 1
 

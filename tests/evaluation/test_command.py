@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -18,205 +19,181 @@ from attribot_rag.methods import Masked
 
 LINE = {"question": "who closed it?", "documents": list(many_documents(4))}
 FEW = ["--methods", "auto", "masked", "attention weights"]
+ONE = ["--methods", "masked"]
+
+
+@dataclass
+class Command:
+    """`attribot-rag evaluate` on a log of three good lines and a bad one, to a folder."""
+
+    model: str
+    log: Path
+    folder: Path
+    capsys: pytest.CaptureFixture[str]
+
+    def __call__(self, *more: str | Path) -> int:
+        common = ["--model", self.model, "--max-new-tokens", "6", "--random", "4", "--no-progress"]
+        return main(["evaluate", *common, *map(str, more)])
+
+    def of_log(self, *more: str | Path) -> int:
+        return self("--log", self.log, "--output", self.folder, *more)
+
+    def write(self, *lines: object) -> None:
+        self.log.write_text("".join(json.dumps(line) + "\n" for line in lines))
+
+    @property
+    def results(self) -> Path:
+        return self.folder / "results.jsonl"
+
+    @property
+    def report(self) -> str:
+        return (self.folder / "report.md").read_text()
 
 
 @pytest.fixture
-def log(tmp_path: Path) -> Path:
-    path = tmp_path / "mine.jsonl"
-    lines = [json.dumps({**LINE, "id": str(number)}) for number in range(3)]
-    path.write_text("\n".join([*lines, '{"question": "cut sho']))
-    return path
+def command(tiny_model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Command:
+    command = Command(tiny_model, tmp_path / "mine.jsonl", tmp_path / "found", capsys)
+    command.write(*({**LINE, "id": str(number)} for number in range(3)))
+    with command.log.open("a") as file:
+        file.write('{"question": "cut sho')
+    return command
 
 
-def evaluate(tiny_model: str, *more: str | Path) -> int:
-    common = ["--model", tiny_model, "--max-new-tokens", "6", "--random", "4", "--no-progress"]
-    return main(["evaluate", *common, *map(str, more)])
-
-
-def test_from_a_log_to_a_report(
-    tiny_model: str, log: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    folder = tmp_path / "found"
-    assert evaluate(tiny_model, "--log", log, "--examples", "2", "--output", folder, *FEW) == 0
-    said = capsys.readouterr()
-    assert said.err.startswith(f"{log}:4: no JSON")
+def test_from_a_log_to_a_report(command: Command) -> None:
+    assert command.of_log("--examples", "2", *FEW) == 0
+    said = command.capsys.readouterr()
+    assert said.err.startswith(f"{command.log}:4: no JSON")
     assert "mine.jsonl:4: no JSON" in said.out
     assert "1 bad line was left out." in said.out
-    text = (folder / "report.md").read_text()
+    text = command.report
     assert "## mine" in text
     assert "| 2 | 12.0 | 4.0 |" in text
     assert re.search(r"\| leave-one-out \| 2 \| [^|]+\| [^|]+\| 1\.000", text)
     for figure in re.findall(r"\]\((.+?\.svg)\)", text):
-        assert (folder / figure).exists()
+        assert (command.folder / figure).exists()
     assert "    attribot-rag evaluate --" in text
-    assert f" --log {log} " in text
-    lines = (folder / "results.jsonl").read_text().splitlines()
-    assert evaluate(tiny_model, "--log", log, "--examples", "3", "--output", folder, *FEW) == 0
-    more = (folder / "results.jsonl").read_text().splitlines()
+    assert f" --log {command.log} " in text
+    lines = command.results.read_text().splitlines()
+    assert command.of_log("--examples", "3", *FEW) == 0
+    more = command.results.read_text().splitlines()
     assert more[: len(lines)] == lines
     assert sum('"answer"' in line for line in more) == 3
 
 
-def test_two_results_compared(
-    tiny_model: str, log: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    folder = tmp_path / "found"
-    evaluate(tiny_model, "--log", log, "--examples", "2", "--output", folder, *FEW)
-    capsys.readouterr()
-    assert main(["evaluate", "--compare", str(folder), str(folder / "results.jsonl")]) == 0
-    said = capsys.readouterr().out
+def test_two_results_compared(command: Command, tmp_path: Path) -> None:
+    command.of_log("--examples", "2", *FEW)
+    command.capsys.readouterr()
+    assert main(["evaluate", "--compare", str(command.folder), str(command.results)]) == 0
+    said = command.capsys.readouterr().out
     assert "| mine | auto | Pearson | 2 | 0.000 | no difference seen |" in said
     nothing = tmp_path / "nothing.jsonl"
     nothing.touch()
-    assert main(["evaluate", "--compare", str(folder), str(nothing)]) == 0
-    assert "nothing is compared" in capsys.readouterr().out
+    assert main(["evaluate", "--compare", str(command.folder), str(nothing)]) == 0
+    assert "nothing is compared" in command.capsys.readouterr().out
 
 
 def test_a_run_that_is_stopped_says_what_is_kept(
-    tiny_model: str,
-    log: Path,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
+    command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(Experiment, "run", interrupted)
-    assert evaluate(tiny_model, "--log", log, "--output", tmp_path / "found") == 130
-    said = capsys.readouterr().err
-    assert f"Stopped. {tmp_path / 'found' / 'results.jsonl'} keeps what was computed" in said
+    assert command.of_log() == 130
+    said = command.capsys.readouterr().err
+    assert f"Stopped. {command.results} keeps what was computed" in said
 
 
-def test_a_run_that_is_out_of_time_says_so_in_its_report(
-    tiny_model: str, log: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    folder = tmp_path / "found"
-    evaluate(tiny_model, "--log", log, "--output", folder, "--minutes", "1e-6", *FEW)
+def test_a_run_that_is_out_of_time_says_so_in_its_report(command: Command) -> None:
+    command.of_log("--minutes", "1e-6", *FEW)
     said = "The time was up with results of 1 of 3 examples; the same command goes on."
-    assert said in capsys.readouterr().out
-    text = (folder / "report.md").read_text()
-    assert said in text
-    assert "Where a baseline" not in text  # none was run
+    assert said in command.capsys.readouterr().out
+    assert said in command.report
+    assert "Where a baseline" not in command.report  # none was run
 
 
-def test_results_are_written_as_progress_where_nobody_watches(
-    tiny_model: str, log: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    given = ["--log", log, "--output", tmp_path / "found", "--model", tiny_model, "--random", "2"]
-    assert main(["evaluate", *map(str, given), "--max-new-tokens", "4", "--methods", "masked"]) == 0
-    assert "evaluating:" in capsys.readouterr().err
+def test_results_are_written_as_progress_where_nobody_watches(command: Command) -> None:
+    given = ["--log", command.log, "--output", command.folder, "--model", command.model]
+    sizes = ["--random", "2", "--max-new-tokens", "4"]
+    assert main(["evaluate", *map(str, given), *sizes, *ONE]) == 0
+    assert "evaluating:" in command.capsys.readouterr().err
 
 
-def test_the_report_is_of_this_run_alone(tiny_model: str, log: Path, tmp_path: Path) -> None:
-    folder = tmp_path / "found"
-    both: list[str | Path] = ["--log", log, "--output", folder]
-    evaluate(tiny_model, *both, "--examples", "2", "--methods", "auto", "masked")
-    evaluate(tiny_model, *both, "--examples", "1", "--methods", "AUTO")
-    text = (folder / "report.md").read_text()
-    assert "1 answer with exact scores" in text
-    assert "| masked |" not in text
-    assert "| auto | 1 |" in text
+def test_the_report_is_of_this_run_alone(command: Command) -> None:
+    command.of_log("--examples", "2", "--methods", "auto", "masked")
+    command.of_log("--examples", "1", "--methods", "AUTO")
+    assert "1 answer with exact scores" in command.report
+    assert "| masked |" not in command.report
+    assert "| auto | 1 |" in command.report
 
 
-def test_logs_of_the_same_name_are_not_mixed(
-    tiny_model: str, log: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_data_sets_of_one_name_are_not_mixed(command: Command, tmp_path: Path) -> None:
     other = tmp_path / "other" / "mine.jsonl"
     other.parent.mkdir()
     other.write_text(json.dumps({**LINE, "id": "another"}))
-    assert evaluate(tiny_model, "--log", log, "--log", other, *FEW) == 2
-    assert "two data sets of the name 'mine'; give" in capsys.readouterr().err
+    assert command("--log", command.log, "--log", other, *FEW) == 2
+    assert "two data sets of the name 'mine'; give" in command.capsys.readouterr().err
+    named = other.rename(tmp_path / "squad.jsonl")
+    assert command("--log", named, *FEW) == 2
+    said = command.capsys.readouterr().err
+    assert "two data sets of the name 'squad' (--squad is one)" in said
 
 
-def test_a_log_of_a_data_sets_name_is_refused(
-    tiny_model: str, log: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    named = log.rename(log.with_name("squad.jsonl"))
-    assert evaluate(tiny_model, "--log", named, *FEW) == 2
-    assert "two data sets of the name 'squad' (--squad is one)" in capsys.readouterr().err
-
-
-def test_the_same_id_twice_is_refused(
-    tiny_model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_same_id_twice_is_refused(command: Command, tmp_path: Path) -> None:
     path = tmp_path / "hotpotqa.json"
     path.write_text(json.dumps([HOTPOTQA[0], HOTPOTQA[0]]))
     for count in ("1", "2"):  # drawn together or not
-        assert evaluate(tiny_model, "--hotpotqa", path, "--examples", count, *FEW) == 2
-        assert f"'hotpotqa/{HOTPOTQA[0]['_id']}'" in capsys.readouterr().err
+        assert command("--hotpotqa", path, "--examples", count, *FEW) == 2
+        assert f"'hotpotqa/{HOTPOTQA[0]['_id']}'" in command.capsys.readouterr().err
 
 
-def test_what_is_wrong_with_a_log_is_told_and_the_rest_is_used(
-    tiny_model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_is_wrong_with_a_log_is_told_and_the_rest_is_used(command: Command) -> None:
     """Among it an answer under another name, which would not be seen to be missing."""
-    log = tmp_path / "mine.jsonl"
-    named = json.dumps({**LINE, "id": 7, "response": "The queen did."})
-    given = json.dumps({**LINE, "answer": "The queen did."})
-    log.write_text(f"{named}\n{given}\n{named}\n")
-    folder = tmp_path / "found"
-    methods = ["--methods", "masked", "attention weights"]
-    assert evaluate(tiny_model, "--log", log, "--output", folder, *methods) == 0
-    said = capsys.readouterr().out
-    assert f"{log}:3.id: an earlier line has this name" in said
+    named = {**LINE, "id": 7, "response": "The queen did."}
+    command.write(named, {**LINE, "answer": "The queen did."}, named)
+    assert command.of_log("--methods", "masked", "attention weights") == 0
+    said = command.capsys.readouterr().out
+    assert f"{command.log}:3.id: an earlier line has this name" in said
     assert "1 bad line was left out." in said
-    assert f"{log}: fields that are not read: response" in said
-    text = (folder / "report.md").read_text()
-    assert "1 of 2 answers given, not generated here." in text
-    assert set(ResultStore(folder / "results.jsonl").answers) == {"mine/7", "mine/2"}
+    assert f"{command.log}: fields that are not read: response" in said
+    assert "1 of 2 answers given, not generated here." in command.report
+    assert set(ResultStore(command.results).answers) == {"mine/7", "mine/2"}
 
 
-def test_what_was_left_out_is_told_once_and_stands_in_the_report(
-    tiny_model: str, log: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_was_left_out_is_told_once_and_stands_in_the_report(command: Command) -> None:
     long = {**LINE, "documents": ["A word. " * 9000]}
-    log.write_text("".join(json.dumps({**long, "id": number}) + "\n" for number in range(2)))
-    folder = tmp_path / "found"
-    given: list[str | Path] = ["--log", log, "--output", folder, "--methods", "masked"]
-    evaluate(tiny_model, *given)
-    assert capsys.readouterr().out.count("positions") == 1
-    assert "and 1 more" in (folder / "report.md").read_text()
+    command.write(*({**long, "id": number} for number in range(2)))
+    command.of_log(*ONE)
+    assert command.capsys.readouterr().out.count("positions") == 1
+    assert "and 1 more" in command.report
 
 
 def test_scores_by_other_options_are_not_told_as_of_these(
-    tiny_model: str, log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    folder = tmp_path / "found"
-    given: list[str | Path] = ["--log", log, "--output", folder, "--methods", "masked"]
-    evaluate(tiny_model, *given)
-    assert "| masked | 3 |" in (folder / "report.md").read_text()
-    lines = (folder / "results.jsonl").read_text().replace("Masked(", "Masked(other=1, ")
-    (folder / "results.jsonl").write_text(lines)
+    command.of_log(*ONE)
+    assert "| masked | 3 |" in command.report
+    lines = command.results.read_text().replace("Masked(", "Masked(other=1, ")
+    command.results.write_text(lines)
 
     def failing(*_: object) -> None:
         raise ScoringFailed("not today")
 
     monkeypatch.setattr(Masked, "run", failing)
-    evaluate(tiny_model, *given)
-    text = (folder / "report.md").read_text()
-    assert "not today" in text
-    assert "| masked |" not in text
+    command.of_log(*ONE)
+    assert "not today" in command.report
+    assert "| masked |" not in command.report
 
 
-def test_what_a_log_holds_takes_no_effect_in_terminal_or_report(
-    tiny_model: str, log: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    with log.open("a") as file:
-        file.write(
-            "\n" + json.dumps({**LINE, "evidence": ["\u202e\x9b31m<img src=x> [a](http://b)"]})
-        )
-    folder = tmp_path / "found"
-    assert evaluate(tiny_model, "--log", log, "--output", folder, "--methods", "masked") == 0
-    said = "".join(capsys.readouterr())
-    text = (folder / "report.md").read_text()
-    assert "stands in none of the documents" in said
-    assert "stands in none of the documents" in text
-    for harmful in ("\u202e", "\x9b"):
-        assert harmful not in said
-        assert harmful not in text
-    assert "<img" not in text
-    assert "[a](" not in text
+def test_what_a_log_holds_takes_no_effect_in_terminal_or_report(command: Command) -> None:
+    command.write(LINE, {**LINE, "evidence": ["\u202e\x9b31m<img src=x> [a](http://b)"]})
+    assert command.of_log(*ONE) == 0
+    said = "".join(command.capsys.readouterr())
+    for text in (said, command.report):
+        assert "stands in none of the documents" in text
+        assert not {"\u202e", "\x9b"} & {*text}
+    assert "<img" not in command.report
+    assert "[a](" not in command.report
 
 
 @pytest.mark.parametrize(
@@ -256,11 +233,8 @@ def test_the_default_methods_are_known() -> None:
         (["--compare", "a", "b"], "a is not a file"),
     ],
 )
-def test_what_cannot_be_run_says_why(
-    given: list[str], said: str, tiny_model: str, log: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    arguments = [one.replace("LOG", str(log)) for one in given]
-    assert evaluate(tiny_model, *arguments) == 2
-    shown = capsys.readouterr()
+def test_what_cannot_be_run_says_why(command: Command, given: list[str], said: str) -> None:
+    assert command(*(argument.replace("LOG", str(command.log)) for argument in given)) == 2
+    shown = command.capsys.readouterr()
     assert said in shown.err
     assert shown.out == ""

@@ -6,9 +6,11 @@ from typing import Any
 
 import pytest
 
+from attribot_rag.context import DocumentSpan
 from attribot_rag.errors import InvalidInput
 from attribot_rag.evaluation.data_sets import hotpotqa, load, qasper, sample, squad
 from attribot_rag.evaluation.data_sets.hub import hotpotqa_rows, qasper_rows, squad_rows
+from attribot_rag.evaluation.example import Example
 
 HOTPOTQA: Any = [
     {
@@ -19,33 +21,21 @@ HOTPOTQA: Any = [
         "context": [["Ship", ["It sank.", " It was red."]], ["Hall", ["It is old.", " Ann did."]]],
     }
 ]
+
+
+def paragraph(number: int) -> dict[str, Any]:
+    """With a question that it answers, and one that it does not."""
+    answer = {"text": "Ann", "answer_start": 13 + (number > 9)}
+    questions = [
+        {"id": f"q{number}", "question": "Who?", "is_impossible": False, "answers": [answer] * 2},
+        {"id": f"i{number}", "question": "When?", "is_impossible": True, "answers": []},
+    ]
+    return {"context": f"Paragraph {number}. Ann built it.", "qas": questions}
+
+
 SQUAD: Any = {
     "version": "v2.0",
-    "data": [
-        {
-            "title": "Hall",
-            "paragraphs": [
-                {
-                    "context": f"Paragraph {number}. Ann built it.",
-                    "qas": [
-                        {
-                            "id": f"q{number}",
-                            "question": "Who?",
-                            "is_impossible": False,
-                            "answers": [{"text": "Ann", "answer_start": 13 + (number > 9)}] * 2,
-                        },
-                        {
-                            "id": f"i{number}",
-                            "question": "When?",
-                            "is_impossible": True,
-                            "answers": [],
-                        },
-                    ],
-                }
-                for number in range(12)
-            ],
-        }
-    ],
+    "data": [{"title": "Hall", "paragraphs": [paragraph(number) for number in range(12)]}],
 }
 QASPER: Any = {
     "1909.1": {
@@ -56,8 +46,7 @@ QASPER: Any = {
         ],
         "qas": [
             {
-                "question_id": "q1",
-                "question": "What?",
+                **{"question_id": "q1", "question": "What?"},
                 "answers": [{"answer": {"evidence": ["Second.", "not there"]}}],
             }
         ],
@@ -77,13 +66,12 @@ def write(path: Path, value: Any) -> Path:
 
 def texts(path: Path, name: str) -> list[tuple[str, ...]]:
     """The evidence of each example, as text."""
-    return [
-        tuple(
-            example.documents[span.document].text[span.start : span.end]
-            for span in example.evidence
-        )
-        for example in load(path, name).examples
-    ]
+
+    def text(example: Example, span: DocumentSpan) -> str:
+        return example.documents[span.document].text[span.start : span.end]
+
+    examples = load(path, name).examples
+    return [tuple(text(example, span) for span in example.evidence) for example in examples]
 
 
 def test_hotpotqa_has_its_own_sentences_and_marks(tmp_path: Path) -> None:
@@ -138,35 +126,25 @@ def test_texts_of_a_log_may_hold_any_character_and_ids_be_numbers(tmp_path: Path
 
 
 def test_bad_lines_of_a_log_are_named_and_the_rest_is_read(tmp_path: Path) -> None:
-    bad = [
-        '{"question": "Who?", "docu',
-        '{"documents": ["a"]}',
-        '{"question": 3, "documents": ["a"]}',
-        '{"question": "Who?", "documents": []}',
-        '{"question": "Who?", "documents": [{"id": "a"}]}',
-        '{"question": "Who?", "documents": [" "]}',
-        '{"question": "Who?", "documents": ["a"], "answer": ""}',
-        '{"question": "Who?", "documents": ["a"], "evidence": ["b"]}',
-        '["a"]',
-        '{"question": null, "documents": ["a"]}',
-        f'{{"question": "Who?", "documents": ["a"], "id": {"1" * 5000}}}',
-        '{"question": "Who?", "documents": [{"text": "a", "source": "b"}]}',
-    ]
+    bad = {
+        '{"question": "Who?", "docu': "column",
+        '{"documents": ["a"]}': "question",
+        '{"question": 3, "documents": ["a"]}': "question",
+        '{"question": "Who?", "documents": []}': "documents",
+        '{"question": "Who?", "documents": [{"id": "a"}]}': "text",
+        '{"question": "Who?", "documents": [" "]}': "empty",
+        '{"question": "Who?", "documents": ["a"], "answer": ""}': "answer",
+        '{"question": "Who?", "documents": ["a"], "evidence": ["b"]}': "stands in none",
+        '["a"]': "an object",
+        '{"question": null, "documents": ["a"]}': "null",
+        f'{{"question": "Who?", "documents": ["a"], "id": {"1" * 5000}}}': "digits",
+        '{"question": "Who?", "documents": [{"text": "a", "source": "b"}]}': "source",
+    }
     path = write(tmp_path / "log.jsonl", "\n".join([*bad, json.dumps(LOG)]))
     loaded = load(path, "log")
     assert len(loaded.examples) == 1
-    assert len(loaded.problems) == len(bad)
-    for number, (problem, said) in enumerate(
-        zip(
-            loaded.problems,
-            (
-                "column", "question", "question", "documents", "text", "empty",
-                "answer", "stands in none", "an object", "null", "digits", "source",
-            ),
-            strict=True,
-        ),
-        start=1,
-    ):  # fmt: skip
+    problems = zip(loaded.problems, bad.values(), strict=True)
+    for number, (problem, said) in enumerate(problems, start=1):
         assert problem.startswith(f"{path}:{number}")
         assert said in problem
 

@@ -2,6 +2,7 @@
 
 import copy
 import json
+import shutil
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -45,24 +46,39 @@ METHODS: dict[str, Method] = {
 }
 
 
-def evaluate(
-    path: Path, options: ExperimentOptions = OPTIONS, language_model: LanguageModel | None = None
-) -> ExperimentOutcome:
-    evaluation = Experiment(language_model or byte_level(), METHODS, ResultStore(path), options)
-    return evaluation.run(EXAMPLES)
+KEYS = [example.key for example in EXAMPLES]
+DONE = ExperimentOutcome(keys=KEYS)
+
+
+def experiment(
+    path: Path,
+    options: ExperimentOptions = OPTIONS,
+    *,
+    language_model: LanguageModel | None = None,
+    methods: dict[str, Method] = METHODS,
+) -> Experiment:
+    return Experiment(language_model or byte_level(), methods, ResultStore(path), options)
+
+
+def evaluate(path: Path, options: ExperimentOptions = OPTIONS) -> ExperimentOutcome:
+    return experiment(path, options).run(EXAMPLES)
 
 
 @pytest.fixture(scope="module")
 def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("evaluation") / "results.jsonl"
-    outcome = evaluate(path)
-    assert outcome == ExperimentOutcome(keys=[one.key for one in EXAMPLES])
+    assert evaluate(path) == DONE
     return path
+
+
+@pytest.fixture
+def copied(path: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copy(path, tmp_path / "copied.jsonl"))
 
 
 def test_every_method_has_a_result_for_every_example(path: Path) -> None:
     results = ResultStore(path)
-    assert list(results.answers) == [one.key for one in EXAMPLES]
+    assert list(results.answers) == KEYS
     for name in METHODS:
         assert len(results.of_method(name)) == len(EXAMPLES)
     for answer in results.answers.values():
@@ -101,40 +117,33 @@ def test_ablations_are_exact_scores(path: Path) -> None:
         assert (group_correlation(case) is None) == (groups < 3)
 
 
-def test_what_was_drawn_at_random_does_not_depend_on_what_else_is_known(
-    path: Path, tmp_path: Path
-) -> None:
+def test_what_was_drawn_at_random_does_not_depend_on_what_else_is_known(copied: Path) -> None:
     """Of few sources, any subset may have been asked for by some method."""
-    copied = tmp_path / "results.jsonl"
-    copied.write_bytes(path.read_bytes())
     results = ResultStore(copied)
     before = {case.answered.key: case.random for case in cases(results, EXACT)}
     for case in cases(results, EXACT):
         key, digest = case.answered.key, case.answered.digest
         drawn = replace(case.answered, num_random=60).random_ablations
-        more = [one for one in drawn if one not in case.ablations]
+        more = [ablation for ablation in drawn if ablation not in case.ablations]
         assert more
-        results.add(*(AblationRecord(key, digest, sorted(one), 0.0) for one in more))
+        results.add(*(AblationRecord(key, digest, sorted(ablation), 0.0) for ablation in more))
     assert {case.answered.key: case.random for case in cases(results, EXACT)} == before
 
 
-def test_more_random_ablations_are_added(path: Path, tmp_path: Path) -> None:
-    copied = tmp_path / "results.jsonl"
-    copied.write_bytes(path.read_bytes())
-    evaluate(copied, replace(OPTIONS, num_random=20))
-    for case in cases(ResultStore(copied), EXACT):
-        assert case.random.keys() == set(replace(case.answered, num_random=20).random_ablations)
-    evaluate(copied)
-    for case in cases(ResultStore(copied), EXACT):
-        assert case.random.keys() == set(case.answered.random_ablations)
+def test_more_random_ablations_are_added(copied: Path) -> None:
+    for number in (20, OPTIONS.num_random):
+        evaluate(copied, replace(OPTIONS, num_random=number))
+        for case in cases(ResultStore(copied), EXACT):
+            drawn = replace(case.answered, num_random=number).random_ablations
+            assert case.random.keys() == set(drawn)
 
 
 def test_a_second_run_computes_nothing(path: Path) -> None:
     before = path.read_bytes()
     model = copy.deepcopy(byte_level().model)
     model.register_forward_pre_hook(fail)
-    outcome = evaluate(path, language_model=LanguageModel(model, byte_level().tokenizer))
-    assert outcome == ExperimentOutcome(keys=[one.key for one in EXAMPLES])
+    language_model = LanguageModel(model, byte_level().tokenizer)
+    assert experiment(path, language_model=language_model).run(EXAMPLES) == DONE
     assert path.read_bytes() == before
 
 
@@ -142,75 +151,64 @@ def fail(*_: object) -> None:
     raise AssertionError("the model was run")
 
 
-def test_what_is_missing_is_added(path: Path, tmp_path: Path) -> None:
-    lines = path.read_text().splitlines(keepends=True)
-    cut = tmp_path / "results.jsonl"
-    cut.write_text("".join(line for line in lines if '"masked"' not in line))
-    evaluate(cut)
-    added = cut.read_text().splitlines()[-3:]
+def test_what_is_missing_is_added(copied: Path) -> None:
+    lines = copied.read_text().splitlines(keepends=True)
+    copied.write_text("".join(line for line in lines if '"masked"' not in line))
+    evaluate(copied)
+    added = copied.read_text().splitlines()[-3:]
     assert [json.loads(line)["method"] for line in added] == ["masked"] * 3
 
 
 def test_a_given_answer_is_scored_as_it_is(tmp_path: Path) -> None:
-    results = ResultStore(tmp_path / "results.jsonl")
+    path = tmp_path / "results.jsonl"
     given = replace(EXAMPLES[0], response="The queen did.")
-    Experiment(byte_level(), METHODS, results, OPTIONS).run([given])
-    (answered,) = results.answers.values()
+    experiment(path).run([given])
+    (answered,) = ResultStore(path).answers.values()
     assert answered.seconds is None
     assert answered.response_tokens == len(byte_level().encode("The queen did."))
-    before = results.path.read_bytes()
-    longer = replace(OPTIONS, max_new_tokens=60)
-    Experiment(byte_level(), METHODS, results, longer).run([given])
-    assert results.path.read_bytes() == before  # how long an answer may be says nothing of it
+    before = path.read_bytes()
+    experiment(path, replace(OPTIONS, max_new_tokens=60)).run([given])
+    assert path.read_bytes() == before  # how long an answer may be says nothing of it
 
 
-def test_corrected_evidence_is_kept_and_nothing_is_computed_again(
-    path: Path, tmp_path: Path
-) -> None:
-    copied = tmp_path / "results.jsonl"
-    copied.write_bytes(path.read_bytes())
+def test_corrected_evidence_is_kept_and_nothing_is_computed_again(path: Path, copied: Path) -> None:
     corrected = replace(EXAMPLES[0], evidence=(DocumentSpan(0, 0, 5), DocumentSpan(1, 0, 5)))
-    Experiment(byte_level(), METHODS, ResultStore(copied), OPTIONS).run([corrected])
+    experiment(copied).run([corrected])
     before, after = ResultStore(path), ResultStore(copied)
-    known = before.answers[corrected.key]
-    assert after.answers[corrected.key] == replace(known, evidence=[0, 3])
+    expected = replace(before.answers[corrected.key], evidence=[0, 3])
+    assert after.answers[corrected.key] == expected
     assert len(copied.read_text().splitlines()) == len(path.read_text().splitlines()) + 1
     (case,) = (case for case in cases(after, EXACT) if case.answered.key == corrected.key)
     assert case.answered.evidence == [0, 3]
 
 
-def test_time_that_is_up_keeps_what_was_done(tmp_path: Path) -> None:
-    path = tmp_path / "results.jsonl"
-    outcome = evaluate(path, replace(OPTIONS, minutes=1e-6))
-    assert outcome.out_of_time
-    assert ResultStore(path).methods() == [EXACT]
-
-
-def test_however_little_time_each_run_goes_on(path: Path, tmp_path: Path) -> None:
+def test_however_little_time_each_run_goes_on_and_keeps_what_was_done(
+    path: Path, tmp_path: Path
+) -> None:
     """An answer may take longer than the minutes that were given."""
-    cut = tmp_path / "results.jsonl"
+    cut, soon = tmp_path / "results.jsonl", replace(OPTIONS, minutes=1e-6)
+    assert evaluate(cut, soon).out_of_time
+    assert ResultStore(cut).methods() == [EXACT]
     for _ in range(len(EXAMPLES) * (len(METHODS) + 1)):
-        evaluate(cut, replace(OPTIONS, minutes=1e-6))
-    assert not evaluate(cut, replace(OPTIONS, minutes=1e-6)).out_of_time
+        evaluate(cut, soon)
+    assert not evaluate(cut, soon).out_of_time
     assert ResultStore(cut).scores.keys() == ResultStore(path).scores.keys()
 
 
+LONG = [Example(f"tiny/long {i}", "who?", (Document("A word. " * 3000),)) for i in range(9)]
+
+
 def test_the_time_is_up_where_every_example_fails(tmp_path: Path) -> None:
-    results = ResultStore(tmp_path / "results.jsonl")
-    text = (Document("A word. " * 3000),)
-    long = [Example(f"tiny/long {number}", "who?", text) for number in range(9)]
-    soon = replace(OPTIONS, minutes=1e-6)
-    outcome = Experiment(byte_level(), METHODS, results, soon).run(long)
+    outcome = experiment(tmp_path / "results.jsonl", replace(OPTIONS, minutes=1e-6)).run(LONG)
     assert outcome.out_of_time
     assert len(outcome.problems) == 2
 
 
 def test_what_cannot_be_done_is_said(tmp_path: Path) -> None:
-    results = ResultStore(tmp_path / "results.jsonl")
-    long = Example("tiny/long", "who?", (Document("A word. " * 3000),))
-    outcome = Experiment(byte_level(), METHODS, results, OPTIONS).run([long, EXAMPLES[0]])
-    assert list(outcome.problems) == ["tiny/long"]
-    assert list(results.answers) == ["tiny/0"]
+    path = tmp_path / "results.jsonl"
+    outcome = experiment(path).run([LONG[0], EXAMPLES[0]])
+    assert list(outcome.problems) == [LONG[0].key]
+    assert list(ResultStore(path).answers) == ["tiny/0"]
 
 
 def test_a_run_that_is_killed_goes_on(path: Path, tmp_path: Path) -> None:
@@ -244,13 +242,11 @@ def test_a_run_that_is_killed_goes_on(path: Path, tmp_path: Path) -> None:
 
 
 def test_sources_cut_otherwise_are_scored_anew(
-    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    copied: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As by another release of the splitter: nothing of both cuttings is mixed."""
     monkeypatch.setattr(Example, "source_unit", "paragraph")
-    copied = tmp_path / "results.jsonl"
-    copied.write_bytes(path.read_bytes())
-    assert evaluate(copied) == ExperimentOutcome(keys=[one.key for one in EXAMPLES])
+    assert evaluate(copied) == DONE
     store = ResultStore(copied)
     for name in set(METHODS) - {NAIVE}:
         for key, one in store.of_method(name).items():
@@ -266,8 +262,7 @@ def test_what_does_not_fit_into_memory_ends_no_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     language_model = LanguageModel(copy.deepcopy(byte_level().model), byte_level().tokenizer)
-    results = ResultStore(tmp_path / "results.jsonl")
-    evaluation = Experiment(language_model, METHODS, results, OPTIONS)
+    evaluation = experiment(tmp_path / "results.jsonl", language_model=language_model)
     with monkeypatch.context() as patched:
         patched.setattr(language_model.model, "generate", no_room)
         said = evaluation.run(EXAMPLES).problems
@@ -277,7 +272,7 @@ def test_what_does_not_fit_into_memory_ends_no_run(
         said = evaluation.run(EXAMPLES[:1]).problems
     assert "does not fit into memory" in said["tiny/0, ablations"]
     assert "does not fit into memory" in said[f"tiny/0, {EXACT}"]
-    assert evaluation.run(EXAMPLES) == ExperimentOutcome(keys=[one.key for one in EXAMPLES])
+    assert evaluation.run(EXAMPLES) == DONE
 
 
 def test_what_fails_to_warm_up_is_not_laid_on_another(
@@ -287,9 +282,7 @@ def test_what_fails_to_warm_up_is_not_laid_on_another(
         raise UnsupportedModel("not this one")
 
     monkeypatch.setattr(Auto, "run", unsupported)
-    outcome = Experiment(byte_level(), METHODS, ResultStore(tmp_path / "found"), OPTIONS).run(
-        EXAMPLES
-    )
+    outcome = evaluate(tmp_path / "results.jsonl")
     assert outcome.unsupported == {"auto": "not this one"}
 
 
@@ -313,7 +306,7 @@ class Forgetful(LeaveOneOut):
 def test_what_fails_for_one_example_is_tried_on_the_next(tmp_path: Path) -> None:
     path = tmp_path / "results.jsonl"
     methods: dict[str, Method] = {EXACT: LeaveOneOut(), "fussy": Fussy(), "forgetful": Forgetful()}
-    outcome = Experiment(byte_level(), methods, ResultStore(path), OPTIONS).run(EXAMPLES[:2])
+    outcome = experiment(path, methods=methods).run(EXAMPLES[:2])
     assert outcome.problems["tiny/0, fussy"] == "too long for the proxy"
     assert "memory" in outcome.problems["tiny/1, forgetful"]
     store = ResultStore(path)

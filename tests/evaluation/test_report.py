@@ -3,6 +3,7 @@
 import random
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
 import pyarrow.parquet
@@ -68,31 +69,30 @@ def test_what_the_report_says(results: ResultStore, tmp_path: Path) -> None:
     assert text.count("| gradient norm |") == 2
 
 
-def test_the_drop_of_more_sources_than_were_scored_is_not_told(tmp_path: Path) -> None:
-    results = ResultStore(tmp_path / "few.jsonl")
+def measured(path: Path, scores: list[float | None], removed: dict[tuple[int, ...], float]) -> Any:
+    """The measures of these scores where the exact ones are 6 to 1, by their names."""
+    results = ResultStore(path)
     results.add(AnswerRecord("set/0", "q", "d", 300, 250, 9, [0] * 6, [0], 2.0))
     exact: list[float | None] = [6.0, 5.0, 4.0, 3.0, 2.0, 1.0]
-    for name, scores in ((EXACT, exact), ("few", [*exact[:3], None, None, None])):
-        results.add(ScoreRecord("set/0", "d", name, name, scores, 1, 1.0, 1, 1.0, 0.0))
-    results.add(AblationRecord("set/0", "d", [0, 1, 2], 15.0))
-    (case,) = cases(results, "few")
-    drops = {one.name: one.of(case) for one in MEASURES if "drop" in one.name}
-    assert drops["top-3 drop, nats"] == 15.0
-    assert drops["top-5 drop, nats"] is None
-
-
-def test_the_share_that_the_best_sources_keep_alone(tmp_path: Path) -> None:
-    results = ResultStore(tmp_path / "kept.jsonl")
-    results.add(AnswerRecord("set/0", "q", "d", 300, 250, 9, [0] * 6, [0], 2.0))
-    exact: list[float | None] = [6.0, 5.0, 4.0, 3.0, 2.0, 1.0]
-    for name in (EXACT, "some"):
-        results.add(ScoreRecord("set/0", "d", name, name, exact, 1, 1.0, 1, 1.0, 0.0))
-    removed = {(0, 1, 2, 3, 4, 5): 20.0, (1, 2, 3, 4, 5): 5.0, (4, 5): 8.0}
+    for name, found in ((EXACT, exact), ("some", scores)):
+        results.add(ScoreRecord("set/0", "d", name, name, found, 1, 1.0, 1, 1.0, 0.0))
     for sources, score in removed.items():
         results.add(AblationRecord("set/0", "d", [*sources], score))
     (case,) = cases(results, "some")
-    kept = {one.name: one.of(case) for one in MEASURES if "kept" in one.name}
-    assert kept == {"kept by top 1": 0.75, "kept by top 3": None}
+    return {measure.name: measure.of(case) for measure in MEASURES}
+
+
+def test_the_drop_of_more_sources_than_were_scored_is_not_told(tmp_path: Path) -> None:
+    few = [6.0, 5.0, 4.0, None, None, None]
+    measures = measured(tmp_path / "few.jsonl", few, {(0, 1, 2): 15.0})
+    assert measures["top-3 drop, nats"] == 15.0
+    assert measures["top-5 drop, nats"] is None
+
+
+def test_the_share_that_the_best_sources_keep_alone(tmp_path: Path) -> None:
+    removed = {(0, 1, 2, 3, 4, 5): 20.0, (1, 2, 3, 4, 5): 5.0, (4, 5): 8.0}
+    measures = measured(tmp_path / "kept.jsonl", [6.0, 5.0, 4.0, 3.0, 2.0, 1.0], removed)
+    assert (measures["kept by top 1"], measures["kept by top 3"]) == (0.75, None)
 
 
 def test_a_mean_over_fewer_answers_says_so(results: ResultStore) -> None:
@@ -107,11 +107,10 @@ def test_a_mean_over_fewer_answers_says_so(results: ResultStore) -> None:
 
 def test_a_baseline_that_is_better_is_named(tmp_path: Path) -> None:
     results = made(tmp_path / "results.jsonl", 80.0)
-    worse = results.of_method("auto")
-    for one in worse.values():
-        exact = results.of_method(EXACT)[one.key].scores
-        reverse: list[float | None] = [-(score or 0.0) for score in exact]
-        results.add(ScoreRecord(one.key, "d", "auto", "auto", reverse, 200, 1e9, 200, 1e9, 2.0))
+    for score in results.of_method("auto").values():
+        exact = results.of_method(EXACT)[score.key].scores
+        reverse: list[float | None] = [-(value or 0.0) for value in exact]
+        results.add(replace(score, scores=reverse))
     assert "similarity beats auto (mAP" in report(results, "command", [])
 
 
@@ -123,8 +122,7 @@ def test_without_exact_scores_there_is_nothing_to_compare_with(tmp_path: Path) -
 
 
 def test_means_are_over_the_answers_where_the_measure_says_something(results: ResultStore) -> None:
-    held = list(cases(results, "auto"))
-    found = summary(MEASURES[0], held)
+    found = summary(MEASURES[0], list(cases(results, "auto")))
     assert found is not None
     assert found.count == 8
     assert found.mean == pytest.approx(1.0)
@@ -138,27 +136,26 @@ def test_few_examples_show_no_difference(tmp_path: Path) -> None:
     assert "These are few answers: others may say otherwise." in report(few, "command", [])
 
 
-def test_seconds_of_two_clocks_are_not_compared(results: ResultStore, tmp_path: Path) -> None:
-    other = made(tmp_path / "other.jsonl", 0.01)
+def names_compared(results: ResultStore, other: ResultStore) -> set[str]:
+    return {change.measure.name for change in compare(results, other)}
+
+
+@pytest.mark.parametrize("digest", ["d", "e"])  # of the same model, or of another
+@pytest.mark.parametrize("changed", [{"clock": "cpu"}, {"hardware": "a third"}])
+def test_seconds_of_two_clocks_or_machines_are_not_compared(
+    results: ResultStore, tmp_path: Path, changed: dict[str, Any], digest: str
+) -> None:
+    same, other = (made(tmp_path / f"{name}.jsonl", 0.01) for name in ("same", "other"))
+    for answered in list(other.answers.values()):
+        other.add(replace(answered, digest=digest))
     for score in list(other.scores.values()):
-        other.add(replace(score, clock="cpu"))
-    assert "seconds" not in {one.measure.name for one in compare(results, other)}
+        other.add(replace(score, digest=digest, **changed))
+    assert {"tokens", "seconds"} <= names_compared(results, same)
+    assert "seconds" not in names_compared(results, other)
+    assert "tokens" in names_compared(results, other)
     said = "Seconds are not compared where the hardware or the clock differed."
     assert said in comparison(results, other)
-    assert said not in comparison(results, made(tmp_path / "same.jsonl", 0.01))
-
-
-def test_that_seconds_are_not_compared_is_said_of_other_answers_too(
-    results: ResultStore, tmp_path: Path
-) -> None:
-    """Those of another model, say."""
-    other = made(tmp_path / "other.jsonl", 0.01)
-    for answered in list(other.answers.values()):
-        other.add(replace(answered, digest="e"))
-    for found in list(other.scores.values()):
-        other.add(replace(found, digest="e", clock="cpu"))
-    assert "seconds" not in {one.measure.name for one in compare(results, other)}
-    assert "Seconds are not compared where" in comparison(results, other)
+    assert said not in comparison(results, same)
 
 
 def test_seconds_of_two_machines_are_not_mixed(results: ResultStore, tmp_path: Path) -> None:
@@ -172,14 +169,7 @@ def test_seconds_of_two_machines_are_not_mixed(results: ResultStore, tmp_path: P
     assert "Measured on another:" in said
     assert "| similarity | 8 | 50 | 50 | 1 | 1 | 900.00 | – | – |" in said
     assert "measured on other hardware or on few of the answers: similarity." in said
-    names = {one.measure.name for one in compare(results, made(tmp_path / "other.jsonl", 0.01))}
-    assert {"tokens", "seconds"} <= names
-    moved = made(tmp_path / "moved.jsonl", 0.01)
-    for found in list(moved.scores.values()):
-        moved.add(replace(found, hardware="a third"))
-    names = {one.measure.name for one in compare(results, moved)}
-    assert "tokens" in names
-    assert "seconds" not in names
+    assert {"tokens", "seconds"} <= names_compared(results, made(tmp_path / "other.jsonl", 0.01))
 
 
 def test_scores_count_wherever_they_were_timed(results: ResultStore) -> None:
@@ -209,21 +199,16 @@ def test_a_ratio_over_some_of_a_rows_answers_says_so(results: ResultStore) -> No
 
 def test_one_pattern_of_signs_in_so_many_is_the_p_value(tmp_path: Path) -> None:
     """All signs alike: two of 2^n patterns have so large a mean."""
-
-    def p_value(count: int) -> float:
-        worse = made(tmp_path / f"worse{count}.jsonl", 0.01, count)
-        for one in worse.of_method("auto").values():
-            worse.add(replace(one, seconds=3.0))
-        changes = compare(made(tmp_path / f"results{count}.jsonl", 0.01, count), worse)
-        return next(
+    for count in (5, 6, 9):
+        results, worse = (made(tmp_path / f"{name}{count}", 0.01, count) for name in ("a", "b"))
+        for score in worse.of_method("auto").values():
+            worse.add(replace(score, seconds=3.0))
+        (p_value,) = (
             change.p_value
-            for change in changes
+            for change in compare(results, worse)
             if (change.method, change.measure.name) == ("auto", "seconds")
         )
-
-    assert p_value(5) == pytest.approx(2 / 2**5)
-    assert p_value(6) == pytest.approx(2 / 2**6)
-    assert p_value(9) == pytest.approx(2 / 2**9)
+        assert p_value == pytest.approx(2 / 2**count)
 
 
 def test_an_interval_alone_shows_no_difference() -> None:

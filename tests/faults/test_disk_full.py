@@ -9,12 +9,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from evaluation.test_results import ANSWERED, SCORED
 
 from attribot_rag.cli import main
-from attribot_rag.evaluation.results import AnswerRecord, ResultStore, ScoreRecord
+from attribot_rag.evaluation.results import ResultStore
 
-ANSWERED = AnswerRecord("set/1", "q", "d", 50, 40, 5, [0, 0, 1], [2], 0.5)
-SCORED = ScoreRecord("set/1", "d", "auto", "Auto()", [1.0, None, 2.0], 9, 1e3, 8.0, 9e2, 0.25)
 FULL = Path("/dev/full")
 
 

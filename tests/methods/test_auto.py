@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from methods.test_thorough import LONG, checked
 from support.scorers import (
     ANSWER,
     ATOL,
@@ -16,28 +17,13 @@ from support.scorers import (
 )
 
 from attribot_rag.errors import InvalidInput
-from attribot_rag.methods import Auto, LeaveOneOut, Masked, Scores
+from attribot_rag.methods import Auto, Scores
 from attribot_rag.methods.auto import rankings
 from attribot_rag.methods.base import Part, Thresholds, answer_sentences
-from attribot_rag.scoring import Scorer
 
 MANY = many_documents()
 EAGER = Thresholds(min_sought=0.01, min_effect=0.01, min_word=99.0, kept_share=0.3, max_set=4)
 """The tiny models' answers depend on their context for a nat or less."""
-LONG = "The museum was built in 1635. Many ships came to the river. The queen closed 4 of them."
-
-
-def checked(found: Scores, one: Scorer) -> Scores:
-    """Scores are leave-one-out's where exact, else masked ablation's, unless they are estimates."""
-    exact = LeaveOneOut().run(one)
-    masked = Masked().run(one) if one.masked_refusal is None else exact
-    for index, row in enumerate(found.token_scores):
-        expected = (exact if found.exact[index] else masked).token_scores[index]
-        if row is not None and not (found.estimated and found.estimated[index]):
-            np.testing.assert_allclose(row, expected or (), atol=ATOL)
-    reliance = one.score([one.context.whole]).changes[0]
-    np.testing.assert_allclose(found.context_reliance or (), reliance or (), atol=ATOL)
-    return found
 
 
 @pytest.mark.parametrize("response", [ANSWER, LONG, "The hall."])

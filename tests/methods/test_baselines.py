@@ -8,6 +8,7 @@ from typing import Any, cast
 import numpy as np
 import pytest
 import torch
+from scoring.test_weights import plain_attentions
 from support.scorers import built, many_documents, scorer
 from support.tiny_models import byte_level
 
@@ -73,12 +74,8 @@ def test_a_budget_leaves_fewer_ablations() -> None:
 @pytest.mark.parametrize("name", ["llama", "qwen3", "gpt_neox", "cohere"])
 def test_attention_weights_are_those_of_plain_attention(name: str) -> None:
     one = scorer(many_documents(3), "The hall.", language_model=built(name))
-    model = copy.deepcopy(one.language_model.model)
-    model.set_attn_implementation("eager")
     generation = one.generation
-    ids = torch.tensor([[*generation.prompt_ids, *generation.response_ids]])
-    with torch.inference_mode():
-        attentions = model(ids, output_attentions=True).attentions
+    attentions = plain_attentions(one, [*generation.prompt_ids, *generation.response_ids])
     first = len(generation.prompt_ids) - 1  # the token that predicts the response's first
     weights = sum(layer[0, :, first:-1].mean(0).sum(0) for layer in attentions)
     expected = [float(weights[one.context.hidden_tokens(Ablation.of(*u))].sum()) for u in one.units]

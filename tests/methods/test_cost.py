@@ -1,9 +1,11 @@
-"""What methods are expected to cost, counted by hand."""
+"""What methods are expected to cost: counted by hand, and measured on contexts that fit."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
-from support.scorers import sibling
+import torch
+from support.scorers import plain, scorer, sibling
 
 from attribot_rag.methods import (
     Auto,
@@ -11,12 +13,16 @@ from attribot_rag.methods import (
     LeaveOneOut,
     Masked,
     Method,
+    Patching,
     Proxy,
     Pruned,
     Thorough,
 )
 from attribot_rag.methods.baselines import AttentionWeights, ContextCite, GradientNorm
 from attribot_rag.methods.cost import Cost, Workload
+from attribot_rag.model.generation import Generation
+from attribot_rag.scoring import Scorer
+from attribot_rag.scoring.implementations.cropped import prefill
 
 CACHED = Workload(
     context_tokens=1200,
@@ -31,24 +37,37 @@ NOT_CACHED = replace(CACHED, is_cached=False)
 MASKED_HIERARCHICAL = Hierarchical(keep=3, coarse=Masked(), fine=Masked(), shorten=False)
 
 
+RELIANCE = 20 + (60 + 20)
+
+
 @pytest.mark.parametrize(
-    ("method", "tokens"),
+    ("method", "tokens", "backward"),
     [
-        (LeaveOneOut(), 20 + 40 * (600 + 80)),
-        (Hierarchical(keep=3), 20 + 10 * (600 + 80) + (360 + 80) + 12 * (180 + 80)),
-        (Pruned(LeaveOneOut(), keep=4), 20 + 40 * (600 + 80) + (120 + 80) + 4 * (60 + 80)),
-        (Masked("response"), 41 * 20),
-        (Masked(), 41 * 80),
-        (Masked("document"), 41 * (80 + (120 - 30) / 2)),
-        (Masked("rest"), 41 * (80 + (1200 - 30) / 2)),
-        (MASKED_HIERARCHICAL, (10 + 1) * 80 + 12 * 80),
-        (AttentionWeights(), 20),
-        (ContextCite(3), 20 + 3 * (600 + 80)),
+        (LeaveOneOut(), 20 + 40 * (600 + 80), 0),
+        (Hierarchical(keep=3), 20 + 10 * (600 + 80) + (360 + 80) + 12 * (180 + 80), 0),
+        (Hierarchical(keep=3, shorten=False), 20 + 10 * (600 + 80) + 12 * (600 + 80), 0),
+        (Pruned(LeaveOneOut(), keep=4), 20 + 40 * (600 + 80) + (120 + 80) + 4 * (60 + 80), 0),
+        (Pruned(Masked(), keep=5), 41 * 80 + (150 + 80) + 5 * (75 + 80), 0),
+        (Pruned(Masked(), keep=5, shorten=False), 41 * 80 + 5 * (600 + 80), 0),
+        (Masked("response"), 41 * 20, 0),
+        (Masked(), 41 * 80, 0),
+        (Masked("document"), 41 * (80 + (120 - 30) / 2), 0),
+        (Masked("rest"), 41 * (80 + (1200 - 30) / 2), 0),
+        (MASKED_HIERARCHICAL, (10 + 1) * 80 + 12 * 80, 0),
+        (AttentionWeights(), 20, 0),
+        (Patching(), 2 * 80, 2 * 80),  # whatever the number of sources
+        (ContextCite(3), 20 + 3 * (600 + 80), 0),
+        # the reliance, patching, and one source or all candidates
+        (Auto(), RELIANCE + 80 + 1200 / 40 + 2 * 80, 80),
+        (Thorough(), RELIANCE + 2 * 80 + 14 * 80, 2 * 80),
     ],
     ids=lambda value: value.name if hasattr(value, "name") else "",
 )
-def test_counted_by_hand(method: Method, tokens: float) -> None:
-    assert method.cost(CACHED) == Cost(tokens, 0, 2 * 1000 * tokens)
+def test_counted_by_hand(method: Method, tokens: float, backward: int) -> None:
+    """Without a cache, the prompt is read once besides."""
+    assert method.cost(CACHED) == Cost(tokens, 0, 2 * 1000 * (tokens + 2 * backward))
+    if "shorten=True" not in repr(method) or isinstance(method, Pruned):
+        assert method.cost(NOT_CACHED).target_tokens == tokens + 1200 + 60
 
 
 def test_a_gradient_and_a_proxy_read_the_prompt_first() -> None:
@@ -63,48 +82,12 @@ def test_a_gradient_and_a_proxy_read_the_prompt_first() -> None:
     assert not reduced.is_cached
 
 
-FEW = replace(CACHED, num_sources=4, num_groups=3)
-RELIANCE = 20 + (60 + 20)
-
-
-def test_the_default_is_the_reliance_patching_and_one_source() -> None:
-    patching, source = 80, 1200 / 40 + 2 * 80
-    cost = Auto().cost(CACHED)
-    assert cost.target_tokens == RELIANCE + patching + source
-    assert cost.flops == 2 * 1000 * (cost.target_tokens + 2 * patching)
-    masked = Masked().cost(FEW).target_tokens
-    assert Auto().cost(FEW).target_tokens == masked + 80 + 2 * 80 + 1200 / 4
-
-
-def test_a_thorough_ranking_is_the_reliance_patching_and_the_candidates() -> None:
-    patching, candidates = 2 * 80, 14 * 80
-    cost = Thorough().cost(CACHED)
-    assert cost.target_tokens == RELIANCE + patching + candidates
-    assert cost.flops == 2 * 1000 * (cost.target_tokens + 2 * patching)
-    exact = LeaveOneOut().cost(FEW).target_tokens - 20  # the full row is scored
-    assert Thorough().cost(FEW).target_tokens == RELIANCE + exact
-
-
-@pytest.mark.parametrize(
-    "method",
-    [
-        LeaveOneOut(),
-        Masked(),
-        Masked("rest"),
-        AttentionWeights(),
-        ContextCite(32),
-        Auto(),
-        Thorough(candidates=100),
-        Hierarchical(keep=3, shorten=False),
-        MASKED_HIERARCHICAL,
-        Pruned(Masked(), keep=5),
-        Pruned(Masked(), keep=5, shorten=False),
-    ],
-    ids=lambda method: method.name,
-)
-def test_without_a_cache_the_prompt_is_read_once(method: Method) -> None:
-    more = method.cost(NOT_CACHED).target_tokens - method.cost(CACHED).target_tokens
-    assert more == 1200 + 60
+def test_of_a_few_sources_every_source_is_scored() -> None:
+    few = replace(CACHED, num_sources=4, num_groups=3)
+    masked = Masked().cost(few).target_tokens
+    assert Auto().cost(few).target_tokens == masked + 80 + 2 * 80 + 1200 / 4
+    exact = LeaveOneOut().cost(few).target_tokens - 20  # the full row is scored
+    assert Thorough().cost(few).target_tokens == RELIANCE + exact
 
 
 def test_the_target_has_not_read_what_its_proxy_has() -> None:
@@ -112,3 +95,81 @@ def test_the_target_has_not_read_what_its_proxy_has() -> None:
     kept = replace(NOT_CACHED, num_sources=5, num_groups=1)
     expected = LeaveOneOut().cost(kept).target_tokens
     assert method.cost(NOT_CACHED).target_tokens == expected
+
+
+NUM_DOCUMENTS, NUM_SENTENCES = 24, 4
+DOCUMENTS = tuple(
+    " ".join(
+        f"The tower {NUM_SENTENCES * document + sentence + 100} was seen from afar on day "
+        f"{sentence + 10}."
+        for sentence in range(NUM_SENTENCES)
+    )
+    for document in range(NUM_DOCUMENTS)
+)
+WITHIN = 0.05
+
+
+def equal_sources(*, cached: bool = True, **options: Any) -> Scorer:
+    """96 sources of equal length in 24 equal groups, before the question."""
+    one = scorer(
+        DOCUMENTS,
+        "The tower 104 was seen from afar on day 10 by all of them.",
+        prompt=plain(DOCUMENTS),
+        **options,
+    )
+    lengths = {len(source.text) for source in one.context.sources}
+    assert (len(one.units), len(lengths)) == (NUM_DOCUMENTS * NUM_SENTENCES, 1)
+    if not cached:
+        return one
+    ids = one.generation.prompt_ids
+    with torch.inference_mode():
+        cache = prefill(one.models.plain_twin, ids)
+    return replace(one, generation=Generation(ids, one.generation.response_ids, cache=cache))
+
+
+@pytest.mark.parametrize("cached", [True, False], ids=["cached", "to be read first"])
+@pytest.mark.parametrize(
+    "method",
+    [
+        LeaveOneOut(),
+        Hierarchical(6),
+        Masked(),
+        Masked("response"),
+        Masked("document"),
+        Masked("rest"),
+        Hierarchical(6, coarse=Masked(), fine=Masked(), shorten=False),
+        Thorough(rescore=0),
+        Pruned(Masked(), keep=48),
+        AttentionWeights(),
+        Patching(),
+        GradientNorm(),
+        ContextCite(64),
+    ],
+    ids=lambda method: method.name,
+)
+def test_tokens_are_what_the_formulas_say(method: Method, cached: bool) -> None:
+    one = equal_sources(cached=cached)
+    expected = method.cost(Workload.of(one))
+    method.run(one)
+    assert one.usage.tokens == pytest.approx(expected.target_tokens, rel=WITHIN)
+    if not isinstance(method, GradientNorm):  # whose way back is no tokens of its own
+        assert one.usage.flops == pytest.approx(expected.flops, rel=WITHIN)
+
+
+def test_tokens_without_a_cache() -> None:
+    one = equal_sources(implementation="reference")
+    expected = Workload.of(one).cost_without_cache()
+    LeaveOneOut().run(one)
+    assert one.usage.tokens == pytest.approx(expected.target_tokens, rel=WITHIN)
+
+
+@pytest.mark.parametrize(
+    "inner", [LeaveOneOut(), Hierarchical(6), Masked()], ids=lambda one: one.name
+)
+def test_tokens_of_a_proxy(inner: Method) -> None:
+    one = equal_sources()
+    Proxy(sibling(), inner).run(one)
+    expected = Proxy(sibling(), inner).cost(Workload.of(one))
+    (usage,) = [usage for model, usage in one.session.usages if model is sibling()]
+    assert usage.tokens == pytest.approx(expected.proxy_tokens, rel=WITHIN)
+    assert usage.flops == pytest.approx(expected.flops, rel=WITHIN)

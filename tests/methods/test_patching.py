@@ -147,17 +147,6 @@ def test_each_sentence_finds_its_own_cause(smollm2: LanguageModel) -> None:
     assert attribution.unit == "nats"
 
 
-@pytest.mark.slow
-def test_its_cost_does_not_grow_with_the_sources(smollm2: LanguageModel) -> None:
-    more = [f"The {name} of Varn is closed today." for name in ("museum", "harbour", "library")]
-    scored = []
-    for documents in (DOCUMENTS, [*DOCUMENTS, *more]):
-        attributor = Attributor(smollm2, method=Patching(), progress=False, verdicts=None)
-        attribution = attributor.attribute(prompt_for(documents), ANSWER, documents)
-        scored.append(attribution.provenance.scored_tokens)
-    assert scored[0] == scored[1]
-
-
 @pytest.mark.parametrize("name", ["t5", "bloom", "mamba"])
 def test_it_is_refused_where_attention_is_not_seen(name: str) -> None:
     model = build(name)

@@ -1,6 +1,7 @@
 """Rows of only a few sources, and the search for the few that suffice."""
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -80,18 +81,25 @@ def test_an_ablation_is_scored_once() -> None:
     assert not np.allclose(masked.ablated[0], first.ablated[0], atol=ATOL)
 
 
-def searched(
+def searching(
     worth: Worth,
-    order: list[int] | None = None,
+    *,
     thresholds: Thresholds | None = None,
     rows: int = 99,
-    part: Part = PART,
-) -> tuple[Carriers, Scripted]:
+    seconds: float | None = None,
+) -> tuple[Sufficiency, Scripted]:
     one = Scripted(scorer(response=RESPONSE, language_model=other_chat()), worth)
+    one.session.meter = Meter(Budget(seconds=seconds))
     one.most_rows = rows
     whole = one.score([one.context.whole]).changes[0]
     assert whole is not None
-    search = Sufficiency(one, whole, thresholds or Thresholds())  # type: ignore[arg-type]
+    return Sufficiency(one, whole, thresholds or Thresholds()), one  # type: ignore[arg-type]
+
+
+def searched(
+    worth: Worth, order: list[int] | None = None, part: Part = PART, **options: Any
+) -> tuple[Carriers, Scripted]:
+    search, one = searching(worth, **options)
     (found,) = search.carriers([part], None if order is None else [order])
     return found, one
 
@@ -140,7 +148,7 @@ def test_what_suffices_keeps_every_content_word() -> None:
     found, _ = searched(each(s3=(FIRST, 20.0), s5=(SECOND, 4.0)), [3, 5, *ORDER])
     assert set(found.members) == {3, 5}
     loose = Thresholds(min_word=5.0)
-    found, _ = searched(each(s3=(FIRST, 20.0), s5=(SECOND, 4.0)), [3, 5, *ORDER], loose)
+    found, _ = searched(each(s3=(FIRST, 20.0), s5=(SECOND, 4.0)), [3, 5, *ORDER], thresholds=loose)
     assert found.members == (3,)
 
 
@@ -148,9 +156,9 @@ def test_no_small_set_suffices() -> None:
     def worth(kept: Ids) -> dict[int, float]:
         return {FIRST: 2.0 * len(kept)}
 
-    found, _ = searched(worth, ORDER, Thresholds(kept_share=0.8))
+    found, _ = searched(worth, ORDER, thresholds=Thresholds(kept_share=0.8))
     assert (len(found.members), found.sufficient, found.complete) == (1, False, True)
-    found, _ = searched(worth, ORDER, Thresholds(kept_share=0.4, min_word=99.0))
+    found, _ = searched(worth, ORDER, thresholds=Thresholds(kept_share=0.4, min_word=99.0))
     assert len(found.members) == 5
 
 
@@ -224,9 +232,7 @@ def test_a_search_that_was_cut_short_says_so(rows: int) -> None:
 
 
 def test_searches_share_their_rows() -> None:
-    one = Scripted(scorer(response=RESPONSE, language_model=other_chat()), each(s3=(FIRST, 9.0)))
-    whole = one.score([one.context.whole]).changes[0]
-    search = Sufficiency(one, whole or (), Thresholds())  # type: ignore[arg-type]
+    search, one = searching(each(s3=(FIRST, 9.0)))
     first, second = search.carriers([PART, PART], [[3, *ORDER]] * 2)
     assert first == second
     assert len(one.scored) == 3
@@ -256,15 +262,10 @@ def test_where_seconds_are_bounded_the_source_that_holds_the_words_is_tried_firs
     seconds: float | None,
 ) -> None:
     """Its row needs no ranking; without a bound, the first of the ranking is tried first."""
-    inner = scorer(response=RESPONSE, language_model=other_chat())
-    inner.session.meter = Meter(Budget(seconds=seconds))
-    holder = next(i for i, one in enumerate(inner.context.sources) if "salt" in one.text)
-    one = Scripted(inner, each(**{f"s{holder}": (SECOND, 9.0)}))
-    whole = one.score([one.context.whole]).changes[0]
-    assert whole is not None
-    search = Sufficiency(one, whole, Thresholds())  # type: ignore[arg-type]
-    ranked = [index for index in range(len(inner.units)) if index != holder]
-    (found,) = search.carriers([PART], [[*ranked, holder]])
-    first = one.scored[1]
-    assert first == ({holder} if seconds else {ranked[0]})
+    holder = 3
+    ranked = [index for index in ORDER if index != holder]
+    worth = each(**{f"s{holder}": (SECOND, 9.0)})
+    found, one = searched(worth, [*ranked, holder], seconds=seconds)
+    assert "salt" in one.context.sources[holder].text
+    assert one.scored[1] == ({holder} if seconds else {ranked[0]})
     assert found.members == (holder,)

@@ -7,9 +7,11 @@ import threading
 import weakref
 from collections.abc import Callable, Iterator
 from concurrent.futures import CancelledError, Future
+from typing import Any
 
 import pytest
 from support.patience import scaled
+from support.threads import at_once
 from support.tiny_models import build
 
 from attribot_rag.errors import QueueFull
@@ -44,9 +46,9 @@ def background() -> Background:
 
 
 def submit(
-    background: Background, task: Callable[[], object], max_pending: int = 100
+    background: Background, task: Callable[[], object], max_pending: int = 100, **options: Any
 ) -> Future[object]:
-    return background.submit(task, max_pending=max_pending)
+    return background.submit(task, max_pending=max_pending, **options)
 
 
 def fail() -> None:
@@ -68,9 +70,25 @@ def test_in_the_order_in_which_they_were_submitted_in_another_thread(
     assert submit(background, threading.current_thread).result(scaled(60)) is not here
 
 
-def test_an_error_is_the_caller_s_and_the_next_one_runs(background: Background) -> None:
-    with pytest.raises(ValueError, match="no answer"):
-        submit(background, fail).result(scaled(60))
+@pytest.mark.parametrize(("task", "error"), [(fail, ValueError), (sys.exit, SystemExit)])
+def test_an_error_is_the_caller_s_and_the_next_one_runs(
+    background: Background, task: Callable[[], None], error: type[BaseException]
+) -> None:
+    """Even one that ends the thread."""
+    with pytest.raises(error):
+        submit(background, task).result(scaled(60))
+    assert submit(background, lambda: 3).result(scaled(60)) == 3
+
+
+def test_a_callback_that_exits_holds_up_nothing(background: Background, blocker: Blocker) -> None:
+    """Futures pass on what is no Exception from their callbacks."""
+    running = submit(background, blocker)
+    running.add_done_callback(lambda _: sys.exit())
+    waiting = submit(background, lambda: 4)
+    blocker.opened.set()
+    assert running.result(scaled(60)) == "done"
+    assert waiting.result(scaled(60)) == 4
+    assert background.num_pending == 0
     assert submit(background, lambda: 3).result(scaled(60)) == 3
 
 
@@ -119,33 +137,28 @@ def test_what_waits_for_something_else_is_counted_and_holds_up_nobody(
     background: Background,
 ) -> None:
     awaited: Future[None] = Future()
-    later = background.submit(lambda: "later", max_pending=2, after=awaited)
-    assert background.submit(lambda: "now", max_pending=2).result(scaled(60)) == "now"
+    later = submit(background, lambda: "later", 2, after=awaited)
+    assert submit(background, lambda: "now", 2).result(scaled(60)) == "now"
     assert background.num_pending == 1
     with pytest.raises(QueueFull):
-        background.submit(fail, max_pending=1)
+        submit(background, fail, 1)
     assert not later.done()
     awaited.set_result(None)
     assert later.result(scaled(60)) == "later"
     assert background.num_pending == 0
 
 
-def test_it_may_be_cancelled_meanwhile(background: Background) -> None:
-    awaited: Future[None] = Future()
-    later = background.submit(fail, max_pending=1, after=awaited)
-    assert later.cancel()
-    assert background.num_pending == 0
-    awaited.set_result(None)
-    assert submit(background, lambda: 3, max_pending=1).result(scaled(60)) == 3
-
-
 def test_what_was_cancelled_waits_no_longer(background: Background, blocker: Blocker) -> None:
+    awaited: Future[None] = Future()
+    assert submit(background, fail, after=awaited).cancel()
+    assert background.num_pending == 0
     running = submit(background, blocker)
     assert blocker.reached.wait(scaled(60))
     waiting = submit(background, fail)
     assert waiting.cancel()
     assert background.num_pending == 1
     blocker.opened.set()
+    awaited.set_result(None)
     assert running.result(scaled(60)) == "done"
     with pytest.raises(CancelledError):
         waiting.result(scaled(60))
@@ -164,11 +177,7 @@ def test_all_who_use_a_model_s_weights_share_one_and_other_models_do_not_wait(
         together.wait(scaled(60))
         backends.append(LocalBackend.of(model))
 
-    threads = [threading.Thread(target=ask) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    at_once(*[ask] * 8)
     assert len(backends) == 8
     assert len(set(backends)) == 1
     future = submit(backends[0].background, blocker)

@@ -7,7 +7,7 @@ import pytest
 from support.scripted_generation import ANSWER, DOCUMENTS, messages, say
 from support.tiny_models import byte_level
 
-from attribot_rag import Attributor, LanguageModel, LeaveOneOut
+from attribot_rag import Attributor, LeaveOneOut
 from attribot_rag.errors import InvalidInput
 from attribot_rag.model.chat_messages import message_text, render
 
@@ -23,96 +23,84 @@ def in_parts(turns: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     return [{**turn, "content": [{"type": "text", "text": turn["content"]}]} for turn in turns]
 
 
-def attributor_of(model: LanguageModel) -> Attributor:
-    return Attributor(model, method=LeaveOneOut(), verdicts=None, progress=False)
+MODEL = byte_level()
 
 
-@pytest.fixture
-def model() -> LanguageModel:
-    return byte_level()
+def recording(prompt: str) -> Attributor:
+    """An attributor that saw the answer to this prompt."""
+    attributor = Attributor(MODEL, method=LeaveOneOut(), verdicts=None, progress=False)
+    with attributor.recorder:
+        say(MODEL, [prompt], [ANSWER])
+    return attributor
 
 
-def test_parts_are_the_same_prompt_as_their_text(model: LanguageModel) -> None:
+def test_parts_are_the_same_prompt_as_their_text() -> None:
     texts = ("Be brief.", "条約は?", "町で。", "Grüße aus 1648!")
     roles = ("system", "user", "assistant", "user")
     turns = [{"role": role, "content": text} for role, text in zip(roles, texts, strict=True)]
-    assert render(in_parts(turns), model.tokenizer) == render(turns, model.tokenizer)
+    assert render(in_parts(turns), MODEL.tokenizer) == render(turns, MODEL.tokenizer)
     assert [message_text(turn) for turn in in_parts(turns)] == list(texts)
 
 
-def test_a_template_of_parts_takes_parts(
-    model: LanguageModel, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(model.tokenizer, "chat_template", PARTS_TEMPLATE)
+def test_a_template_of_parts_takes_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(MODEL.tokenizer, "chat_template", PARTS_TEMPLATE)
     two = [{"role": "user", "content": [{"type": "text", "text": "One."}, {"text": "Two."}]}]
-    assert "user\nOne.\nTwo.\n<|im_end|>" in render(two, model.tokenizer)
-    monkeypatch.setattr(model.tokenizer, "chat_template", ADDING_TEMPLATE)
-    assert render(two, model.tokenizer) == "user: One.\nTwo."
+    assert "user\nOne.\nTwo.\n<|im_end|>" in render(two, MODEL.tokenizer)
+    monkeypatch.setattr(MODEL.tokenizer, "chat_template", ADDING_TEMPLATE)
+    assert render(two, MODEL.tokenizer) == "user: One.\nTwo."
 
 
 @pytest.mark.parametrize("missing", [{"content": None}, {}, {"content": []}])
-def test_a_turn_without_content(model: LanguageModel, missing: dict[str, Any]) -> None:
+def test_a_turn_without_content(missing: dict[str, Any]) -> None:
     calls = [{"type": "function", "function": {"name": "search", "arguments": {}}}]
     turns = [
         {"role": "user", "content": "Who?"},
         {"role": "assistant", "tool_calls": calls, **missing},
         {"role": "tool", "content": "Nobody."},
     ]
-    rendered = render(turns, model.tokenizer)
+    rendered = render(turns, MODEL.tokenizer)
     assert "None" not in rendered and "[]" not in rendered
     assert rendered.endswith("Nobody.<|im_end|>\n<|im_start|>assistant\n")
 
 
-def test_a_template_that_refuses_is_named(
-    model: LanguageModel, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_template_that_refuses_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     for template in ("{{ raise_exception('no system') }}", "{{ 1 + 'a' }}", "{{ messages.x.y }}"):
-        monkeypatch.setattr(model.tokenizer, "chat_template", template)
+        monkeypatch.setattr(MODEL.tokenizer, "chat_template", template)
         with pytest.raises(InvalidInput, match="cannot be rendered"):
-            render(messages(), model.tokenizer)
+            render(messages(), MODEL.tokenizer)
 
 
 @pytest.mark.parametrize("begun", ["In the", "Answer:", "- "])
 @pytest.mark.parametrize("whole", [False, True])
-def test_an_answer_that_continues_a_message(model: LanguageModel, begun: str, whole: bool) -> None:
+def test_an_answer_that_continues_a_message(begun: str, whole: bool) -> None:
     prompt = [*messages(), {"role": "assistant", "content": begun}]
-    rendered_prompt = model.tokenizer.apply_chat_template(
+    rendered_prompt = MODEL.tokenizer.apply_chat_template(
         prompt, tokenize=False, continue_final_message=True
     )
-    attributor = attributor_of(model)
-    with attributor.recorder:
-        say(model, [str(rendered_prompt)], [ANSWER])
-    attribution = attributor.attribute(prompt, begun + ANSWER if whole else ANSWER, DOCUMENTS)
+    answer = begun + ANSWER if whole else ANSWER
+    attribution = recording(str(rendered_prompt)).attribute(prompt, answer, DOCUMENTS)
     assert not attribution.provenance.retokenized
     assert attribution.response.strip() == ANSWER.strip()
     assert not any("recorded" in note for note in attribution.notes)
 
 
-def seen_with_tools(rendered: str) -> str:
-    return "<|im_start|>system\nTools: search(query)<|im_end|>\n" + rendered
+BEYOND_THE_MESSAGES = {
+    "tools": lambda text: "<|im_start|>system\nTools: search(query)<|im_end|>\n" + text,
+    "the time": lambda text: text.replace("user\n", "user\nToday is 3 May.\n", 1),
+    "thinking": lambda text: text + "<think>\n\n</think>\n\n",
+}
 
 
-def seen_at_another_time(rendered: str) -> str:
-    return rendered.replace("<|im_start|>user\n", "<|im_start|>user\nToday is 3 May.\n", 1)
-
-
-def seen_with_thinking(rendered: str) -> str:
-    return rendered + "<think>\n\n</think>\n\n"
-
-
-@pytest.mark.parametrize("change", [seen_with_tools, seen_at_another_time, seen_with_thinking])
+@pytest.mark.parametrize("more", BEYOND_THE_MESSAGES)
 @pytest.mark.parametrize("as_ids", [False, True])
 def test_a_recording_whose_template_was_given_more_is_used_and_told(
-    model: LanguageModel, change: Any, as_ids: bool
+    more: str, as_ids: bool
 ) -> None:
-    prompt = change(render(messages(), model.tokenizer))
-    attributor = attributor_of(model)
-    with attributor.recorder:
-        say(model, [prompt], [ANSWER])
-    response = model.encode(ANSWER) if as_ids else ANSWER
-    attribution = attributor.attribute(messages(), response, DOCUMENTS)
+    prompt = BEYOND_THE_MESSAGES[more](render(messages(), MODEL.tokenizer))
+    response = MODEL.encode(ANSWER) if as_ids else ANSWER
+    attribution = recording(prompt).attribute(messages(), response, DOCUMENTS)
     assert not attribution.provenance.retokenized
-    assert attribution.provenance.prompt_tokens == len(model.encode_prompt(prompt))
+    assert attribution.provenance.prompt_tokens == len(MODEL.encode_prompt(prompt))
     (note,) = [note for note in attribution.notes if "recorded generation" in note]
     assert "was used" in note and "differ at character" in note
 
@@ -120,14 +108,9 @@ def test_a_recording_whose_template_was_given_more_is_used_and_told(
 @pytest.mark.parametrize(
     "change", [lambda text: text[40:], str.upper, lambda text: text + "Well, "]
 )
-def test_a_recording_of_another_prompt_is_told_and_not_used(
-    model: LanguageModel, change: Any
-) -> None:
-    prompt = render(messages(), model.tokenizer)
-    attributor = attributor_of(model)
-    with attributor.recorder:
-        say(model, [change(prompt)], [ANSWER])
-    attribution = attributor.attribute(prompt, ANSWER, DOCUMENTS)
+def test_a_recording_of_another_prompt_is_told_and_not_used(change: Any) -> None:
+    prompt = render(messages(), MODEL.tokenizer)
+    attribution = recording(change(prompt)).attribute(prompt, ANSWER, DOCUMENTS)
     assert attribution.provenance.retokenized
     (note,) = [note for note in attribution.notes if "recorded generation" in note]
     assert "token ids that the model was given" in note

@@ -5,8 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from support.patience import scaled
-from support.processes import exit_code
+from faults.test_forking import forked
 from support.scripted_generation import DOCUMENTS, messages, rendered
 from support.tiny_models import (
     architecture,
@@ -30,15 +29,9 @@ SPECIAL = {id(BYTE_LEVEL): "<|im_end|>", id(METASPACE): "</s>", id(BYT5): "</s>"
 
 
 def sized(vocabulary_size: int) -> LlamaForCausalLM:
-    return LlamaForCausalLM(
-        LlamaConfig(
-            vocab_size=vocabulary_size,
-            hidden_size=8,
-            intermediate_size=8,
-            num_hidden_layers=1,
-            num_attention_heads=1,
-        )
-    )
+    sizes: Any = dict.fromkeys(("hidden_size", "intermediate_size"), 8)
+    counts: Any = dict.fromkeys(("num_hidden_layers", "num_attention_heads"), 1)
+    return LlamaForCausalLM(LlamaConfig(vocab_size=vocabulary_size, **sizes, **counts))
 
 
 def test_the_tokenizer_of_another_model() -> None:
@@ -79,22 +72,23 @@ def test_a_language_model_is_enough(tokenizer: Any) -> None:
 
 
 @ALL
-class TestEncoding:
-    def test_texts_come_back(self, model: LanguageModel) -> None:
-        odd = ("Café naïve", "🙂👩‍👩‍👧", "e\u0301a\u0300", "שלום עולם", "条約は", "a\r\nb")
-        for text in (*DOCUMENTS, *odd):
-            assert model.decode(model.encode(text)) == text
-            assert not set(model.encode(text)) & set(model.tokenizer.all_special_ids)
-        assert model.encode("") == ()
-
-    def test_a_special_token_s_string_is_text_unless_asked(self, model: LanguageModel) -> None:
-        special = SPECIAL[id(model)]
-        text = f"the town{special} hall"
-        special_id = model.tokenizer.convert_tokens_to_ids(special)
-        assert special_id not in model.encode(text)
-        assert special_id in model.encode(text, special=True)
+def test_texts_come_back(model: LanguageModel) -> None:
+    odd = ("Café naïve", "🙂👩‍👩‍👧", "e\u0301a\u0300", "שלום עולם", "条約は", "a\r\nb")
+    for text in (*DOCUMENTS, *odd):
         assert model.decode(model.encode(text)) == text
-        assert model.decode(model.encode(text), skip_special_tokens=True) == text
+        assert not set(model.encode(text)) & set(model.tokenizer.all_special_ids)
+    assert model.encode("") == ()
+
+
+@ALL
+def test_a_special_token_s_string_is_text_unless_asked(model: LanguageModel) -> None:
+    special = SPECIAL[id(model)]
+    text = f"the town{special} hall"
+    special_id = model.tokenizer.convert_tokens_to_ids(special)
+    assert special_id not in model.encode(text)
+    assert special_id in model.encode(text, special=True)
+    assert model.decode(model.encode(text)) == text
+    assert model.decode(model.encode(text), skip_special_tokens=True) == text
 
 
 @pytest.mark.parametrize("model", [BYTE_LEVEL, METASPACE], ids=["bpe", "sp"])
@@ -112,61 +106,63 @@ def test_the_caller_s_tokenizer_is_left_as_it_is(model: LanguageModel) -> None:
     assert settings() == before
 
 
-class TestEncodingPrompts:
-    def test_messages_are_what_the_template_renders(self) -> None:
-        expected = BYTE_LEVEL.encode(rendered(BYTE_LEVEL), special=True)
-        assert BYTE_LEVEL.encode_prompt(messages()) == expected
-        assert BYTE_LEVEL.encode_prompt(tuple(messages())) == expected
-        assert BYTE_LEVEL.encode_prompt(rendered(BYTE_LEVEL)) == expected
-        assert BYTE_LEVEL.tokenizer.convert_tokens_to_ids("<|im_start|>") in expected
+def test_messages_are_what_the_template_renders() -> None:
+    expected = BYTE_LEVEL.encode(rendered(BYTE_LEVEL), special=True)
+    for prompt in (messages(), tuple(messages()), rendered(BYTE_LEVEL)):
+        assert BYTE_LEVEL.encode_prompt(prompt) == expected
+    assert BYTE_LEVEL.tokenizer.convert_tokens_to_ids("<|im_start|>") in expected
 
-    @pytest.mark.parametrize("text", ["the town", "<s>the town"])
-    def test_one_bos_is_added_unless_it_is_there(self, text: str) -> None:
-        ids = METASPACE.encode_prompt(text)
-        assert ids[0] == 1
-        assert ids.count(1) == 1
 
-    def test_an_encoder_s_prompt_ends_with_eos_and_a_decoder_s_does_not(self) -> None:
-        eos_id = BYT5.tokenizer.eos_token_id
-        encoder_decoder = byt5_encoder_decoder()
-        assert encoder_decoder.backend.is_encoder_decoder
-        assert encoder_decoder.encode_prompt("the town") == (*BYT5.encode("the town"), eos_id)
-        assert BYT5.encode_prompt("the town") == BYT5.encode("the town")
+@pytest.mark.parametrize("text", ["the town", "<s>the town"])
+def test_one_bos_is_added_unless_it_is_there(text: str) -> None:
+    ids = METASPACE.encode_prompt(text)
+    assert ids[0] == 1
+    assert ids.count(1) == 1
 
-    @pytest.mark.parametrize(
-        "ids",
-        [
-            *([5, 6, 7], (5, 6, 7), range(5, 8), torch.tensor([5, 6, 7]), np.array([5, 6, 7])),
-            *(list(np.array([5, 6, 7])), list(torch.tensor([5, 6, 7]))),
-        ],
-    )
-    def test_ids_in_any_shape_of_one_row(self, ids: Any) -> None:
-        encoded = BYTE_LEVEL.encode_prompt(ids)
-        assert encoded == (5, 6, 7)
-        assert all(type(token_id) is int for token_id in encoded)
 
-    @pytest.mark.parametrize(
-        "prompt",
-        [
-            *(torch.tensor([[5, 6]]), [[5, 6]], [5.0, 6.0], torch.tensor([5.0]), ["a", "b"]),
-            *({"role": "user", "content": "a"}, [5, "a"], [None]),
-        ],
-    )
-    def test_what_is_no_prompt(self, prompt: Any) -> None:
-        with pytest.raises(InvalidInput, match="not token ids; pass the integers of one prompt"):
+def test_an_encoder_s_prompt_ends_with_eos_and_a_decoder_s_does_not() -> None:
+    eos_id = BYT5.tokenizer.eos_token_id
+    encoder_decoder = byt5_encoder_decoder()
+    assert encoder_decoder.backend.is_encoder_decoder
+    assert encoder_decoder.encode_prompt("the town") == (*BYT5.encode("the town"), eos_id)
+    assert BYT5.encode_prompt("the town") == BYT5.encode("the town")
+
+
+@pytest.mark.parametrize(
+    "ids",
+    [
+        *([5, 6, 7], (5, 6, 7), range(5, 8), torch.tensor([5, 6, 7]), np.array([5, 6, 7])),
+        *(list(np.array([5, 6, 7])), list(torch.tensor([5, 6, 7]))),
+    ],
+)
+def test_ids_in_any_shape_of_one_row(ids: Any) -> None:
+    encoded = BYTE_LEVEL.encode_prompt(ids)
+    assert encoded == (5, 6, 7)
+    assert all(type(token_id) is int for token_id in encoded)
+
+
+@pytest.mark.parametrize(
+    "prompt",
+    [
+        *(torch.tensor([[5, 6]]), [[5, 6]], [5.0, 6.0], torch.tensor([5.0]), ["a", "b"]),
+        *({"role": "user", "content": "a"}, [5, "a"], [None]),
+    ],
+)
+def test_what_is_no_prompt(prompt: Any) -> None:
+    with pytest.raises(InvalidInput, match="not token ids; pass the integers of one prompt"):
+        BYTE_LEVEL.encode_prompt(prompt)
+
+
+def test_what_has_no_ids() -> None:
+    prompt: Any
+    for prompt in ("", "  \n", [], (), torch.tensor([], dtype=torch.long)):
+        with pytest.raises(InvalidInput, match="the prompt is empty"):
             BYTE_LEVEL.encode_prompt(prompt)
-
-    def test_what_has_no_ids(self) -> None:
-        prompt: Any
-        for prompt in ("", "  \n", [], (), torch.tensor([], dtype=torch.long)):
-            with pytest.raises(InvalidInput, match="the prompt is empty"):
-                BYTE_LEVEL.encode_prompt(prompt)
-        for token_id in (-1, 10**6):
-            with pytest.raises(TokenizerMismatch, match=f"token id {token_id} is outside the"):
-                BYTE_LEVEL.encode_prompt([5, token_id])
-        no_template = r"cannot be rendered.*pass the prompt as text or ids"
-        with pytest.raises(InvalidInput, match=no_template):
-            METASPACE.encode_prompt(messages())
+    for token_id in (-1, 10**6):
+        with pytest.raises(TokenizerMismatch, match=f"token id {token_id} is outside the"):
+            BYTE_LEVEL.encode_prompt([5, token_id])
+    with pytest.raises(InvalidInput, match=r"cannot be rendered.*pass the prompt as text or ids"):
+        METASPACE.encode_prompt(messages())
 
 
 def test_names_ends_and_positions() -> None:
@@ -177,10 +173,9 @@ def test_names_ends_and_positions() -> None:
     model.model.generation_config.eos_token_id = [7, 9]
     assert model.eos_ids == {2, 7, 9}
     assert BYTE_LEVEL.backend.max_positions == 4096
-    assert LanguageModel(architecture("t5").build(), byte_tokenizer()).backend.max_positions is None
-    assert (
-        LanguageModel(architecture("gpt2").build(), byte_tokenizer()).backend.max_positions == 256
-    )
+    for name, max_positions in (("t5", None), ("gpt2", 256)):
+        model = LanguageModel(architecture(name).build(), byte_tokenizer())
+        assert model.backend.max_positions == max_positions
 
 
 def test_models_do_not_wait_for_each_other_to_encode() -> None:
@@ -203,17 +198,7 @@ def test_forked_processes_encode_while_a_thread_of_their_parent_does() -> None:
     thread = threading.Thread(target=encode)
     thread.start()
     try:
-        children = []
-        for _ in range(12):
-            child = os.fork()
-            if not child:
-                status = 1
-                try:
-                    status = int(model.encode(text) != expected)
-                finally:
-                    os._exit(status)
-            children.append(child)
-        assert [exit_code(child, scaled(60)) for child in children] == [0] * len(children)
+        assert [forked(lambda: model.encode(text) == expected) for _ in range(12)] == [0] * 12
     finally:
         stopped.set()
         thread.join()

@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import pytest
 import torch
-from support.implementations import NATS, plain_log_likelihoods
+from scoring.test_families import assert_scored_right
 from transformers import (
     AutoModelForCausalLM,
     BitsAndBytesConfig,
@@ -23,10 +23,8 @@ from transformers import (
 
 from attribot_rag.errors import UnsupportedModel
 from attribot_rag.model.generation import Generation
-from attribot_rag.scoring.implementations.reference import Reference
 from attribot_rag.scoring.implementations.selection import ScoringModels
 from attribot_rag.scoring.implementations.twin import make_twin
-from attribot_rag.scoring.row import Row
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # what the packages warn of is theirs
 
@@ -74,16 +72,12 @@ SCHEMES: dict[str, tuple[str | None, Callable[[], Any]]] = {
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     torch.manual_seed(0)
-    config = LlamaConfig(
-        vocab_size=300,
-        hidden_size=64,
-        intermediate_size=128,
-        num_hidden_layers=3,
-        num_attention_heads=4,
-        num_key_value_heads=2,
-        initializer_range=0.25,
-    )
+    sizes: dict[str, Any] = {
+        **{"vocab_size": 300, "hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 3},
+        **{"num_attention_heads": 4, "num_key_value_heads": 2, "initializer_range": 0.25},
+    }
     saved = tmp_path_factory.mktemp("llama")
+    config = LlamaConfig(**sizes)
     LlamaForCausalLM(config).save_pretrained(saved)
     return saved
 
@@ -116,30 +110,8 @@ def test_scores_are_those_of_the_quantized_model(
     load: Load, expected: str | None, generation: Generation
 ) -> None:
     models = ScoringModels(load())
-    implementation = models.select("auto", generation)
-    assert implementation.name == expected or expected is None
-    prompt = generation.prompt_ids
-    rows = [
-        Row.exact(prompt[:start] + prompt[start + 5 :], start, generation)
-        for start in (0, 8, 23, 49, 54)
-    ]
-    with torch.no_grad():
-        scored = implementation.log_likelihoods(rows)
-    model = load()
-    truth = torch.stack([plain_log_likelihoods(model, generation, row) for row in rows])
-    assert (scored - truth).abs().max() <= NATS
-    assert (truth - truth[0]).abs().max() > 10 * NATS
-    if models.masked_refusal(type(implementation), generation) is None:
-        masked = [
-            Row.masked(generation, range(5, 9), range(30, 60)),
-            Row.masked(generation, (*range(20), *range(40, 44)), range(50, 60)),
-        ]
-        reference = models.make(Reference, generation)
-        with torch.no_grad():
-            scored, truth = (
-                scoring.log_likelihoods(masked) for scoring in (implementation, reference)
-            )
-        assert (scored - truth).abs().max() <= NATS
+    assert models.select("auto", generation).name == expected or expected is None
+    assert_scored_right(models, load(), generation)
 
 
 def test_rounding_by_the_outliers_of_later_tokens_is_refused_with_a_way_out(

@@ -10,16 +10,16 @@ from support.patience import scaled
 from attribot_rag.model.turn import Turn
 
 
-def joined(*threads: threading.Thread) -> None:
-    for thread in threads:
-        thread.join(scaled(60))
-        assert not thread.is_alive()
-
-
 def started(run: Callable[[], None]) -> threading.Thread:
     thread = threading.Thread(target=run)
     thread.start()
     return thread
+
+
+def joined(*threads: threading.Thread) -> None:
+    for thread in threads:
+        thread.join(scaled(60))
+        assert not thread.is_alive()
 
 
 def until_in_line(turn: Turn, count: int) -> None:
@@ -42,27 +42,6 @@ def test_one_thread_at_a_time_in_the_order_in_which_they_came() -> None:
         assert had == []
     joined(*threads)
     assert had == [0, 1, 2, 3, 4]
-
-
-def test_one_at_a_time_in_many_threads() -> None:
-    turn, counting = Turn(), threading.Lock()
-    running, most = 0, 0
-
-    def count(step: int) -> None:
-        nonlocal running, most
-        with counting:
-            running += step
-            most = max(most, running)
-
-    def work() -> None:
-        for _ in range(10):
-            with turn.taken():
-                count(1)
-                time.sleep(0.002)
-                count(-1)
-
-    joined(*[started(work) for _ in range(4)])
-    assert most == 1
 
 
 def test_who_holds_it_gives_way_to_who_has_had_less() -> None:

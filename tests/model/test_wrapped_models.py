@@ -67,13 +67,11 @@ def assert_right(model: Any, attribution: Attribution, response: Sequence[int]) 
     assert sum(attribution.token_log_likelihoods) == pytest.approx(full, abs=NATS)
     for source in attribution.sources:
         rest = PROMPT.replace(source.text, "")
-        without = [
-            log_likelihood(model, prompt, response) for prompt in (rest, rest.replace("  ", " "))
-        ]
-        differences = [
-            abs(full - value - (attribution.score(source.id) or 0.0)) for value in without
-        ]
-        assert min(differences) <= NATS
+        score = attribution.score(source.id) or 0.0
+        without = (
+            log_likelihood(model, text, response) for text in (rest, rest.replace("  ", " "))
+        )
+        assert min(abs(full - value - score) for value in without) <= NATS
 
 
 def switch(model: Any) -> None:

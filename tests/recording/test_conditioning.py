@@ -41,25 +41,28 @@ def log_likelihood(
     return float(plain_scores(model, prompt, response, **inputs(model, [*prompt, *response])).sum())
 
 
-def answered(
-    model: PreTrainedModel, segments: Sequence[Segment], method: str = "thorough", **options: Any
+def generate(model: Any, ids: Sequence[int], **inputs: Any) -> torch.Tensor:
+    settings = {"max_new_tokens": 6, "do_sample": False, **inputs}
+    return torch.as_tensor(model.generate(input_ids=torch.tensor([ids]), **settings))
+
+
+def attributed(
+    model: PreTrainedModel, ids: Sequence[int], inputs: dict[str, Any], **options: Any
 ) -> tuple[Attribution, list[int]]:
-    ids = ids_of(segments)
-    attributor = Attributor(
-        model, tokenizer(), progress=False, verdicts=None, method=method, **options
-    )
+    """The attribution of what the model answers to these inputs, and the answer's ids."""
+    settings = {"progress": False, "verdicts": None, **options}
+    attributor = Attributor(model, tokenizer(), **settings)
     with attributor.recorder:
-        output = generate(model, ids, **inputs_for(model, ids))
+        output = generate(model, ids, **inputs)
     response = output[0, len(ids) :].tolist()
     return attributor.attribute(ids, response, SENTENCES), response
 
 
-def generate(model: Any, ids: Sequence[int], **inputs: Any) -> torch.Tensor:
-    return torch.as_tensor(
-        model.generate(
-            input_ids=torch.tensor([ids]), **{"max_new_tokens": 6, "do_sample": False, **inputs}
-        )
-    )
+def answered(
+    model: PreTrainedModel, segments: Sequence[Segment], method: str = "thorough", **options: Any
+) -> tuple[Attribution, list[int]]:
+    ids = ids_of(segments)
+    return attributed(model, ids, inputs_for(model, ids), method=method, **options)
 
 
 TEXT = (*SENTENCES, QUESTION)
@@ -124,14 +127,9 @@ def test_a_method_that_cannot_see_the_image_is_refused(method: str) -> None:
 
 
 def test_images_that_were_dropped_for_their_memory_are_missed() -> None:
-    model = llava()
-    ids = ids_of(PLACES["first"])
-    recorder = GenerationRecorder(LanguageModel(model, tokenizer()), max_cache_bytes=1)
-    attributor = Attributor(model, tokenizer(), progress=False, recorder=recorder)
-    with recorder:
-        output = generate(model, ids, **inputs_for(model, ids))
+    recorder = GenerationRecorder(LanguageModel(llava(), tokenizer()), max_cache_bytes=1)
     with pytest.raises(UnsupportedModel, match="pixel_values"):
-        attributor.attribute(ids, output[0, len(ids) :].tolist(), SENTENCES)
+        answered(llava(), PLACES["first"], recorder=recorder)
 
 
 def test_what_cannot_be_given_to_another_prompt_is_refused_by_its_name() -> None:
@@ -144,11 +142,8 @@ def test_what_cannot_be_given_to_another_prompt_is_refused_by_its_name() -> None
         "position_ids": {"position_ids": torch.arange(3, 3 + len(ids))[None]},
         "inputs_embeds": {"inputs_embeds": embeddings},
     }.items():
-        attributor = Attributor(model, byte_tokenizer(), progress=False)
-        with attributor.recorder:
-            output = generate(model, ids, **inputs)
         with pytest.raises(UnsupportedModel, match=name):
-            attributor.attribute(ids, output[0, len(ids) :].tolist(), SENTENCES)
+            attributed(model, ids, inputs)
 
 
 def test_an_answer_to_embeddings_alone_is_no_answer_to_a_text() -> None:
@@ -170,29 +165,19 @@ def test_zeros_as_types_of_tokens_are_given_where_the_model_heeds_them() -> None
 
     ids = ids_of(TEXT)
     model = build_tiny("gpt2").model  # it adds the embedding of id 0
-    attributor = Attributor(model, byte_tokenizer(), progress=False, verdicts=None)
-    with attributor.recorder:
-        output = generate(model, ids, **zeros(None, ids))
-    response = output[0, len(ids) :].tolist()
-    attribution = attributor.attribute(ids, response, SENTENCES)
+    attribution, response = attributed(model, ids, zeros(None, ids))
     assert_scores(attribution, lambda ids: log_likelihood(model, ids, response, zeros))
 
 
 def test_what_the_model_does_not_heed_is_nothing() -> None:
     ids = ids_of(TEXT)
     zeros = torch.zeros(1, len(ids), dtype=torch.long)
-    model = build_tiny("gpt2").model
-    attributor = Attributor(model, byte_tokenizer(), progress=False, verdicts=None)
-    with attributor.recorder:
-        output = generate(model, ids, position_ids=torch.arange(len(ids))[None])
-    attribution = attributor.attribute(ids, output[0, len(ids) :].tolist(), SENTENCES)
-    assert attribution.provenance.implementation == "packed"
-    model = qwen2_5_vl()
-    attributor = Attributor(model, tokenizer(), progress=False, verdicts=None, method="thorough")
-    with attributor.recorder:
-        output = generate(model, ids, mm_token_type_ids=zeros)
-    attribution = attributor.attribute(ids, output[0, len(ids) :].tolist(), SENTENCES)
-    assert attribution.provenance.implementation == "packed"
+    for model, inputs, method in (
+        (build_tiny("gpt2").model, {"position_ids": torch.arange(len(ids))[None]}, "auto"),
+        (qwen2_5_vl(), {"mm_token_type_ids": zeros}, "thorough"),
+    ):
+        attribution, _ = attributed(model, ids, inputs, method=method)
+        assert attribution.provenance.implementation == "packed"
 
 
 @pytest.mark.parametrize("beginning", ["call", "decoder_input_ids", "generation_config"])
@@ -232,15 +217,11 @@ class RenamedCache(LlamaForCausalLM):  # type: ignore[no-untyped-call]
 
 
 def test_a_cache_by_an_unknown_name_is_refused() -> None:
-    ids = ids_of(TEXT)
     config: Any = build_tiny("llama").model.config
     model: Any = RenamedCache(config)
     model.eval()
-    attributor = Attributor(model, byte_tokenizer(), progress=False)
-    with attributor.recorder:
-        output = generate(model, ids, memory=DynamicCache())
     with pytest.raises(UnsupportedModel, match="memory"):
-        attributor.attribute(ids, output[0, len(ids) :].tolist(), SENTENCES)
+        attributed(model, ids_of(TEXT), {"memory": DynamicCache()})
 
 
 def test_a_cache_that_the_caller_filled_changes_no_score() -> None:
@@ -251,10 +232,7 @@ def test_a_cache_that_the_caller_filled_changes_no_score() -> None:
         model(input_ids=torch.tensor([ids[:30]]), use_cache=True, **cache_inputs(model, cache))
     scores, prefilled = [], []
     for inputs in ({}, cache_inputs(model, cache)):
-        attributor = Attributor(model, byte_tokenizer(), progress=False, verdicts=None)
-        with attributor.recorder:
-            output = generate(model, ids, **inputs)
-        attribution = attributor.attribute(ids, output[0, len(ids) :].tolist(), SENTENCES)
+        attribution, _ = attributed(model, ids, inputs)
         scores.append([attribution.score(source.id) for source in attribution.sources])
         prefilled.append(attribution.provenance.prefilled_tokens)
     assert scores[1] == pytest.approx(scores[0], abs=NATS)
@@ -343,13 +321,8 @@ def test_constraints_of_the_call_are_told(constraint: dict[str, Any], name: str 
 
 def _told(model: PreTrainedModel, **options: Any) -> str | None:
     """What the note on an answer's constraints names."""
-    attributor = Attributor(model, byte_tokenizer(), progress=False, verdicts=None)
-    ids = byte_tokenizer()("".join(SENTENCES) + QUESTION).input_ids
-    with attributor.recorder:
-        output = generate(model, ids, **{"do_sample": False, **options})
-    response = output[0, len(ids) :].tolist()
-    found = attributor.attribute(ids, response, SENTENCES)
-    told = [re.search("choice: (.*) made", note) for note in found.notes]
+    attribution, _ = attributed(model, ids_of(TEXT), options)
+    told = [re.search("choice: (.*) made", note) for note in attribution.notes]
     names = [match[1] for match in told if match]
     assert len(names) <= 1
     return names[0] if names else None

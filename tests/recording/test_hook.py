@@ -32,8 +32,13 @@ from attribot_rag.recording.processors import ProcessorWatch
 
 Call = Callable[[LanguageModel], Any]
 
+LLAMA = build("llama")
 IDS = prompt(12)
 SHORT: dict[str, Any] = {"max_new_tokens": 6, "do_sample": False}
+
+
+def asked(*args: Any, **options: Any) -> Call:
+    return lambda model: generate(model, IDS, *args, **options)
 
 
 def padded(pad_id: int, *, with_mask: bool, **options: Any) -> Call:
@@ -64,48 +69,37 @@ def config(**options: Any) -> GenerationConfig:
     return cast(GenerationConfig, made(**SHORT, **options))
 
 
+AS_DICT: dict[str, Any] = {"return_dict_in_generate": True, "output_scores": True, **SHORT}
 CALLS: dict[str, Call] = {
-    "greedy": lambda model: generate(model, IDS, **SHORT),
+    "greedy": asked(**SHORT),
     "input_ids": lambda model: generate(model, input_ids=IDS, **SHORT),
     "inputs_none": lambda model: generate(model, inputs=None, input_ids=IDS, **SHORT),
-    "sampling": lambda model: generate(model, IDS, do_sample=True, temperature=1.0, max_length=20),
+    "sampling": asked(do_sample=True, temperature=1.0, max_length=20),
     "padded": padded(0, with_mask=True),
     "padded_mask_inferred": padded(0, with_mask=False),
     "padded_with_eos": padded(2, with_mask=True),
     "padded_with_eos_no_mask": padded(2, with_mask=False),
-    "return_sequences": lambda model: generate(
-        model, IDS, do_sample=True, num_return_sequences=3, max_new_tokens=6
-    ),
-    "beams": lambda model: generate(model, IDS, num_beams=3, **SHORT),
-    "beam_dict": lambda model: generate(
-        model, IDS, num_beams=3, return_dict_in_generate=True, output_scores=True, **SHORT
-    ),
-    "dict": lambda model: generate(
-        model, IDS, return_dict_in_generate=True, output_scores=True, **SHORT
-    ),
-    "dict_false": lambda model: generate(model, IDS, return_dict_in_generate=False, **SHORT),
-    "dict_none_over_default": with_default_dict(
-        lambda model: generate(model, IDS, return_dict_in_generate=None, **SHORT)
-    ),
-    "dict_by_default": with_default_dict(lambda model: generate(model, IDS, **SHORT)),
-    "dict_false_over_default": with_default_dict(
-        lambda model: generate(model, IDS, config(return_dict_in_generate=False))
-    ),
-    "config": lambda model: generate(model, IDS, generation_config=config()),
-    "config_by_position": lambda model: generate(model, IDS, config()),
-    "config_with_dict": lambda model: generate(model, IDS, config(return_dict_in_generate=True)),
-    "config_and_arguments": lambda model: generate(model, IDS, config(), max_new_tokens=3),
-    "config_and_dict": lambda model: generate(model, IDS, config(), return_dict_in_generate=True),
-    "all_by_position": lambda model: generate(model, IDS, config(), LogitsProcessorList()),
-    "static_cache": lambda model: generate(model, IDS, cache_implementation="static", **SHORT),
-    "no_cache": lambda model: generate(model, IDS, use_cache=False, **SHORT),
-    "own_cache": lambda model: generate(
-        model, IDS, **cache_inputs(model.model, DynamicCache()), **SHORT
-    ),
-    "no_eos": lambda model: generate(model, IDS, eos_token_id=None, **SHORT),
-    "stop_strings": lambda model: generate(
-        model, IDS, stop_strings=["e"], tokenizer=model.tokenizer, max_new_tokens=6
-    ),
+    "return_sequences": asked(do_sample=True, num_return_sequences=3, max_new_tokens=6),
+    "beams": asked(num_beams=3, **SHORT),
+    "beam_dict": asked(num_beams=3, **AS_DICT),
+    "dict": asked(**AS_DICT),
+    "dict_false": asked(return_dict_in_generate=False, **SHORT),
+    "dict_none_over_default": with_default_dict(asked(return_dict_in_generate=None, **SHORT)),
+    "dict_by_default": with_default_dict(asked(**SHORT)),
+    "dict_false_over_default": with_default_dict(asked(config(return_dict_in_generate=False))),
+    "config": asked(generation_config=config()),
+    "config_by_position": asked(config()),
+    "config_with_dict": asked(config(return_dict_in_generate=True)),
+    "config_and_arguments": asked(config(), max_new_tokens=3),
+    "config_and_dict": asked(config(), return_dict_in_generate=True),
+    "all_by_position": asked(config(), LogitsProcessorList()),
+    "static_cache": asked(cache_implementation="static", **SHORT),
+    "no_cache": asked(use_cache=False, **SHORT),
+    "own_cache": lambda model: asked(**cache_inputs(model.model, DynamicCache()), **SHORT)(model),
+    "no_eos": asked(eos_token_id=None, **SHORT),
+    "stop_strings": lambda model: asked(
+        stop_strings=["e"], tokenizer=model.tokenizer, max_new_tokens=6
+    )(model),
     "embeddings": lambda model: generate(
         model, inputs_embeds=model.model.get_input_embeddings()(IDS), **SHORT
     ),
@@ -114,11 +108,6 @@ CALLS: dict[str, Call] = {
 
 # What transformers itself warns about, recorded or not.
 WARNING = {"padded_with_eos_no_mask", "config_and_arguments", "config_and_dict"}
-
-
-@pytest.fixture(scope="module")
-def llama() -> LanguageModel:
-    return build("llama")
 
 
 @pytest.fixture
@@ -152,15 +141,15 @@ def assert_same(actual: Any, expected: Any) -> None:
 
 @pytest.mark.parametrize("name", CALLS)
 def test_callers_get_what_they_would_get_unrecorded(
-    name: str, llama: LanguageModel, log_lines: Callable[[], list[str]]
+    name: str, log_lines: Callable[[], list[str]]
 ) -> None:
     torch.manual_seed(1)
-    expected = CALLS[name](llama)
+    expected = CALLS[name](LLAMA)
     expected_lines = log_lines()
-    recorder = GenerationRecorder(llama)
+    recorder = GenerationRecorder(LLAMA)
     with recorder:
         torch.manual_seed(1)
-        actual = CALLS[name](llama)
+        actual = CALLS[name](LLAMA)
     assert_same(actual, expected)
     assert log_lines() == expected_lines
     assert bool(expected_lines) == (name in WARNING)
@@ -169,12 +158,12 @@ def test_callers_get_what_they_would_get_unrecorded(
     assert len(recorder.generations) == len(sequences) * is_kept
 
 
-def test_the_caller_s_config_is_not_touched(llama: LanguageModel) -> None:
+def test_the_caller_s_config_is_not_touched() -> None:
     settings = config()
     before = settings.to_dict()
-    with GenerationRecorder(llama) as recorder:
-        generate(llama, IDS, settings)
-        generate(llama, IDS, generation_config=settings)
+    with GenerationRecorder(LLAMA) as recorder:
+        generate(LLAMA, IDS, settings)
+        generate(LLAMA, IDS, generation_config=settings)
     assert settings.to_dict() == before
     assert settings.return_dict_in_generate is None
     assert len(recorder.generations) == 2
@@ -185,34 +174,32 @@ def test_the_caller_s_config_is_not_touched(llama: LanguageModel) -> None:
     [(IndexError, torch.tensor([[10_000]]), {}), (ValueError, IDS, {"unheard_of": 1})],
 )
 def test_an_exception_propagates_and_nothing_stays_in_flight(
-    llama: LanguageModel, error: type[Exception], ids: torch.Tensor, options: dict[str, Any]
+    error: type[Exception], ids: torch.Tensor, options: dict[str, Any]
 ) -> None:
-    with GenerationRecorder(llama) as recorder:
+    with GenerationRecorder(LLAMA) as recorder:
         with pytest.raises(error) as raised:
-            generate(llama, ids, **SHORT, **options)
+            generate(LLAMA, ids, **SHORT, **options)
         recorder.find("anything", timeout=scaled(60))
-        generate(llama, IDS, **SHORT)
+        generate(LLAMA, IDS, **SHORT)
     with pytest.raises(error) as expected:
-        generate(llama, ids, **SHORT, **options)
+        generate(LLAMA, ids, **SHORT, **options)
     assert str(raised.value) == str(expected.value)
     assert len(recorder.generations) == 1
 
 
-def test_a_failing_listener_does_not_lose_the_answer(
-    llama: LanguageModel, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_failing_listener_does_not_lose_the_answer(caplog: pytest.LogCaptureFixture) -> None:
     class Failing(GenerationRecorder):
         def _keep(self, generations: Any) -> None:
             raise RuntimeError("no room")
 
-    expected = generate(llama, IDS, **SHORT)
-    with Failing(llama), caplog.at_level(logging.ERROR):
-        assert_same(generate(llama, IDS, **SHORT), expected)
+    expected = generate(LLAMA, IDS, **SHORT)
+    with Failing(LLAMA), caplog.at_level(logging.ERROR):
+        assert_same(generate(LLAMA, IDS, **SHORT), expected)
     assert "could not be recorded" in caplog.text
     assert "no room" in caplog.text
 
 
-def test_a_listener_may_leave_and_die_while_it_is_told(llama: LanguageModel) -> None:
+def test_a_listener_may_leave_and_die_while_it_is_told() -> None:
     """Its weak reference is still held by the generation that is telling the listeners."""
 
     class Leaving(GenerationRecorder):
@@ -220,79 +207,81 @@ def test_a_listener_may_leave_and_die_while_it_is_told(llama: LanguageModel) -> 
             other = recorders.pop()
             other.detach()
 
-    recorders = [GenerationRecorder(llama)]
-    with Leaving(llama):
+    recorders = [GenerationRecorder(LLAMA)]
+    with Leaving(LLAMA):
         recorders[0].attach()
-        generate(llama, IDS, **SHORT)
+        generate(LLAMA, IDS, **SHORT)
         gc.collect()
-    assert "generate" not in vars(llama.model)
+    assert "generate" not in vars(LLAMA.model)
 
 
 @pytest.mark.parametrize("first", [0, 1])
-def test_detaching_in_any_order_restores_the_model(llama: LanguageModel, first: int) -> None:
+def test_detaching_in_any_order_restores_the_model(first: int) -> None:
     """And attaching or detaching twice is as once."""
-    before = dict(vars(llama.model))
-    recorders = [GenerationRecorder(llama).attach().attach(), GenerationRecorder(llama).attach()]
-    generate(llama, IDS, **SHORT)
+    before = dict(vars(LLAMA.model))
+    recorders = [GenerationRecorder(LLAMA).attach().attach(), GenerationRecorder(LLAMA).attach()]
+    generate(LLAMA, IDS, **SHORT)
     recorders[first].detach()
     recorders[first].detach()
-    generate(llama, IDS, **SHORT)
+    generate(LLAMA, IDS, **SHORT)
     recorders[1 - first].detach()
-    generate(llama, IDS, **SHORT)
-    assert vars(llama.model) == before
+    generate(LLAMA, IDS, **SHORT)
+    assert vars(LLAMA.model) == before
     assert [len(recorders[first].generations), len(recorders[1 - first].generations)] == [1, 2]
 
 
-class TestOwnGenerate:
-    """A `generate` that somebody put on the model before."""
+@pytest.fixture
+def model() -> LanguageModel:
+    """One that somebody puts a `generate` of their own on."""
+    return build("llama")
 
-    @pytest.fixture
-    def model(self) -> LanguageModel:
-        return build("llama")
 
-    def test_is_called_as_it_is_and_comes_back(self, model: LanguageModel) -> None:
-        original = cast(Callable[..., Any], model.model.generate)
+def test_a_generate_of_one_s_own_is_called_as_it_is_and_comes_back(model: LanguageModel) -> None:
+    original = cast(Callable[..., Any], model.model.generate)
 
-        def shouting(question: torch.Tensor) -> torch.Tensor:
-            answer: torch.Tensor = original(question, **SHORT)
-            return answer[:, :-1]
+    def shouting(question: torch.Tensor) -> torch.Tensor:
+        answer: torch.Tensor = original(question, **SHORT)
+        return answer[:, :-1]
 
-        vars(model.model)["generate"] = shouting
-        expected = generate(model, IDS)
-        with GenerationRecorder(model) as recorder:
-            assert_same(generate(model, question=IDS), expected)
-            assert_same(generate(model, IDS), expected)
-        assert vars(model.model)["generate"] is shouting
-        assert [generation.response_ids for generation in recorder.generations] == [
-            tuple(expected[0, 12:])
-        ]
+    vars(model.model)["generate"] = shouting
+    expected = generate(model, IDS)
+    with GenerationRecorder(model) as recorder:
+        assert_same(generate(model, question=IDS), expected)
+        assert_same(generate(model, IDS), expected)
+    assert vars(model.model)["generate"] is shouting
+    assert [generation.response_ids for generation in recorder.generations] == [
+        tuple(expected[0, 12:])
+    ]
 
-    def test_that_returns_something_else_is_left_alone(
-        self, model: LanguageModel, caplog: pytest.LogCaptureFixture
-    ) -> None:
-        with GenerationRecorder(model) as recorder:
-            pass
-        for answered in (lambda inputs: "done", lambda inputs: inputs.flip(1).repeat(1, 2)):
-            vars(model.model)["generate"] = answered
-            with recorder:
-                assert_same(generate(model, IDS), answered(IDS))
-        assert recorder.generations == ()
-        assert caplog.records == []
 
-    def test_is_the_copy_s_too(self, model: LanguageModel) -> None:
-        vars(model.model)["generate"] = mine = lambda inputs: inputs
-        with GenerationRecorder(model):
-            twin = copy.deepcopy(model.model)
-        assert vars(twin)["generate"] is mine
+def test_a_generate_that_returns_something_else_is_left_alone(
+    model: LanguageModel, caplog: pytest.LogCaptureFixture
+) -> None:
+    with GenerationRecorder(model) as recorder:
+        pass
+    for answered in (lambda inputs: "done", lambda inputs: inputs.flip(1).repeat(1, 2)):
+        vars(model.model)["generate"] = answered
+        with recorder:
+            assert_same(generate(model, IDS), answered(IDS))
+    assert recorder.generations == ()
+    assert caplog.records == []
 
-    def test_put_on_while_recording_stays(self, model: LanguageModel) -> None:
-        recorder = GenerationRecorder(model).attach()
-        hooked = cast(Callable[..., Any], model.model.generate)
-        vars(model.model)["generate"] = mine = lambda *args, **kwargs: hooked(*args, **kwargs)
-        expected = generate(model, IDS, **SHORT)
-        recorder.detach()
-        assert vars(model.model)["generate"] is mine
-        assert_same(generate(model, IDS, **SHORT), expected)
+
+def test_a_generate_of_one_s_own_is_the_copy_s_too(model: LanguageModel) -> None:
+    vars(model.model)["generate"] = mine = lambda inputs: inputs
+    with GenerationRecorder(model):
+        twin = copy.deepcopy(model.model)
+    assert vars(twin)["generate"] is mine
+
+
+def test_a_generate_that_is_put_on_while_recording_stays(model: LanguageModel) -> None:
+    recorder = GenerationRecorder(model).attach()
+    hooked = cast(Callable[..., Any], model.model.generate)
+    vars(model.model)["generate"] = mine = lambda *args, **kwargs: hooked(*args, **kwargs)
+    expected = generate(model, IDS, **SHORT)
+    recorder.detach()
+    assert vars(model.model)["generate"] is mine
+    assert_same(generate(model, IDS, **SHORT), expected)
 
 
 def changed(model: PreTrainedModel) -> None:
@@ -318,25 +307,25 @@ def saved(model: PreTrainedModel) -> PreTrainedModel:
 
 @pytest.mark.parametrize("duplicate", [copy.deepcopy, pickled, saved])
 def test_a_copy_generates_with_its_own_weights_unrecorded(
-    duplicate: Callable[[PreTrainedModel], PreTrainedModel], llama: LanguageModel
+    duplicate: Callable[[PreTrainedModel], PreTrainedModel],
 ) -> None:
-    expected = generate(llama, IDS, **SHORT)
-    with GenerationRecorder(llama) as recorder:
-        twin = LanguageModel(duplicate(llama.model), llama.tokenizer)
+    expected = generate(LLAMA, IDS, **SHORT)
+    with GenerationRecorder(LLAMA) as recorder:
+        twin = LanguageModel(duplicate(LLAMA.model), LLAMA.tokenizer)
     assert_same(generate(twin, IDS, **SHORT), expected)
     torch.manual_seed(5)
     changed(twin.model)
     assert not torch.equal(generate(twin, IDS, **SHORT), expected)
-    assert_same(generate(llama, IDS, **SHORT), expected)
+    assert_same(generate(LLAMA, IDS, **SHORT), expected)
     assert recorder.generations == ()
 
 
-def test_saving_while_recording(llama: LanguageModel, tmp_path: Path) -> None:
-    with GenerationRecorder(llama):
-        llama.model.save_pretrained(tmp_path)
-    loaded = type(llama.model).from_pretrained(tmp_path)
-    expected = generate(llama, IDS, **SHORT)
-    assert_same(generate(LanguageModel(loaded, llama.tokenizer), IDS, **SHORT), expected)
+def test_saving_while_recording(tmp_path: Path) -> None:
+    with GenerationRecorder(LLAMA):
+        LLAMA.model.save_pretrained(tmp_path)
+    loaded = type(LLAMA.model).from_pretrained(tmp_path)
+    expected = generate(LLAMA, IDS, **SHORT)
+    assert_same(generate(LanguageModel(loaded, LLAMA.tokenizer), IDS, **SHORT), expected)
 
 
 def test_a_dropped_recorder_leaves_the_model_and_both_can_go() -> None:

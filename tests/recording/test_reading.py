@@ -22,6 +22,7 @@ from attribot_rag.recording import GenerationRecorder
 
 DECODERS = [architecture.name for architecture in ARCHITECTURES if architecture.name != "t5"]
 EOS, PAD = 2, 0
+LLAMA = build("llama")
 CONFIG = GenerationConfig(max_new_tokens=5, eos_token_id=2)  # type: ignore[no-untyped-call]
 SHORT: dict[str, Any] = {"max_new_tokens": 6, "do_sample": False}
 
@@ -97,30 +98,27 @@ def test_caches_that_keep_every_position_equal_a_prefill(
 @pytest.mark.parametrize("pad_id", [PAD, EOS])
 @pytest.mark.parametrize("with_mask", [True, False])
 def test_rows_that_end_early(pad_id: int, with_mask: bool) -> None:
-    language_model = build("llama")
     lengths = (12, 5, 9)
     ids, mask = left_padded(lengths, pad_id)
     masks = {"attention_mask": mask} if with_mask else {}
     ending = LogitsProcessorList([Ending((2, 99, 4), 12)])
     sequences, generations = recorded(
-        language_model, ids, logits_processor=ending, pad_token_id=pad_id, **masks, **SHORT
+        LLAMA, ids, logits_processor=ending, pad_token_id=pad_id, **masks, **SHORT
     )
     # Without a mask `generate` itself cannot tell padding from EOS, and sees all of it.
     expected_lengths = lengths if with_mask or pad_id == PAD else (12, 12, 12)
-    for row, (generation, length, num_tokens) in enumerate(
-        zip(generations, expected_lengths, (2, 6, 4), strict=True)
-    ):
+    expected = zip(generations, expected_lengths, (2, 6, 4), strict=True)
+    for row, (generation, length, num_tokens) in enumerate(expected):
         assert generation.prompt_ids == tuple(ids[row, 12 - length :].tolist())
         assert generation.response_ids == tuple(sequences[row, 12 : 12 + num_tokens].tolist())
-        assert_cache_is_that_of_a_prefill(language_model, generation)
+        assert_cache_is_that_of_a_prefill(LLAMA, generation)
 
 
 def test_several_answers_to_each_prompt() -> None:
-    language_model = build("llama")
     ids, mask = left_padded((10, 4), PAD)
     torch.manual_seed(3)
     sequences, generations = recorded(
-        language_model,
+        LLAMA,
         ids,
         attention_mask=mask,
         do_sample=True,
@@ -133,15 +131,14 @@ def test_several_answers_to_each_prompt() -> None:
     for row, generation in enumerate(generations):
         assert generation.prompt_ids == tuple(ids[row // 3][mask[row // 3].bool()].tolist())
         assert generation.response_ids == tuple(sequences[row, 10:].tolist())
-        assert_cache_is_that_of_a_prefill(language_model, generation)
+        assert_cache_is_that_of_a_prefill(LLAMA, generation)
     assert len({generation.response_ids for generation in generations[:3]}) > 1
 
 
 def test_beams_are_recorded_without_their_cache() -> None:
-    language_model = build("llama")
     ids, mask = left_padded((10, 4), PAD)
     sequences, generations = recorded(
-        language_model, ids, attention_mask=mask, num_beams=3, num_return_sequences=2, **SHORT
+        LLAMA, ids, attention_mask=mask, num_beams=3, num_return_sequences=2, **SHORT
     )
     assert [generation.prompt_ids for generation in generations[::2]] == [
         tuple(ids[0].tolist()),
@@ -165,9 +162,8 @@ def test_beams_are_recorded_without_their_cache() -> None:
     ids=lambda options: next(iter(options)),
 )
 def test_caches_that_are_not_adopted(options: dict[str, Any]) -> None:
-    language_model = build("llama")
     ids = prompt(20)
-    sequences, (generation,) = recorded(language_model, ids, **options, **SHORT)
+    sequences, (generation,) = recorded(LLAMA, ids, **options, **SHORT)
     assert generation.cache is None
     assert generation.prompt_ids == tuple(ids[0].tolist())
     assert generation.response_ids == tuple(sequences[0, 20:].tolist())
@@ -185,10 +181,9 @@ def test_a_model_in_training_or_under_autocast_lends_no_cache() -> None:
 
 
 def test_a_hole_in_the_attention_mask_is_no_token_of_the_prompt() -> None:
-    language_model = build("llama")
     ids, mask = prompt(10), torch.ones(1, 10).long()
     mask[0, 4:6] = 0
-    _, (generation,) = recorded(language_model, ids, attention_mask=mask, **SHORT)
+    _, (generation,) = recorded(LLAMA, ids, attention_mask=mask, **SHORT)
     assert generation.prompt_ids == tuple(ids[0, [0, 1, 2, 3, 6, 7, 8, 9]].tolist())
     assert generation.cache is None
 
@@ -196,18 +191,17 @@ def test_a_hole_in_the_attention_mask_is_no_token_of_the_prompt() -> None:
 def test_an_answer_of_nothing_is_not_recorded() -> None:
     """Unless EOS is switched off, and a token like others."""
     ending = LogitsProcessorList([Ending((0,), 10)])
-    sequences, generations = recorded(build("llama"), prompt(10), logits_processor=ending, **SHORT)
+    sequences, generations = recorded(LLAMA, prompt(10), logits_processor=ending, **SHORT)
     assert sequences[0, 10:].tolist() == [EOS]
     assert generations == ()
     sequences, (generation,) = recorded(
-        build("llama"), prompt(10), logits_processor=ending, eos_token_id=None, **SHORT
+        LLAMA, prompt(10), logits_processor=ending, eos_token_id=None, **SHORT
     )
     assert sequences[0, 10] == EOS
     assert generation.response_ids == tuple(sequences[0, 10:].tolist())
 
 
 def test_padding_after_a_stop_string_is_no_part_of_the_answer() -> None:
-    language_model = build("llama")
     ids, mask = left_padded((10, 10), PAD)
 
     class Letters(LogitsProcessor):
@@ -217,14 +211,14 @@ def test_padding_after_a_stop_string_is_no_part_of_the_answer() -> None:
             scores[1, 60 + input_ids.shape[1] - 10] = 0
             return scores
 
-    stop = language_model.decode([31])
+    stop = LLAMA.decode([31])
     sequences, (first, second) = recorded(
-        language_model,
+        LLAMA,
         ids,
         attention_mask=mask,
         logits_processor=LogitsProcessorList([Letters()]),
         stop_strings=[stop],
-        tokenizer=language_model.tokenizer,
+        tokenizer=LLAMA.tokenizer,
         **SHORT,
     )
     assert sequences[0, 10:].tolist() == [30, 31, PAD, PAD, PAD, PAD]
@@ -259,34 +253,27 @@ def test_a_cache_is_read_before_the_caller_goes_on_with_it(name: str) -> None:
     assert second.cache is None
 
 
-class TestWhereTheLimitCut:
-    @pytest.mark.parametrize(
-        "limit", [{"max_new_tokens": 5}, {"max_length": 45}, {"generation_config": CONFIG}]
-    )
-    def test_rows_that_did_not_end_by_themselves(self, limit: dict[str, Any]) -> None:
-        language_model = build("llama")
-        ids, mask = left_padded((40, 40, 40), PAD)
-        ending = LogitsProcessorList([Ending((2, 4, 99), 40)])
-        settings = {"do_sample": False, "pad_token_id": PAD, "eos_token_id": EOS, **limit}
-        _, generations = recorded(
-            language_model, ids, attention_mask=mask, logits_processor=ending, **settings
-        )
-        assert [len(generation.response_ids) for generation in generations] == [2, 4, 5]
-        assert [generation.cut_at for generation in generations] == [None, None, 5]
-        assert [generation.unfinished for generation in generations] == [False, False, True]
-        assert generations[0].truncated(1).unfinished
-        assert generations[2].truncated(5).cut_at == 5
-        assert generations[2].truncated(4).cut_at is None  # the user stopped it before
+@pytest.mark.parametrize(
+    "limit", [{"max_new_tokens": 5}, {"max_length": 45}, {"generation_config": CONFIG}]
+)
+def test_rows_that_the_limit_cut_did_not_end_by_themselves(limit: dict[str, Any]) -> None:
+    ids, mask = left_padded((40, 40, 40), PAD)
+    ending = LogitsProcessorList([Ending((2, 4, 99), 40)])
+    settings = {"do_sample": False, "pad_token_id": PAD, "eos_token_id": EOS, **limit}
+    _, generations = recorded(LLAMA, ids, attention_mask=mask, logits_processor=ending, **settings)
+    assert [len(generation.response_ids) for generation in generations] == [2, 4, 5]
+    assert [generation.cut_at for generation in generations] == [None, None, 5]
+    assert [generation.unfinished for generation in generations] == [False, False, True]
+    assert generations[0].truncated(1).unfinished
+    assert generations[2].truncated(5).cut_at == 5
+    assert generations[2].truncated(4).cut_at is None  # the user stopped it before
 
-    def test_what_a_criterion_stopped(self) -> None:
-        def three_tokens(ids: torch.Tensor, *_: Any, **__: Any) -> torch.Tensor:
-            return torch.full((len(ids),), ids.shape[1] >= 43)
 
-        _, (generation,) = recorded(
-            build("llama"),
-            prompt(40),
-            stopping_criteria=StoppingCriteriaList([three_tokens]),
-            **SHORT,
-        )
-        assert (len(generation.response_ids), generation.cut_at) == (3, None)
-        assert generation.unfinished
+def test_what_a_criterion_stopped_is_unfinished() -> None:
+    def three_tokens(ids: torch.Tensor, *_: Any, **__: Any) -> torch.Tensor:
+        return torch.full((len(ids),), ids.shape[1] >= 43)
+
+    criteria = StoppingCriteriaList([three_tokens])
+    _, (generation,) = recorded(LLAMA, prompt(40), stopping_criteria=criteria, **SHORT)
+    assert (len(generation.response_ids), generation.cut_at) == (3, None)
+    assert generation.unfinished

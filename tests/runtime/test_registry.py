@@ -1,16 +1,15 @@
 """The services of several models."""
 
 import copy
-import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
+from recording.test_recorder import running
 from support.patience import scaled
 from support.scripted_generation import ANSWER, DOCUMENTS, QUESTION, rendered, say
 from support.tiny_models import byte_level
-from transformers import StoppingCriteria, StoppingCriteriaList
 
 from attribot_rag.errors import InvalidInput
 from attribot_rag.model.language_model import LanguageModel
@@ -86,41 +85,27 @@ def answer_of(text: str) -> Answer:
     return Answer(text, DOCUMENTS, [QUESTION])
 
 
-class TestWhichModelAnswered:
-    def test_it_is_the_one_that_was_seen_to(self, models: list[LanguageModel]) -> None:
-        services = [AttributionService(model, **EXACT) for model in models]
-        for model, text in zip(models, ("One.", "Two.", "Three."), strict=True):
-            say(model, [rendered(model)], [text])
-        for text, service in zip(("One.", "Two.", "Three."), services, strict=True):
-            found, matched = service_that_saw(services, answer_of(text))
-            assert found is service
-            assert matched.transcript is not None
-        for text in ("Four.", " "):
-            assert service_that_saw(services, answer_of(text))[0] is services[0]
+def test_the_model_that_answered_is_the_one_that_was_seen_to(models: list[LanguageModel]) -> None:
+    services = [AttributionService(model, **EXACT) for model in models]
+    for model, text in zip(models, ("One.", "Two.", "Three."), strict=True):
+        say(model, [rendered(model)], [text])
+    for text, service in zip(("One.", "Two.", "Three."), services, strict=True):
+        found, matched = service_that_saw(services, answer_of(text))
+        assert found is service
+        assert matched.transcript is not None
+    for text in ("Four.", " "):
+        assert service_that_saw(services, answer_of(text))[0] is services[0]
 
-    def test_of_several_that_are_answering_whoever_gives_it(
-        self, models: list[LanguageModel]
-    ) -> None:
-        class Held(StoppingCriteria):
-            """Holds the generation until it is let go."""
 
-            def __init__(self) -> None:
-                self.reached, self.go = threading.Event(), threading.Event()
-
-            def __call__(self, ids: Any, *_: Any, **__: Any) -> Any:
-                self.reached.set()
-                assert self.go.wait(scaled(60))
-                return ids.new_zeros(len(ids)).bool()
-
-        services = [AttributionService(model, **EXACT) for model in models[:2]]
-        holds = [Held(), Held()]
-        with ThreadPoolExecutor(3) as pool:
-            for model, hold in zip(models, holds, strict=False):
-                criteria = StoppingCriteriaList([hold])
-                pool.submit(say, model, [rendered(model)], [ANSWER], stopping_criteria=criteria)
-            assert all(hold.reached.wait(scaled(60)) for hold in holds)
-            asked = pool.submit(service_that_saw, services, answer_of(ANSWER))
-            holds[1].go.set()
-            found, _ = asked.result(scaled(60))
-            holds[0].go.set()
-        assert found is services[1]
+def test_of_several_models_that_are_answering_whoever_gives_it(models: list[LanguageModel]) -> None:
+    services = [AttributionService(model, **EXACT) for model in models[:2]]
+    prompts = [rendered(model) for model in models]
+    with (
+        running(models[0], prompts[0]),
+        running(models[1], prompts[1]) as second,
+        ThreadPoolExecutor(1) as pool,
+    ):
+        asked = pool.submit(service_that_saw, services, answer_of(ANSWER))
+        second.opened.set()
+        found, _ = asked.result(scaled(60))
+    assert found is services[1]

@@ -3,6 +3,7 @@
 import copy
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -32,15 +33,10 @@ from attribot_rag.runtime import (
 )
 from attribot_rag.runtime.retrieved_documents import RetrievedDocuments
 
+MODEL = LanguageModel(copy.deepcopy(byte_level().model), byte_level().tokenizer)
+"""One that nothing else records."""
 OBSERVED = Answer(ANSWER, DOCUMENTS, [QUESTION])
 Traced = dict[str, ReadableSpan]
-
-
-@pytest.fixture(scope="module")
-def model() -> LanguageModel:
-    """One that nothing else records."""
-    shared = byte_level()
-    return LanguageModel(copy.deepcopy(shared.model), shared.tokenizer)
 
 
 @pytest.fixture(scope="module")
@@ -71,10 +67,16 @@ def exporter(
 
 
 @pytest.fixture
-def service(model: LanguageModel) -> Iterator[AttributionService]:
-    service = AttributionService(model, method="leave_one_out")
+def service() -> Iterator[AttributionService]:
+    service = AttributionService(MODEL, method="leave_one_out")
     yield service
     service.close()
+
+
+def attributed(service: AttributionService, answer: Answer = OBSERVED) -> AttributedRun:
+    """The run of what the model says now."""
+    say(MODEL, [rendered(MODEL)], [ANSWER])
+    return service.attribute("run", "root", answer)
 
 
 def spans_of(exporter: InMemorySpanExporter) -> Traced:
@@ -131,11 +133,11 @@ def check_carrier(spans: Traced, target: str, run: AttributedRun) -> None:
 
 
 def test_an_open_span_gets_the_annotation_and_the_event(
-    service: AttributionService, model: LanguageModel, exporter: InMemorySpanExporter
+    service: AttributionService, exporter: InMemorySpanExporter
 ) -> None:
     with trace.get_tracer("test").start_as_current_span("request"):
         for number in range(2):
-            say(model, [rendered(model)], [ANSWER])
+            say(MODEL, [rendered(MODEL)], [ANSWER])
             service.attribute(f"run {number}", "root", OBSERVED)
     (span,) = exporter.get_finished_spans()
     for number in range(2):
@@ -144,23 +146,20 @@ def test_an_open_span_gets_the_annotation_and_the_event(
 
 
 def test_a_span_that_has_ended_gets_a_linked_evaluator(
-    service: AttributionService, model: LanguageModel, exporter: InMemorySpanExporter
+    service: AttributionService, exporter: InMemorySpanExporter
 ) -> None:
     tracer = trace.get_tracer("test")
     with tracer.start_as_current_span("query"):
         with tracer.start_as_current_span("model"):
-            say(model, [rendered(model)], [ANSWER])
+            say(MODEL, [rendered(MODEL)], [ANSWER])
         run = service.attribute("run", "root", OBSERVED)
     check_carrier(spans_of(exporter), "model", run)
 
 
-def test_in_the_background_the_span_has_ended(
-    model: LanguageModel, exporter: InMemorySpanExporter
-) -> None:
-    service = AttributionService(model, method="leave_one_out", mode="background")
+def test_in_the_background_the_span_has_ended(exporter: InMemorySpanExporter) -> None:
+    service = AttributionService(MODEL, method="leave_one_out", mode="background")
     with trace.get_tracer("test").start_as_current_span("model") as span:
-        say(model, [rendered(model)], [ANSWER])
-        service.attribute("run", "root", OBSERVED)
+        attributed(service)
         span.end()
     run = service.store.wait("run", 60)
     check_carrier(spans_of(exporter), "model", run)
@@ -168,14 +167,12 @@ def test_in_the_background_the_span_has_ended(
 
 
 def test_the_span_that_a_framework_tells_comes_first(
-    service: AttributionService, model: LanguageModel, exporter: InMemorySpanExporter
+    service: AttributionService, exporter: InMemorySpanExporter
 ) -> None:
     tracer = trace.get_tracer("test")
     told = tracer.start_span("told")
     with tracer.start_as_current_span("other"):
-        say(model, [rendered(model)], [ANSWER])
-        answer = Answer(ANSWER, DOCUMENTS, [QUESTION], span=told)
-        run = service.attribute("run", "root", answer)
+        run = attributed(service, replace(OBSERVED, span=told))
     told.end()
     spans = spans_of(exporter)
     check(spans["told"], run)
@@ -195,10 +192,9 @@ def test_what_fails_is_told_by_the_kind_of_error(
 
 
 def test_without_a_span_nothing_is_told_and_a_span_can_be_named_later(
-    service: AttributionService, model: LanguageModel, exporter: InMemorySpanExporter
+    service: AttributionService, exporter: InMemorySpanExporter
 ) -> None:
-    say(model, [rendered(model)], [ANSWER])
-    run = service.attribute("run", "root", OBSERVED)
+    run = attributed(service)
     assert run.span is None
     assert not exporter.get_finished_spans()
     with trace.get_tracer("test").start_as_current_span("later") as span:
@@ -222,7 +218,6 @@ def retrieving(kind: OpenInferenceSpanKindValues, texts: list[str]) -> str:
 
 def test_scores_of_documents_go_where_retrievers_found_them(
     service: AttributionService,
-    model: LanguageModel,
     exporter: InMemorySpanExporter,
     documents: RetrievedDocuments,
 ) -> None:
@@ -230,8 +225,7 @@ def test_scores_of_documents_go_where_retrievers_found_them(
     with trace.get_tracer("test").start_as_current_span("request"):
         first = retrieving(kinds.RETRIEVER, [DOCUMENTS[2], "Another.", DOCUMENTS[0]])
         second = retrieving(kinds.RERANKER, [DOCUMENTS[0]])
-        say(model, [rendered(model)], [ANSWER])
-        run = service.attribute("run", "root", OBSERVED)
+        run = attributed(service)
     with trace.get_tracer("test").start_as_current_span("another trace"):
         retrieving(kinds.RETRIEVER, list(DOCUMENTS))
     told = documents.annotations(run)

@@ -4,13 +4,43 @@ import pytest
 import torch
 from support.architectures import Architecture
 from support.families import FAMILIES, NOT_MASKED
-from support.implementations import NATS, generation_for, plain_log_likelihoods, score
+from support.implementations import NATS, generation_for, plain_log_likelihoods
+from transformers import PreTrainedModel
 
+from attribot_rag.model.generation import Generation
 from attribot_rag.scoring.implementations.reference import Reference
 from attribot_rag.scoring.implementations.selection import ScoringModels
 from attribot_rag.scoring.row import Row
 
 FASTEST_FIRST = ["packed", "cropped", "reference"]
+
+
+def assert_scored_right(
+    models: ScoringModels, model: PreTrainedModel, generation: Generation
+) -> None:
+    """By plain forward passes of the model; masked, if that is not refused, by the reference."""
+    implementation = models.select("auto", generation)
+    prompt = generation.prompt_ids
+    rows = [
+        Row.exact(prompt[:start] + prompt[start + 5 :], start, generation)
+        for start in (0, 8, 23, 49, 54)
+    ]
+    with torch.no_grad():
+        scored = implementation.log_likelihoods(rows)
+    truth = torch.stack([plain_log_likelihoods(model, generation, row) for row in rows])
+    assert (scored - truth).abs().max() <= NATS
+    assert (truth - truth[0]).abs().max() > 10 * NATS  # the comparison is not blind
+    if models.masked_refusal(type(implementation), generation) is None:
+        masked = [
+            Row.masked(generation, range(5, 9), range(30, 60)),
+            Row.masked(generation, (*range(20), *range(40, 44)), range(50, 60)),
+        ]
+        reference = models.make(Reference, generation)
+        with torch.no_grad():
+            scored, truth = (
+                scoring.log_likelihoods(masked) for scoring in (implementation, reference)
+            )
+        assert (scored - truth).abs().max() <= NATS
 
 
 @pytest.mark.filterwarnings("ignore:.torch.jit:DeprecationWarning")  # GPT BigCode is scripted
@@ -20,24 +50,6 @@ def test_each_family_is_scored_right(architecture: Architecture) -> None:
     models = ScoringModels(architecture.build())
     implementation = models.select("auto", generation)
     assert FASTEST_FIRST.index(implementation.name) <= FASTEST_FIRST.index(architecture.expected)
-    prompt = generation.prompt_ids
-    rows = [
-        Row.exact(prompt[:start] + prompt[start + 5 :], start, generation)
-        for start in (0, 8, 23, 49, 54)
-    ]
-    with torch.inference_mode():
-        scored = implementation.log_likelihoods(rows)
-    model = architecture.build()
-    truth = torch.stack([plain_log_likelihoods(model, generation, row) for row in rows])
-    assert (scored - truth).abs().max() <= NATS
-    assert (truth - truth[0]).abs().max() > 10 * NATS  # the comparison is not blind
+    assert_scored_right(models, architecture.build(), generation)
     refusal = models.masked_refusal(type(implementation), generation)
     assert (refusal is not None) == (architecture.name in NOT_MASKED)
-    if refusal is None:
-        masked = [
-            Row.masked(generation, range(5, 9), range(30, 60)),
-            Row.masked(generation, (*range(20), *range(40, 44)), range(50, 60)),
-        ]
-        truth = score(models, Reference, generation, masked)
-        with torch.inference_mode():
-            assert (implementation.log_likelihoods(masked) - truth).abs().max() <= NATS

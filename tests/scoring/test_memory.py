@@ -1,6 +1,7 @@
 """Scoring takes less memory than the model itself."""
 
 import threading
+from typing import Any
 
 import psutil
 import pytest
@@ -20,15 +21,11 @@ PROMPT, RESPONSE, SOURCES, WIDTH = 2000, 24, 50, 38
 @pytest.mark.long
 def test_50_sources_of_2000_tokens_take_less_than_the_weights() -> None:
     torch.manual_seed(0)
-    config = LlamaConfig(
-        vocab_size=32_000,
-        hidden_size=768,
-        intermediate_size=2048,
-        num_hidden_layers=4,
-        num_attention_heads=12,
-        num_key_value_heads=4,
-        tie_word_embeddings=True,
-    )
+    sizes: dict[str, Any] = {
+        **{"vocab_size": 32_000, "hidden_size": 768, "intermediate_size": 2048},
+        **{"num_hidden_layers": 4, "num_attention_heads": 12, "num_key_value_heads": 4},
+    }
+    config = LlamaConfig(**sizes, tie_word_embeddings=True)
     model = LlamaForCausalLM(config)
     weights = sum(parameter.nbytes for parameter in model.parameters())
     ids = tuple(torch.randint(3, 32_000, (PROMPT + RESPONSE,)).tolist())

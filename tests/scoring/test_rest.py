@@ -4,10 +4,9 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
-import torch
+from scoring.test_masked import with_masks_by_hand
 from support import scorers
 from support.architectures import ARCHITECTURES, Architecture
-from support.implementations import chosen
 from support.tiny_models import architecture, byte_tokenizer
 from transformers import GPT2LMHeadModel, PreTrainedModel
 
@@ -43,20 +42,7 @@ def ablations(scorer: Scorer) -> list[Ablation]:
 
 def by_hand(model: PreTrainedModel, generation: Generation, hidden: Sequence[int]) -> list[float]:
     """One forward pass over the whole prompt whose mask hides some positions from all others."""
-    ids = torch.tensor([[*generation.prompt_ids, *generation.response_ids[:-1]]])
-    length = ids.shape[1]
-    visible = torch.ones(length, length, dtype=torch.bool).tril()
-    visible[:, list(hidden)] = False
-    visible.fill_diagonal_(True)
-    mask = torch.zeros(length, length).masked_fill(~visible, torch.finfo(torch.float32).min)
-    with torch.no_grad():
-        logits = model(
-            ids,
-            attention_mask=mask[None, None],
-            position_ids=torch.arange(length)[None],
-            use_cache=False,
-        ).logits[0, -len(generation.response_ids) :]
-    return chosen(logits, generation.response_ids).tolist()
+    return with_masks_by_hand(model, generation, hidden, 0).tolist()
 
 
 @pytest.mark.parametrize("name", NAMES)

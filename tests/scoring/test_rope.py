@@ -15,15 +15,9 @@ from attribot_rag.scoring.row import Row
 
 LIMIT = 40
 SHORT: dict[str, Any] = {
-    "vocab_size": 300,
-    "hidden_size": 32,
-    "intermediate_size": 64,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 4,
-    "initializer_range": 0.25,
-    "pad_token_id": 0,
-    "bos_token_id": None,
-    "eos_token_id": None,
+    **{"vocab_size": 300, "hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2},
+    **{"num_attention_heads": 4, "initializer_range": 0.25},
+    **{"pad_token_id": 0, "bos_token_id": None, "eos_token_id": None},
 }
 LONGROPE = {
     "rope_type": "longrope",

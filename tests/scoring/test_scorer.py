@@ -107,13 +107,6 @@ def test_any_ablation_equals_scoring_the_prompt_without_that_text(
         assert np.allclose(log_likelihoods, expected, atol=1e-4)
 
 
-@given(order=st.permutations(range(SENTENCES)))
-@settings(max_examples=10)
-def test_the_order_of_ablations_does_not_matter(truth: LogLikelihoods, order: list[int]) -> None:
-    scored = make_scorer().score([Ablation.of(index) for index in order])
-    assert np.allclose(scored.ablated, truth.ablated[list(order)], atol=1e-4)
-
-
 def test_tokens_are_counted(truth: LogLikelihoods) -> None:
     for implementation in IMPLEMENTATIONS:
         scorer = make_scorer(implementation=implementation)
@@ -157,18 +150,16 @@ class Scarce(Packed):
         return super().log_likelihoods(rows)
 
 
-def scarce_scorer(room: int) -> Scorer:
-    scorer = make_scorer(token_budget=100_000)
-    scarce = scoring_models(scorer.language_model).make(Scarce, scorer.generation)
-    assert isinstance(scarce, Scarce)
-    scarce.room = room
-    scorer._engine._implementation = scarce
-    scorer._engine.batching._implementation = scarce
+def with_implementation(scorer: Scorer, kind: type[Packed], **attributes: Any) -> Scorer:
+    implementation = scoring_models(scorer.language_model).make(kind, scorer.generation)
+    vars(implementation).update(attributes)
+    scorer._engine._implementation = implementation
+    scorer._engine.batching._implementation = implementation
     return scorer
 
 
 def test_running_out_of_memory_halves_the_budget_and_goes_on(truth: LogLikelihoods) -> None:
-    scorer = scarce_scorer(room=300)
+    scorer = with_implementation(make_scorer(token_budget=100_000), Scarce, room=300)
     progress = scorer.session.progress = Told()
     scored = every_source(scorer)
     assert np.allclose(scored.ablated, truth.ablated, atol=1e-4)
@@ -179,13 +170,9 @@ def test_running_out_of_memory_halves_the_budget_and_goes_on(truth: LogLikelihoo
 
 def test_one_ablation_that_does_not_fit_says_what_to_do() -> None:
     with pytest.raises(ScoringOutOfMemory, match="shorter context"):
-        every_source(scarce_scorer(room=3))
-    scorer = make_scorer()
-    scorer._engine._implementation = scoring_models(scorer.language_model).make(
-        Broken, scorer.generation
-    )
+        every_source(with_implementation(make_scorer(), Scarce, room=3))
     with pytest.raises(RuntimeError, match="shapes"):
-        every_source(scorer)
+        every_source(with_implementation(make_scorer(), Broken))
 
 
 class Wrong(Packed):
@@ -207,12 +194,8 @@ def test_the_self_check_compares_with_the_reference() -> None:
     every_source(scorer)
     assert scorer.session.self_check is not None
     assert scorer.session.self_check < 1e-4
-    wrong = make_scorer(self_check=True)
-    wrong._engine._implementation = scoring_models(wrong.language_model).make(
-        Wrong, wrong.generation
-    )
     with pytest.raises(ScoringFailed, match="reference"):
-        every_source(wrong)
+        every_source(with_implementation(make_scorer(self_check=True), Wrong))
 
 
 def test_unknown_options_name_the_valid_ones() -> None:

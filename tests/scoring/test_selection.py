@@ -5,7 +5,7 @@ import logging
 import sys
 import threading
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pytest
 import torch
@@ -16,7 +16,6 @@ from support.tiny_models import byte_level, byte_tokenizer
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.tensor import Shard, distribute_tensor
 from transformers import (
-    BertConfig,
     BertForMaskedLM,
     BertLMHeadModel,
     LlamaConfig,
@@ -49,11 +48,8 @@ def build(name: str) -> PreTrainedModel:
 
 
 def test_asking_for_an_implementation_that_is_not_right_says_why() -> None:
-    for name, reason in (
-        ("lfm2", "conv"),
-        ("bloom", "AttentionInterface"),
-        ("t5", "AttentionInterface"),
-    ):
+    own = "AttentionInterface"
+    for name, reason in (("lfm2", "conv"), ("bloom", own), ("t5", own)):
         models = ScoringModels(build(name))
         with pytest.raises(UnsupportedModel, match=reason):
             models.select("packed", GENERATION)
@@ -198,11 +194,11 @@ def test_offloaded_layers_score_as_loaded_ones(
     model: Any = copy.deepcopy(loaded.model)
     offload_layers(model, where, tmp_path)
     offloaded = LanguageModel(model, loaded.tokenizer)
-    prompt, documents = chat(TREATY), TREATY
+    scoring = ScoringOptions(implementation=implementation)
     actual, expected = (
-        Attributor(
-            language_model, progress=False, scoring=ScoringOptions(implementation=implementation)
-        ).attribute(prompt, ANSWER, documents)
+        Attributor(language_model, progress=False, scoring=scoring).attribute(
+            chat(TREATY), ANSWER, TREATY
+        )
         for language_model in (offloaded, loaded)
     )
     assert actual.provenance.implementation == implementation
@@ -253,26 +249,24 @@ def test_tensor_parallel_models_are_refused(tmp_path: Path) -> None:
 
 
 SMALL: dict[str, Any] = {
-    "vocab_size": 300,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 4,
+    **{"vocab_size": 300, "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4},
     "initializer_range": 0.2,
 }
 
 
 @pytest.mark.parametrize(
-    ("build_model", "reason"),
+    ("model_class", "reason"),
     [
-        (lambda: BertLMHeadModel(BertConfig(hidden_size=32, **SMALL)), "depend on later tokens"),
-        (lambda: BertForMaskedLM(BertConfig(hidden_size=32, **SMALL)), "depend on later tokens"),
-        (lambda: LlamaModel(LlamaConfig(hidden_size=32, **SMALL)), "no attribute 'logits'"),
+        (BertLMHeadModel, "depend on later tokens"),
+        (BertForMaskedLM, "depend on later tokens"),
+        (LlamaModel, "no attribute 'logits'"),
         (
-            lambda: cast(Any, LlamaForSequenceClassification)(LlamaConfig(hidden_size=32, **SMALL)),
+            LlamaForSequenceClassification,
             "a plain forward pass over token ids fails with IndexError",
         ),
     ],
-    ids=["bert", "masked_bert", "llama_base", "classifier"],
 )
-def test_what_is_no_causal_language_model_is_refused(build_model: Any, reason: str) -> None:
+def test_what_is_no_causal_language_model_is_refused(model_class: Any, reason: str) -> None:
+    model = model_class(model_class.config_class(**SMALL))
     with pytest.raises(UnsupportedModel, match=reason):
-        ScoringModels(build_model().eval()).select("auto", GENERATION)
+        ScoringModels(model.eval()).select("auto", GENERATION)

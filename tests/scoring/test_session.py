@@ -7,32 +7,20 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.scorers import scorer as scorer_of
+from scoring.test_scorer import DOCUMENTS, IMPLEMENTATIONS, every_source
+from scoring.test_scorer import make_scorer as scorer_of_documents
 from support.scorers import scoring_models
 
 from attribot_rag.context import Ablation, Context
 from attribot_rag.errors import InvalidInput, ScoringOutOfMemory
 from attribot_rag.methods import LeaveOneOut
-from attribot_rag.scoring import Budget, LogLikelihoods, Meter, Scorer
+from attribot_rag.scoring import Budget, Meter, Scorer
 from attribot_rag.scoring.implementations.memory import Footprint
 from attribot_rag.scoring.implementations.packed import Packed
 
-DOCUMENTS = (
-    "The treaty was signed in the town hall. The river was closed for two winters. "
-    "The merchants asked for one thing only.",
-    "The first ships came up the river with salt. The town hall burned down in 1683.",
-)
-IMPLEMENTATIONS = ("packed", "cropped", "reference")
-
 
 def make_scorer(budget: Budget | None = None, **options: Any) -> Scorer:
-    text = "\n\n".join(DOCUMENTS) + "\n\nQuestion: who?"
-    prompt = [{"role": "user", "content": text}]
-    return scorer_of(DOCUMENTS, "In the town hall.", prompt=prompt, budget=budget, **options)
-
-
-def every_source(scorer: Scorer) -> LogLikelihoods:
-    return scorer.score([Ablation.of(source_id) for source_id in scorer.context.present])
+    return scorer_of_documents(DOCUMENTS[:2], "In the town hall.", budget=budget, **options)
 
 
 TRUTH = every_source(make_scorer(implementation="reference"))
@@ -81,10 +69,8 @@ def test_a_token_budget_is_kept_after_what_is_spent_in_any_case(
     result = every_source(scorer)
     prefilled = scorer.usage.prefilled_tokens
     assert scorer.session.meter.tokens == prefilled + scorer.usage.scored_tokens
-    num_prompt, num_response = (
-        len(scorer.generation.prompt_ids),
-        len(scorer.generation.response_ids),
-    )
+    num_prompt = len(scorer.generation.prompt_ids)
+    num_response = len(scorer.generation.response_ids)
     first = num_response + (num_prompt if implementation == "reference" else 0)
     assert scorer.session.meter.tokens <= max(tokens, prefilled + first)
     assert scorer.session.meter.exhausted == (not all(result.scored))

@@ -1,16 +1,19 @@
 """The model's attention weights from the question and the response to each source."""
 
 import copy
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from scoring.test_scorer import with_implementation
 from support.scorers import built, many_documents
 from support.scorers import scorer as scorer_of
 
 from attribot_rag.context import Ablation
 from attribot_rag.methods import Thorough
-from attribot_rag.scoring import ScoringModels
+from attribot_rag.scoring import Scorer
 from attribot_rag.scoring.base import Reduction
 from attribot_rag.scoring.implementations.packed import Packed
 from attribot_rag.scoring.row import Row
@@ -21,19 +24,23 @@ NAMES = (
 )
 
 
+def plain_attentions(scorer: Scorer, ids: Sequence[int]) -> Any:
+    """Of each layer: [1, heads, tokens, tokens]."""
+    model = copy.deepcopy(scorer.language_model.model)
+    model.set_attn_implementation("eager")
+    with torch.inference_mode():
+        return model(torch.tensor([ids]), output_attentions=True).attentions
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_weights_are_those_of_plain_attention(name: str) -> None:
     scorer = scorer_of(many_documents(3), "The hall.", language_model=built(name))
     if not scorer.sees_attention:
         pytest.fail(f"{name} is said to be scored by {scorer.implementation}")
     weights = scorer.attention()
-    model = copy.deepcopy(scorer.language_model.model)
-    model.set_attn_implementation("eager")
     generation, end = scorer.generation, scorer.context.end
-    ids = [*generation.prompt_ids, *generation.response_ids[:-1]]
-    with torch.inference_mode():
-        attentions = model(torch.tensor([ids]), output_attentions=True).attentions
-    largest = sum(layer[0, :, end:, :].amax(1).sum(0) for layer in attentions)
+    layers = plain_attentions(scorer, [*generation.prompt_ids, *generation.response_ids[:-1]])
+    largest = sum(layer[0, :, end:, :].amax(1).sum(0) for layer in layers)
     unit_tokens = [scorer.context.hidden_tokens(Ablation.of(*unit)) for unit in scorer.units]
     expected = [float(largest[list(tokens)].sum()) for tokens in unit_tokens]
     assert max(expected) > 1.2 * min(expected)
@@ -45,12 +52,8 @@ def test_it_costs_one_row_unless_the_budget_is_spent() -> None:
     scorer.score([])
     before = scorer.usage.scored_tokens
     assert scorer.attention() is not None
-    row = (
-        len(scorer.generation.prompt_ids)
-        - scorer.context.end
-        + len(scorer.generation.response_ids)
-        - 1
-    )
+    generation = scorer.generation
+    row = len(generation.prompt_ids) - scorer.context.end + len(generation.response_ids) - 1
     assert scorer.usage.scored_tokens - before == row
     poor = scorer_of(many_documents(3), budget=len(scorer.generation.prompt_ids))
     poor.score([poor.context.whole])
@@ -67,13 +70,10 @@ def test_where_it_is_not_seen(name: str) -> None:
 
 
 def test_weights_that_do_not_fit_into_memory_are_left_out() -> None:
-    scorer = scorer_of(many_documents(3))
-
     class Scarce(Packed):
         def weights(self, row: Row, reduction: Reduction) -> torch.Tensor:
             raise torch.OutOfMemoryError("CUDA out of memory")
 
-    models = ScoringModels(scorer.language_model.model)
-    scorer._engine._implementation = models.make(Scarce, scorer.generation)
+    scorer = with_implementation(scorer_of(many_documents(3)), Scarce)
     assert scorer.attention() is None
     assert Thorough().run(scorer).num_approximate > 0

@@ -94,14 +94,6 @@ def verdict(totals: Mapping[int, float], **options: Any) -> Verdict:
     return found
 
 
-def few(**options: Any) -> Scorer:
-    """A scorer of four sources."""
-    documents = ("The ships came. They brought salt.", "It is a museum. It is old.")
-    one = scorer(documents, RESPONSE, language_model=other_chat(), **options)
-    assert len(one.context.sources) == 4
-    return one
-
-
 def exhausted(one: Scorer) -> Scorer:
     one.usage.scored_tokens = 1
     one.session.meter.spend(10**9, 1.0)
@@ -152,10 +144,13 @@ def test_a_distractor_that_lacks_a_word_is_not_either() -> None:
     assert (found.kind, found.source_ids) == ("grounded", (0,))
 
 
+def holds_a_pair(kept: Ids) -> bool:
+    return {3, 5} <= kept or {6, 7} <= kept
+
+
 def test_only_together() -> None:
     def worth(kept: Ids) -> dict[int, float]:
-        both = {3, 5} <= kept
-        return {SHIPS: 2.0 * len(kept & {3, 5}), STOP: 9.0 * (both or {6, 7} <= kept)}
+        return {SHIPS: 2.0 * len(kept & {3, 5}), STOP: 9.0 * holds_a_pair(kept)}
 
     found = verdict_by(worth, [3, 5])
     assert (found.kind, found.source_ids, found.relation) == ("redundant", (3, 5), "together")
@@ -173,8 +168,7 @@ def test_a_group_that_others_make_up_for_is_not_cited(own: float, shared: float,
     """It suffices, and without it the sentence hardly loses more than `own` for each member."""
 
     def worth(kept: Ids) -> dict[int, float]:
-        both = {3, 5} <= kept
-        return {SHIPS: own * len(kept & {3, 5}), STOP: shared * (both or {6, 7} <= kept)}
+        return {SHIPS: own * len(kept & {3, 5}), STOP: shared * holds_a_pair(kept)}
 
     assert verdict_by(worth, [3, 5]).kind == kind
 
@@ -186,8 +180,7 @@ def test_the_best_of_a_group_that_others_make_up_for(ships: float, cited: tuple[
     """If it keeps enough by itself, though not every word."""
 
     def worth(kept: Ids) -> dict[int, float]:
-        both = {3, 5} <= kept or {6, 7} <= kept
-        return {SHIPS: ships * bool(kept & {3, 6}), STOP: 9.0 * both}
+        return {SHIPS: ships * bool(kept & {3, 6}), STOP: 9.0 * holds_a_pair(kept)}
 
     found = verdict_by(worth, [3, 5])
     assert (found.source_ids, found.kind) == (cited, "grounded" if cited else "open")
@@ -417,22 +410,21 @@ def test_follows_from_an_earlier_sentence() -> None:
     assert [verdict.kind for verdict in found] == ["grounded", "unsupported"]
 
 
-def test_a_marker_on_what_follows_is_judged_by_what_it_follows_from() -> None:
-    response = "The ships came. They had salt [1][2]."
+@pytest.mark.parametrize(
+    ("response", "kinds"),
+    [
+        ("The ships came. They had salt [1][2].", ["grounded", "follows"]),
+        ("The ships came. Sources: [1], [2]", ["grounded", "trivial"]),
+    ],
+    ids=["what follows is judged by what it follows from", "a list speaks of the whole answer"],
+)
+def test_a_marker_beside_the_sentence_that_relies_on_a_source(
+    response: str, kinds: list[str]
+) -> None:
     options = VerdictOptions(min_follows=2.0)
     one = scorer(response=response, language_model=other_chat())
     found = judged({3: 9.0}, reliance=8.0, one=one, options=options)
-    assert found.verdicts[1].kind == "follows"
-    carrying = one.context.sources[3].documents
-    expected = {number: number - 1 in carrying for number in (1, 2)}
-    assert {marker.number: marker.supported for marker in found.markers} == expected
-    assert len({*expected.values()}) == 2
-
-
-def test_a_list_of_sources_is_trivial_and_speaks_of_the_whole_answer() -> None:
-    one = scorer(response="The ships came. Sources: [1], [2]", language_model=other_chat())
-    found = judged({3: 9.0}, reliance=8.0, one=one)
-    assert [verdict.kind for verdict in found.verdicts] == ["grounded", "trivial"]
+    assert [verdict.kind for verdict in found.verdicts] == kinds
     carrying = one.context.sources[3].documents
     expected = {number: number - 1 in carrying for number in (1, 2)}
     assert {marker.number: marker.supported for marker in found.markers} == expected

@@ -15,7 +15,7 @@ from support.scorers import ANSWER, TREATY, chat
 from support.threads import at_once
 from support.tiny_models import byt5, byte_level, metaspace
 
-from attribot_rag import Attributor, Budget, ServerOptions
+from attribot_rag import Attribution, Attributor, Budget, ServerOptions
 from attribot_rag.errors import (
     ContextTooLong,
     InvalidInput,
@@ -47,6 +47,10 @@ def attributor_of(server: ModelServer, budget: Budget | None = None, **options: 
     return Attributor(
         connect(server, **options), method="leave_one_out", budget=budget, progress=False
     )
+
+
+def attributed(attributor: Attributor, answer: str = ANSWER) -> Attribution:
+    return attributor.attribute(chat(TREATY), answer, TREATY)
 
 
 IDS = [list(LOCAL.encode(text)) for text in TREATY]
@@ -107,20 +111,19 @@ def test_no_more_than_the_allowed_requests_are_under_way(server: ModelServer) ->
     served = connect(server, concurrency=2)
     server.most_at_once = 0
     server.open.clear()
-    threads = [threading.Thread(target=served.backend.score, args=(IDS, 5)) for _ in range(2)]
-    for thread in threads:
-        thread.start()
-    wait_until(lambda: server.under_way == 2)
-    server.open.set()
-    for thread in threads:
-        thread.join()
+
+    def open_when_two_are_under_way() -> None:
+        wait_until(lambda: server.under_way == 2)
+        server.open.set()
+
+    at_once(*[partial(served.backend.score, IDS, 5)] * 2, open_when_two_are_under_way)
     assert server.most_at_once == 2
 
 
 def test_a_budget_ends_the_wait_for_a_server(server: ModelServer) -> None:
     attributor = attributor_of(server, Budget(seconds=scaled(0.3)))
     server.open.clear()
-    attribution = attributor.attribute(chat(TREATY), ANSWER, TREATY)
+    attribution = attributed(attributor)
     assert attribution.partial
     assert set(attribution.token_scores) == {None}
     wait_until(lambda: server.num_hung_up > 0 and not server.under_way)
@@ -148,7 +151,7 @@ def test_ctrl_c_cancels_what_is_under_way(server: ModelServer) -> None:
     thread = threading.Thread(target=interrupt)
     thread.start()
     with pytest.raises(KeyboardInterrupt):
-        attributor.attribute(chat(TREATY), ANSWER, TREATY)
+        attributed(attributor)
     thread.join()
     wait_until(lambda: server.num_hung_up > 1 and not server.under_way)
 
@@ -156,13 +159,11 @@ def test_ctrl_c_cancels_what_is_under_way(server: ModelServer) -> None:
 def test_answers_of_several_threads_are_not_mixed_up(server: ModelServer) -> None:
     attributor = attributor_of(server)
     answers = (ANSWER, "Visitors can see the seals.", "The river was closed.")
-    expected = [
-        attributor.attribute(chat(TREATY), answer, TREATY).token_scores for answer in answers
-    ]
+    expected = [attributed(attributor, answer).token_scores for answer in answers]
     replies: dict[str, object] = {}
 
     def attribute(answer: str) -> None:
-        replies[answer] = attributor.attribute(chat(TREATY), answer, TREATY).token_scores
+        replies[answer] = attributed(attributor, answer).token_scores
 
     at_once(*(partial(attribute, answer) for answer in answers))
     assert [replies[answer] for answer in answers] == expected
@@ -175,7 +176,7 @@ def test_the_key_goes_to_the_server_and_nowhere_else(
     server.key = "sesame-1"
     monkeypatch.setenv(KEY, "sesame-1")
     attributor = attributor_of(server)
-    attribution = attributor.attribute(chat(TREATY), ANSWER, TREATY)
+    attribution = attributed(attributor)
     assert set(server.keys) == {"Bearer sesame-1"}
     monkeypatch.setenv(KEY, "sesame-2")
     with pytest.raises(ServerFailed, match=KEY) as error:
@@ -233,16 +234,14 @@ def test_an_answer_that_is_too_long_is_not_sent() -> None:
         attributor = attributor_of(server)
         before = len(server.bodies)
         with pytest.raises(ContextTooLong, match="138"):
-            attributor.attribute(chat(TREATY), ANSWER, TREATY)
+            attributed(attributor)
         assert len(server.bodies) == before
 
 
 def test_noise_is_measured_and_told(server: ModelServer) -> None:
     server.jitter = 0.25
-    attribution = attributor_of(server).attribute(chat(TREATY), ANSWER, TREATY)
-    assert attribution.provenance.noise is not None
-    assert attribution.provenance.noise == pytest.approx(
-        0.25 * round(attribution.provenance.noise / 0.25)
-    )
-    assert attribution.provenance.noise > 0.2
+    attribution = attributed(attributor_of(server))
+    noise = attribution.provenance.noise
+    assert noise is not None and noise > 0.2
+    assert noise == pytest.approx(0.25 * round(noise / 0.25))
     assert any("nats at a token from one call to the next" in note for note in attribution.notes)

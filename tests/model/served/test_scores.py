@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import takewhile
 
 import numpy as np
 import pytest
@@ -44,6 +45,10 @@ def served(server: ModelServer, /, **options: object) -> Attributor:
     return Attributor.for_server(server.url, tokenizer=LOCAL.tokenizer, **options)  # type: ignore[arg-type]
 
 
+def attributed(attributor: Attributor, documents: tuple[str, ...] = TREATY) -> Attribution:
+    return attributor.attribute(chat(documents), ANSWER, documents)
+
+
 def model_of(attributor: Attributor) -> ServedModel:
     assert isinstance(attributor.language_model, ServedModel)
     return attributor.language_model
@@ -52,7 +57,7 @@ def model_of(attributor: Attributor) -> ServedModel:
 def by_reference(method: str | Method, documents: tuple[str, ...] = TREATY) -> Attribution:
     options = ScoringOptions(implementation="reference")
     attributor = Attributor(LOCAL, method=method, scoring=options, progress=False)
-    return attributor.attribute(chat(documents), ANSWER, documents)
+    return attributed(attributor, documents)
 
 
 def assert_same_scores(attribution: Attribution, expected: Attribution) -> None:
@@ -71,7 +76,7 @@ def assert_same_scores(attribution: Attribution, expected: Attribution) -> None:
     ids=["leave_one_out", "hierarchical", "context_cite"],
 )
 def test_scores_are_those_of_the_reference(server: ModelServer, method: str | Method) -> None:
-    attribution = served(server, method=method).attribute(chat(TREATY), ANSWER, TREATY)
+    attribution = attributed(served(server, method=method))
     expected = by_reference(method)
     assert_same_scores(attribution, expected)
     assert [verdict.kind for verdict in attribution.verdicts] == [
@@ -85,7 +90,7 @@ EAGER = Thresholds(min_sought=0.01, min_effect=0.01, min_word=99.0, kept_share=0
 
 def test_auto_scores_exactly_what_suffices(server: ModelServer) -> None:
     attributor = served(server, method=Auto(EAGER), verdicts=None)
-    attribution = attributor.attribute(chat(MANY), ANSWER, MANY)
+    attribution = attributed(attributor, MANY)
     assert not any(attribution.estimated)
     scored = [row for row in attribution.token_scores if row is not None]
     assert 0 < len(scored) < len(attribution.sources)
@@ -99,18 +104,16 @@ def test_a_served_model_is_a_proxy_that_prunes() -> None:
     with model_server(sibling()) as server:
         proxy = ServedModel.connect(server.url, LOCAL.tokenizer)
         pruned = Attributor(LOCAL, method="leave_one_out", proxy=proxy, keep=3, progress=False)
-        attribution = pruned.attribute(chat(TREATY), ANSWER, TREATY)
+        attribution = attributed(pruned)
     local = Attributor(LOCAL, method="leave_one_out", proxy=sibling(), keep=3, progress=False)
-    assert_same_scores(attribution, local.attribute(chat(TREATY), ANSWER, TREATY))
+    assert_same_scores(attribution, attributed(local))
     assert sum(row is not None for row in attribution.token_scores) == 3
 
 
 def test_a_local_proxy_finds_the_candidates_of_a_served_model(server: ModelServer) -> None:
     target = ServedModel.connect(server.url, LOCAL.tokenizer)
     method = Auto(EAGER, proxy=sibling())
-    attribution = Attributor(target, method=method, progress=False).attribute(
-        chat(MANY), ANSWER, MANY
-    )
+    attribution = attributed(Attributor(target, method=method, progress=False), MANY)
     assert attribution.provenance.proxy_tokens > 0
     assert any(attribution.estimated)
 
@@ -118,7 +121,7 @@ def test_a_local_proxy_finds_the_candidates_of_a_served_model(server: ModelServe
 def test_provenance_says_where_the_scores_come_from(server: ModelServer) -> None:
     attribution = served(server, method="leave_one_out", verdicts=None)
     before = server.num_encoded
-    provenance = attribution.attribute(chat(TREATY), ANSWER, TREATY).provenance
+    provenance = attributed(attribution).provenance
     assert (provenance.implementation, provenance.device) == ("server", server.url)
     assert (provenance.model, provenance.dtype, provenance.noise) == ("tiny", "unknown", 0.0)
     encoded = server.num_encoded - before
@@ -134,11 +137,9 @@ def test_rows_come_in_the_order_in_which_a_prefix_cache_serves(kind: Kind) -> No
         one_at_a_time = ServerOptions(concurrency=1)
         attributor = served(server, method="leave_one_out", verdicts=None, server=one_at_a_time)
         num_before, encoded_before = len(server.bodies), server.num_encoded
-        attributor.attribute(chat(TREATY), ANSWER, TREATY)
-        rows = [
-            body["input_ids" if kind == "sglang" else "token_ids"]
-            for body in server.bodies[num_before:]
-        ]
+        attributed(attributor)
+        name = "input_ids" if kind == "sglang" else "token_ids"
+        rows = [body[name] for body in server.bodies[num_before:]]
         encoded = server.num_encoded - encoded_before
     full = [*LOCAL.encode_prompt(chat(TREATY)), *LOCAL.encode(ANSWER)]
     assert rows[0] == full
@@ -151,10 +152,8 @@ def test_rows_come_in_the_order_in_which_a_prefix_cache_serves(kind: Kind) -> No
 
 def num_shared(row: list[int], other: list[int]) -> int:
     """The number of first tokens that are the same."""
-    pairs = enumerate(zip(row, other, strict=False))
-    return next(
-        (index for index, (token_id, two) in pairs if token_id != two), min(len(row), len(other))
-    )
+    pairs = zip(row, other, strict=False)
+    return len(list(takewhile(lambda pair: pair[0] == pair[1], pairs)))
 
 
 def test_the_rows_of_an_answer_name_one_replica() -> None:
@@ -165,7 +164,7 @@ def test_the_rows_of_an_answer_name_one_replica() -> None:
         named = []
         for _ in range(2):
             before = len(server.replicas)
-            attributor.attribute(chat(TREATY), ANSWER, TREATY)
+            attributed(attributor)
             (name,) = set(server.replicas[before:])
             named.append(name)
         assert None not in named and named[0] != named[1]
@@ -200,17 +199,16 @@ def test_the_weights_here_are_a_reference() -> None:
     checked = ScoringOptions(self_check=True)
     with model_server(LOCAL) as server:
         same = served(server, method="leave_one_out", scoring=checked, reference=LOCAL)
-        provenance = same.attribute(chat(TREATY), ANSWER, TREATY).provenance
+        provenance = attributed(same).provenance
         assert provenance.noise is not None and provenance.noise < 1e-3
         assert provenance.self_check is not None and provenance.self_check < 1e-3
         # Other weights are known by their difference, and fail the check where it is no noise.
         other = served(server, method="leave_one_out", scoring=checked, reference=sibling())
         assert model_of(other).backend.noise > 0.1
         quiet = ServedModel(replace(model_of(other).backend, noise=0.0), LOCAL.tokenizer)
+        failing = Attributor(quiet, method="leave_one_out", scoring=checked, progress=False)
         with pytest.raises(ScoringFailed, match="differs from the reference"):
-            Attributor(quiet, method="leave_one_out", scoring=checked, progress=False).attribute(
-                chat(TREATY), ANSWER, TREATY
-            )
+            attributed(failing)
         with pytest.raises(TokenizerMismatch, match="reference"):
             served(server, reference=metaspace())
 
@@ -219,10 +217,8 @@ def test_the_weights_here_are_a_reference() -> None:
     "method", ["masked", "masked_hierarchical", "patching", "attention_weights", "gradient_norm"]
 )
 def test_methods_that_need_the_weights_are_refused(method: str) -> None:
-    with model_server(LOCAL) as server:
-        attributor = served(server, method=method)
-        with pytest.raises(UnsupportedModel, match="server"):
-            attributor.attribute(chat(TREATY), ANSWER, TREATY)
+    with model_server(LOCAL) as server, pytest.raises(UnsupportedModel, match="server"):
+        attributed(served(server, method=method))
 
 
 def test_the_recorder_and_other_implementations_are_refused() -> None:
@@ -232,13 +228,13 @@ def test_the_recorder_and_other_implementations_are_refused() -> None:
             attributor.recorder.attach()
         packed = served(server, scoring=ScoringOptions(implementation="packed"))
         with pytest.raises(UnsupportedModel, match="use 'auto' or 'server'"):
-            packed.attribute(chat(TREATY), ANSWER, TREATY)
+            attributed(packed)
         checked = served(server, scoring=ScoringOptions(self_check=True))
         with pytest.raises(UnsupportedModel, match="needs its weights"):
-            checked.attribute(chat(TREATY), ANSWER, TREATY)
+            attributed(checked)
     here = Attributor(LOCAL, scoring=ScoringOptions(implementation="server"), progress=False)
     with pytest.raises(InvalidInput, match="unknown implementation 'server'"):
-        here.attribute(chat(TREATY), ANSWER, TREATY)
+        attributed(here)
 
 
 @pytest.mark.parametrize("kind", ["vllm", "vllm-generate", "sglang"])
