@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from attribot_rag.evaluation.grid import EXACT
-
 
 @dataclass(frozen=True)
 class Peer:
@@ -13,8 +11,6 @@ class Peer:
 
     `runner` is the module that runs it, with `arguments`, in an environment with `requirements`;
     this one, if there are none. `scores` names what the row is made of in the runner's results.
-    `evaluated` is its name in an evaluation's results, which are taken where it scored the same
-    answers.
     """
 
     name: str
@@ -22,7 +18,6 @@ class Peer:
     requirements: tuple[str, ...] = ()
     arguments: tuple[str, ...] = ()
     scores: str = "scores"
-    evaluated: str | None = None
 
     @property
     def file(self) -> str:
@@ -30,13 +25,11 @@ class Peer:
         return "_".join((self.runner, *self.arguments))
 
 
-LEAVE_ONE_OUT = Peer(
-    "attribot-rag, `leave_one_out`", "ours", arguments=("leave_one_out",), evaluated=EXACT
-)
+LEAVE_ONE_OUT = Peer("attribot-rag, `leave_one_out`", "ours", arguments=("leave_one_out",))
 PEERS = (
     Peer("attribot-rag, `auto`, the default", "ours", arguments=("auto",)),
     Peer("attribot-rag, `thorough`", "ours", arguments=("thorough",)),
-    Peer("attribot-rag, `masked`", "ours", arguments=("masked",), evaluated="masked"),
+    Peer("attribot-rag, `masked`", "ours", arguments=("masked",)),
     Peer("AT2, untrained", "at2", ("at2==0.0.1",)),
     Peer("FlashTrace", "flashtrace", ("flashtrace==0.1.1",)),
     Peer("ContextCite", "context_cite", ("context-cite==0.0.4",)),
