@@ -22,8 +22,7 @@ from attribot_rag.evaluation.setting import hardware
 from attribot_rag.model.smollm2 import smollm2_folder
 from benchmarks import ROOT
 from benchmarks.peers.cases import answered, questions
-from benchmarks.peers.environment import PeerFailed, attribute, python_for
-from benchmarks.peers.peer import LEAVE_ONE_OUT, PEERS
+from benchmarks.peers.peer import LEAVE_ONE_OUT, PEERS, PeerFailed, attribute, python_for
 from benchmarks.peers.runners.runner import Case, read
 from benchmarks.peers.table import Row, Scores, table
 from benchmarks.questions import add_files, files
