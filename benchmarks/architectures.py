@@ -6,12 +6,13 @@ python -m benchmarks.architectures
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import torch
 import transformers
-from support.architectures import ARCHITECTURES, VOCABULARY_SIZE, Architecture
+from support.architectures import ARCHITECTURES, Architecture
 from support.families import FAMILIES
-from support.implementations import RESPONSE_LENGTH, plain_log_likelihoods
+from support.implementations import generation_for, plain_log_likelihoods
 
 from attribot_rag.model.generation import Generation
 from attribot_rag.scoring.base import TwinImplementation
@@ -34,16 +35,11 @@ def rows_without(generation: Generation, width: int, step: int) -> list[Row]:
     ]
 
 
-def random_generation(num_prompt_tokens: int) -> Generation:
-    generator = torch.Generator().manual_seed(0)
-    count = num_prompt_tokens + RESPONSE_LENGTH
-    ids = tuple(torch.randint(3, VOCABULARY_SIZE, (count,), generator=generator).tolist())
-    return Generation(ids[:-RESPONSE_LENGTH], ids[-RESPONSE_LENGTH:])
-
-
-def tokens_read(models: ScoringModels, kind: type[TwinImplementation]) -> int:
+def tokens_read(
+    models: ScoringModels, kind: type[TwinImplementation], architecture: Architecture
+) -> int:
     """Of the full prompt, and of the prompt without each of ten documents."""
-    generation = random_generation(NUM_PROMPT_TOKENS)
+    generation = generation_for(replace(architecture, prompt_length=NUM_PROMPT_TOKENS))
     rows = rows_without(generation, NUM_SOURCE_TOKENS, NUM_SOURCE_TOKENS)
     full = Row.exact(generation.prompt_ids, NUM_PROMPT_TOKENS, generation)
     implementation = models.make(kind, generation)
@@ -54,7 +50,7 @@ def tokens_read(models: ScoringModels, kind: type[TwinImplementation]) -> int:
 
 def describe(architecture: Architecture) -> tuple[str, ...]:
     models = ScoringModels(architecture.build())
-    generation = random_generation(architecture.prompt_length)
+    generation = generation_for(architecture)
     rows = rows_without(generation, 5, 7)
     implementation = models.select("auto", generation)
     with torch.inference_mode():
@@ -67,13 +63,15 @@ def describe(architecture: Architecture) -> tuple[str, ...]:
             break
         reasons.append(f"{kind.name}: {models.refusal(kind, generation)}")
     refusal = models.masked_refusal(type(implementation), generation)
-    read = tokens_read(models, type(implementation)) / tokens_read(models, Reference)
+    read, most = (
+        tokens_read(models, kind, architecture) for kind in (type(implementation), Reference)
+    )
     return (
         architecture.name,
         implementation.name,
         "; ".join(reasons),
         "yes" if refusal is None else f"no: {refusal}",
-        f"{read:.2f}",
+        f"{read / most:.2f}",
         f"{float((truth - scores).abs().max()):.0e}",
     )
 

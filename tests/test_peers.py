@@ -11,9 +11,8 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 from support.tiny_models import byte_level
 
 from attribot_rag import Attributor
-from benchmarks.peers.environment import PeerFailed, python_for
-from benchmarks.peers.environment import attribute as run_peer
-from benchmarks.peers.peer import PEERS, Peer
+from benchmarks.peers.peer import PEERS, Peer, PeerFailed, python_for
+from benchmarks.peers.peer import attribute as run_peer
 from benchmarks.peers.runners.loop import attribute
 from benchmarks.peers.runners.runner import stripped, summed, without
 from benchmarks.peers.table import Row, table

@@ -114,9 +114,10 @@ def _trimmed(text: str, start: int, end: int) -> Interval | None:
 
 def _sentence(attribution: Result, index: int | None) -> str:
     """The text of a sentence of the answer, '' for none."""
-    for cited in cite(attribution).sentences[index : index + 1] if index is not None else ():
-        return on_one_line(attribution.response[cited.start : cited.end])
-    return ""
+    sentences = cite(attribution).sentences
+    if index is None or index not in range(len(sentences)):
+        return ""
+    return on_one_line(attribution.response[sentences[index].start : sentences[index].end])
 
 
 def _text(file: Path) -> str:

@@ -6,18 +6,14 @@ import re
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache
-from itertools import accumulate, chain, pairwise
+from itertools import pairwise
 from operator import itemgetter
 
 from jinja2 import Environment, PackageLoader, Template
 
 from attribot_rag.context.intervals import Interval, merge, subtract
 from attribot_rag.display.escaping import escape_markdown, on_one_line
-from attribot_rag.display.report import (
-    CitedDocument,
-    ellipsize,
-    report_on,
-)
+from attribot_rag.display.report import CitedDocument, ellipsize, report_on
 from attribot_rag.result import Marker, Result
 from attribot_rag.result.placing import Place, place_of
 
@@ -100,25 +96,24 @@ def with_citations(
     Nothing else is changed. A text that is escaped is no Markdown, so there a citation follows its
     sentence wherever it ends.
     """
-    text = attribution.response
-    removed = [] if markers else _removed(text, attribution.markers)
-    lengths = [0, *accumulate(end - start for start, end in removed)]
-    starts = [start for start, _ in removed]
-    text = "".join(text[a:b] for a, b in subtract((0, len(text)), removed))
-    inserted = []
+    answer = attribution.response
+    removed = [] if markers else _removed(answer, attribution.markers)
+    pieces = subtract((0, len(answer)), removed)
+    kept = [index for start, end in pieces for index in range(start, end)]
+    text = "".join(answer[index] for index in kept)
+    placed = []
     for end, written in citations:
         if written:
-            if index := bisect_left(starts, end):
-                end -= lengths[index] - max(0, removed[index - 1][1] - end)
-            end = len(text[:end].rstrip())
+            end = len(text[: bisect_left(kept, end)].rstrip())
             place = place_of(text, end) if escape is str else Place(end)
-            inserted.append((place.position, f"{place.before}{written}{place.after}"))
-    inserted.sort(key=itemgetter(0))
-    # What is inserted is escaped already, so its places are marked by a character that nobody uses.
+            placed.append((place.position, f"{place.before}{written}{place.after}"))
+    placed.sort(key=itemgetter(0))
+    # Citations are escaped already: a character that nobody uses stands for each meanwhile.
     unused = next(mark for mark in map(chr, range(0xE000, 0xF900)) if mark not in text)
-    edges = [0, *(position for position, _ in inserted), len(text)]
-    pieces = escape(unused.join(text[start:end] for start, end in pairwise(edges))).split(unused)
-    return "".join(chain.from_iterable(zip(pieces, (*(w for _, w in inserted), ""), strict=True)))
+    edges = [0, *(position for position, _ in placed), len(text)]
+    marked = escape(unused.join(text[start:end] for start, end in pairwise(edges)))
+    inserted = (written for _, written in placed)
+    return re.sub(unused, lambda _: next(inserted), marked)
 
 
 def _removed(text: str, markers: Sequence[Marker]) -> list[Interval]:

@@ -9,7 +9,7 @@ from attribot_rag.context import Source
 from attribot_rag.context.document import label_of
 from attribot_rag.context.splitting.markup import without_tags
 from attribot_rag.display.remarks import check_remark, remark_on
-from attribot_rag.result import Citations, Provenance, Result, Verdict, cite
+from attribot_rag.result import Citations, Provenance, Result, cite
 
 NOTHING_CITED = "No source stands out: no single one has an effect that is large enough to cite it."
 NOTHING_SCORED = "No source was scored, so none is cited."
@@ -29,7 +29,7 @@ class Mark:
 
 @dataclass(frozen=True)
 class CitedPassage:
-    """Characters [start, end) of the answer with their marks.
+    """A passage of the answer, which ends at the character `end`, with its marks.
 
     `remark` names a verdict that the marks do not show, and `check` values that the cited sources
     do not have; they are '' without any. `space` is the white space between the passage and the
@@ -37,10 +37,8 @@ class CitedPassage:
     """
 
     text: str
-    start: int
     end: int
     marks: tuple[Mark, ...]
-    verdict: Verdict | None
     remark: str
     check: str
     space: str
@@ -64,7 +62,6 @@ class ListedSource:
     source that is not cited; `precision` as of the function of this name.
     """
 
-    id: int
     text: str
     label: str
     mark: Mark | None
@@ -139,11 +136,6 @@ def score_text(score: float, precision: str) -> str:
     return f"{precision}{round(score, 2) or 0.0:.2f}"
 
 
-def source_label(attribution: Result, source: Source) -> str:
-    """The labels of the documents that hold a source."""
-    return " or ".join(label_of(attribution.documents[index], index) for index in source.documents)
-
-
 def ellipsize(text: str, length: int) -> str:
     """The text, or its beginning with an ellipsis for the rest, of at most `length` characters."""
     return text if len(text) <= length else text[: length - 1].rstrip() + "…"
@@ -165,10 +157,8 @@ def _passages(attribution: Result, citations: Citations) -> Iterable[CitedPassag
         words = text.rstrip()
         yield CitedPassage(
             text=words,
-            start=sentence.start,
             end=sentence.start + len(words),
             marks=tuple(dict.fromkeys(mark for mark in marks if mark is not None)),
-            verdict=sentence.verdict,
             remark=remark_on(sentence.verdict, attribution.verdicts),
             check=check_remark(sentence.verdict),
             space=text[len(words) :],
@@ -209,9 +199,10 @@ def _listed(attribution: Result, citations: Citations, top: int) -> Iterable[Lis
     for ranking in ranked:
         source, score = ranking.source, ranking.score
         yield ListedSource(
-            id=source.id,
             text=attribution.plain_text(source),
-            label=source_label(attribution, source),
+            label=" or ".join(
+                label_of(attribution.documents[index], index) for index in source.documents
+            ),
             mark=_mark([source], citations) if source.id in cited else None,
             score=score,
             share=max(-1.0, min(1.0, score / largest)) if largest else 0.0,

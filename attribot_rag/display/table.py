@@ -14,13 +14,7 @@ from rich.text import Text
 
 from attribot_rag.context.document import label_of
 from attribot_rag.display.escaping import on_one_line, visible
-from attribot_rag.display.report import (
-    ListedSource,
-    Report,
-    ellipsize,
-    report_on,
-    score_text,
-)
+from attribot_rag.display.report import ListedSource, Report, ellipsize, report_on, score_text
 from attribot_rag.result import Counterfactual, Result
 
 _BAR_WIDTH = 16
@@ -38,16 +32,13 @@ def render_table(
     colours; it never holds a control character of a document or an answer.
     """
     columns = _columns(width)
-    return _render(
-        _blocks(report_on(attribution, top=top), min(_BAR_WIDTH, columns // 6)), columns, color
-    )
+    return _render(_blocks(report_on(attribution, top=top), columns), columns, color)
 
 
 def print_table(attribution: Result, *, top: int = 5, file: TextIO | None = None) -> None:
     """Write what `render_table` gives, in colour if `file` (default: stdout) is a terminal."""
     console = Console(file=file)
-    blocks = _blocks(report_on(attribution, top=top), min(_BAR_WIDTH, _columns(console.width) // 6))
-    _print(blocks, console)
+    _print(_blocks(report_on(attribution, top=top), _columns(console.width)), console)
 
 
 def print_counterfactual(
@@ -93,12 +84,12 @@ def _without(attribution: Result, counterfactual: Counterfactual) -> RenderableT
     return Group(*lines, _remarks(counterfactual.notes)) if counterfactual.notes else Group(*lines)
 
 
-def _blocks(report: Report, bar_width: int) -> Iterable[RenderableType]:
+def _blocks(report: Report, columns: int) -> Iterable[RenderableType]:
     yield _answer(report)
     yield _citations(report)
     if report.sources:
         heading, legend = Text(report.heading, style="bold"), Text(report.legend, style="dim")
-        sources = _sources(report.sources, bar_width)
+        sources = _sources(report.sources, min(_BAR_WIDTH, columns // 6))
         yield Group(heading, sources, legend) if report.legend else Group(heading, sources)
     if report.remarks:
         yield _remarks(report.remarks)

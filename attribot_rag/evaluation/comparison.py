@@ -42,9 +42,11 @@ def compare(first: ResultStore, second: ResultStore) -> Iterator[Change]:
     for method in second.methods():
         before = {case.answered.key: case for case in cases(first, method)}
         for data_set in second.data_sets():
-            after = cases(second, method, data_set)
-            shared = ((before.get(case.answered.key), case) for case in after)
-            pairs = [(old, new) for old, new in shared if old is not None]
+            pairs = [
+                (before[case.answered.key], case)
+                for case in cases(second, method, data_set)
+                if case.answered.key in before
+            ]
             changes = (changed(data_set, method, measure, pairs) for measure in ALL)
             yield from filter(None, changes)
 
@@ -66,15 +68,21 @@ def comparison(first: ResultStore, second: ResultStore) -> str:
     changes = list(compare(first, second))
     if not changes:
         return "The two have no scores of the same examples and methods; nothing is compared.\n"
-    warnings = [*_warnings(first, second), *_chance(changes)]
-    rows = []
-    for change in changes:
-        difference = format(change.difference, change.measure.form)
-        count = str(change.difference.count)
-        compared = [change.data_set, change.method, change.measure.name]
-        rows.append([*compared, count, difference, change.verdict])
+    rows = [
+        [
+            change.data_set,
+            change.method,
+            change.measure.name,
+            str(change.difference.count),
+            format(change.difference, change.measure.form),
+            change.verdict,
+        ]
+        for change in changes
+    ]
     header = ["data", "method", "measure", "answers", "second less first", ""]
-    return "\n".join([*warnings, *[""] * bool(warnings), markdown_table(header, rows)]) + "\n"
+    warnings = [*_warnings(first, second), *_chance(changes)]
+    above = [*warnings, ""] if warnings else []
+    return "\n".join([*above, markdown_table(header, rows)]) + "\n"
 
 
 def _warnings(first: ResultStore, second: ResultStore) -> Iterator[str]:

@@ -170,28 +170,22 @@ ABOVE_NOISE: tuple[Measure, ...] = (
 
 DIFFERENCE = Measure("difference from exact, nats rms", _difference, -1)
 
+_amount = partial(Measure, better=-1, form=",.0f", cost=True)
+_time = partial(Measure, better=-1, form=".2f", cost=True, timed=True)
+
 COSTS: tuple[Measure, ...] = (
-    Measure("tokens", lambda case: case.scored.tokens, -1, ",.0f", cost=True),
-    Measure("tokens expected", lambda case: case.scored.expected_tokens, -1, ",.0f", cost=True),
-    Measure("GFLOP", lambda case: case.scored.flops / 1e9, -1, ",.0f", cost=True),
-    Measure("GFLOP expected", lambda case: case.scored.expected_flops / 1e9, -1, ",.0f", cost=True),
-    Measure("seconds", lambda case: case.scored.seconds, -1, ".2f", cost=True, timed=True),
-    Measure(
+    _amount("tokens", lambda case: case.scored.tokens),
+    _amount("tokens expected", lambda case: case.scored.expected_tokens),
+    _amount("GFLOP", lambda case: case.scored.flops / 1e9),
+    _amount("GFLOP expected", lambda case: case.scored.expected_flops / 1e9),
+    _time("seconds", lambda case: case.scored.seconds),
+    _time(
         "times faster than no cache",
         lambda case: _ratio(case.naive, case.scored),
-        1,
-        ".1f",
-        cost=True,
-        timed=True,
+        better=1,
+        form=".1f",
     ),
-    Measure(
-        "attribution / generation time",
-        lambda case: _ratio(case.scored, case.answered),
-        -1,
-        ".2f",
-        cost=True,
-        timed=True,
-    ),
+    _time("attribution / generation time", lambda case: _ratio(case.scored, case.answered)),
 )
 
 ALL = (*MEASURES, *ABOVE_NOISE, DIFFERENCE, *COSTS)

@@ -6,9 +6,10 @@ import argparse
 import shlex
 import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain, zip_longest
 from pathlib import Path
+from typing import Any
 
 from attribot_rag.display.escaping import on_one_line
 from attribot_rag.errors import InvalidInput
@@ -97,8 +98,8 @@ def _examples(options: argparse.Namespace) -> tuple[list[Example], list[str]]:
     if not files:
         names = ", ".join(f"--{name}" for name in (*FORMATS, "log"))
         raise InvalidInput(f"no data; name at least one file with {names}")
-    if twice := [path for (_, path), count in Counter(files).items() if count > 1]:
-        raise InvalidInput(f"{twice[0]} is named twice; name every file once")
+    if repeated := _repeated(files):
+        raise InvalidInput(f"{repeated[0][1]} is named twice; name every file once")
     if options.examples < 1:
         raise InvalidInput(f"--examples {options.examples}; use at least 1")
     loaded = [load(path, name) for name, path in files]
@@ -112,20 +113,23 @@ def _examples(options: argparse.Namespace) -> tuple[list[Example], list[str]]:
         for file, (_, path) in zip(loaded, files, strict=True)
         if file.ignored
     ]
-    sets = Counter([*FORMATS, *(path.stem for path in options.log)])
-    if twice := [name for name, count in sets.items() if count > 1]:
-        is_format = f" (--{twice[0]} is one)" * (twice[0] in FORMATS)
+    if same := _repeated([*FORMATS, *(path.stem for path in options.log)]):
+        is_format = f" (--{same[0]} is one)" if same[0] in FORMATS else ""
         raise InvalidInput(
-            f"two data sets of the name {twice[0]!r}{is_format}; give the log's file another name"
+            f"two data sets of the name {same[0]!r}{is_format}; give the log's file another name"
         )
-    keys = Counter(example.key for file in loaded for example in file.examples)
-    if repeated := [key for key, count in keys.items() if count > 1]:
+    if keys := _repeated(example.key for file in loaded for example in file.examples):
         raise InvalidInput(
-            f"{len(repeated)} examples have the name of another, for example {repeated[0]!r}; the "
+            f"{len(keys)} examples have the name of another, for example {keys[0]!r}; the "
             "ids of a data set must be unique over all its files"
         )
     in_turn = chain.from_iterable(zip_longest(*drawn))
     return [example for example in in_turn if example is not None], problems
+
+
+def _repeated(values: Iterable[Any]) -> list[Any]:
+    """The values that are there more than once."""
+    return [value for value, count in Counter(values).items() if count > 1]
 
 
 def _methods(options: argparse.Namespace) -> dict[str, Method]:

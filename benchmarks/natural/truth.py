@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import torch
+from support.implementations import plain_scores
 
 from attribot_rag import Attribution, Document
 from attribot_rag.attribution import Verdict
@@ -59,14 +60,11 @@ class PromptRows:
         key = ("plain", language_model.name, language_model.dtype, prompt_ids, self.response_ids)
         return self.store.vector(key, lambda: self._score(prompt_ids))
 
-    @torch.inference_mode()
     def _score(self, prompt_ids: tuple[int, ...]) -> torch.Tensor:
-        ids = torch.tensor([[*prompt_ids, *self.response_ids]])
-        kept = len(self.response_ids) + 1
-        model = self.question.language_model.model
-        logits: torch.Tensor = model(ids, logits_to_keep=kept, use_cache=False).logits[0, :-1]
-        response_ids = torch.tensor(self.response_ids)[:, None]
-        return logits.float().log_softmax(-1).gather(1, response_ids)[:, 0]
+        model, kept = self.question.language_model.model, len(self.response_ids) + 1
+        return plain_scores(
+            model, prompt_ids, self.response_ids, logits_to_keep=kept, use_cache=False
+        )
 
 
 def _within(spans: Spans, document: int) -> list[Interval]:

@@ -52,6 +52,6 @@ def test_a_document_is_called_by_its_title_page_and_id(
 )
 def test_bar(share: float, drawn: str) -> None:
     source = ListedSource(
-        id=0, text="A fact.", label="a", mark=None, score=8 * share, share=share, precision=""
+        text="A fact.", label="a", mark=None, score=8 * share, share=share, precision=""
     )
     assert source.bar(4) == drawn

@@ -12,19 +12,25 @@ import traceback
 from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 Case = dict[str, Any]
+"""An answered question.
+
+`prompt` is the text that the model saw, chat template included; `message` is the user's part of it,
+`context` the documents in that. `sources` are the places of each source in `prompt`, `source_texts`
+the sources of each document as the data set has them, None for sentences. `digest` is that of
+prompt, answer and sources.
+"""
+
 Result = dict[str, Any]
+"""The `scores` of a case's sources, and what else is to be kept."""
 
-
-class Attribute(Protocol):
-    """Attributes a case; the scores of its sources, and what else is to be kept."""
-
-    def __call__(self, model: Any, tokenizer: Any, case: Case) -> Result: ...
+Attribute = Callable[[Any, Any, Case], Result]
+"""Attributes a case by a model and its tokenizer."""
 
 
 def run(attribute: Attribute, **model_options: Any) -> None:
