@@ -13,15 +13,13 @@ from support.tiny_models import byte_level
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from attribot_rag import Attributor, Document
-from attribot_rag.attribution import Verdict
 from attribot_rag.context import DocumentSpan
 from attribot_rag.evaluation.example import Example
 from attribot_rag.evaluation.generation import Question, answer_question, prepare
 from benchmarks.halves import SPLITS
 from benchmarks.labelled.row_cache import RowStore
 from benchmarks.natural.answers import TEMPLATE, examples_of, kept_answer
-from benchmarks.natural.report import JudgedAnswer, table, wrong_sentences
-from benchmarks.natural.truth import JudgedSentence, PromptRows, Truth, judged_sentences, truth_of
+from benchmarks.natural.truth import PromptRows, Truth, judged_sentences, truth_of
 
 FOG, DOOR, TOWER = "Fog is rare.", "The door is mint.", "The tower is 18 metres high."
 DOCUMENTS = (Document(f"{FOG} {DOOR}"), Document(TOWER))
@@ -173,29 +171,3 @@ def test_the_halves_share_no_question_and_leave_out_the_published_ones(tmp_path:
         assert f"Tower {example.key[-1]} is high." in texts
         numbers = [int(text.split()[1]) for text in texts]
         assert numbers == [*range(numbers[0], numbers[0] + 5)]
-
-
-def test_the_table_counts_sentences() -> None:
-    def sentence(truth: Truth, cited: tuple[str, ...] = (), **verdict: str) -> JudgedSentence:
-        return JudgedSentence(DOOR, Verdict(start=0, end=17, **verdict), cited, truth)  # type: ignore[arg-type]
-
-    false = Truth(9.0, 8.0, 1.0, is_false=True)
-    judged = [
-        JudgedAnswer("squad/a", (sentence(false, (FOG, TOWER), kind="grounded"),)),
-        JudgedAnswer(
-            "hotpotqa/b",
-            (
-                sentence(Truth(9.0, 1.0, is_missed=True), kind="open", reason="scattered"),
-                sentence(Truth(3.0), kind="open", reason="cut"),
-                sentence(Truth(3.0), kind="unsupported"),
-            ),
-        ),
-    ]
-    lines = table(judged).splitlines()
-    assert lines[0] == "| | all | squad | hotpotqa |"
-    assert "| answers | 2 | 1 | 1 |" in lines
-    cells = {cells[1].strip(): cells[2].strip() for cells in (line.split("|") for line in lines)}
-    once = "1 of 4 (25.0%; 4.6% to 69.9%)"
-    names = ("cited", "false citation", "missed cause", "open", "cut", "unsupported")
-    assert [cells[name] for name in names] == [once] * 6
-    assert ["grounded" in one for one in wrong_sentences(judged)] == [True, False, False]

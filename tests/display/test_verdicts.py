@@ -1,10 +1,12 @@
-"""Verdicts are shown by the table and in Markdown alike."""
+"""What the table and Markdown show alike: verdicts, and answers without citations."""
 
 from collections.abc import Callable
 from typing import Any
 
 import pytest
-from support.attributions import handmade
+from hypothesis import given
+from support.attributions import NOTHING_SCORED, NOTHING_STANDS_OUT, handmade
+from support.strategies import attributions
 
 from attribot_rag import Attribution
 from attribot_rag.attribution import Marker, Verdict
@@ -121,3 +123,26 @@ def test_markers_that_hold_or_were_not_measured_are_not_told(
 ) -> None:
     markers = (Marker(start=17, end=20, number=2, document=1, supported=supported),)
     assert "The model cites" not in shown(judged(GROUNDED, GROUNDED, OPEN, markers=markers))
+
+
+@both
+def test_no_source_stands_out(shown: Callable[[Attribution], str]) -> None:
+    text = shown(NOTHING_STANDS_OUT)
+    assert "No source stands out" in text
+    assert "[1]" not in text
+    assert "0.40" in text
+
+
+@both
+def test_sources_that_were_not_scored_are_no_zeros(shown: Callable[[Attribution], str]) -> None:
+    text = shown(NOTHING_SCORED)
+    assert "No source was scored" in text
+    assert "2 sources were not scored." in text
+    assert "Top" not in text
+    assert "0.00" not in text
+
+
+@given(attributions())
+def test_any_attribution_can_be_shown(attribution: Attribution) -> None:
+    assert render_table(attribution, width=80).endswith("\n")
+    assert render_markdown(attribution).endswith("*\n")

@@ -28,3 +28,9 @@ def two_clients(tiny_model: str) -> Iterator[str]:
     options = ("--seconds", "1", "--waiting", "4", "--method", "leave_one_out")
     with service(tiny_model, *options, token="hostile\nsmall") as (address, _):
         yield address
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    """Tests that are coroutines run in asyncio alone."""
+    return "asyncio"

@@ -121,13 +121,6 @@ def test_a_model_s_server_that_fails_is_named_with_what_to_do(chatty: LanguageMo
     assert 'reason="model\'s server"} 2.0' in client.get("/metrics").text
 
 
-def test_what_goes_wrong_before_a_streamed_answer_has_its_status(
-    chatty: LanguageModel,
-) -> None:
-    answer = TestClient(create_app(chatty)).post("/ask", json={"question": "Why?", "stream": True})
-    assert answer.status_code == 422 and "no files are served" in answer.json()["detail"]
-
-
 def test_a_question_is_answered_from_a_pdf_file(chatty: LanguageModel, tmp_path: Path) -> None:
     pdf(tmp_path / "towers.pdf", ["Fog is rare.", "The lighthouse is 38 metres high."])
     chunks = without_folders(read_chunks([tmp_path]))
@@ -141,10 +134,13 @@ def test_a_question_is_answered_from_a_pdf_file(chatty: LanguageModel, tmp_path:
     assert "The lighthouse is 38 metres high." in [source.text.strip() for source in result.sources]
 
 
-def test_without_files_a_question_needs_documents(chatty: LanguageModel) -> None:
-    answer = TestClient(create_app(chatty)).post("/ask", json={"question": "How high?"})
+@pytest.mark.parametrize("stream", [False, True])
+def test_without_files_a_question_needs_documents(chatty: LanguageModel, stream: bool) -> None:
+    """A streamed answer, too, has the status of what goes wrong before it."""
+    question = {"question": "How high?", "stream": stream}
+    answer = TestClient(create_app(chatty)).post("/ask", json=question)
     assert answer.status_code == 422
-    assert "send documents" in answer.json()["detail"]
+    assert "no files are served; send documents" in answer.json()["detail"]
 
 
 class Crowded(LlamaForCausalLM):  # type: ignore[no-untyped-call]
