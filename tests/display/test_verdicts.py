@@ -1,20 +1,19 @@
-"""What the table and Markdown show alike: verdicts, and answers without citations."""
+"""What the table, Markdown and the cited text show alike."""
 
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 from hypothesis import given
-from support.attributions import NOTHING_SCORED, NOTHING_STANDS_OUT, handmade
+from support.attributions import NOTHING_SCORED, NOTHING_STANDS_OUT, handmade, verdicts_of
 from support.strategies import attributions
 
 from attribot_rag import Attribution
-from attribot_rag.attribution import Marker, Verdict
+from attribot_rag.attribution import Marker
 from attribot_rag.display import render_markdown, render_table
 
 RESPONSE = "The ferry is red [2]. It is old [7]. So it is both."
 FIRST, SECOND, THIRD = "Ferries are red.", "The ferry is red.", "It is old."
-EDGES = ((0, 22), (22, 37), (37, len(RESPONSE)))
 
 
 def table(attribution: Attribution) -> str:
@@ -25,7 +24,12 @@ def markdown(attribution: Attribution) -> str:
     return render_markdown(attribution).replace("\\", "").replace("*(", "(").replace(")*", ")")
 
 
+def cited_text(attribution: Attribution) -> str:
+    return f"{attribution.to_cited_text()}\n"
+
+
 both = pytest.mark.parametrize("shown", [table, markdown])
+each = pytest.mark.parametrize("shown", [table, markdown, cited_text])
 
 
 def judged(*verdicts: dict[str, Any], **fields: Any) -> Attribution:
@@ -34,10 +38,7 @@ def judged(*verdicts: dict[str, Any], **fields: Any) -> Attribution:
         RESPONSE,
         [FIRST, SECOND, THIRD],
         {FIRST: (4.0, 0.0, 0.0), SECOND: (4.5, 0.0, 0.0), THIRD: (0.0, 5.0, 0.0)},
-        verdicts=tuple(
-            Verdict(start=start, end=end, **given)
-            for (start, end), given in zip(EDGES, verdicts, strict=True)
-        ),
+        verdicts=verdicts_of(RESPONSE, *verdicts),
         **fields,
     )
 
@@ -46,7 +47,7 @@ GROUNDED = {"kind": "grounded", "source_ids": (2,)}
 OPEN = {"kind": "open"}
 
 
-@both
+@each
 @pytest.mark.parametrize(
     ("verdict", "remark"),
     [
@@ -78,14 +79,14 @@ def test_remarks(shown: Callable[[Attribution], str], verdict: dict[str, Any], r
     assert "The ferry is red [2]. [1] It" in text
 
 
-@both
+@each
 def test_either_is_one_marker(shown: Callable[[Attribution], str]) -> None:
     either = {"kind": "redundant", "relation": "either", "source_ids": (1, 0)}
     text = shown(judged(either, GROUNDED, {"kind": "follows", "follows": 0}))
     assert "The ferry is red [2]. [1 or 2] It is old [7]. [3] So it is both. (follows" in text
 
 
-@both
+@each
 @pytest.mark.parametrize("relation", ["each", "together"])
 def test_all_others_have_markers_of_their_own(
     shown: Callable[[Attribution], str], relation: str

@@ -2,6 +2,7 @@ from collections.abc import Iterator
 
 import pytest
 from support.browser import chromium as chromium
+from support.browser import new_page as new_page
 from support.service_process import service
 from support.tiny_models import endless
 

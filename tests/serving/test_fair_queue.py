@@ -10,6 +10,7 @@ from typing import Any
 import httpx
 import pytest
 from support.patience import scaled
+from support.service_process import LONG, REQUEST
 
 from attribot_rag.errors import QueueFull, ServiceStopping
 from attribot_rag.serving.fair_queue import FairQueue
@@ -18,11 +19,8 @@ logger = logging.getLogger(__name__)
 pytestmark = pytest.mark.anyio
 
 HOSTILE, SMALL = ({"Authorization": f"Bearer {token}"} for token in ("hostile", "small"))
-TEXT = "The ferry Kittiwake carries up to 84 passengers."
-GIVEN = {"prompt": f"{TEXT} How many?", "response": "84.", "documents": [TEXT]}
 SENTENCES = [f"Ferry {number}." for number in range(200)]
 LARGE = {"prompt": " ".join(SENTENCES), "response": "84.", "documents": SENTENCES}
-LONG = {"question": "How high is the lighthouse?", "max_new_tokens": 300}
 
 
 class Crowd:
@@ -163,10 +161,10 @@ async def test_a_small_request_is_answered_while_a_hostile_client_s_large_one_ru
             assert answer.status_code == 200, answer.text
             return time.monotonic() - started
 
-        alone = [await seconds_of(GIVEN, SMALL) for _ in range(3)][-1]  # the first one warms up
+        alone = [await seconds_of(REQUEST, SMALL) for _ in range(3)][-1]  # the first one warms up
         large = [asyncio.create_task(seconds_of(LARGE, HOSTILE)) for _ in range(6)]
         await until(lambda told: told["waiting"] == 6, client)
-        beside = [await seconds_of(GIVEN, SMALL) for _ in range(3)]
+        beside = [await seconds_of(REQUEST, SMALL) for _ in range(3)]
         assert not any(one.done() for one in large)
         took = await large[0]
         for one in large[1:]:

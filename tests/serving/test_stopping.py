@@ -8,12 +8,11 @@ import time
 import httpx
 import pytest
 from support.patience import scaled
-from support.service_process import service
+from support.service_process import LONG, service
 
 logger = logging.getLogger(__name__)
 pytestmark = pytest.mark.anyio
 
-LONG = {"question": "How high is the lighthouse?", "max_new_tokens": 300}
 TOWERS = [f"Tower {number} is {number + 20} metres high." for number in range(50)]
 MANY_SOURCES = {
     "prompt": " ".join(TOWERS),
