@@ -146,23 +146,20 @@ class TestContents:
         assert [document["index"] for document in summary["documents"]] == [1, 0, 2]
         assert [document["number"] for document in summary["documents"]] == [1, 2, 3]
 
-    @pytest.mark.parametrize("in_part", [True, False])
-    def test_what_is_explained_in_part(self, in_part: bool) -> None:
-        verdict = {"kind": "grounded", "source_ids": (0,), "in_part": in_part}
-        assert checked(judged(verdict, *VERDICTS[1:]))["sentences"][0]["in_part"] is in_part
-
     @pytest.mark.parametrize(
         ("name", "value"),
         [
             *(("relation", name) for name in get_args(Relation)),
             *(("reason", name) for name in get_args(Reason)),
             *(("kind", name) for name in get_args(Kind)),
+            *(("in_part", True), ("in_part", False)),
         ],
     )
     def test_every_kind_relation_and_reason_is_told_by_its_name(
-        self, name: str, value: str
+        self, name: str, value: Any
     ) -> None:
-        kind = {"relation": "redundant", "reason": "open"}.get(name, value)
+        kinds = {"relation": "redundant", "reason": "open", "in_part": "grounded"}
+        kind = kinds.get(name, value)
         given = {"kind": kind, "source_ids": (0, 1) if name == "relation" else (), name: value}
         summary = checked(judged(given, *VERDICTS[1:]))
         assert summary["sentences"][0]["verdict" if name == "kind" else name] == value
