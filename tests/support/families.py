@@ -5,7 +5,8 @@ from functools import partial
 from transformers import Cache
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
-from support.architectures import Architecture, Expected, build_family
+from support.architectures import Architecture, Expected
+from support.architectures import build_family as build_family
 
 _PACKED = (
     "afmoe apertus arcee bitnet cwm dots1 ernie4_5 ernie4_5_moe exaone_moe flex_olmo gemma glm "
