@@ -62,10 +62,7 @@ def test_a_document_is_blamed_and_left_out(capsys: pytest.CaptureFixture[str]) -
     assert code == (ROOT / "examples" / "counterfactual.py").read_text(encoding="utf-8")
     expected = shown.split("```")[0].splitlines()
     runpy.run_path(str(ROOT / "examples" / "counterfactual.py"))
-    found = capsys.readouterr().out.splitlines()
-    assert [line[6:] for line in found] == [line[6:] for line in expected]
-    for line, other in zip(found[1:], expected[1:], strict=True):
-        assert float(line.split()[0]) == pytest.approx(float(other.split()[0]), abs=0.05)
+    assert_same(capsys.readouterr().out.splitlines(), expected)
 
 
 @pytest.mark.slow

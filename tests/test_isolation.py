@@ -1,7 +1,9 @@
 """Scoring and generating at once on one model: neither may notice the other."""
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -14,33 +16,25 @@ from transformers import PreTrainedModel
 from attribot_rag import Attribution, Attributor, LanguageModel
 
 
-class Repeating:
-    """Calls a function without pause in another thread, and keeps every result."""
+@contextmanager
+def repeating(function: Callable[[], Any]) -> Iterator[list[Any]]:
+    """Calls a function without pause in another thread; gives the list of its results."""
+    results: list[Any] = []
+    started, stop = threading.Event(), threading.Event()
 
-    def __init__(self, function: Callable[[], Any]) -> None:
-        self.function = function
-        self.results: list[Any] = []
-        self._stop = threading.Event()
-        self._started = threading.Event()
-        self._thread = threading.Thread(target=self._run)
+    def run() -> None:
+        while not stop.is_set():
+            started.set()
+            results.append(function())
 
-    def _run(self) -> None:
-        while not self._stop.is_set():
-            self._started.set()
-            try:
-                self.results.append(self.function())
-            except BaseException as error:
-                self.results.append(error)
-                raise
-
-    def __enter__(self) -> "Repeating":
-        self._thread.start()
-        assert self._started.wait(scaled(60))
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stop.set()
-        self._thread.join()
+    with ThreadPoolExecutor(1) as pool:
+        running = pool.submit(run)
+        assert started.wait(scaled(60))
+        try:
+            yield results
+        finally:
+            stop.set()
+    running.result()
 
 
 def attributor_of(model: LanguageModel) -> Attributor:
@@ -85,14 +79,13 @@ def run_at_once(model: LanguageModel, *, times: int, max_new_tokens: int, record
     if record:
         attributor.recorder.attach()
     try:
-        with Repeating(score) as scoring:
+        with repeating(score) as scored:
             answers = [answer() for _ in range(times)]
     finally:
         attributor.recorder.detach()
     assert answers == [alone] * times
-    assert scoring.results
-    for found in scoring.results:
-        assert isinstance(found, Attribution)
+    assert scored
+    for found in scored:
         assert abs(found.matrix - scores_alone.matrix).max() < 1e-3
         assert found.provenance.implementation == scores_alone.provenance.implementation
 
@@ -105,9 +98,9 @@ def test_scoring_with_two_attributors_at_once() -> None:
     def score() -> Attribution:
         return attributors[0].attribute(messages(), ANSWER, DOCUMENTS)
 
-    with Repeating(score) as other:
+    with repeating(score) as others:
         mine = [attributors[1].attribute(messages(), ANSWER, DOCUMENTS) for _ in range(10)]
-    for found in (*mine, *other.results):
+    for found in (*mine, *others):
         assert abs(found.matrix - alone.matrix).max() < 1e-3
 
 
@@ -116,10 +109,10 @@ def test_the_caller_s_tokenizer_may_be_in_use() -> None:
     model = byte_level()
     text = rendered(model) * 5
     expected = model.tokenizer(text)["input_ids"]
-    with Repeating(lambda: model.encode("<|im_start|> is text " * 40)) as scoring:
+    with repeating(lambda: model.encode("<|im_start|> is text " * 40)) as encoded:
         found = [model.tokenizer(text)["input_ids"] for _ in range(1500)]
     assert all(ids == expected for ids in found)
-    assert len(set(scoring.results)) == 1
+    assert len(set(encoded)) == 1
 
 
 def state_of(model: PreTrainedModel) -> dict[str, Any]:
@@ -136,9 +129,7 @@ def state_of(model: PreTrainedModel) -> dict[str, Any]:
             if hasattr(module, "config")
         },
         "configuration": model.config.to_json_string(use_diff=False),
-        "generation": model.generation_config.to_json_string()
-        if model.generation_config is not None
-        else None,
+        "generation": model.generation_config and model.generation_config.to_json_string(),
         "own methods": {
             name: {key: id(value) for key, value in vars(module).items() if callable(value)}
             for name, module in modules.items()

@@ -2,7 +2,6 @@
 
 import re
 import sys
-from collections import Counter
 from itertools import chain
 from pathlib import Path
 
@@ -11,7 +10,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from attribot_rag.context.splitting.splitter import sentences
-from benchmarks.halves import SPLITS
+from benchmarks.halves import SPLITS, Split
 from benchmarks.labelled.cases import ExpectedVerdict, LabelledCase, LabelledSource
 from benchmarks.labelled.changed_documents import plain
 from benchmarks.labelled.facts import LANGUAGES, tables
@@ -40,18 +39,6 @@ def words(text: str) -> str:
     return " ".join(text.split())
 
 
-def test_there_are_enough_sentences_of_every_kind_in_both_halves() -> None:
-    counts = {
-        split: Counter({case.kind: 0 for case in CASES})
-        + Counter(case.kind for case in cases for _ in case.expected)
-        for split, cases in HALVES.items()
-    }
-    assert counts["calibration"] == counts["held_out"]
-    assert len(counts["calibration"]) >= 27
-    assert min(counts["calibration"].values()) >= 8
-    assert sum(map(Counter.total, counts.values())) >= 440
-
-
 def test_it_is_the_same_at_every_call_and_ids_are_unique() -> None:
     assert [case for split in SPLITS for case in cases_of(split)] == CASES
     assert len({case.id for case in CASES}) == len(CASES)
@@ -70,30 +57,23 @@ def test_the_halves_share_no_number() -> None:
     assert not found["calibration"] & found["held_out"]
 
 
-@pytest.mark.parametrize("key", ["places", "people", "memory", "invented"])
-def test_the_halves_share_no_name_and_no_saying(key: str) -> None:
-    calibration, held_out = (set(map(str, tables(split)[key])) for split in SPLITS)
-    assert not calibration & held_out
-
-
 @pytest.mark.parametrize("language", ["english", *LANGUAGES])
-def test_the_halves_share_no_place_filler_value_or_template(language: str) -> None:
-    def found(key: str) -> list[set[str]]:
-        return [set(tables(split, language)[key]) for split in SPLITS]
+def test_the_halves_share_no_name_saying_filler_value_or_template(language: str) -> None:
+    lists = ("places", "fillers", "people", "memory", "invented")
+    templates = ("question", "statement", "answer", "reworded", "restated", "heading", "item")
 
-    def templates(key: str) -> list[set[str]]:
-        return [
-            {str(one[key]) for one in tables(split, language)["attributes"] if key in one}
-            for split in SPLITS
-        ]
+    def contents(split: Split) -> set[tuple[str, str]]:
+        table = tables(split, language)
+        attributes = table["attributes"]
+        return {
+            *((key, str(text)) for key in lists for text in table.get(key, ())),
+            *((key, str(one[key])) for one in attributes for key in templates if key in one),
+            *(("values", value) for one in attributes for value in one.get("values", ())),
+        }
 
-    def values() -> list[set[str]]:
-        attributes = [tables(split, language)["attributes"] for split in SPLITS]
-        return [{value for one in half for value in one.get("values", ())} for half in attributes]
-
-    keys = ("question", "statement", "answer", "reworded", "restated", "heading", "item")
-    pairs = [found("places"), found("fillers"), values(), *map(templates, keys)]
-    assert not any(calibration & held_out for calibration, held_out in pairs)
+    calibration, held_out = map(contents, SPLITS)
+    assert len(calibration) > 20
+    assert not calibration & held_out
 
 
 @of_every_kind

@@ -14,8 +14,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from benchmarks.labelled.applicability import Worth
 from benchmarks.labelled.cases import ExpectedVerdict, LabelledCase, LabelledSource
-from benchmarks.labelled.outcome import SentenceOutcome, covers, judge_case
-from benchmarks.labelled.report import kinds_table, totals_table, wrong_cases
+from benchmarks.labelled.outcome import covers, judge_case
 from benchmarks.labelled.row_cache import CachingAttributor, RowStore
 
 DOCUMENTS = ("Fog is rare. The door is mint.", "The tower is 18 metres high.")
@@ -83,15 +82,3 @@ def test_what_cannot_be_attributed_is_wrong() -> None:
         False,
         True,
     )
-
-
-def test_only_applicable_sentences_count() -> None:
-    outcome = SentenceOutcome(
-        case=CASE, index=0, worth=Worth(9.0), verdict_kind="grounded", is_right=True, details=""
-    )
-    wrong = replace(outcome, verdict_kind="open", is_right=False, has_false=True)
-    lost = replace(wrong, worth=Worth(1.0, "the sources do not matter"))
-    outcomes = [outcome, wrong, lost]
-    assert "| made_up | 3 | 1 | 1 | 1 | 0 | 1 open |" in kinds_table(outcomes)
-    assert "| right | 1 of 2 (50.0%; 9.5% to 90.5%) |" in totals_table(outcomes)
-    assert ["got open" in line for line in wrong_cases(outcomes)] == [True, False]

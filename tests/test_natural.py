@@ -13,15 +13,13 @@ from support.tiny_models import byte_level
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from attribot_rag import Attributor, Document
-from attribot_rag.attribution import Verdict
 from attribot_rag.context import DocumentSpan
 from attribot_rag.evaluation.example import Example
 from attribot_rag.evaluation.generation import Question, answer_question, prepare
 from benchmarks.halves import SPLITS
 from benchmarks.labelled.row_cache import RowStore
 from benchmarks.natural.answers import TEMPLATE, examples_of, kept_answer
-from benchmarks.natural.report import JudgedAnswer, table, wrong_sentences
-from benchmarks.natural.truth import JudgedSentence, PromptRows, Truth, judged_sentences, truth_of
+from benchmarks.natural.truth import PromptRows, Truth, judged_sentences, truth_of
 
 FOG, DOOR, TOWER = "Fog is rare.", "The door is mint.", "The tower is 18 metres high."
 DOCUMENTS = (Document(f"{FOG} {DOOR}"), Document(TOWER))
@@ -29,6 +27,7 @@ FOG_SPAN, DOOR_SPAN = DocumentSpan(0, 0, 13), DocumentSpan(0, 13, 30)
 TOWER_SPAN = DocumentSpan(1, 0, 28)
 SOURCES = [[FOG_SPAN], [DOOR_SPAN], [TOWER_SPAN]]
 WHOLE = frozenset({FOG, DOOR, TOWER})
+ONLY_DOOR, NO_DOOR = frozenset({DOOR}), frozenset({FOG, TOWER})
 
 
 def question() -> Question:
@@ -78,51 +77,36 @@ class WrittenRows(PromptRows):
         return torch.tensor(self.written[frozenset(one for one in WHOLE if one in text)])
 
 
-@pytest.mark.parametrize(
-    ("nothing", "only_door", "without_door", "expected"),
-    [
-        (-20.0, -6.0, None, Truth(20.0, 6.0)),
-        (-20.0, -6.5, -4.0, Truth(20.0, 6.5, 4.0)),
-        (-20.0, -6.5, -3.5, Truth(20.0, 6.5, 3.5, is_false=True)),
-        (-5.0, -1.75, -2.0, Truth(5.0, 1.75, 2.0)),
-        (-5.0, -1.75, -1.5, Truth(5.0, 1.75, 1.5, is_false=True)),
-    ],
-)
-def test_a_citation_is_true_if_it_suffices_or_is_necessary(
-    tmp_path: Path, nothing: float, only_door: float, without_door: float | None, expected: Truth
-) -> None:
-    written = {WHOLE: 0.0, frozenset[str](): nothing, frozenset({DOOR}): only_door}
-    if without_door is not None:
-        written[WHOLE - {DOOR}] = without_door
-    assert _truth(tmp_path, written, [DOOR_SPAN]) == expected
+CITED, MISSED = [DOOR_SPAN], list[DocumentSpan]()
+OTHERS = {frozenset({FOG}): -9.0, frozenset({TOWER}): -7.0}
 
 
 @pytest.mark.parametrize(
-    ("nothing", "only_door", "expected"),
+    ("cited", "nothing", "others", "expected"),
     [
-        (-5.5, None, Truth(5.5)),
-        (-10.0, -2.0, Truth(10.0, 2.0, is_missed=True)),
-        (-10.0, -2.5, Truth(10.0, 2.5)),
+        (CITED, -20.0, {ONLY_DOOR: -6.0}, Truth(20.0, 6.0)),
+        (CITED, -20.0, {ONLY_DOOR: -6.5, NO_DOOR: -4.0}, Truth(20.0, 6.5, 4.0)),
+        (CITED, -20.0, {ONLY_DOOR: -6.5, NO_DOOR: -3.5}, Truth(20.0, 6.5, 3.5, is_false=True)),
+        (CITED, -5.0, {ONLY_DOOR: -1.75, NO_DOOR: -2.0}, Truth(5.0, 1.75, 2.0)),
+        (CITED, -5.0, {ONLY_DOOR: -1.75, NO_DOOR: -1.5}, Truth(5.0, 1.75, 1.5, is_false=True)),
+        (MISSED, -5.5, {}, Truth(5.5)),
+        (MISSED, -10.0, {ONLY_DOOR: -2.0, **OTHERS}, Truth(10.0, 2.0, is_missed=True)),
+        (MISSED, -10.0, {ONLY_DOOR: -2.5, **OTHERS}, Truth(10.0, 2.5)),
     ],
 )
-def test_a_cause_is_missed_if_a_single_source_suffices(
-    tmp_path: Path, nothing: float, only_door: float | None, expected: Truth
+def test_a_citation_is_true_if_it_suffices_or_is_necessary_and_missed_if_one_suffices(
+    tmp_path: Path,
+    cited: list[DocumentSpan],
+    nothing: float,
+    others: dict[frozenset[str], float],
+    expected: Truth,
 ) -> None:
-    written = {WHOLE: 0.0, frozenset[str](): nothing}
-    if only_door is not None:
-        written |= {frozenset({FOG}): -9.0, frozenset({DOOR}): only_door, frozenset({TOWER}): -7.0}
-    assert _truth(tmp_path, written, []) == expected
-
-
-def _truth(
-    folder: Path, written: Mapping[frozenset[str], float], cited: list[DocumentSpan]
-) -> Truth:
-    """The truth about the middle of three tokens, the others of which change otherwise."""
+    """Of the middle of three tokens; the others change otherwise."""
+    written = {WHOLE: 0.0, frozenset[str](): nothing, **others}
     rows = {kept: [value * 3, value, 5.0] for kept, value in written.items()}
     response_ids = byte_level().encode("abc")[:3]
-    return truth_of(
-        WrittenRows(question(), response_ids, RowStore(folder), rows), range(1, 2), cited, SOURCES
-    )
+    prompt_rows = WrittenRows(question(), response_ids, RowStore(tmp_path), rows)
+    assert truth_of(prompt_rows, range(1, 2), cited, SOURCES) == expected
 
 
 def test_every_sentence_of_an_attribution_is_judged_by_its_own_tokens(tmp_path: Path) -> None:
@@ -173,29 +157,3 @@ def test_the_halves_share_no_question_and_leave_out_the_published_ones(tmp_path:
         assert f"Tower {example.key[-1]} is high." in texts
         numbers = [int(text.split()[1]) for text in texts]
         assert numbers == [*range(numbers[0], numbers[0] + 5)]
-
-
-def test_the_table_counts_sentences() -> None:
-    def sentence(truth: Truth, cited: tuple[str, ...] = (), **verdict: str) -> JudgedSentence:
-        return JudgedSentence(DOOR, Verdict(start=0, end=17, **verdict), cited, truth)  # type: ignore[arg-type]
-
-    false = Truth(9.0, 8.0, 1.0, is_false=True)
-    judged = [
-        JudgedAnswer("squad/a", (sentence(false, (FOG, TOWER), kind="grounded"),)),
-        JudgedAnswer(
-            "hotpotqa/b",
-            (
-                sentence(Truth(9.0, 1.0, is_missed=True), kind="open", reason="scattered"),
-                sentence(Truth(3.0), kind="open", reason="cut"),
-                sentence(Truth(3.0), kind="unsupported"),
-            ),
-        ),
-    ]
-    lines = table(judged).splitlines()
-    assert lines[0] == "| | all | squad | hotpotqa |"
-    assert "| answers | 2 | 1 | 1 |" in lines
-    cells = {cells[1].strip(): cells[2].strip() for cells in (line.split("|") for line in lines)}
-    once = "1 of 4 (25.0%; 4.6% to 69.9%)"
-    names = ("cited", "false citation", "missed cause", "open", "cut", "unsupported")
-    assert [cells[name] for name in names] == [once] * 6
-    assert ["grounded" in one for one in wrong_sentences(judged)] == [True, False, False]

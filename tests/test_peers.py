@@ -11,13 +11,10 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 from support.tiny_models import byte_level
 
 from attribot_rag import Attributor
-from benchmarks.peers.peer import PEERS, Peer, PeerFailed, python_for
+from benchmarks.peers.peer import Peer, PeerFailed, python_for
 from benchmarks.peers.peer import attribute as run_peer
 from benchmarks.peers.runners.loop import attribute
 from benchmarks.peers.runners.runner import stripped, summed, without
-from benchmarks.peers.table import Row, table
-
-PAGE = (Path(__file__).parents[1] / "docs" / "evaluation" / "peers.md").read_text()
 
 
 def test_a_token_counts_for_the_source_in_which_it_ends() -> None:
@@ -48,23 +45,8 @@ def test_the_loop_scores_as_exact_leave_one_out_does() -> None:
     assert all(0 <= one <= len(answer) * math.log(2) for one in result["divergences"])
 
 
-def test_the_table_judges_each_row_by_its_answers() -> None:
-    truth = {"a": [9.0, 0.1, 0.0, 0.1], "b": [0.0, 0.1, 8.0, 0.1]}
-    good = Row("good", truth, {"a": 2.0, "b": 4.0})
-    poor = Row("poor", {"a": [0.0, 1.0, 0.0, 0.0]}, {"a": 1.0})
-    lines = table([good, poor, Row("lacking", {}, {})], truth).splitlines()
-    assert lines[2] == "| good | 2 | 3.0 | 1.00 | 1.00 | 1.00 | 1.00 |"
-    assert lines[3].startswith("| poor | 1 | 1.0 | 0.25 | 0.01 |")
-    assert lines[4] == "| lacking | 0 | | | | | |"
-
-
 def test_a_peer_that_fails_says_why(tmp_path: Path) -> None:
     lacking = Peer("lacking", "no_such_runner")
     python = python_for(lacking, tmp_path, None)
     with pytest.raises(PeerFailed, match=r"no_such_runner.* \(exit status 1; .*\.log\)"):
         run_peer(lacking, python, tmp_path, tmp_path, tmp_path)
-
-
-def test_the_page_has_a_row_for_every_peer() -> None:
-    for peer in PEERS:
-        assert PAGE.count(f"\n| {peer.name} | ") == 2

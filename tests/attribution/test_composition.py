@@ -4,15 +4,17 @@ import json
 from dataclasses import replace
 
 import pytest
-from support.attributions import handmade
+from support.attributions import handmade, verdicts_of
 from support.compositions import (
     ABOUT_FERRY,
     ABOUT_TOWER,
     BOTH,
     CARRIES,
     EARLIER,
+    EARLIER_RUNS,
     FERRY,
     HIGH,
+    OF_BOTH,
     TOWER,
     WHITE,
     composed,
@@ -22,7 +24,7 @@ from support.compositions import (
 from support.schemas import SUMMARIES
 
 from attribot_rag import Document
-from attribot_rag.attribution import Composition, Marker, Verdict
+from attribot_rag.attribution import Composition, Marker
 from attribot_rag.result.summary import MAX_SUMMARY_BYTES
 from attribot_rag.runtime import AttributedRun
 
@@ -34,7 +36,7 @@ def texts(composition: Composition) -> list[list[str]]:
 
 
 def test_a_citation_leads_to_the_sentence_that_the_cited_part_came_from() -> None:
-    composition = Composition(composed((9.0, 0.0), (0.0, 7.0), (8.0, 0.0)), EARLIER)
+    composition = Composition(OF_BOTH, EARLIER)
     assert texts(composition) == [[HIGH, CARRIES], [WHITE]]
     assert composition.numbers == {"tower": 1, "ferry": 2}
     assert list(composition.documents) == ["tower", "ferry"]
@@ -44,28 +46,22 @@ def test_a_citation_leads_to_the_sentence_that_the_cited_part_came_from() -> Non
 
 
 def test_what_was_retrieved_itself_is_cited_itself() -> None:
-    attribution = composed((9.0, 0.0), (0.0, 7.0), (8.0, 0.0))
-    composition = Composition(attribution, {"a": ABOUT_TOWER})
+    composition = Composition(OF_BOTH, {"a": ABOUT_TOWER})
     assert texts(composition) == [[HIGH, CARRIES], [WHITE]]
     assert composition.numbers == {"tower": 1, "b": 2}
-    assert Composition(attribution).numbers == {"a": 1, "b": 2}
-    continued = Composition(attribution, EARLIER, {"other": 1, "ferry": 2})
+    assert Composition(OF_BOTH).numbers == {"a": 1, "b": 2}
+    continued = Composition(OF_BOTH, EARLIER, {"other": 1, "ferry": 2})
     assert continued.numbers == {"other": 1, "ferry": 2, "tower": 3}
     last = handmade("Both.", [Document(BOTH, "c")], {BOTH[:38]: (9.0,)})  # of an earlier one
-    assert texts(Composition(last, {**EARLIER, "c": attribution})) == [[HIGH, CARRIES]]
+    assert texts(Composition(last, {**EARLIER, "c": OF_BOTH})) == [[HIGH, CARRIES]]
 
 
 def test_what_comes_from_an_earlier_answer_alone_is_not_grounded() -> None:
-    verdicts = (
-        Verdict(start=0, end=39, kind="grounded", source_ids=(0,), effect=9.0),
-        Verdict(start=39, end=len(BOTH), kind="unsupported"),
-    )
-    invented = (
-        Verdict(start=0, end=30, kind="unsupported"),
-        Verdict(start=30, end=42, kind="grounded", source_ids=(1,)),
-    )
-    scores = {HIGH: (0.0, 0.0), WHITE: (0.0, 8.0)}
-    earlier = handmade(f" {HIGH} {WHITE}", [TOWER], scores, verdicts=invented)
+    unsupported = {"kind": "unsupported"}
+    verdicts = verdicts_of(BOTH, {"kind": "grounded", "source_ids": (0,)}, unsupported)
+    answer, scores = f" {HIGH} {WHITE}", {HIGH: (0.0, 0.0), WHITE: (0.0, 8.0)}
+    invented = verdicts_of(answer, unsupported, {"kind": "grounded", "source_ids": (1,)})
+    earlier = handmade(answer, [TOWER], scores, verdicts=invented)
     attribution = composed((9.0, 0.0), (0.0, 0.0), (0.0, 0.0), verdicts=verdicts)
     composition = Composition(attribution, {"a": earlier, "b": ABOUT_FERRY})
     assert [sentence.kind for sentence in composition.sentences] == ["unsupported", "unsupported"]
@@ -75,28 +71,19 @@ def test_what_comes_from_an_earlier_answer_alone_is_not_grounded() -> None:
 
 @pytest.mark.parametrize("num_earlier", [2, 40])
 def test_a_summary_tells_all_of_it(num_earlier: int) -> None:
-    earlier = [run("a", ABOUT_TOWER), run("b", ABOUT_FERRY)]
-    earlier += [run(f"more {number}", ABOUT_FERRY) for number in range(num_earlier - 2)]
-    last = composed((9.0, 0.0), (0.0, 7.0), (8.0, 0.0))
-    whole = run("whole", last, earlier=tuple(earlier))
+    more = [run(f"more {number}", ABOUT_FERRY) for number in range(num_earlier - 2)]
+    whole = run("whole", OF_BOTH, earlier=(*EARLIER_RUNS, *more))
     summary = whole.summary
     SUMMARIES.validate(summary)
     assert len(json.dumps(summary).encode()) <= MAX_SUMMARY_BYTES
     assert (summary["status"], summary["query"], summary["answer"]) == ("composite", "Why?", BOTH)
     assert [document["id"] for document in summary["documents"]] == ["tower", "ferry"]
     assert [sentence["documents"] for sentence in summary["sentences"]] == [[0, 1], [0]]
-    assert [
-        summary["sources"][source]["text"] for source in summary["sentences"][0]["sources"]
-    ] == [
-        HIGH,
-        CARRIES,
-    ]
+    cited = summary["sentences"][0]["sources"]
+    assert [summary["sources"][source]["text"] for source in cited] == [HIGH, CARRIES]
     assert [call["run_id"] for call in summary["calls"][:2]] == ["a", "b"]
     assert len(summary["calls"]) + summary["omitted"]["calls"] == num_earlier
-    assert (
-        whole.to_cited_text()
-        == "The tower is high, the ferry is large. [1] [2] Both are white. [1]"
-    )
+    assert whole.to_cited_text() == Composition(OF_BOTH, EARLIER).to_cited_text()
 
 
 def test_answers_end_to_end_share_their_numbers() -> None:
@@ -115,11 +102,7 @@ TOWER_LINE, FERRY_LINE = 'Tower (tower): "{}"', f'ferry: "{CARRIES}"'
     ("whole", "lines"),
     [
         (
-            run(
-                "whole",
-                composed((9.0, 0.0), (0.0, 7.0), (8.0, 0.0)),
-                earlier=(run("a", ABOUT_TOWER), run("b", ABOUT_FERRY)),
-            ),
+            run("whole", OF_BOTH, earlier=EARLIER_RUNS),
             [TOWER_LINE.format(f'{HIGH}" "{WHITE}'), FERRY_LINE],
         ),
         (end_to_end(), [FERRY_LINE, TOWER_LINE.format(f'{HIGH}" "{WHITE}')]),
@@ -132,17 +115,14 @@ def test_the_sources_stand_after_every_kind_of_answer(
     whole: AttributedRun, lines: list[str]
 ) -> None:
     legend = "".join(f"[{number}] {line}\n" for number, line in enumerate(lines, 1))
-    assert whole.to_cited_text(sources=True) == whole.to_cited_text() + ("\n\n" + legend) * bool(
-        lines
-    )
+    expected = f"{whole.to_cited_text()}\n\n{legend}" if lines else whole.to_cited_text()
+    assert whole.to_cited_text(sources=True) == expected
 
 
 def test_markers_of_the_model_s_own_are_left_out_if_they_shall_be() -> None:
     response = "The ferry carries 84 passengers [2]. It is red."
-    verdicts = (
-        Verdict(start=0, end=37, kind="grounded", source_ids=(0,), effect=9.0),
-        Verdict(start=37, end=len(response), kind="unsupported"),
-    )
+    grounded = {"kind": "grounded", "source_ids": (0,)}
+    verdicts = verdicts_of(response, grounded, {"kind": "unsupported"})
     marker = Marker(start=32, end=35, number=2, document=1, supported=True)
     attribution = handmade(
         response, [TOWER, FERRY], {CARRIES: (9.0, 0.0)}, verdicts=verdicts, markers=(marker,)
@@ -156,12 +136,10 @@ def test_markers_of_the_model_s_own_are_left_out_if_they_shall_be() -> None:
 
 
 def test_a_composite_says_that_an_attribution_in_it_is_partial() -> None:
-    last = composed((9.0, 0.0), (0.0, 7.0), (8.0, 0.0))
-    earlier = (run("a", ABOUT_TOWER), run("b", ABOUT_FERRY))
-    whole = run("whole", last, earlier=earlier)
+    whole = run("whole", OF_BOTH, earlier=EARLIER_RUNS)
     assert not any(note.startswith("Partial") for note in whole.summary["notes"])
     cut = run("b", replace(ABOUT_FERRY, partial=True))
-    summary = run("whole", last, earlier=(earlier[0], cut)).summary
+    summary = run("whole", OF_BOTH, earlier=(EARLIER_RUNS[0], cut)).summary
     SUMMARIES.validate(summary)
     assert summary["status"] == "composite"
     assert "in 1 of the 3 attributions" in summary["notes"][0]

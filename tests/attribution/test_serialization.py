@@ -4,7 +4,7 @@ import decimal
 import json
 import pickle
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import jsonschema
 import numpy as np
@@ -20,7 +20,6 @@ from attribot_rag import Attribution, Attributor, Document
 from attribot_rag.attribution import SCHEMA_VERSION
 from attribot_rag.attribution.schema import write_schemas
 from attribot_rag.errors import SchemaError
-from attribot_rag.result.verdict import Kind, Relation
 
 ROOT = Path(__file__).parents[2]
 VALIDATOR = jsonschema.Draft202012Validator(SCHEMA)
@@ -35,21 +34,19 @@ def test_the_published_schemas_are_those_of_the_types(tmp_path: Path) -> None:
 
 
 @given(attributions())
-def test_a_pickle_is_an_attribution_with_its_renderings(result: Attribution) -> None:
-    copy = pickle.loads(pickle.dumps(result))
-    assert type(copy) is Attribution
-    assert copy == result == Attribution.from_json(copy.to_json())
-    assert copy.to_cited_text() == result.to_cited_text()
-
-
-@given(attributions())
-def test_round_trip(result: Attribution) -> None:
+def test_json_and_pickle_give_the_same_attribution_again(result: Attribution) -> None:
     data = result.to_dict()
     VALIDATOR.validate(data)
-    assert Attribution.from_dict(data) == result
-    assert Attribution.from_json(result.to_json()) == result
-    assert Attribution.from_json(result.to_json(indent=2)) == result
     assert json.loads(result.to_json()) == data
+    for copy in (
+        Attribution.from_dict(data),
+        Attribution.from_json(result.to_json()),
+        Attribution.from_json(result.to_json(indent=2)),
+        pickle.loads(pickle.dumps(result)),
+    ):
+        assert type(copy) is Attribution
+        assert copy == result
+        assert copy.to_cited_text() == result.to_cited_text()
 
 
 @pytest.mark.parametrize("method", ["auto", "hierarchical", "masked_hierarchical"])
@@ -77,14 +74,6 @@ def test_an_attribution_of_the_first_schema_is_read() -> None:
     data["schema_version"] = "1.0"
     VALIDATOR.validate(data)
     assert Attribution.from_dict(data) == attribution("ab", [[1, 2]])
-
-
-def test_the_schema_knows_every_kind_and_relation() -> None:
-    jsonschema.Draft202012Validator.check_schema(SCHEMA)
-    assert SCHEMA["$schema"] == "https://json-schema.org/draft/2020-12/schema"
-    known = SCHEMA["$defs"]["Verdict"]["properties"]
-    assert known["kind"]["enum"] == list(get_args(Kind))
-    assert known["relation"]["enum"] == list(get_args(Relation))
 
 
 def test_indented_json_has_each_row_of_numbers_on_one_line() -> None:

@@ -19,7 +19,7 @@ from support.attributions import handmade
 from support.model_server import ModelServer, model_server
 from support.patience import scaled
 from support.processes import forked
-from support.scorers import ANSWER, TREATY, chat
+from support.scorers import ANSWER, RECORD, TREATY, chat
 from support.tiny_models import byte_level
 
 from attribot_rag import Attributor, ServerOptions
@@ -32,13 +32,7 @@ from attribot_rag.errors import InvalidInput, ServerFailed, WorkerLost
 from attribot_rag.result.summary import summarize
 
 LOCAL = byte_level()
-DOCUMENTS = [{"text": text, "id": f"d{index}"} for index, text in enumerate(TREATY[:2])]
-GOOD: dict[str, Any] = {
-    "id": "a",
-    "messages": chat(TREATY[:2]),
-    "documents": DOCUMENTS,
-    "response": ANSWER,
-}
+GOOD = {**RECORD, "id": "a"}
 BAD: list[tuple[str, str]] = [
     ("{", "not JSON"),
     ("[1]", "valid dictionary"),
@@ -67,26 +61,20 @@ def written(path: Path, values: Sequence[object]) -> Path:
 
 def test_records_in_every_form_are_attributed(tmp_path: Path) -> None:
     ids = LOCAL.encode_prompt(GOOD["messages"])
-    question = {
-        "id": 7,
-        "question": "who signed it?",
-        "documents": list(TREATY[:2]),
-        "response": ANSWER,
-    }
-    given = [
+    ids_of_answer = list(LOCAL.encode(ANSWER))
+    question = {"question": "who signed it?", "documents": list(TREATY[:2]), "response": ANSWER}
+    parts = [
+        {**message, "content": [{"type": "text", "text": message["content"]}]}
+        for message in GOOD["messages"]
+    ]
+    records = [
         GOOD,
         {**GOOD, "messages": None, "prompt": LOCAL.decode(ids)},
-        {**GOOD, "messages": None, "prompt": list(ids), "response": list(LOCAL.encode(ANSWER))},
-        question,
-        {
-            **GOOD,
-            "messages": [
-                {**message, "content": [{"type": "text", "text": message["content"]}]}
-                for message in GOOD["messages"]
-            ],
-        },
+        {**GOOD, "messages": None, "prompt": list(ids), "response": ids_of_answer},
+        {**question, "id": 7},
+        {**GOOD, "messages": parts},
     ]
-    statistics = run_batch(attributor(), written(tmp_path / "log.jsonl", given), tmp_path / "out")
+    statistics = run_batch(attributor(), written(tmp_path / "log.jsonl", records), tmp_path / "out")
     results = lines(tmp_path / "out/results.jsonl")
     assert [result["number"] for result in results] == [0, 1, 2, 3, 4]
     assert [result["id"] for result in results] == ["a", "a", "a", 7, "a"]
@@ -96,13 +84,8 @@ def test_records_in_every_form_are_attributed(tmp_path: Path) -> None:
         assert one["response"] == expected.response
         assert one["summary"]["sources"][0]["id"] == best.source.id
         assert one["summary"]["sources"][0]["score"] == pytest.approx(best.score, abs=1e-3)
-    assert [result["summary"]["retokenized"] for result in results] == [
-        True,
-        True,
-        False,
-        True,
-        True,
-    ]
+    retokenized = [result["summary"]["retokenized"] for result in results]
+    assert retokenized == [True, True, False, True, True]
     assert statistics.answers == 5
     assert not (tmp_path / "out/rejects.jsonl").exists()
 
@@ -157,7 +140,8 @@ def test_every_record_is_once_in_the_parquet_file(tmp_path: Path) -> None:
 
 def test_the_report_shows_the_documents_and_runs_nothing(tmp_path: Path) -> None:
     name = "<script>alert(1)</script>"
-    record = {**GOOD, "documents": [{**DOCUMENTS[0], "id": name}, DOCUMENTS[1]]}
+    first, second = GOOD["documents"]
+    record = {**GOOD, "documents": [{**first, "id": name}, second]}
     path = written(tmp_path / "log.jsonl", [record, "{", "{"])
     statistics = run_batch(attributor(), path, tmp_path / "out", report=True)
     page = (tmp_path / "out/report.html").read_text()

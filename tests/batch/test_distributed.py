@@ -19,7 +19,7 @@ import pytest
 from pyarrow import parquet
 from support.actors import killed_once, local, served
 from support.model_server import model_server
-from support.scorers import ANSWER, TREATY, chat
+from support.scorers import ANSWER, RECORD
 from support.tiny_models import byte_level
 
 from attribot_rag.batch.run import run_batch
@@ -37,13 +37,7 @@ pytestmark = pytest.mark.filterwarnings(r"ignore::DeprecationWarning:ray\.")
 
 PAGE = Path(__file__).parents[2] / "docs" / "distributed.md"
 EXAMPLE = Path(__file__).parents[2] / "examples" / "ray_batch.py"
-DOCUMENTS = [{"text": text, "id": f"d{index}"} for index, text in enumerate(TREATY[:2])]
-GOOD: dict[str, Any] = {
-    "messages": chat(TREATY[:2]),
-    "documents": DOCUMENTS,
-    "response": ANSWER,
-}
-BAD = ["{", "[1]", json.dumps({**GOOD, "response": ""}), '{"id": "\\ud83d"}']
+BAD = ["{", "[1]", json.dumps({**RECORD, "response": ""}), '{"id": "\\ud83d"}']
 
 
 @pytest.fixture(scope="module")
@@ -60,7 +54,7 @@ def cluster() -> Iterator[None]:
 def records(count: int) -> list[str]:
     """Lines of JSON, each fifth of them bad."""
     return [
-        BAD[index // 5 % len(BAD)] if index % 5 == 2 else json.dumps({**GOOD, "id": index})
+        BAD[index // 5 % len(BAD)] if index % 5 == 2 else json.dumps({**RECORD, "id": index})
         for index in range(count)
     ]
 
@@ -169,28 +163,28 @@ def test_a_bad_record_is_an_outcome(tmp_path: Path) -> None:
 
 
 def test_fields_may_be_columns() -> None:
-    record = {**GOOD, "id": 7, "prompt": None, "question": None, "other": "column"}
+    record = {**RECORD, "id": 7, "prompt": None, "question": None, "other": "column"}
     question = {**record, "messages": None, "question": "who signed it?"}
     found = batch_of([record, {**record, "documents": None}, question])
     assert [row["error"] is None for row in found] == [True, False, True]
     assert [(row["number"], row["id"]) for row in found] == [(None, "7")] * 3
-    (line,) = batch_of([{"text": json.dumps({**GOOD, "id": 7})}])
+    (line,) = batch_of([{"text": json.dumps({**RECORD, "id": 7})}])
     assert scores(line) == scores(found[0])
     assert Statistics.of(results_in(found)).answers == 2
 
 
 def test_a_dataset_s_columns_are_read(cluster: None) -> None:
-    record = {**GOOD, "response": list(byte_level().encode(ANSWER))}
+    record = {**RECORD, "response": list(byte_level().encode(ANSWER))}
     batch = ray.data.from_items([record, record]).take_batch(2, batch_format="pyarrow")
     ids, _ = AttributeBatch(local)(batch).to_pylist()
-    (text,) = batch_of([GOOD])
+    (text,) = batch_of([RECORD])
     assert scores(ids) == pytest.approx(scores(text), abs=1e-3)
 
 
 def test_actors_that_leave_no_cpu_are_told_of(
     cluster: None, caplog: pytest.LogCaptureFixture
 ) -> None:
-    dataset = ray.data.from_items([GOOD])
+    dataset = ray.data.from_items([RECORD])
     attribute_dataset(dataset, local, concurrency=4, num_cpus=0.5)
     assert "for reading" not in caplog.text
     attribute_dataset(dataset, local, concurrency=(3, 8))

@@ -1,15 +1,15 @@
 """The Chainlit chat in a real browser, on the embedded model."""
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import httpx
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, BrowserContext, Locator, Page, expect
-from support.browser import fills_in, keep, look_up, new_context, opened_citation, watch
+from playwright.sync_api import Locator, Page, expect
+from support.browser import fills_in, keep, look_up, opened_citation, watch
 from support.chat_apps import LONG_TO_READ, PATIENCE, chainlit_chat
 from support.hostile import HTML, MARKDOWN
 from support.pdf_files import pdf
@@ -37,19 +37,11 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 @pytest.fixture
-def context(chromium: Browser) -> Iterator[BrowserContext]:
-    context = new_context(chromium, timeout=PATIENCE, viewport={"width": 1280, "height": 800})
-    yield context
-    context.close()
+def page(new_page: Callable[..., Page], address: str) -> Page:
+    return opened(new_page(timeout=PATIENCE, viewport={"width": 1280, "height": 800}), address)
 
 
-@pytest.fixture
-def page(context: BrowserContext, address: str) -> Page:
-    return opened(context, address)
-
-
-def opened(context: BrowserContext, address: str) -> Page:
-    page = context.new_page()
+def opened(page: Page, address: str) -> Page:
     with page.expect_websocket() as found:
         page.goto(address)
     found.value.wait_for_event("framereceived")
@@ -140,15 +132,12 @@ def test_a_question_that_is_too_long_is_refused(page: Page) -> None:
     expect(answers(page)).to_contain_text("2700 characters", timeout=PATIENCE)
 
 
-def test_two_users_at_once(chromium: Browser, address: str) -> None:
-    contexts = [new_context(chromium, timeout=PATIENCE), new_context(chromium, timeout=PATIENCE)]
-    pages = [opened(one, address) for one in contexts]
+def test_two_users_at_once(new_page: Callable[..., Page], address: str) -> None:
+    pages = [opened(new_page(timeout=PATIENCE), address) for _ in range(2)]
     for page, question in zip(pages, (HIGH, DESIGNED), strict=True):
         ask(page, question)
     for page, said in zip(pages, ("38 metres", "Penhow"), strict=True):
         expect(receipts(page).locator(".answer")).to_contain_text(said, timeout=PATIENCE)
-    for one in contexts:
-        one.close()
 
 
 def test_an_uploaded_pdf_is_cited_with_its_page(page: Page, tmp_path: Path) -> None:
@@ -222,16 +211,15 @@ def test_a_question_can_not_be_edited_behind_the_model_s_back(address: str) -> N
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_it_is_accessible_but_for_its_frame_and_fits_a_phone(
-    chromium: Browser, address: str, scheme: str
+    new_page: Callable[..., Page], address: str, scheme: str
 ) -> None:
-    context = new_context(
-        chromium,
+    page = new_page(
         timeout=PATIENCE,
         viewport={"width": 360, "height": 740},
-        color_scheme="dark" if scheme == "dark" else "light",
+        color_scheme=scheme,
         bypass_csp=True,  # axe-core is put into the page
     )
-    page = opened(context, address)
+    opened(page, address)
     ask(page, HIGH)
     expect(receipts(page).locator(".sentence").first).to_be_visible(timeout=PATIENCE)
     look_up(receipts(page), "38 metres high")
@@ -240,4 +228,3 @@ def test_it_is_accessible_but_for_its_frame_and_fits_a_phone(
     serious = {one["id"] for one in found if one["impact"] in ("serious", "critical")}
     assert serious <= CHAINLITS_OWN, found
     keep(page, f"chainlit_chat_{scheme}_360.png")
-    context.close()

@@ -1,13 +1,20 @@
 """The Gradio chat in a real browser, on the embedded model."""
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, BrowserContext, Locator, Page, expect
-from support.browser import fills_in, keep, look_up, new_context, opened_citation, watch
+from playwright.sync_api import Browser, Locator, Page, expect
+from support.browser import (
+    assert_accessible,
+    fills_in,
+    keep,
+    look_up,
+    new_context,
+    opened_citation,
+    watch,
+)
 from support.chat_apps import LONG_TO_READ, PATIENCE, gradio_chat, run_in_gradio_chat
 from support.hostile import HTML, MARKDOWN
 from support.pdf_files import pdf
@@ -27,30 +34,22 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 @pytest.fixture
-def context(chromium: Browser) -> Iterator[BrowserContext]:
-    context = new_context(chromium, timeout=PATIENCE, viewport={"width": 1280, "height": 800})
-    yield context
-    context.close()
-
-
-@pytest.fixture
-def page(context: BrowserContext, address: str) -> Page:
-    return opened(context, address)
+def page(new_page: Callable[..., Page], address: str) -> Page:
+    return opened(new_page(timeout=PATIENCE, viewport={"width": 1280, "height": 800}), address)
 
 
 @pytest.fixture(scope="module")
 def answered(chromium: Browser, address: str) -> Iterator[Page]:
     """With one answer and its citations, for tests that only look at them."""
     context = new_context(chromium, timeout=PATIENCE, viewport={"width": 1280, "height": 800})
-    page = opened(context, address)
+    page = opened(context.new_page(), address)
     ask(page, HIGH)
     expect(sentences(page).first).to_contain_text("38", timeout=PATIENCE)
     yield page
     context.close()
 
 
-def opened(context: BrowserContext, address: str) -> Page:
-    page = context.new_page()
+def opened(page: Page, address: str) -> Page:
     page.goto(address)
     expect(page.get_by_placeholder("Question")).to_be_visible(timeout=PATIENCE)
     return page
@@ -216,15 +215,12 @@ def test_a_search_that_fails_blocks_nothing(tmp_path: Path) -> None:
     )
 
 
-def test_two_users_at_once(chromium: Browser, address: str) -> None:
-    contexts = [new_context(chromium, timeout=PATIENCE), new_context(chromium, timeout=PATIENCE)]
-    pages = [opened(one, address) for one in contexts]
+def test_two_users_at_once(new_page: Callable[..., Page], address: str) -> None:
+    pages = [opened(new_page(timeout=PATIENCE), address) for _ in range(2)]
     for page, question in zip(pages, (HIGH, DESIGNED), strict=True):
         ask(page, question)
     for page, said in zip(pages, ("38 metres", "Penhow"), strict=True):
         expect(sentences(page).first).to_contain_text(said, timeout=PATIENCE)
-    for one in contexts:
-        one.close()
 
 
 def test_an_uploaded_pdf_is_cited_with_its_page(page: Page, tmp_path: Path) -> None:
@@ -252,7 +248,7 @@ def test_an_uploaded_pdf_is_cited_with_its_page(page: Page, tmp_path: Path) -> N
 
 @pytest.mark.long
 def test_what_was_uploaded_outlives_a_kill_and_what_left_the_folder_is_forgotten(
-    context: BrowserContext, tmp_path: Path
+    new_page: Callable[..., Page], tmp_path: Path
 ) -> None:
     folder, temporary = tmp_path / "documents", tmp_path / "temporary"
     folder.mkdir()
@@ -261,12 +257,12 @@ def test_what_was_uploaded_outlives_a_kill_and_what_left_the_folder_is_forgotten
     left.write_text("The harbour bell was cast by Jonas Wick.")
     added.write_text("The harbour crane was painted purple by Otto Brandt.")
     with gradio_chat(folder, temporary) as address:
-        page = opened(context, address)
+        page = opened(new_page(timeout=PATIENCE), address)
         page.set_input_files("input[type=file]", added)
         expect(page.get_by_text("added.txt: 1 passage added")).to_be_visible(timeout=PATIENCE)
     left.unlink()
     with gradio_chat(folder, temporary) as address:
-        page = opened(context, address)
+        page = opened(new_page(timeout=PATIENCE), address)
         ask(page, "Who painted the harbour crane?")
         expect(receipts(page).locator(".panel")).to_contain_text("added.txt", timeout=PATIENCE)
         expect(receipts(page).locator(".panel")).not_to_contain_text("left.txt")
@@ -279,8 +275,7 @@ def test_nothing_in_a_document_or_a_question_takes_effect(
     happened: list[str] = []
     page.on("dialog", lambda one: happened.append(one.message))
     page.on(
-        "request",
-        lambda one: happened.append(one.url) if not one.url.startswith(address) else None,
+        "request", lambda one: happened.append(one.url) if not one.url.startswith(address) else None
     )
     evil = tmp_path / "zanzibar.md"
     evil.write_text("\n\n".join(f"Zanzibar {text}" for text in (*HTML, *MARKDOWN)), "utf-8")
@@ -304,8 +299,7 @@ def test_it_is_accessible_and_fits_a_phone(answered: Page) -> None:
         box, button = answered.get_by_placeholder("Question"), answered.get_by_text("Add a file")
         assert abs(middle(box) - middle(button)) < 20, "one row of input"
         look_up(receipts(answered), "38 metres high")
-        found = Axe().run(answered).response["violations"]
-        assert not found, [node["any"][0]["message"] + node["html"] for node in found[0]["nodes"]]
+        assert_accessible(answered)
         receipts(answered).get_by_role("button", name="Close").click()
         keep(answered, f"gradio_chat_{scheme}_360.png")
 

@@ -1,12 +1,13 @@
 """The checks of whole answers, beside verdicts that they do not change."""
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import pytest
+from support.attributions import verdicts_of
 from support.scorers import scorer
 
 from attribot_rag import Attributor, Document, LanguageModel
-from attribot_rag.attribution import Verdict
+from attribot_rag.attribution import Check, Verdict
 from attribot_rag.attributor.answered import rag_prompt
 from attribot_rag.checks import with_checks
 from attribot_rag.result.summary import summarize
@@ -17,12 +18,8 @@ ANSWER = "A loaf costs 7.50 crowns there. So two loaves cost 7.50 crowns. The fe
 
 def verdicts(source: int) -> tuple[Verdict, ...]:
     """One sentence cites, one follows from it, one cites nothing."""
-    ends = (0, 32, 64, len(ANSWER))
-    return (
-        Verdict(start=ends[0], end=ends[1], kind="grounded", source_ids=(source,)),
-        Verdict(start=ends[1], end=ends[2], kind="follows", follows=0),
-        Verdict(start=ends[2], end=ends[3], kind="unsupported"),
-    )
+    cites = {"kind": "grounded", "source_ids": (source,)}
+    return verdicts_of(ANSWER, cites, {"kind": "follows", "follows": 0}, {"kind": "unsupported"})
 
 
 def test_each_sentence_is_compared_with_what_it_cites() -> None:
@@ -31,14 +28,9 @@ def test_each_sentence_is_compared_with_what_it_cites() -> None:
     given = verdicts(loaf)
     checked = with_checks(given, ANSWER, context)
     assert tuple(replace(one, checks=()) for one in checked) == given
-    (check,) = checked[0].checks
-    assert (check.kind, check.value, check.source_value, check.source) == (
-        "number",
-        "7.50",
-        "7",
-        loaf,
-    )
-    assert ANSWER[check.start : check.end] == "7.50"
+    expected = Check(start=13, end=17, kind="number", value="7.50", source_value="7", source=loaf)
+    assert checked[0].checks == (expected,)
+    assert ANSWER[13:17] == "7.50"
     # The second sentence has the number of the first, which is told there.
     assert [len(one.checks) for one in checked] == [1, 0, 0]
 
@@ -70,14 +62,6 @@ def test_the_real_model_s_answer_and_its_summary(smollm2: LanguageModel) -> None
     assert sentence["verdict"] == "grounded"
     source = next(one.id for one in found.sources if "loaf" in one.text)
     assert source in sentence["sources"]
-    assert sentence["checks"] == [
-        {
-            "start": 13,
-            "end": 17,
-            "kind": "number",
-            "value": "7.50",
-            "source_value": "7",
-            "source": source,
-        }
-    ]
+    check = Check(start=13, end=17, kind="number", value="7.50", source_value="7", source=source)
+    assert sentence["checks"] == [asdict(check)]
     assert found.to_cited_text().endswith("] (check: 7.50, the source says 7)")

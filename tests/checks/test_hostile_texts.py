@@ -1,13 +1,11 @@
 """Texts that could take long, or that no rule expects."""
 
-import sys
-from collections.abc import Callable
 from functools import partial
-from types import FrameType
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.calls import num_calls
 
 from attribot_rag.checks import CitedText, check_sentence
 from attribot_rag.checks.quantities import readings
@@ -37,29 +35,13 @@ def test_a_text_agrees_with_itself(text: str, language: str) -> None:
     assert check_sentence(text, [CitedText(0, text, language)], language) == ()
 
 
-def calls(work: Callable[[], object]) -> int:
-    """How many functions are entered."""
-    count = 0
-
-    def entered(frame: FrameType, event: str, argument: object) -> None:
-        nonlocal count
-        count += event in ("call", "c_call")
-
-    sys.setprofile(entered)
-    try:
-        work()
-    finally:
-        sys.setprofile(None)
-    return count
-
-
 @pytest.mark.parametrize(
     "piece", ["1", "1.", "12 ", "123 ", "[1 ", "4 May ", "5 m ", "two ", "Ab "]
 )
 def test_work_grows_with_the_length(piece: str) -> None:
     read_prompt("1 m, two, May 4", "en")
     texts = [f"{length} {piece * length}" for length in (1_000, 4_000)]
-    small, large = (calls(partial(read_prompt, text, "en")) for text in texts)
+    small, large = (num_calls(partial(read_prompt, text, "en")) for text in texts)
     assert large < 5 * small
 
 

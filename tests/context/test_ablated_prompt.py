@@ -183,11 +183,3 @@ def test_ids_far_from_a_cut_stay_as_they_were_seen() -> None:
     assert ablated.in_step
     assert ablated.ids[: len(odd)] == odd and ablated.ids[-len(odd) :] == odd
     assert ablated.num_shared > len(odd)
-
-
-def test_long_prompts_share_all_that_stands_before_the_cut() -> None:
-    language_model = byte_level()
-    prompt = seen(LONG * 40, language_model)
-    start = prompt.text.rindex("The harbour")
-    ablated = ablate(prompt, [(start, start + 11)], language_model)
-    assert ablated.num_shared == common_prefix(ablated.ids, prompt.ids) > 4096

@@ -63,35 +63,6 @@ def test_sources_stand_where_their_text_does(
     )
 
 
-def located_anew(context: Context, gone: set[int]) -> Context:
-    """What is left of the documents, looked up in the shortened prompt."""
-    language_model = byte_level()
-    prompt = TokenizedText.of(context.prompt.ids, language_model)
-    kept = [one.text for one in context.sources if one.id not in gone]
-    return locate_context(prompt, kept, ContextOptions())
-
-
-@given(gone=st.sets(st.integers(0, 5), min_size=1, max_size=5))
-@settings(max_examples=40)
-def test_equals_locating_what_is_left(gone: set[int]) -> None:
-    context = context_of(byte_level())
-    assert context.present == (0, 1, 2, 3, 4, 5)
-    found = reduced(context, Ablation.of(*gone), byte_level())
-    anew = located_anew(found, gone)
-    strip = str.strip
-    places = [
-        (strip(found.prompt.text[place.start : place.end]), source.text)
-        for source in found.sources
-        for place in source.occurrences
-    ]
-    again = [
-        (strip(anew.prompt.text[place.start : place.end]), source.text)
-        for source in anew.sources
-        for place in source.occurrences
-    ]
-    assert sorted(places) == sorted(again)
-
-
 def test_shortening_twice_is_shortening_at_once() -> None:
     context = context_of(byte_level())
     assert reduced(context, Ablation(), byte_level()) is context

@@ -52,7 +52,7 @@ def test_scripts_of_all_continents() -> None:
     assert len(letters_by_script()) > 140
 
 
-@given(text=texts, language=st.sampled_from(["en", "ar", "hi", "ja"]))
+@given(text=texts, language=st.sampled_from(["en", "de", "ar", "hi", "ja", "th", "zz"]))
 def test_sentences_hold_the_whole_text_in_order(text: str, language: str) -> None:
     spans = split_spans(text, make_splitter("sentence", language))
     assert "".join(text[start:end] for start, end in spans) == text

@@ -64,25 +64,43 @@ def test_byte_order_mark_and_other_line_ends(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("missing.txt", "there is no file"),
+        ("page.html", "is not a .md, .txt or .pdf file"),
+        ("empty.txt", "is empty"),
+        (f"{'long' * 100}.txt", "cannot be read: "),
+    ],
+)
+def test_a_file_that_is_none_is_named(tmp_path: Path, name: str, message: str) -> None:
+    (tmp_path / "page.html").write_text("<p>")
+    (tmp_path / "empty.txt").touch()
+    with pytest.raises(InvalidInput, match=message) as raised:
+        read_chunks([tmp_path / name])
+    assert str(tmp_path / name) in str(raised.value)
+
+
+@pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("missing.txt", None, "there is no file"),
         ("latin.txt", "na\xefve".encode("latin-1"), "is not UTF-8 text"),
-        ("empty.txt", b"", "is empty"),
+        ("wide.md", "Wide.".encode("utf-16"), "is not UTF-8 text"),
+        ("sjis.txt", "灯台".encode("shift-jis"), "is not UTF-8 text"),
         ("blank.md", b" \n\n", "is empty"),
-        ("page.html", b"<p>", "is not a .md, .txt or .pdf file"),
         ("paper.pdf", b"%PDF", "cannot be read: Failed to load document"),
     ],
 )
-def test_errors_name_the_file(
-    tmp_path: Path, name: str, content: bytes | None, message: str
+def test_an_unreadable_file_is_named_and_does_not_stop_its_folder(
+    tmp_path: Path, name: str, content: bytes, message: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    file = tmp_path / name
-    if content is not None:
-        file.write_bytes(content)
+    (tmp_path / name).write_bytes(content)
     with pytest.raises(InvalidInput, match=message) as raised:
-        read_chunks([file])
-    assert str(file) in str(raised.value)
+        read_chunks([tmp_path / name])
+    assert str(tmp_path / name) in str(raised.value)
+    (tmp_path / "bell.txt").write_text("The bell is green.")
+    assert [chunk.id for chunk in read_chunks([tmp_path])] == ["bell.txt#1"]
+    (told,) = caplog.messages
+    assert told.startswith(f"left out: {tmp_path / name} ")
 
 
 def test_a_folder_without_text_is_an_error(tmp_path: Path) -> None:
@@ -106,31 +124,6 @@ def test_a_folder_s_scanned_pdf_is_left_out_unless_it_is_named_itself(
     assert "blank.md is empty" in blank and "scanned.pdf has no text" in told
     with pytest.raises(InvalidInput, match="has no text"):
         read_chunks([tmp_path, scanned])
-
-
-@pytest.mark.parametrize(
-    ("name", "content"),
-    [
-        ("latin.txt", "na\xefve".encode("latin-1")),
-        ("wide.md", "Wide.".encode("utf-16")),
-        ("sjis.txt", "灯台".encode("shift-jis")),
-        ("broken.pdf", b"%PDF-1.7 and no more"),
-    ],
-)
-def test_an_unreadable_file_does_not_stop_its_folder(
-    tmp_path: Path, name: str, content: bytes, caplog: pytest.LogCaptureFixture
-) -> None:
-    (tmp_path / name).write_bytes(content)
-    (tmp_path / "bell.txt").write_text("The bell is green.")
-    assert [chunk.id for chunk in read_chunks([tmp_path])] == ["bell.txt#1"]
-    (told,) = caplog.messages
-    assert told.startswith(f"left out: {tmp_path / name} ")
-
-
-def test_what_the_system_refuses_is_an_error(tmp_path: Path) -> None:
-    file = tmp_path / f"{'long' * 100}.txt"
-    with pytest.raises(InvalidInput, match=r"long\.txt cannot be read: "):
-        read_chunks([file])
 
 
 def test_a_pdf_s_chunks_know_their_pages(tmp_path: Path) -> None:

@@ -1,9 +1,9 @@
-import threading
 from pathlib import Path
 
 import pypdfium2
 import pytest
 from support.pdf_files import pdf
+from support.threads import at_once
 
 from attribot_rag.corpus.pdf import read_pdf
 from attribot_rag.errors import InvalidInput
@@ -60,9 +60,5 @@ def test_errors_name_the_file_and_the_remedy(tmp_path: Path) -> None:
 def test_threads_read_at_once(tmp_path: Path) -> None:
     file = pdf(tmp_path / "a.pdf", [f"Page {number}." for number in range(20)])
     texts: list[str] = []
-    threads = [threading.Thread(target=lambda: texts.append(read_pdf(file).text)) for _ in range(4)]
-    for one in threads:
-        one.start()
-    for one in threads:
-        one.join()
+    at_once(*[lambda: texts.append(read_pdf(file).text)] * 4)
     assert len(texts) == 4 and len(set(texts)) == 1

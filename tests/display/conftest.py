@@ -1,1 +1,2 @@
 from support.browser import chromium as chromium
+from support.browser import new_page as new_page

@@ -1,10 +1,9 @@
 """Citations within the answer's text."""
 
 import html
-from typing import Any
 
 import pytest
-from support.attributions import handmade
+from support.attributions import handmade, verdicts_of
 
 from attribot_rag import Document
 from attribot_rag.attribution import Check, Verdict
@@ -27,32 +26,14 @@ def test_every_sentence_is_followed_by_the_numbers_that_it_cites() -> None:
     assert result.to_cited_text() == expected
 
 
-def test_without_citations_it_is_the_answer() -> None:
-    result = handmade("All is well.", ["A document."], {"A document.": (0.1,)})
-    assert render_cited(result) == "All is well."
-
-
-def test_verdicts_that_numbers_do_not_show_are_told_in_words() -> None:
-    told: dict[str, dict[str, Any]] = {
-        "It is high. ": {"kind": "grounded", "source_ids": (0,)},
-        "So it is tall. ": {"kind": "follows", "follows": 0},
-        "It is blue. ": {"kind": "unsupported"},
-        "You said so. ": {"kind": "conversation"},
-        "It may be old. ": {"kind": "open", "reason": "budget"},
-        "Welcome!": {"kind": "trivial"},
-    }
-    verdicts, start = [], 0
-    for text, fields in told.items():
-        verdicts.append(Verdict(start=start, end=start + len(text), **fields))
-        start += len(text)
-    document = "It is 38 metres high."
-    result = handmade("".join(told), [document], {document: (9.0,) * 6}, verdicts=tuple(verdicts))
-    assert result.to_cited_text() == (
-        "It is high. [1] So it is tall. (follows from sentence 1) "
-        "It is blue. (not caused by the context) You said so. (from the conversation) "
-        "It may be old. (not decided: the budget ran out) Welcome!"
-    )
-    assert result.to_cited_text(remarks=False) == "".join(told).replace("high.", "high. [1]")
+def test_remarks_can_be_left_out() -> None:
+    document, answer = "It is 38 metres high.", "It is high. It is blue, I think."
+    grounded = {"kind": "grounded", "source_ids": (0,)}
+    verdicts = verdicts_of(answer, grounded, {"kind": "unsupported"})
+    result = handmade(answer, [document], {document: (9.0, 0.0)}, verdicts=verdicts)
+    remark = "(not caused by the context)"
+    assert result.to_cited_text() == f"It is high. [1] It is blue, I think. {remark}"
+    assert result.to_cited_text(remarks=False) == "It is high. [1] It is blue, I think."
 
 
 def test_numbers_are_links_in_a_text_that_is_escaped() -> None:

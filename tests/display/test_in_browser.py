@@ -2,26 +2,15 @@
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, BrowserContext, Locator, Page, expect
-from support.attributions import ISLAND, handmade
-from support.browser import Shown, keep, look_up, new_context
-from support.compositions import (
-    ABOUT_FERRY,
-    ABOUT_TOWER,
-    BOTH,
-    CARRIES,
-    HIGH,
-    WHITE,
-    composed,
-    end_to_end,
-    run,
-)
+from playwright.sync_api import Locator, Page, expect
+from support.attributions import ISLAND, handmade, verdicts_of
+from support.browser import assert_accessible, happening, keep, look_up
+from support.compositions import BOTH, CARRIES, EARLIER_RUNS, HIGH, WHITE, composed, end_to_end, run
 from support.hostile import ADDRESSES, HOSTILE, HTML
 from support.receipts import (
     ANSWER,
@@ -37,7 +26,6 @@ from support.receipts import (
 )
 
 from attribot_rag import Document
-from attribot_rag.attribution import Verdict
 from attribot_rag.display import answer_data
 from attribot_rag.display.html import render_summary
 from attribot_rag.result.summary import summarize, without_attribution
@@ -58,35 +46,46 @@ COMPARED = "Compare it with the text yourself: this shows where a sentence comes
 DIFFERS = "The answer says “4”. The cited text says “3”."
 
 
+Show = Callable[[Page, str], None]
+
+
 @pytest.fixture(params=[f"{w} {s}" for w in (PHONE, DESKTOP) for s in ("light", "dark")])
-def context(request: pytest.FixtureRequest, chromium: Browser) -> Iterator[BrowserContext]:
+def window(request: pytest.FixtureRequest, new_page: Callable[..., Page]) -> Page:
     """A phone's or a desktop's window, light or dark."""
     width, scheme = request.param.split()
-    context = new_context(
-        chromium,
+    return new_page(
         color_scheme=scheme,
         viewport={"width": int(width), "height": 740},
         has_touch=int(width) == PHONE,
         reduced_motion="reduce",
     )
-    yield context
-    context.close()
 
 
 @pytest.fixture
-def page(context: BrowserContext, tmp_path: Path) -> Iterator[Page]:
+def show(tmp_path: Path) -> Iterator[Show]:
+    """Shows HTML in a page. Until the test ends, it asks for nothing else and says nothing."""
+    path = tmp_path / "page.html"
+    happened: list[list[str]] = []
+
+    def show(page: Page, html: str) -> None:
+        path.write_text(html, encoding="utf-8", errors="replace")
+        happened.append(happening(page))
+        page.goto(path.as_uri())
+
+    yield show
+    assert {text for texts in happened for text in texts} <= {path.as_uri()}
+
+
+@pytest.fixture
+def page(window: Page, show: Show) -> Page:
     """With the answer that has sentences in every state."""
-    page = context.new_page()
-    shown = Shown(page, html(answers_without=True), tmp_path)
-    yield page
-    assert not shown.events
+    show(window, html(answers_without=True))
+    return window
 
 
 @pytest.fixture
-def desktop(chromium: Browser) -> Iterator[Page]:
-    context = new_context(chromium, viewport={"width": DESKTOP, "height": 740})
-    yield context.new_page()
-    context.close()
+def desktop(new_page: Callable[..., Page]) -> Page:
+    return new_page(viewport={"width": DESKTOP, "height": 740})
 
 
 def html(data: Any = None, **attributes: Any) -> str:
@@ -150,43 +149,6 @@ def test_every_state_has_its_shape_and_its_words(page: Page) -> None:
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 
-def test_sentences_in_part_unsettled_or_with_new_words_have_theirs_too(page: Page) -> None:
-    page.evaluate(
-        """() => {
-            const answer = document.querySelector("attribot-answer");
-            const { summary, documents } = answer.data;
-            summary.sentences[1].in_part = true;
-            Object.assign(summary.sentences[7], { reason: "pending" });
-            summary.status = "pending";
-            for (const index of [0, 1])
-                documents[index] = documents[index].replace(/carries|passengers/g, "xxxxxxxxxx");
-            answer.data = answer.data;
-        }"""
-    )
-    chips = {
-        "18 crowns": ("document", "in part", "solid"),
-        "night": ("checking", "checking…", "dotted"),
-        "84": ("document", "in no document: carries, passengers", "dotted"),
-    }
-    for text, (state, told, border) in chips.items():
-        chip = sentence(page, text).locator(".chip")
-        expect(chip).to_have_text(told)
-        assert chip.evaluate(f"{STYLE}.borderTopStyle") == border
-        expect(sentence(page, text)).to_have_class(re.compile(f"sentence {state}"))
-        chip.click()
-        heading = card(page).locator("h2").first
-        expect(heading).to_have_text(
-            {
-                "18 crowns": f"{BECAUSE.replace('this', 'this only in part')} ferry.txt.",
-                "night": "This is still being checked.",
-            }.get(text, re.compile(BECAUSE))
-        )
-        close(page)
-    expect(page.locator(".counts")).to_contain_text("Checking sources…")
-    page.get_by_role("button", name="1 with words that no document has").click()
-    expect(card(page)).to_contain_text("No document has the words: carries, passengers.")
-
-
 def test_a_reader_is_told_what_to_check_and_why(page: Page) -> None:
     expect(page.get_by_role("button", name="3 of 9 sentences from the documents")).to_be_visible()
     expect(page.locator(".count.check")).to_have_text("1 to check")
@@ -227,7 +189,7 @@ def test_a_reader_is_told_what_to_check_and_why(page: Page) -> None:
         expect(card(page).locator(".compared", has_text=COMPARED)).to_have_count(quoted)
 
 
-@pytest.mark.parametrize("context", [f"{PHONE} light", f"{DESKTOP} dark"], indirect=True)
+@pytest.mark.parametrize("window", [f"{PHONE} light", f"{DESKTOP} dark"], indirect=True)
 def test_what_to_look_at_stands_before_all_that_is_closed(page: Page) -> None:
     answer, listed, reading = (
         box(page.locator(name)) for name in (".answer", ".worklist", ".reading")
@@ -262,9 +224,9 @@ def test_what_to_look_at_stands_before_all_that_is_closed(page: Page) -> None:
     ],
 )
 def test_a_card_says_what_made_the_model_say_it(
-    desktop: Page, tmp_path: Path, text: str, verdict: str, level: str, quotes: list[str]
+    desktop: Page, show: Show, text: str, verdict: str, level: str, quotes: list[str]
 ) -> None:
-    Shown(desktop, html(), tmp_path)
+    show(desktop, html())
     sentence(desktop, text).locator(".words").click()
     expect(card(desktop).locator("h2").first).to_have_text(verdict)
     assert card(desktop).locator("mark").all_inner_texts() == quotes
@@ -276,26 +238,26 @@ def test_a_card_says_what_made_the_model_say_it(
     assert not re.search(r"nats|%|✓|●", shown)
 
 
-def test_words_that_no_cited_text_has_are_named(desktop: Page, tmp_path: Path) -> None:
+def test_words_that_no_cited_text_has_are_named(desktop: Page, show: Show) -> None:
     """They and the bold ones are all that say something; but for those of the question."""
     made = handmade(
         "At Kew they take credit card, says Ada, for 2.50 crowns.",
         ["Kew’s price is 2 crowns.", "Ada has no card."],
         {"Kew’s price is 2 crowns.": (9.0,)},
     )
-    Shown(desktop, html(answer_data(made, question="Who says it?")), tmp_path)
+    show(desktop, html(answer_data(made, question="Who says it?")))
     desktop.locator(".answer .pill").click()
     missing = card(desktop).locator(".missing")
     absent = "No document has the words: take, credit, 2.50."
     expect(missing).to_have_text([absent, "Not in the marked text: card, Ada"])
     assert card(desktop).locator("mark b").all_inner_texts() == ["Kew’s", "crowns"]
-    Shown(desktop, made.to_html(question="Can I pay by credit card at Kew?"), tmp_path)
+    show(desktop, made.to_html(question="Can I pay by credit card at Kew?"))
     desktop.locator(".answer .pill").click()
     absent = "No document has the words: take, says, 2.50."
     expect(missing).to_have_text([absent, "Not in the marked text: Ada"])
     data = receipts()
     data["summary"]["sentences"][0]["sources"] = [1]
-    Shown(desktop, html(data), tmp_path)
+    show(desktop, html(data))
     sentence(desktop, "84 pass").locator(".pill").first.click()
     beside = "Not in the marked text, but beside it: ferry carries, 84 passengers"
     expect(missing).to_have_text(beside)
@@ -304,25 +266,17 @@ def test_words_that_no_cited_text_has_are_named(desktop: Page, tmp_path: Path) -
         expect(missing).to_have_count(0)
 
 
-def test_words_that_no_document_has_are_no_check(desktop: Page, tmp_path: Path) -> None:
+def test_words_that_no_document_has_are_no_check(desktop: Page, show: Show) -> None:
     pay = "You can pay by credit card at the harbour office."
     free = "So entry is free, with fireworks at midnight."
     sold = "The harbour office sells the ticket each morning."
     answer = " ".join((pay, free, sold))
     source = "Tickets are sold at the harbour office."
-    spans = [(answer.index(text), answer.index(text) + len(text) + 1) for text in (pay, free, sold)]
-    kinds: list[dict[str, Any]] = [
-        {"kind": "grounded", "source_ids": (0,)},
-        {"kind": "follows", "follows": 0},
-        {"kind": "grounded", "source_ids": (0,)},
-    ]
-    verdicts = tuple(
-        Verdict(start=start, end=min(end, len(answer)), **kind)
-        for (start, end), kind in zip(spans, kinds, strict=True)
-    )
+    grounded = {"kind": "grounded", "source_ids": (0,)}
+    verdicts = verdicts_of(answer, grounded, {"kind": "follows", "follows": 0}, grounded)
     documents = [f"{source} The Entry fee is low.", "Office hours sell out each morning."]
     made = handmade(answer, documents, {source: (9.0, 0.0, 8.0)}, verdicts=verdicts)
-    Shown(desktop, html(answer_data(made, question="How do I pay?")), tmp_path)
+    show(desktop, html(answer_data(made, question="How do I pay?")))
     chips = desktop.locator(".answer .chip")
     words = ["credit, card", "free, fireworks, midnight"]
     assert chips.all_inner_texts() == [f"in no document: {some}" for some in words]
@@ -341,55 +295,59 @@ def test_words_that_no_document_has_are_no_check(desktop: Page, tmp_path: Path) 
     for text, told in zip((free, pay), listed.all_inner_texts(), strict=True):
         sentence(desktop, text).locator(".words").hover()
         expect(desktop.locator(".peek p")).to_have_text(told)
+    expect(sentence(desktop, pay)).to_have_class(re.compile("sentence document"))
     sentence(desktop, pay).locator(".chip").click()
     missing = card(desktop).locator(".missing")
     expect(missing).to_have_text(f"No document has the words: {words[0]}.")
+    close(desktop)
+    desktop.get_by_role("button", name="2 with words that no document has").click()
+    expect(missing).to_have_text(f"No document has the words: {words[0]}.")
+    close(desktop)
     sentence(desktop, sold).locator(".words").hover()
     expect(desktop.locator(".peek p")).to_have_text(
         f"{BECAUSE} document 1. Not in the marked text: sells, each morning."
     )
-    Shown(desktop, html(summarize(made)), tmp_path)  # whose documents' texts are not known
+    show(desktop, html(summarize(made)))  # whose documents' texts are not known
     assert chips.all_inner_texts() == ["from sentence 1"]
 
 
-@pytest.mark.parametrize("context", [f"{PHONE} light", f"{DESKTOP} light"], indirect=True)
-def test_a_card_is_no_approval(context: BrowserContext, tmp_path: Path) -> None:
+@pytest.mark.parametrize("window", [f"{PHONE} light", f"{DESKTOP} light"], indirect=True)
+def test_a_card_is_no_approval(window: Page, show: Show) -> None:
     """A name that the quote has of somebody else can't be told; one that no document has is."""
-    page = context.new_page()
     owns, made_by = "Anna Berg owns plot 14.", "The gate was designed by Karl Holm."
     hours = "The office is open from Monday to Friday in the morning."
-    first = "The gate was designed by Anna Berg. "
-    answer = f"{first}The office is open from Monday to Saturday morning."
-    verdicts = (
-        Verdict(start=0, end=len(first), kind="grounded", source_ids=(0, 1), effect=9.0),
-        Verdict(start=len(first), end=len(answer), kind="grounded", source_ids=(2,), effect=9.0),
+    answer = (
+        "The gate was designed by Anna Berg. The office is open from Monday to Saturday morning."
     )
+    cited = ({"source_ids": (0, 1)}, {"source_ids": (2,)})
+    told = ({"kind": "grounded", "effect": 9.0, **sources} for sources in cited)
+    verdicts = verdicts_of(answer, *told)
     made = handmade(
         answer,
         [f"{owns} {made_by} {hours}"],
         {owns: (9.0,), made_by: (9.0,), hours: (0.0, 9.0)},
         verdicts=verdicts,
     )
-    Shown(page, html(answer_data(made)), tmp_path)
-    expect(sentence(page, "Saturday").locator(".chip")).to_have_text("in no document: Saturday")
-    expect(card(page).locator(".worklist button")).to_have_count(1)
-    sentence(page, "Anna").locator(".pill").click()
-    expect(card(page).locator("mark").first).to_be_in_viewport(ratio=1)
-    compared = card(page).locator(".compared")
+    show(window, html(answer_data(made)))
+    expect(sentence(window, "Saturday").locator(".chip")).to_have_text("in no document: Saturday")
+    expect(card(window).locator(".worklist button")).to_have_count(1)
+    sentence(window, "Anna").locator(".pill").click()
+    expect(card(window).locator("mark").first).to_be_in_viewport(ratio=1)
+    compared = card(window).locator(".compared")
     expect(compared).to_contain_text(COMPARED)
     expect(compared).to_be_in_viewport(ratio=1)
-    assert box(compared)["y"] < box(card(page).locator("blockquote"))["y"]
-    ink = card(page).evaluate(f"{STYLE}.color")
+    assert box(compared)["y"] < box(card(window).locator("blockquote"))["y"]
+    ink = card(window).evaluate(f"{STYLE}.color")
     assert compared.evaluate(f"{STYLE}.color") == ink
 
 
-def test_the_worklist_begins_with_what_no_document_caused(desktop: Page, tmp_path: Path) -> None:
+def test_the_worklist_begins_with_what_no_document_caused(desktop: Page, show: Show) -> None:
     data = receipts()
     for index in ("0", "1"):
         text = data["documents"][index]
         data["documents"][index] = re.sub("carries|passengers", "x", text)
     desktop.set_viewport_size({"width": PHONE, "height": 740})
-    Shown(desktop, html(data), tmp_path)
+    show(desktop, html(data))
     chips = card(desktop).locator(".worklist .chip")
     assert chips.all_inner_texts() == [
         *("check: 4 ≠ 3", "model’s own", "undecided", "from sentence 2"),
@@ -459,11 +417,11 @@ def test_the_number_that_differs_stands_beside_its_source(page: Page) -> None:
     expect(card(page).locator("small")).to_have_text("Tickets")
 
 
-def test_a_pointer_that_rests_shows_a_small_card(desktop: Page, tmp_path: Path) -> None:
+def test_a_pointer_that_rests_shows_a_small_card(desktop: Page, show: Show) -> None:
     data = receipts()
     data["evidence"][5][0]["score"] = 1.1
     desktop.clock.install(time=0)
-    Shown(desktop, html(data), tmp_path)
+    show(desktop, html(data))
     desktop.clock.pause_at(3_600_000)
     words, peek = sentence(desktop, "Bell").locator(".words"), desktop.locator(".peek")
     words.hover()
@@ -483,10 +441,10 @@ def test_a_pointer_that_rests_shows_a_small_card(desktop: Page, tmp_path: Path) 
     expect(peek).to_be_hidden()
 
 
-def test_a_quote_outlines_what_it_caused(desktop: Page, tmp_path: Path) -> None:
+def test_a_quote_outlines_what_it_caused(desktop: Page, show: Show) -> None:
     data = receipts()
     data["summary"]["sentences"][4]["sources"] = [1]
-    Shown(desktop, html(data), tmp_path)
+    show(desktop, html(data))
     sentence(desktop, "18 crowns").locator(".words").click()
     card(desktop).locator("blockquote").hover()
     assert desktop.locator(".caused .words").all_inner_texts() == [
@@ -555,17 +513,22 @@ def test_targets_are_large_and_a_tapped_sentence_stays_visible(page: Page) -> No
         close(page)
 
 
-@pytest.mark.parametrize("context", [f"{PHONE} light", f"{DESKTOP} dark"], indirect=True)
-def test_verdicts_that_follow_leave_open_what_is_open(
-    context: BrowserContext, tmp_path: Path
-) -> None:
+@pytest.mark.parametrize("window", [f"{PHONE} light", f"{DESKTOP} dark"], indirect=True)
+def test_verdicts_that_follow_leave_open_what_is_open(window: Page, show: Show) -> None:
     """Whether the page sets new data, or makes the element anew."""
-    page, data = context.new_page(), receipts()
+    page, data = window, receipts()
     for later in data["summary"]["sentences"][2:]:
         later |= {"verdict": "open", "reason": "pending", "checks": []}
     data["summary"]["status"] = "pending"
-    Shown(page, html(data), tmp_path)
+    show(page, html(data))
     expect(page.locator(".sentence.checking")).to_have_count(7)
+    expect(page.locator(".counts")).to_contain_text("Checking sources…")
+    checking = sentence(page, "night").locator(".chip")
+    expect(checking).to_have_text("checking…")
+    assert checking.evaluate(f"{STYLE}.borderTopStyle") == "dotted"
+    checking.click()
+    expect(card(page).locator("h2").first).to_have_text("This is still being checked.")
+    close(page)
     chosen = sentence(page, "18 crowns")
     chosen.locator(".pill").click()
     set_data = "data => { document.querySelector('attribot-answer').data = data }"
@@ -679,9 +642,9 @@ def test_selected_words_narrow_the_card(page: Page) -> None:
     [("84", "The ferry carries up to 84 passengers. A ticket costs 18"), ("18", "A ticket costs")],
 )
 def test_words_are_selected_by_mouse_and_nothing_is_pinned(
-    desktop: Page, tmp_path: Path, first: str, words: str
+    desktop: Page, show: Show, first: str, words: str
 ) -> None:
-    Shown(desktop, html(), tmp_path)
+    show(desktop, html())
     select(desktop, "Bell and lamp", "Bell")  # whose place the other selection takes
     expect(card(desktop).locator("h2").first).to_contain_text("“Bell”")
     start, end = (box(sentence(desktop, one).locator(".words")) for one in (first, "18 crowns"))
@@ -694,14 +657,14 @@ def test_words_are_selected_by_mouse_and_nothing_is_pinned(
 
 
 def test_experts_see_nats_on_one_scale_and_nothing_below_the_noise(
-    context: BrowserContext, tmp_path: Path
+    window: Page, show: Show
 ) -> None:
-    page, data = context.new_page(), receipts()
+    page, data = window, receipts()
     data["evidence"][2][1]["exact"] = False
     data["evidence"][2].append({"source": 99, "score": -1.7, "exact": True, "tokens": []})
     data["quotes"]["99"] = [[0, 0, 7]]  # a heading
     data["summary"]["notes"] = ["Two sources were not scored."]
-    Shown(page, html(data), tmp_path)
+    show(page, html(data))
     sentence(page, "4 crowns").locator(".pill").click()
     card(page).locator("summary", has_text="For experts").click()
     experts = card(page).locator(".experts")
@@ -722,32 +685,26 @@ def test_experts_see_nats_on_one_scale_and_nothing_below_the_noise(
     expect(meters).to_have_count(0)
 
 
-@pytest.mark.parametrize(("kept", "level"), [(0.95, "decisive"), (0.6, "strong"), (0.2, "weak")])
-def test_the_share_that_is_kept_bounds_the_level(
-    desktop: Page, tmp_path: Path, kept: float, level: str
+@pytest.mark.parametrize(
+    ("kept", "level"), [(0.95, "decisive"), (0.7, "strong"), (0.6, "strong"), (0.2, "weak")]
+)
+def test_the_share_that_is_kept_bounds_the_level_and_less_is_said_to_be_in_part(
+    desktop: Page, show: Show, kept: float, level: str
 ) -> None:
     data = receipts()
-    data["summary"]["sentences"][1]["kept"] = kept
-    Shown(desktop, html(data), tmp_path)
+    data["summary"]["sentences"][1] |= {"kept": kept, "in_part": kept < 0.7}
+    show(desktop, html(data))
+    chip = sentence(desktop, "18 crowns").locator(".chip", has_text="in part")
+    expect(chip).to_have_count(int(kept < 0.7))
+    if kept < 0.7:
+        assert chip.evaluate(f"{STYLE}.borderTopStyle") == "solid"
     sentence(desktop, "18 crowns").locator(".pill").click()
+    expect(card(desktop).locator("h2", has_text="only in part")).to_have_count(int(kept < 0.7))
     expect(card(desktop).locator(".level b")).to_have_text(level)
     card(desktop).locator("summary", has_text="For experts").click()
     expect(card(desktop).locator(".experts")).to_contain_text(
         f"With only the cited text, {kept:.0%} of the effect".replace("%", " %")
     )
-
-
-@pytest.mark.parametrize("kept", [0.36, 0.69, 0.7])
-def test_what_is_explained_in_part_says_so(desktop: Page, tmp_path: Path, kept: float) -> None:
-    data = receipts()
-    told = data["summary"]["sentences"][1]
-    told |= {"kept": kept, "in_part": kept < 0.7}
-    Shown(desktop, html(data), tmp_path)
-    chip = sentence(desktop, "18 crowns").locator(".chip", has_text="in part")
-    expect(chip).to_have_count(int(told["in_part"]))
-    sentence(desktop, "18 crowns").locator(".pill").click()
-    only = expect(card(desktop))
-    (only.to_contain_text if told["in_part"] else only.not_to_contain_text)("only in part")
 
 
 def test_another_answer_is_shown_as_a_difference(page: Page) -> None:
@@ -776,12 +733,10 @@ def test_another_answer_is_shown_as_a_difference(page: Page) -> None:
     expect(page.locator(".frame.open")).to_have_count(0)
 
 
-def test_a_document_is_opened_at_the_cited_place(
-    context: BrowserContext, desktop: Page, tmp_path: Path
-) -> None:
-    page, data = context.new_page(), receipts()
+def test_a_document_is_opened_at_the_cited_place(window: Page, desktop: Page, show: Show) -> None:
+    page, data = window, receipts()
     data["documents"]["0"] = data["documents"]["0"] + "\n\nNo fishing." * 99
-    Shown(page, html(data), tmp_path)
+    show(page, html(data))
     assert page.get_by_role("button", name="Answer without").count() == 0
     sentence(page, "18 crowns").locator(".pill").click()
     opener = card(page).get_by_role("button", name="Open at this place")
@@ -805,20 +760,20 @@ def test_a_document_is_opened_at_the_cited_place(
     opener.click()
     page.keyboard.press("Escape")
     expect(opener).to_be_focused()
-    Shown(desktop, html(open_at="https://files.example/{sentence}/{number}/{index}"), tmp_path)
+    show(desktop, html(open_at="https://files.example/{sentence}/{number}/{index}"))
     sentence(desktop, "Bell").locator(".pill").first.click()
     link = card(desktop).get_by_role("link", name="Open at this place").first
     assert link.get_attribute("href") == "https://files.example/5/2/1"
-    Shown(desktop, html(open_at="javascript:alert({number})"), tmp_path)
+    show(desktop, html(open_at="javascript:alert({number})"))
     sentence(desktop, "Bell").locator(".pill").first.click()
     assert card(desktop).locator("a").count() == 0
 
 
-@pytest.mark.parametrize("context", [f"{PHONE} light", f"{DESKTOP} dark"], indirect=True)
-def test_a_document_is_opened_from_the_list(context: BrowserContext, tmp_path: Path) -> None:
-    page, data = context.new_page(), receipts()
+@pytest.mark.parametrize("window", [f"{PHONE} light", f"{DESKTOP} dark"], indirect=True)
+def test_a_document_is_opened_from_the_list(window: Page, show: Show) -> None:
+    page, data = window, receipts()
     data["documents"]["1"] += "\n\n## Food\n\nThere is none."
-    Shown(page, html(data), tmp_path)
+    show(page, html(data))
     listed = card(page).locator("details", has_text="4 documents")
     if is_phone(page):
         listed.locator("summary").click()
@@ -834,36 +789,28 @@ def test_a_document_is_opened_from_the_list(context: BrowserContext, tmp_path: P
     expect(listed.get_by_role("button", name="festival.md")).to_be_visible()
 
 
-@pytest.mark.parametrize("context", [f"{PHONE} light", f"{DESKTOP} dark"], indirect=True)
-def test_every_quote_is_found_in_a_page(context: BrowserContext, tmp_path: Path) -> None:
-    page = context.new_page()
-    shown = Shown(page, ATTRIBUTION.to_html(question=QUESTION), tmp_path)
+@pytest.mark.parametrize("window", [f"{PHONE} light", f"{DESKTOP} dark"], indirect=True)
+def test_every_quote_is_found_in_a_page(window: Page, show: Show) -> None:
+    show(window, ATTRIBUTION.to_html(question=QUESTION))
     for quote in (PASSENGERS, TICKET, BICYCLE, BELL, LAMP):
-        look_up(page.locator("attribot-answer"), quote)
-    assert not shown.events
+        look_up(window.locator("attribot-answer"), quote)
 
 
-@pytest.mark.parametrize("context", [f"{PHONE} light", f"{DESKTOP} dark"], indirect=True)
-def test_a_summary_alone_is_enough(context: BrowserContext, tmp_path: Path) -> None:
-    page = context.new_page()
+@pytest.mark.parametrize("window", [f"{PHONE} light", f"{DESKTOP} dark"], indirect=True)
+def test_a_summary_alone_is_enough(window: Page, show: Show) -> None:
     summary = summarize(ATTRIBUTION)
-    shown = Shown(page, html(summary), tmp_path)
-    sentence(page, "18 crowns").locator(".pill").click()
-    assert card(page).locator("mark").all_inner_texts() == [TICKET]
-    expect(card(page).locator(".level b")).to_have_text("decisive")
-    assert not shown.events
+    show(window, html(summary))
+    sentence(window, "18 crowns").locator(".pill").click()
+    assert card(window).locator("mark").all_inner_texts() == [TICKET]
+    expect(card(window).locator(".level b")).to_have_text("decisive")
 
 
-def test_an_answer_made_of_earlier_answers_cites_their_documents(
-    desktop: Page, tmp_path: Path
-) -> None:
-    verdicts = (
-        Verdict(start=0, end=39, kind="grounded", source_ids=(0, 2), effect=9.0, kept=1.0),
-        Verdict(start=39, end=len(BOTH), kind="unsupported"),
-    )
+def test_an_answer_made_of_earlier_answers_cites_their_documents(desktop: Page, show: Show) -> None:
+    grounded = {"kind": "grounded", "source_ids": (0, 2), "effect": 9.0, "kept": 1.0}
+    verdicts = verdicts_of(BOTH, grounded, {"kind": "unsupported"})
     last = composed((9.0, 0.0), (0.0, 0.0), (8.0, 0.0), verdicts=verdicts)
-    earlier = (run("a", ABOUT_TOWER), run("b", ABOUT_FERRY))
-    shown = Shown(desktop, html(run("whole", last, earlier=earlier).summary), tmp_path)
+    whole = run("whole", last, earlier=EARLIER_RUNS)
+    show(desktop, html(whole.summary))
     expect(desktop.locator(".counts")).to_contain_text("Made from earlier answers")
     chosen = sentence(desktop, "The tower is high")
     assert chosen.locator(".pill").all_text_contents() == ["1", "2"]
@@ -874,16 +821,15 @@ def test_an_answer_made_of_earlier_answers_cites_their_documents(
     assert card(desktop).locator("h3 .pill").all_text_contents() == ["1", "2"]
     close(desktop)
     listed = card(desktop).locator(".entry .pill").all_text_contents()
-    assert listed == re.findall(r"\[(\d)\]", run("whole", last, earlier=earlier).to_cited_text())
+    assert listed == re.findall(r"\[(\d)\]", whole.to_cited_text())
     chosen.locator(".pill").last.click()
     # The effect was measured on the earlier answers, not on the documents.
     expect(card(desktop).locator(".level")).to_have_count(0)
     expect(card(desktop).locator(".experts")).not_to_contain_text("9.0")
-    assert not shown.events
 
 
-def test_answers_end_to_end_have_their_own_sources(desktop: Page, tmp_path: Path) -> None:
-    shown = Shown(desktop, html(end_to_end().summary), tmp_path)
+def test_answers_end_to_end_have_their_own_sources(desktop: Page, show: Show) -> None:
+    show(desktop, html(end_to_end().summary))
     around = desktop.locator(".answer").first.evaluate("one => one.textContent")
     assert around == "Response 1: \nResponse 2: "
     assert desktop.locator(".sentence .words").all_inner_texts() == [CARRIES, HIGH, WHITE]
@@ -894,13 +840,10 @@ def test_answers_end_to_end_have_their_own_sources(desktop: Page, tmp_path: Path
     assert desktop.locator(".entry .pill").all_text_contents() == ["2"]
     sentence(desktop, WHITE).locator(".pill").click()
     expect(card(desktop).last.locator("mark")).to_have_text(WHITE)
-    assert not shown.events
 
 
-def test_what_there_is_before_and_without_an_attribution(desktop: Page, tmp_path: Path) -> None:
-    shown = Shown(
-        desktop, html({"summary": without_attribution("pending"), "answer": "It is"}), tmp_path
-    )
+def test_what_there_is_before_and_without_an_attribution(desktop: Page, show: Show) -> None:
+    show(desktop, html({"summary": without_attribution("pending"), "answer": "It is"}))
     expect(desktop.locator(".answer")).to_have_text("It is")
     expect(desktop.locator(".counts")).to_have_text("Checking sources…")
     desktop.evaluate(
@@ -917,77 +860,71 @@ def test_what_there_is_before_and_without_an_attribution(desktop: Page, tmp_path
         json.dumps({**receipts(), "answer": ANSWER}),
     )
     expect(sentence(desktop, "Maren")).to_contain_text("stopped here")
-    shown = Shown(desktop, ISLAND.to_html(answer=False), tmp_path)
+    show(desktop, ISLAND.to_html(answer=False))
     expect(desktop.locator(".answer")).to_be_hidden()
     desktop.locator(".count").first.click()
     expect(card(desktop).locator(".said")).to_have_text("The ferry carries 84 people.")
-    assert not shown.events
 
 
-def test_it_is_accessible(chromium: Browser, tmp_path: Path) -> None:
-    for width in (PHONE, DESKTOP):
-        for scheme in ("light", "dark"):
-            context = new_context(
-                chromium,
-                color_scheme="dark" if scheme == "dark" else "light",
-                viewport={"width": width, "height": 740},
-                reduced_motion="reduce",
-                bypass_csp=True,  # axe-core is put into the page
-            )
-            page = context.new_page()
-            Shown(page, html(answers_without=True), tmp_path)
-            page.locator("summary", has_text="How to read this").click()
-            assert_accessible(page)
-            keep(page, f"answer_{scheme}_{width}.png", full_page=True)
-            for text in ("4 crowns", "Bell", "dolphins"):
-                sentence(page, text).locator(".pill, .chip").first.click()
-                card(page).locator("summary", has_text="For experts").click()
-                assert_accessible(page)
-                close(page)
-            card(page).locator("button.entry", has_text="ferry.txt").dispatch_event("click")
-            assert_accessible(page)
-            page.keyboard.press("Escape")
-            select(page, "18 crowns", "A ticket")
-            expect(card(page).locator("h2").first).to_contain_text("Behind")
-            assert_accessible(page)
-            page.set_content(NOTEBOOK + ISLAND._repr_html_())
-            sentence(page, "A ticket").locator(".pill").click()
-            assert_accessible(page)
-            context.close()
-
-
-def assert_accessible(page: Page) -> None:
-    found = Axe().run(page).response["violations"]
-    assert not found, json.dumps(found, indent=1)  # its report can not name shadow roots
-
-
-@pytest.mark.parametrize(("theme", "system"), [("dark", "light"), ("light", "dark")])
-def test_a_theme_is_forced(chromium: Browser, tmp_path: Path, theme: str, system: str) -> None:
-    dark = theme == "dark"
-    context = new_context(chromium, color_scheme="light" if dark else "dark", bypass_csp=True)
-    page = context.new_page()
-    Shown(page, html(theme=theme), tmp_path)
-    element = page.locator("attribot-answer")
-    paper, ink = (element.evaluate(f"{STYLE}.{name}") for name in ("backgroundColor", "color"))
-    assert (paper, ink) == (
-        ("rgb(21, 23, 28)", "rgb(240, 241, 244)")
-        if dark
-        else ("rgb(255, 255, 255)", "rgb(27, 29, 34)")
+@pytest.mark.parametrize("width", [PHONE, DESKTOP])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_it_is_accessible(
+    new_page: Callable[..., Page], show: Show, scheme: str, width: int
+) -> None:
+    page = new_page(
+        color_scheme=scheme,
+        viewport={"width": width, "height": 740},
+        reduced_motion="reduce",
+        bypass_csp=True,
     )
+    show(page, html(answers_without=True))
+    page.locator("summary", has_text="How to read this").click()
+    assert_accessible(page)
+    keep(page, f"answer_{scheme}_{width}.png", full_page=True)
+    for text in ("4 crowns", "Bell", "dolphins"):
+        sentence(page, text).locator(".pill, .chip").first.click()
+        card(page).locator("summary", has_text="For experts").click()
+        assert_accessible(page)
+        close(page)
+    card(page).locator("button.entry", has_text="ferry.txt").dispatch_event("click")
+    assert_accessible(page)
+    page.keyboard.press("Escape")
+    select(page, "18 crowns", "A ticket")
+    expect(card(page).locator("h2").first).to_contain_text("Behind")
+    assert_accessible(page)
+    page.set_content(NOTEBOOK + ISLAND._repr_html_())
+    sentence(page, "A ticket").locator(".pill").click()
+    assert_accessible(page)
+
+
+LIGHT = ("rgb(255, 255, 255)", "rgb(27, 29, 34)")
+DARK = ("rgb(21, 23, 28)", "rgb(240, 241, 244)")
+
+
+@pytest.mark.parametrize(
+    ("theme", "system", "colours"), [("dark", "light", DARK), ("light", "dark", LIGHT)]
+)
+def test_a_theme_is_forced(
+    new_page: Callable[..., Page], show: Show, theme: str, system: str, colours: tuple[str, str]
+) -> None:
+    page = new_page(color_scheme=system, bypass_csp=True)
+    show(page, html(theme=theme))
+    element = page.locator("attribot-answer")
+    for name, colour in zip(("backgroundColor", "color"), colours, strict=True):
+        assert element.evaluate(f"{STYLE}.{name}") == colour
     assert_accessible(page)
     element.evaluate("one => one.style.setProperty('--attribot-paper', 'rgb(1, 2, 3)')")
     assert element.evaluate(f"{STYLE}.backgroundColor") == "rgb(1, 2, 3)"
-    context.close()
 
 
 @pytest.mark.parametrize("texts", [HTML[:30], HTML[30:], HOSTILE])
 def test_hostile_texts_are_shown_and_run_nothing(
-    desktop: Page, tmp_path: Path, texts: tuple[str, ...]
+    desktop: Page, show: Show, texts: tuple[str, ...]
 ) -> None:
     for text in texts:
         document = Document(f"{PASSENGERS} {text}", text, {"title": text, "section": text})
         made = handmade(f"{text} is it.", [document], {PASSENGERS: (3.0,), text: (2.0,)})
-        shown = Shown(desktop, made.to_html(question=text), tmp_path)
+        show(desktop, made.to_html(question=text))
         data = json.dumps({"value": text, "source_value": text, "start": 0, "end": 3, "kind": text})
         desktop.evaluate(
             """check => {
@@ -1013,27 +950,24 @@ def test_hostile_texts_are_shown_and_run_nothing(
             )
             == 0
         )
-        assert not shown.events, text
         desktop.goto("about:blank")
         desktop.set_content(made.to_html(question=text, page=False))  # without a page's policy
         desktop.evaluate(
             """() => document.querySelector("attribot-answer").shadowRoot
                 .querySelector(".sentence")?.click()"""
         )
-        assert not shown.events, text
 
 
-def test_addresses_run_nothing(desktop: Page, tmp_path: Path) -> None:
+def test_addresses_run_nothing(desktop: Page, show: Show) -> None:
     for url in ADDRESSES:
         document = Document("One.", "a", {"url": url, "source": url, "link": url})
-        shown = Shown(desktop, handmade("One.", [document], {"One.": (3.0,)}).to_html(), tmp_path)
+        show(desktop, handmade("One.", [document], {"One.": (3.0,)}).to_html())
         desktop.locator(".answer .pill").click()
         for link in card(desktop).locator("a").all():
             assert (link.get_attribute("href") or "").startswith("https://evil.example/")
-        assert not shown.events, url
 
 
-def test_characters_that_browsers_count_otherwise(desktop: Page, tmp_path: Path) -> None:
+def test_characters_that_browsers_count_otherwise(desktop: Page, show: Show) -> None:
     """Emoji are two for a browser, control characters are shown by several."""
     ships = "\U0001f6a2\U0001f6a2 ships \u202e carry 84 people."
     data = receipts(answer=f"\U0001f6a2 {ANSWER}")
@@ -1041,33 +975,24 @@ def test_characters_that_browsers_count_otherwise(desktop: Page, tmp_path: Path)
         one["start"], one["end"] = one["start"] + 2, one["end"] + 2
     check = data["summary"]["sentences"][2]["checks"][0]
     check["start"], check["end"] = check["start"] + 2, check["end"] + 2
-    Shown(desktop, html(data), tmp_path)
+    show(desktop, html(data))
     expect(desktop.locator(".answer .value")).to_have_text("4")
     made = handmade(ships, [f"\U0001f6a2 {ships}"], {ships: (3.0,)})
-    Shown(desktop, made.to_html(), tmp_path)
+    show(desktop, made.to_html())
     expect(desktop.locator(".answer")).to_contain_text("ships <U+202E> carry")
     select(desktop, "ships", "\U0001f6a2\U0001f6a2 sh")
     expect(card(desktop).locator("mark")).to_contain_text("ships <U+202E> carry 84 people.")
 
 
-def test_a_source_with_tags_is_quoted_without_them(desktop: Page, tmp_path: Path) -> None:
-    source = "<b>Blue</b> is the <i>door</i>."
-    made = handmade("The door is blue.", [f"<p>{source}</p>"], {source: (9.0,)})
-    Shown(desktop, made.to_html(), tmp_path)
-    desktop.locator(".answer .pill").click()
-    expect(card(desktop).locator("mark")).to_have_text("Blue is the door.")
-    assert card(desktop).locator(".missing").count() == 0
-
-
-def test_text_from_right_to_left(desktop: Page, tmp_path: Path) -> None:
+def test_text_from_right_to_left(desktop: Page, show: Show) -> None:
     arabic = "ترتفع المنارة ثمانية وثلاثين مترا."
-    Shown(desktop, handmade(arabic, [arabic], {arabic: (3.0,)}).to_html(), tmp_path)
+    show(desktop, handmade(arabic, [arabic], {arabic: (3.0,)}).to_html())
     desktop.locator(".answer .pill").click()
     for where in (".answer", "blockquote"):
         assert desktop.locator(where).first.evaluate(f"{STYLE}.direction") == "rtl"
 
 
-def test_forty_sentences_and_two_hundred_sources(desktop: Page, tmp_path: Path) -> None:
+def test_forty_sentences_and_two_hundred_sources(desktop: Page, show: Show) -> None:
     texts = [f"House number {number} on Mill Lane has a blue door." for number in range(200)]
     answer = " ".join(f"House {number} has a door that is blue." for number in range(40))
     scores = {
@@ -1085,7 +1010,7 @@ def test_forty_sentences_and_two_hundred_sources(desktop: Page, tmp_path: Path) 
     )
     longest = []
     for _ in range(3):  # other work on this machine lengthens tasks
-        shown = Shown(desktop, page, tmp_path)
+        show(desktop, page)
         assert desktop.locator(".sentence").count() == 40
         for number in (0, 7, 39):
             desktop.locator(".sentence .pill").nth(number).hover()
@@ -1095,7 +1020,6 @@ def test_forty_sentences_and_two_hundred_sources(desktop: Page, tmp_path: Path) 
         expect(card(desktop).locator("h2").first).to_contain_text("Behind")
         desktop.wait_for_timeout(100)
         longest.append(desktop.evaluate("Math.max(...tasks)"))
-        assert not shown.events
         if longest[-1] <= 200:
             break
     assert min(longest) <= 200
@@ -1118,9 +1042,7 @@ def test_several_in_a_page(desktop: Page) -> None:
     look_up(desktop.locator("attribot-answer").last, BICYCLE)
 
 
-def test_without_scripts_the_cited_text_is_shown(chromium: Browser, tmp_path: Path) -> None:
-    context = new_context(chromium, java_script_enabled=False)
-    page = context.new_page()
-    Shown(page, ISLAND.to_html(), tmp_path)
+def test_without_scripts_the_cited_text_is_shown(new_page: Callable[..., Page], show: Show) -> None:
+    page = new_page(java_script_enabled=False)
+    show(page, ISLAND.to_html())
     expect(page.locator("attribot-answer p")).to_have_text(ISLAND.to_cited_text())
-    context.close()

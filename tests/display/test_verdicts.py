@@ -1,18 +1,19 @@
-"""Verdicts are shown by the table and in Markdown alike."""
+"""What the table, Markdown and the cited text show alike."""
 
 from collections.abc import Callable
 from typing import Any
 
 import pytest
-from support.attributions import handmade
+from hypothesis import given
+from support.attributions import NOTHING_SCORED, NOTHING_STANDS_OUT, handmade, verdicts_of
+from support.strategies import attributions
 
 from attribot_rag import Attribution
-from attribot_rag.attribution import Marker, Verdict
+from attribot_rag.attribution import Marker
 from attribot_rag.display import render_markdown, render_table
 
 RESPONSE = "The ferry is red [2]. It is old [7]. So it is both."
 FIRST, SECOND, THIRD = "Ferries are red.", "The ferry is red.", "It is old."
-EDGES = ((0, 22), (22, 37), (37, len(RESPONSE)))
 
 
 def table(attribution: Attribution) -> str:
@@ -23,7 +24,12 @@ def markdown(attribution: Attribution) -> str:
     return render_markdown(attribution).replace("\\", "").replace("*(", "(").replace(")*", ")")
 
 
+def cited_text(attribution: Attribution) -> str:
+    return f"{attribution.to_cited_text()}\n"
+
+
 both = pytest.mark.parametrize("shown", [table, markdown])
+each = pytest.mark.parametrize("shown", [table, markdown, cited_text])
 
 
 def judged(*verdicts: dict[str, Any], **fields: Any) -> Attribution:
@@ -32,10 +38,7 @@ def judged(*verdicts: dict[str, Any], **fields: Any) -> Attribution:
         RESPONSE,
         [FIRST, SECOND, THIRD],
         {FIRST: (4.0, 0.0, 0.0), SECOND: (4.5, 0.0, 0.0), THIRD: (0.0, 5.0, 0.0)},
-        verdicts=tuple(
-            Verdict(start=start, end=end, **given)
-            for (start, end), given in zip(EDGES, verdicts, strict=True)
-        ),
+        verdicts=verdicts_of(RESPONSE, *verdicts),
         **fields,
     )
 
@@ -44,7 +47,7 @@ GROUNDED = {"kind": "grounded", "source_ids": (2,)}
 OPEN = {"kind": "open"}
 
 
-@both
+@each
 @pytest.mark.parametrize(
     ("verdict", "remark"),
     [
@@ -76,14 +79,14 @@ def test_remarks(shown: Callable[[Attribution], str], verdict: dict[str, Any], r
     assert "The ferry is red [2]. [1] It" in text
 
 
-@both
+@each
 def test_either_is_one_marker(shown: Callable[[Attribution], str]) -> None:
     either = {"kind": "redundant", "relation": "either", "source_ids": (1, 0)}
     text = shown(judged(either, GROUNDED, {"kind": "follows", "follows": 0}))
     assert "The ferry is red [2]. [1 or 2] It is old [7]. [3] So it is both. (follows" in text
 
 
-@both
+@each
 @pytest.mark.parametrize("relation", ["each", "together"])
 def test_all_others_have_markers_of_their_own(
     shown: Callable[[Attribution], str], relation: str
@@ -121,3 +124,26 @@ def test_markers_that_hold_or_were_not_measured_are_not_told(
 ) -> None:
     markers = (Marker(start=17, end=20, number=2, document=1, supported=supported),)
     assert "The model cites" not in shown(judged(GROUNDED, GROUNDED, OPEN, markers=markers))
+
+
+@both
+def test_no_source_stands_out(shown: Callable[[Attribution], str]) -> None:
+    text = shown(NOTHING_STANDS_OUT)
+    assert "No source stands out" in text
+    assert "[1]" not in text
+    assert "0.40" in text
+
+
+@both
+def test_sources_that_were_not_scored_are_no_zeros(shown: Callable[[Attribution], str]) -> None:
+    text = shown(NOTHING_SCORED)
+    assert "No source was scored" in text
+    assert "2 sources were not scored." in text
+    assert "Top" not in text
+    assert "0.00" not in text
+
+
+@given(attributions())
+def test_any_attribution_can_be_shown(attribution: Attribution) -> None:
+    assert render_table(attribution, width=80).endswith("\n")
+    assert render_markdown(attribution).endswith("*\n")

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from support.attributions import ISLAND
 from support.model_server import model_server
-from support.scorers import ANSWER, TREATY, chat
+from support.scorers import ANSWER, RECORD, TREATY, chat
 from support.tiny_models import byte_level
 
 from attribot_rag import Attributor, LanguageModel, ScoringOptions
@@ -66,8 +66,7 @@ def test_every_page_s_code_is_run_or_said_not_to_be() -> None:
 
 def test_a_batch_is_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    record = {"messages": chat(TREATY[:2]), "documents": TREATY[:2], "response": ANSWER}
-    Path("answers.jsonl").write_text(json.dumps(record) + "\n")
+    Path("answers.jsonl").write_text(json.dumps(RECORD) + "\n")
     attributor = Attributor(LOCAL, method="leave_one_out", progress=False)
     names = run("docs/batch.md", {}, attributor=attributor)
     assert names["statistics"] is not None

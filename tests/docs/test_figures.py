@@ -1,10 +1,7 @@
 """The documents' figures are those of the files that they name beside them."""
 
-import math
 import re
 from pathlib import Path
-
-import pytest
 
 ROOT = Path(__file__).parents[2]
 
@@ -93,13 +90,6 @@ def test_the_comparison_is_that_of_the_page_on_peers() -> None:
     peers = text("docs/evaluation/peers.md")
     for name, seconds, precision in rows:
         assert f"\n| {name} | 10 | {seconds} | {precision} |" in peers
-
-
-def test_the_table_of_nats() -> None:
-    rows = re.findall(r"^\| (\d+) \| ([\d.,]+) \|", text("docs/concepts.md"), re.M)
-    assert len(rows) == 6
-    for nats, factor in rows:
-        assert float(factor.replace(",", "")) == pytest.approx(math.exp(int(nats)), rel=0.02)
 
 
 METHODS = {

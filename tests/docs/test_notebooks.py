@@ -1,7 +1,15 @@
 """The notebooks run offline, and show what their text says."""
 
+import re
+from pathlib import Path
+from typing import Any
+
+import nbformat
 import pytest
-from support.notebooks import run_notebook
+from nbclient import NotebookClient
+from support.patience import scaled
+
+FOLDER = Path(__file__).parents[2] / "docs" / "notebooks"
 
 
 @pytest.mark.slow
@@ -34,3 +42,28 @@ def test_a_notebook_runs(name: str, expected: list[str]) -> None:
     for text in expected:
         assert text in printed + values
     assert any("text/html" in output for output in shown)
+
+
+def run_notebook(name: str) -> tuple[str, list[dict[str, Any]]]:
+    """What the cells print, as the file shows it, and the data of their values, in order."""
+    notebook = nbformat.read(FOLDER / f"{name}.ipynb", as_version=4)  # type: ignore[no-untyped-call]
+    shown = _printed(notebook)
+    NotebookClient(notebook, timeout=int(scaled(600)), kernel_name="python3").execute()
+    printed = _printed(notebook)
+    assert _without_numbers(printed) == _without_numbers(shown), "python docs/run_notebooks.py"
+    values = [one["data"] for one in _outputs(notebook) if one["output_type"] == "execute_result"]
+    return printed, values
+
+
+def _outputs(notebook: Any) -> list[dict[str, Any]]:
+    return [output for cell in notebook.cells for output in cell.get("outputs", ())]
+
+
+def _printed(notebook: Any) -> str:
+    return "".join(one["text"] for one in _outputs(notebook) if one.get("name") == "stdout")
+
+
+def _without_numbers(text: str) -> list[str]:
+    """Its words, without scores, seconds, bars and what the processor decides."""
+    text = re.sub(r"-?\d+(?:\.\d+)?|[█▉▊▋▌▍▎▏░]+|\(packed, [^)]*\)", "", text)
+    return text.split()

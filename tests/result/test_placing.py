@@ -144,19 +144,6 @@ def test_without_what_was_added_it_is_the_answer(
 
 
 @pytest.mark.parametrize(
-    "answer",
-    [
-        "def f(x):\n    if x:\n        return 1\n    return 2",
-        "server:\n  port: 80\n  hosts:\n    - a\n    - b\n",
-        "- One.\n  - Two.\n    - Three.\r\n\r\n\tEnd.  \nOver.",
-        "  Indented.\n\n\nTwo lines below.\u3000次。次。 \n",
-    ],
-)
-def test_white_space_is_the_answer_s(answer: str) -> None:
-    assert re.sub(r" \[\d+\]", "", cited(answer)[0]) == answer
-
-
-@pytest.mark.parametrize(
     ("answer", "code"),
     [
         ("Use `a. b`, then ``c ` d``.", ["`a. b`", "``c ` d``"]),

@@ -2,6 +2,7 @@ from collections.abc import Iterator
 
 import pytest
 from support.browser import chromium as chromium
+from support.browser import new_page as new_page
 from support.service_process import service
 from support.tiny_models import endless
 
@@ -28,3 +29,9 @@ def two_clients(tiny_model: str) -> Iterator[str]:
     options = ("--seconds", "1", "--waiting", "4", "--method", "leave_one_out")
     with service(tiny_model, *options, token="hostile\nsmall") as (address, _):
         yield address
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    """Tests that are coroutines run in asyncio alone."""
+    return "asyncio"

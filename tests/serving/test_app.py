@@ -1,9 +1,6 @@
 """The service in this process: what it answers and what it refuses."""
 
 import json
-import threading
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import jsonschema
@@ -12,24 +9,13 @@ import pytest
 import torch
 from fastapi.testclient import TestClient
 from support.model_server import Kind, model_server
-from support.patience import scaled
-from support.pdf_files import pdf
 from support.schemas import SCHEMA
 from support.scorers import ATOL
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from attribot_rag import (
-    Attribution,
-    Document,
-    LanguageModel,
-    LeaveOneOut,
-    ServedModel,
-    ServerOptions,
-)
-from attribot_rag.corpus.chunks import read_chunks
+from attribot_rag import Attribution, Document, LanguageModel, ServedModel, ServerOptions
 from attribot_rag.errors import InvalidInput
 from attribot_rag.serving.app import Limits, create_app
-from attribot_rag.serving.command import without_folders
 
 DOCUMENTS = [
     "The ferry Kittiwake carries up to 84 passengers. A single ticket costs 18 crowns.",
@@ -121,30 +107,13 @@ def test_a_model_s_server_that_fails_is_named_with_what_to_do(chatty: LanguageMo
     assert 'reason="model\'s server"} 2.0' in client.get("/metrics").text
 
 
-def test_what_goes_wrong_before_a_streamed_answer_has_its_status(
-    chatty: LanguageModel,
-) -> None:
-    answer = TestClient(create_app(chatty)).post("/ask", json={"question": "Why?", "stream": True})
-    assert answer.status_code == 422 and "no files are served" in answer.json()["detail"]
-
-
-def test_a_question_is_answered_from_a_pdf_file(chatty: LanguageModel, tmp_path: Path) -> None:
-    pdf(tmp_path / "towers.pdf", ["Fog is rare.", "The lighthouse is 38 metres high."])
-    chunks = without_folders(read_chunks([tmp_path]))
-    client = TestClient(create_app(chatty, chunks=chunks, **EXACT))
-    given = {"question": "How high is the lighthouse?", "max_new_tokens": 5}
-    answer = client.post("/ask", json=given)
-    assert answer.status_code == 200, answer.text
-    result = Attribution.from_dict(answer.json()["attribution"])
-    assert [document.id for document in result.documents] == ["towers.pdf#1"]
-    assert result.documents[0].metadata["page_label"] == "1–2"
-    assert "The lighthouse is 38 metres high." in [source.text.strip() for source in result.sources]
-
-
-def test_without_files_a_question_needs_documents(chatty: LanguageModel) -> None:
-    answer = TestClient(create_app(chatty)).post("/ask", json={"question": "How high?"})
+@pytest.mark.parametrize("stream", [False, True])
+def test_without_files_a_question_needs_documents(chatty: LanguageModel, stream: bool) -> None:
+    """A streamed answer, too, has the status of what goes wrong before it."""
+    question = {"question": "How high?", "stream": stream}
+    answer = TestClient(create_app(chatty)).post("/ask", json=question)
     assert answer.status_code == 422
-    assert "send documents" in answer.json()["detail"]
+    assert "no files are served; send documents" in answer.json()["detail"]
 
 
 class Crowded(LlamaForCausalLM):  # type: ignore[no-untyped-call]
@@ -276,45 +245,6 @@ def test_a_token_may_hold_any_character(chatty: LanguageModel) -> None:
         answer = client.post("/attribute", headers=headers)
         assert answer.status_code == status
         assert (answer.headers.get("WWW-Authenticate") == "Bearer") == (status == 401)
-
-
-def test_large_bodies_are_refused(chatty: LanguageModel) -> None:
-    client = TestClient(create_app(chatty, limits=Limits(bytes=2_000), **EXACT))
-    assert client.post("/attribute", json=GIVEN).status_code == 200
-    large = {**GIVEN, "response": "x" * 2_000}
-    assert client.post("/attribute", json=large).status_code == 413
-
-    def streamed() -> Iterator[bytes]:  # without saying how long it is
-        yield from (b"x" * 500 for _ in range(5))
-
-    assert client.post("/attribute", content=streamed()).status_code == 413
-
-
-def test_a_full_queue_is_told(chatty: LanguageModel) -> None:
-    begun, allowed = threading.Event(), threading.Event()
-
-    class Held(LeaveOneOut):
-        def run(self, scorer: Any) -> Any:
-            begun.set()
-            assert allowed.wait(scaled(60))
-            return super().run(scorer)
-
-    app = create_app(chatty, limits=Limits(waiting=1), method=Held(), verdicts=None)
-    with TestClient(app) as client:
-        first: list[Any] = []
-        asking = threading.Thread(
-            target=lambda: first.append(client.post("/attribute", json=GIVEN))
-        )
-        asking.start()
-        assert begun.wait(scaled(60))
-        refused = client.post("/attribute", json=GIVEN)
-        assert refused.status_code == 429
-        assert int(refused.headers["Retry-After"]) > 0
-        assert client.get("/health").json()["waiting"] == 1
-        allowed.set()
-        asking.join(60)
-        assert first[0].status_code == 200
-        assert client.post("/attribute", json=GIVEN).status_code == 200
 
 
 def test_time_runs_out_and_the_result_is_partial(chatty: LanguageModel) -> None:

@@ -10,18 +10,17 @@ from typing import Any
 import httpx
 import pytest
 from support.patience import scaled
+from support.service_process import LONG, REQUEST
 
 from attribot_rag.errors import QueueFull, ServiceStopping
 from attribot_rag.serving.fair_queue import FairQueue
 
 logger = logging.getLogger(__name__)
+pytestmark = pytest.mark.anyio
 
 HOSTILE, SMALL = ({"Authorization": f"Bearer {token}"} for token in ("hostile", "small"))
-TEXT = "The ferry Kittiwake carries up to 84 passengers."
-GIVEN = {"prompt": f"{TEXT} How many?", "response": "84.", "documents": [TEXT]}
 SENTENCES = [f"Ferry {number}." for number in range(200)]
 LARGE = {"prompt": " ".join(SENTENCES), "response": "84.", "documents": SENTENCES}
-LONG = {"question": "How high is the lighthouse?", "max_new_tokens": 300}
 
 
 class Crowd:
@@ -50,117 +49,96 @@ class Crowd:
         return task
 
 
-def test_clients_take_turns() -> None:
-    async def check() -> None:
-        crowd = Crowd()
-        tasks = await crowd.enter("a1", "a2", "a3", "b1", "c1", "b2")
-        assert [place.before for place in crowd.queue.places("a")] == [3, 5]
-        assert [place.before for place in crowd.queue.places("b")] == [1, 4]
-        crowd.opened.set()
-        await asyncio.gather(*tasks)
-        assert crowd.served == ["a1", "b1", "c1", "a2", "b2", "a3"]
-        assert len(crowd.queue) == 0
-        assert crowd.queue.places("a") == []
-
-    asyncio.run(check())
+async def test_clients_take_turns() -> None:
+    crowd = Crowd()
+    tasks = await crowd.enter("a1", "a2", "a3", "b1", "c1", "b2")
+    assert [place.before for place in crowd.queue.places("a")] == [3, 5]
+    assert [place.before for place in crowd.queue.places("b")] == [1, 4]
+    crowd.opened.set()
+    await asyncio.gather(*tasks)
+    assert crowd.served == ["a1", "b1", "c1", "a2", "b2", "a3"]
+    assert len(crowd.queue) == 0
+    assert crowd.queue.places("a") == []
 
 
-def test_requests_of_several_clients_run_at_once_and_one_of_each() -> None:
-    async def check() -> None:
-        crowd = Crowd(at_once=2)
-        tasks = await crowd.enter("a1", "a2", "b1", "c1", "b2")
-        assert [place.before for place in crowd.queue.places("c")] == [2]
-        assert [place.before for place in crowd.queue.places("a")] == [3]
-        while len(crowd.begun) < 2:
-            await asyncio.sleep(0.01)
-        assert sorted(crowd.begun) == ["a1", "b1"]
-        crowd.opened.set()
-        await asyncio.gather(*tasks)
-        assert sorted(crowd.served) == ["a1", "a2", "b1", "b2", "c1"]
-
-    asyncio.run(check())
+async def test_requests_of_several_clients_run_at_once_and_one_of_each() -> None:
+    crowd = Crowd(at_once=2)
+    tasks = await crowd.enter("a1", "a2", "b1", "c1", "b2")
+    assert [place.before for place in crowd.queue.places("c")] == [2]
+    assert [place.before for place in crowd.queue.places("a")] == [3]
+    while len(crowd.begun) < 2:
+        await asyncio.sleep(0.01)
+    assert sorted(crowd.begun) == ["a1", "b1"]
+    crowd.opened.set()
+    await asyncio.gather(*tasks)
+    assert sorted(crowd.served) == ["a1", "a2", "b1", "b2", "c1"]
 
 
-def test_a_client_that_comes_is_next_but_for_those_that_wait() -> None:
-    async def check() -> None:
-        crowd = Crowd()
-        tasks = await crowd.enter("a1", "b1", "a2", "c1", "b2")
-        assert [place.before for place in crowd.queue.places("c")] == [2]
-        crowd.opened.set()
-        await asyncio.gather(*tasks)
-        assert crowd.served == ["a1", "b1", "c1", "a2", "b2"]
-
-    asyncio.run(check())
+async def test_a_client_that_comes_is_next_but_for_those_that_wait() -> None:
+    crowd = Crowd()
+    tasks = await crowd.enter("a1", "b1", "a2", "c1", "b2")
+    assert [place.before for place in crowd.queue.places("c")] == [2]
+    crowd.opened.set()
+    await asyncio.gather(*tasks)
+    assert crowd.served == ["a1", "b1", "c1", "a2", "b2"]
 
 
-def test_a_full_queue_makes_room_for_a_client_with_fewer_requests() -> None:
-    async def check() -> None:
-        crowd = Crowd(max_requests=3)
-        *tasks, dropped = await crowd.enter("a1", "a2", "a3")
-        with pytest.raises(QueueFull, match="it takes 3"):
-            await crowd.queue.run("a", print)
-        tasks += await crowd.enter("b1")
-        with pytest.raises(QueueFull, match="another client has fewer"):
-            await dropped
-        with pytest.raises(QueueFull, match="it takes 3"):  # b would have as many as a
-            await crowd.queue.run("b", print)
-        crowd.opened.set()
-        await asyncio.gather(*tasks)
-        assert crowd.served == ["a1", "b1", "a2"]
-
-    asyncio.run(check())
+async def test_a_full_queue_makes_room_for_a_client_with_fewer_requests() -> None:
+    crowd = Crowd(max_requests=3)
+    *tasks, dropped = await crowd.enter("a1", "a2", "a3")
+    with pytest.raises(QueueFull, match="it takes 3"):
+        await crowd.queue.run("a", print)
+    tasks += await crowd.enter("b1")
+    with pytest.raises(QueueFull, match="another client has fewer"):
+        await dropped
+    with pytest.raises(QueueFull, match="it takes 3"):  # b would have as many as a
+        await crowd.queue.run("b", print)
+    crowd.opened.set()
+    await asyncio.gather(*tasks)
+    assert crowd.served == ["a1", "b1", "a2"]
 
 
-def test_who_leaves_is_not_served() -> None:
-    async def check() -> None:
-        crowd = Crowd()
-        running, waiting, last = await crowd.enter("a1", "a2", "b1")
-        waiting.cancel()
-        running.cancel()
-        await asyncio.gather(waiting, running, return_exceptions=True)
-        assert len(crowd.queue) == 2  # a task that runs is finished
-        crowd.opened.set()
-        await last
-        assert crowd.served == ["a1", "b1"]
-
-    asyncio.run(check())
+async def test_who_leaves_is_not_served() -> None:
+    crowd = Crowd()
+    running, waiting, last = await crowd.enter("a1", "a2", "b1")
+    waiting.cancel()
+    running.cancel()
+    await asyncio.gather(waiting, running, return_exceptions=True)
+    assert len(crowd.queue) == 2  # a task that runs is finished
+    crowd.opened.set()
+    await last
+    assert crowd.served == ["a1", "b1"]
 
 
-def test_an_estimate_is_made_of_what_was_served() -> None:
-    async def check() -> None:
-        crowd = Crowd()
-        assert crowd.queue.retry_after == 5
-        tasks = await crowd.enter("a1", "a2", "a3")
-        assert [place.seconds for place in crowd.queue.places("a")] == [None, None]
-        crowd.opened.set()
-        await asyncio.gather(*tasks)
-        crowd.opened.clear()
-        tasks = await crowd.enter("a1", "a2", "a3")
-        first, second = (place.seconds for place in crowd.queue.places("a"))
-        assert first is not None
-        assert second is not None
-        assert 0 <= first <= second
-        assert crowd.queue.retry_after >= 1
-        crowd.opened.set()
-        await asyncio.gather(*tasks)
-
-    asyncio.run(check())
+async def test_an_estimate_is_made_of_what_was_served() -> None:
+    crowd = Crowd()
+    assert crowd.queue.retry_after == 5
+    tasks = await crowd.enter("a1", "a2", "a3")
+    assert [place.seconds for place in crowd.queue.places("a")] == [None, None]
+    crowd.opened.set()
+    await asyncio.gather(*tasks)
+    crowd.opened.clear()
+    tasks = await crowd.enter("a1", "a2", "a3")
+    first, second = (place.seconds for place in crowd.queue.places("a"))
+    assert first is not None
+    assert second is not None
+    assert 0 <= first <= second
+    assert crowd.queue.retry_after >= 1
+    crowd.opened.set()
+    await asyncio.gather(*tasks)
 
 
-def test_a_closed_queue_finishes_what_runs() -> None:
-    async def check() -> None:
-        crowd = Crowd()
-        running, waiting = await crowd.enter("a1", "b1")
-        crowd.queue.close()
-        with pytest.raises(ServiceStopping):
-            await waiting
-        with pytest.raises(ServiceStopping):
-            await crowd.queue.run("b", print)
-        crowd.opened.set()
-        await running
-        assert crowd.served == ["a1"]
-
-    asyncio.run(check())
+async def test_a_closed_queue_finishes_what_runs() -> None:
+    crowd = Crowd()
+    running, waiting = await crowd.enter("a1", "b1")
+    crowd.queue.close()
+    with pytest.raises(ServiceStopping):
+        await waiting
+    with pytest.raises(ServiceStopping):
+        await crowd.queue.run("b", print)
+    crowd.opened.set()
+    await running
+    assert crowd.served == ["a1"]
 
 
 async def until(holds: Callable[[dict[str, Any]], bool], client: httpx.AsyncClient) -> None:
@@ -171,58 +149,48 @@ async def until(holds: Callable[[dict[str, Any]], bool], client: httpx.AsyncClie
         await asyncio.sleep(0.02)
 
 
-def test_a_small_request_is_answered_while_a_hostile_client_s_large_one_runs(
+async def test_a_small_request_is_answered_while_a_hostile_client_s_large_one_runs(
     shared_service: str,
 ) -> None:
     """Six large requests wait or run from one client; the first is attributed for long."""
+    async with httpx.AsyncClient(base_url=shared_service, timeout=scaled(120)) as client:
 
-    async def check() -> None:
-        async with httpx.AsyncClient(base_url=shared_service, timeout=scaled(120)) as client:
+        async def seconds_of(given: dict[str, Any], headers: dict[str, str]) -> float:
+            started = time.monotonic()
+            answer = await client.post("/attribute", json=given, headers=headers)
+            assert answer.status_code == 200, answer.text
+            return time.monotonic() - started
 
-            async def seconds_of(given: dict[str, Any], headers: dict[str, str]) -> float:
-                started = time.monotonic()
-                answer = await client.post("/attribute", json=given, headers=headers)
-                assert answer.status_code == 200, answer.text
-                return time.monotonic() - started
-
-            alone = [await seconds_of(GIVEN, SMALL) for _ in range(3)][-1]  # the first one warms up
-            large = [asyncio.create_task(seconds_of(LARGE, HOSTILE)) for _ in range(6)]
-            await until(lambda told: told["waiting"] == 6, client)
-            beside = [await seconds_of(GIVEN, SMALL) for _ in range(3)]
-            assert not any(one.done() for one in large)
-            took = await large[0]
-            for one in large[1:]:
-                one.cancel()
-        logger.info("alone %.2f s, beside %s of %.1f s", alone, [f"{s:.2f}" for s in beside], took)
-
-    asyncio.run(check())
+        alone = [await seconds_of(REQUEST, SMALL) for _ in range(3)][-1]  # the first one warms up
+        large = [asyncio.create_task(seconds_of(LARGE, HOSTILE)) for _ in range(6)]
+        await until(lambda told: told["waiting"] == 6, client)
+        beside = [await seconds_of(REQUEST, SMALL) for _ in range(3)]
+        assert not any(one.done() for one in large)
+        took = await large[0]
+        for one in large[1:]:
+            one.cancel()
+    logger.info("alone %.2f s, beside %s of %.1f s", alone, [f"{s:.2f}" for s in beside], took)
 
 
-def test_a_waiting_client_is_told_its_places_and_no_one_elses(two_clients: str) -> None:
-    async def check() -> None:
-        async with httpx.AsyncClient(base_url=two_clients, timeout=scaled(60)) as client:
-            asked = [client.post("/ask", json=LONG, headers=HOSTILE) for _ in range(3)]
-            many = [asyncio.create_task(one) for one in asked]
-            await until(lambda told: told["waiting"] == 3, client)
-            told = (await client.get("/queue", headers=HOSTILE)).json()
-            others = (await client.get("/queue", headers=SMALL)).json()
-            assert [place["before"] for place in told["places"]] == [1, 2]
-            assert others["places"] == []
-            for task in many:
-                task.cancel()  # hangs up
-            await until(lambda told: told["waiting"] == 0, client)
-        assert httpx.get(f"{two_clients}/queue").status_code == 401
-
-    asyncio.run(check())
+async def test_a_waiting_client_is_told_its_places_and_no_one_elses(two_clients: str) -> None:
+    async with httpx.AsyncClient(base_url=two_clients, timeout=scaled(60)) as client:
+        asked = [client.post("/ask", json=LONG, headers=HOSTILE) for _ in range(3)]
+        many = [asyncio.create_task(one) for one in asked]
+        await until(lambda told: told["waiting"] == 3, client)
+        told = (await client.get("/queue", headers=HOSTILE)).json()
+        others = (await client.get("/queue", headers=SMALL)).json()
+        assert [place["before"] for place in told["places"]] == [1, 2]
+        assert others["places"] == []
+        for task in many:
+            task.cancel()  # hangs up
+        await until(lambda told: told["waiting"] == 0, client)
+    assert httpx.get(f"{two_clients}/queue").status_code == 401
 
 
-def test_a_refusal_tells_when_to_come_back(two_clients: str) -> None:
-    async def check() -> None:
-        async with httpx.AsyncClient(base_url=two_clients, timeout=scaled(60)) as client:
-            asked = (client.post("/ask", json=LONG, headers=HOSTILE) for _ in range(5))
-            answers = await asyncio.gather(*asked)
-            refused = [answer for answer in answers if answer.status_code == 429]
-            assert len(refused) == 1
-            assert int(refused[0].headers["Retry-After"]) > 0
-
-    asyncio.run(check())
+async def test_a_refusal_tells_when_to_come_back(two_clients: str) -> None:
+    async with httpx.AsyncClient(base_url=two_clients, timeout=scaled(60)) as client:
+        asked = (client.post("/ask", json=LONG, headers=HOSTILE) for _ in range(5))
+        answers = await asyncio.gather(*asked)
+        refused = [answer for answer in answers if answer.status_code == 429]
+        assert len(refused) == 1
+        assert int(refused[0].headers["Retry-After"]) > 0

@@ -3,9 +3,8 @@
 import httpx
 from prometheus_client.parser import text_string_to_metric_families
 from support.patience import scaled
+from support.service_process import REQUEST
 
-TEXT = "The ferry Kittiwake carries up to 84 passengers."
-GIVEN = {"prompt": f"{TEXT} How many?", "response": "84.", "documents": [TEXT]}
 Sample = tuple[str, frozenset[tuple[str, str]]]
 
 
@@ -28,7 +27,7 @@ def test_what_is_answered_and_refused_is_counted(two_clients: str) -> None:
     headers = {"Authorization": "Bearer small"}
     with httpx.Client(base_url=two_clients, headers=headers, timeout=scaled(60)) as client:
         before = scrape(client)
-        answer = client.post("/attribute", json=GIVEN)
+        answer = client.post("/attribute", json=REQUEST)
         assert answer.status_code == 200
         assert client.post("/attribute", json={}).status_code == 422
         assert client.post("/ask", json={}, headers={"Authorization": ""}).status_code == 401

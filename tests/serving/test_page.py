@@ -1,12 +1,11 @@
 """The service's page in a real browser, on the embedded model."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, Page, expect
-from support.browser import fills_in, keep, look_up, new_context, watch
+from playwright.sync_api import Page, expect
+from support.browser import assert_accessible, fills_in, happening, keep, look_up, watch
 from support.hostile import HTML
 from support.patience import scaled
 from support.service_process import CORPUS, TOKEN, service
@@ -23,24 +22,26 @@ def address() -> Iterator[str]:
 
 
 @pytest.fixture
-def page(chromium: Browser, address: str) -> Iterator[Page]:
-    """With the token filled in."""
-    context = new_context(chromium)
-    page = context.new_page()
+def page(new_page: Callable[..., Page], address: str) -> Page:
+    return with_token(new_page(), address)
+
+
+@pytest.fixture
+def without_policy(new_page: Callable[..., Page], address: str) -> Page:
+    """Nothing but the page itself protects it; axe-core is put into it."""
+    return with_token(new_page(bypass_csp=True), address)
+
+
+def with_token(page: Page, address: str) -> Page:
     page.goto(address)
     page.locator("form summary").click()
     page.get_by_label("Token").fill(TOKEN)
-    yield page
-    context.close()
+    return page
 
 
 @pytest.mark.slow
 def test_an_answer_comes_at_once_and_its_sources_follow(page: Page, address: str) -> None:
-    beyond: list[str] = []
-    errors: list[str] = []
-    page.on("request", lambda one: beyond.append(one.url))
-    page.on("pageerror", lambda error: errors.append(str(error)))
-    page.on("console", lambda message: errors.append(message.text))
+    happened = happening(page)
     page.get_by_label("Question").fill("How high is the lighthouse?")
     page.get_by_role("button", name="Ask").click()
     answer = page.locator("attribot-answer")
@@ -53,8 +54,7 @@ def test_an_answer_comes_at_once_and_its_sources_follow(page: Page, address: str
         page.set_viewport_size({"width": width, "height": 720})
         look_up(answer, "38 metres high")
     keep(page, "service.png")
-    assert not errors
-    assert set(beyond) == {f"{address}/ask"}
+    assert set(happened) == {f"{address}/ask"}
 
 
 @pytest.mark.slow
@@ -68,16 +68,10 @@ def test_sentences_fill_in_one_after_the_other(page: Page) -> None:
 
 @pytest.mark.slow
 def test_hostile_texts_run_nothing_and_an_answer_is_accessible(
-    chromium: Browser, address: str
+    without_policy: Page, address: str
 ) -> None:
-    context = new_context(chromium, bypass_csp=True)  # for axe-core; nothing but the page protects
-    page = context.new_page()
-    happened: list[str] = []
-    page.on("dialog", lambda dialog: happened.append(dialog.message))
-    page.goto(address)
-    page.locator("summary").click()
-    page.get_by_label("Token").fill(TOKEN)
-    page.on("request", lambda request: happened.append(request.url))
+    page = without_policy
+    happened = happening(page)
     documents = "\n\n".join(f"The gate is green. {text}" for text in HTML[:6])
     page.get_by_label("Documents, parted").fill(documents)
     page.get_by_label("Question").fill(f"What colour is the gate? {HTML[0]}")
@@ -92,10 +86,8 @@ def test_hostile_texts_run_nothing_and_an_answer_is_accessible(
         page.set_viewport_size({"width": width, "height": 740})
         for scheme in ("light", "dark"):
             page.emulate_media(color_scheme="dark" if scheme == "dark" else "light")
-            violations = Axe().run(page).response["violations"]
-            assert not violations, violations
+            assert_accessible(page)
     assert set(happened) == {f"{address}/ask"}
-    context.close()
 
 
 def test_what_goes_wrong_is_said(page: Page) -> None:
@@ -119,11 +111,5 @@ def test_it_can_be_stopped(page: Page) -> None:
     expect(page.get_by_role("button", name="Ask")).to_be_enabled()
 
 
-def test_it_is_accessible(chromium: Browser, address: str) -> None:
-    context = new_context(chromium, bypass_csp=True)  # axe-core is put into the page
-    page = context.new_page()
-    page.goto(address)
-    page.locator("summary").click()
-    outcome = Axe().run(page)
-    assert outcome.violations_count == 0, outcome.generate_report()
-    context.close()
+def test_it_is_accessible(without_policy: Page) -> None:
+    assert_accessible(without_policy)

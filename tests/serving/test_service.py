@@ -16,7 +16,7 @@ import httpx
 import pytest
 from support.model_server import NAME, model_server
 from support.patience import scaled
-from support.service_process import TOKEN, service
+from support.service_process import REQUEST, TOKEN, service
 
 from attribot_rag import LanguageModel
 from attribot_rag.cli import main
@@ -26,8 +26,6 @@ logger = logging.getLogger(__name__)
 ALLOWED = {"Authorization": f"Bearer {TOKEN}"}
 SECONDS = float(os.environ.get("ATTRIBOT_RAG_LOAD_SECONDS", "6"))
 CLIENTS = 64
-TEXT = "The ferry Kittiwake carries up to 84 passengers."
-GIVEN = {"prompt": f"{TEXT} How many?", "response": "84 passengers.", "documents": [TEXT]}
 
 
 @pytest.fixture(scope="module")
@@ -44,14 +42,14 @@ async def client_of_every_kind(address: str, until: float, seen: Counter[Any], n
     async with httpx.AsyncClient(base_url=address, timeout=scaled(60)) as client:
         while time.monotonic() < until:
             kind = chance.choice(["good", "good", "ask", "token", "large", "bad", "gone", "health"])
-            sent: dict[str, Any] = {"json": GIVEN, "headers": ALLOWED}
+            sent: dict[str, Any] = {"json": REQUEST, "headers": ALLOWED}
             path = "/attribute"
             if kind == "ask":
                 path, sent["json"] = "/ask", {"question": "How high is it?", "max_new_tokens": 4}
             elif kind == "token":
                 sent["headers"] = {"Authorization": "Bearer wrong"}
             elif kind == "large":
-                sent["json"] = {**GIVEN, "response": "x" * 30_000}
+                sent["json"] = {**REQUEST, "response": "x" * 30_000}
             elif kind == "bad":
                 sent = {"content": b"{" * chance.randrange(99), "headers": ALLOWED}
             try:
@@ -83,7 +81,7 @@ def get(url: str, **options: Any) -> httpx.Response:
 
 def attributes(address: str) -> bool:
     """Whether the service is well enough to attribute an answer."""
-    options: dict[str, Any] = {"json": GIVEN, "headers": ALLOWED, "timeout": scaled(5)}
+    options: dict[str, Any] = {"json": REQUEST, "headers": ALLOWED, "timeout": scaled(5)}
     return httpx.post(f"{address}/attribute", **options).status_code == 200
 
 

@@ -6,14 +6,13 @@ import signal
 import time
 
 import httpx
-import psutil
 import pytest
 from support.patience import scaled
-from support.service_process import service
+from support.service_process import LONG, service
 
 logger = logging.getLogger(__name__)
+pytestmark = pytest.mark.anyio
 
-LONG = {"question": "How high is the lighthouse?", "max_new_tokens": 300}
 TOWERS = [f"Tower {number} is {number + 20} metres high." for number in range(50)]
 MANY_SOURCES = {
     "prompt": " ".join(TOWERS),
@@ -27,15 +26,16 @@ HALF = (
 
 
 @pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGINT])
-def test_what_runs_is_answered_and_what_waits_is_refused(tiny_model: str, sent: int) -> None:
-    async def check(address: str, process: psutil.Process) -> None:
-        ended: list[tuple[int, float]] = []
+async def test_what_runs_is_answered_and_what_waits_is_refused(tiny_model: str, sent: int) -> None:
+    ended: list[tuple[int, float]] = []
 
-        async def ask(client: httpx.AsyncClient) -> str:
-            answer = await client.post("/ask", json=LONG)
-            ended.append((answer.status_code, time.monotonic()))
-            return answer.text
+    async def ask(client: httpx.AsyncClient) -> str:
+        answer = await client.post("/ask", json=LONG)
+        ended.append((answer.status_code, time.monotonic()))
+        return answer.text
 
+    options = ("--seconds", "20", "--method", "leave_one_out")
+    with service(tiny_model, *options, token=None) as (address, process):
         async with httpx.AsyncClient(base_url=address, timeout=scaled(60)) as client:
             asked = [asyncio.create_task(ask(client)) for _ in range(3)]
             while (await client.get("/health")).json()["waiting"] < 3:
@@ -49,17 +49,13 @@ def test_what_runs_is_answered_and_what_waits_is_refused(tiny_model: str, sent: 
         with pytest.raises(httpx.ConnectError):
             httpx.get(f"{address}/health")
 
-    options = ("--seconds", "20", "--method", "leave_one_out")
-    with service(tiny_model, *options, token=None) as (address, process):
-        asyncio.run(check(address, process))
 
-
-def test_an_attribution_that_runs_is_answered_whoever_else_hangs_up_or_hangs(
+async def test_an_attribution_that_runs_is_answered_whoever_else_hangs_up_or_hangs(
     tiny_model: str,
 ) -> None:
     """One client has sent half a request, and another one has gone."""
-
-    async def check(address: str, process: psutil.Process) -> None:
+    options = ("--seconds", "20", "--method", "leave_one_out", "--read-seconds", "4")
+    with service(tiny_model, *options, token=None) as (address, process):
         url = httpx.URL(address)
         half, writer = await asyncio.open_connection(url.host, url.port)
         writer.write(HALF)
@@ -83,7 +79,3 @@ def test_an_attribution_that_runs_is_answered_whoever_else_hangs_up_or_hangs(
         assert told.startswith(b"HTTP/1.1 408")
         await asyncio.to_thread(process.wait, scaled(60))
         writer.close()
-
-    options = ("--seconds", "20", "--method", "leave_one_out", "--read-seconds", "4")
-    with service(tiny_model, *options, token=None) as (address, process):
-        asyncio.run(check(address, process))

@@ -4,19 +4,43 @@ Weights are drawn wide, so that attention is sharp and every prompt token matter
 with the usual 0.02 a wrong attention mask would change the scores too little to notice.
 """
 
+import dataclasses
+import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal, get_args
 
 import torch
-import transformers
-from transformers import PreTrainedModel
+from transformers import AutoModelForCausalLM, AutoModelForSeq2SeqLM, PreTrainedModel
+from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
 Expected = Literal["packed", "cropped", "reference"]
 
 VOCABULARY_SIZE = 300
 PROMPT_LENGTH = 60
+
+# By whatever a configuration calls a size: it takes those that it knows.
+_SIZES: dict[str, Any] = {
+    **{"initializer_range": 0.25, "hidden_size": 32, "num_hidden_layers": 3},
+    **{"num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 8},
+    **{"intermediate_size": 64, "max_position_embeddings": 256, "sliding_window": 16},
+    # mixtures of experts
+    **{"num_local_experts": 4, "num_experts": 4, "num_experts_per_tok": 2},
+    **{"moe_intermediate_size": 32, "n_routed_experts": 4, "n_group": 1, "topk_group": 1},
+    **{"n_shared_experts": 1, "shared_expert_intermediate_size": 32, "moe_num_experts": 4},
+    **{"moe_k": 2, "moe_layer_start_index": 0, "first_k_dense_replace": 1, "q_lora_rank": 16},
+    **{"kv_lora_rank": 16, "qk_rope_head_dim": 8, "qk_nope_head_dim": 16, "v_head_dim": 12},
+    # older families
+    **{"n_embd": 32, "n_layer": 3, "n_head": 4, "n_positions": 256, "n_inner": 64, "n_ctx": 256},
+    **{"rotary_dim": 8, "d_model": 32, "n_heads": 4, "n_layers": 3, "num_layers": 3},
+    **{"max_seq_len": 256, "ffn_dim": 64, "init_std": 0.25, "kv_channels": 8, "attention_heads": 4},
+    **{"encoder_layers": 1, "decoder_layers": 3, "encoder_attention_heads": 4},
+    **{"decoder_attention_heads": 4, "encoder_ffn_dim": 64, "decoder_ffn_dim": 64},
+    # recurrent layers
+    **{"attention_hidden_size": 32, "attention_window_size": 16, "lru_width": 32, "state_size": 8},
+    **{"mamba_d_state": 8, "mamba_dt_rank": 4, "attn_layer_period": 2, "attn_layer_offset": 1},
+}
 
 
 @dataclass(frozen=True)
@@ -25,83 +49,70 @@ class Architecture:
     build: Callable[[], PreTrainedModel]
     expected: Expected
     prompt_length: int = PROMPT_LENGTH
-    available: bool = True
 
 
-def _architecture(expected: Expected, name: str, class_name: str, **settings: Any) -> Architecture:
-    def build() -> PreTrainedModel:
-        model_class: Any = getattr(transformers, class_name)
-        config = model_class.config_class(
-            vocab_size=VOCABULARY_SIZE, pad_token_id=0, bos_token_id=1, eos_token_id=2, **settings
-        )
-        torch.manual_seed(0)
-        model: PreTrainedModel = model_class(config).eval()
-        return model
+def build_family(
+    family: str, /, auto_class: Any = AutoModelForCausalLM, **settings: Any
+) -> PreTrainedModel:
+    """The tiny model of a family in transformers; `settings` go before the usual sizes."""
+    config_class: Any = CONFIG_MAPPING[family]
+    names = {*inspect.signature(config_class.__init__).parameters, *config_class.attribute_map}
+    names |= {field.name for field in dataclasses.fields(config_class)}
+    sizes = {name: value for name, value in _SIZES.items() if name in names}
+    special = {"vocab_size": VOCABULARY_SIZE, "pad_token_id": 0, "bos_token_id": 1}
+    config = config_class(**{**special, "eos_token_id": 2, **sizes, **settings})
+    torch.manual_seed(0)
+    model: PreTrainedModel = auto_class.from_config(config).eval()
+    return model
 
-    return Architecture(name, build, expected, available=hasattr(transformers, class_name))
+
+def _architecture(
+    expected: Expected, name: str, family: str | None = None, /, **settings: Any
+) -> tuple[Architecture, ...]:
+    """None if the family came to transformers after the installed release."""
+    family = family or name
+    if family not in CONFIG_MAPPING:
+        return ()
+    return (Architecture(name, partial(build_family, family, **settings), expected),)
 
 
 _packed, _cropped, _reference = (
     partial(_architecture, expected) for expected in get_args(Expected)
 )
 
-
-def _available(*architectures: Architecture) -> tuple[Architecture, ...]:
-    """Without those that came to transformers after the installed release."""
-    return tuple(architecture for architecture in architectures if architecture.available)
-
-
-WIDE: dict[str, Any] = {"initializer_range": 0.25}
-SIZES: dict[str, Any] = {"hidden_size": 32, "num_hidden_layers": 3, "num_attention_heads": 4}
-DECODER: dict[str, Any] = {**WIDE, **SIZES, "intermediate_size": 64, "max_position_embeddings": 256}
-GROUPED_DECODER = {**DECODER, "num_key_value_heads": 2}
-_EXPERTS = {"num_local_experts": 4, "num_experts_per_tok": 2}
-GEMMA = {**GROUPED_DECODER, "head_dim": 8, "query_pre_attn_scalar": 8, "sliding_window": 16}
-
-MAMBA = _cropped("mamba", "MambaForCausalLM", **WIDE, hidden_size=32, num_hidden_layers=3)
-_OLDER = _available(
-    _packed("llama", "LlamaForCausalLM", **GROUPED_DECODER),
-    _packed("qwen2", "Qwen2ForCausalLM", **GROUPED_DECODER),
-    _packed("qwen3", "Qwen3ForCausalLM", **GROUPED_DECODER, head_dim=16),
-    _packed("mixtral", "MixtralForCausalLM", **GROUPED_DECODER, **_EXPERTS),
-    _packed("phi3", "Phi3ForCausalLM", **GROUPED_DECODER),
-    _packed("gpt2", "GPT2LMHeadModel", **WIDE, n_embd=32, n_layer=3, n_head=4, n_positions=256),
-    _packed("gpt_neox", "GPTNeoXForCausalLM", **DECODER),
-    _packed(
-        "opt",
-        "OPTForCausalLM",
-        **SIZES,
-        **{"init_std": 0.25, "ffn_dim": 64, "max_position_embeddings": 256},
-    ),
-    _packed("mistral", "MistralForCausalLM", **GROUPED_DECODER, sliding_window=None),
-    _packed("mistral_sliding_window", "MistralForCausalLM", **GROUPED_DECODER, sliding_window=16),
-    _packed(
+_LAYERS = ["sliding_attention", "full_attention", "sliding_attention"]
+_GEMMA = {"query_pre_attn_scalar": 8, "final_logit_softcapping": 2.0}
+(MAMBA,) = _cropped("mamba", state_size=16)
+_OLDER = (
+    *_packed("llama"),
+    *_packed("qwen2"),
+    *_packed("qwen3", head_dim=16),
+    *_packed("mixtral", head_dim=None, sliding_window=None),
+    *_packed("phi3", sliding_window=None),
+    *_packed("gpt2", n_inner=None),
+    *_packed("gpt_neox"),
+    *_packed("opt"),
+    *_packed("mistral", sliding_window=None),
+    *_packed("mistral_sliding_window", "mistral"),
+    *_packed(
         "gemma2",
-        "Gemma2ForCausalLM",
-        **GEMMA,
+        **_GEMMA,
         attn_logit_softcapping=1.0,
-        final_logit_softcapping=2.0,
         attn_implementation="eager",  # older releases' own choice forgets the soft cap
     ),
-    _packed(
-        "gemma3",
-        "Gemma3ForCausalLM",
-        **GEMMA,
-        layer_types=["sliding_attention", "full_attention", "sliding_attention"],
-        final_logit_softcapping=2.0,
-    ),
-    _packed(
+    *_packed("gemma3", "gemma3_text", **_GEMMA, layer_types=_LAYERS),
+    *_packed(
         "granite",
-        "GraniteForCausalLM",
-        **GROUPED_DECODER,
-        **{"embedding_multiplier": 3.0, "attention_multiplier": 0.5, "residual_multiplier": 0.6},
-        **{"logits_scaling": 0.5},
+        embedding_multiplier=3.0,
+        attention_multiplier=0.5,
+        residual_multiplier=0.6,
+        logits_scaling=0.5,
     ),
-    _packed("cohere", "CohereForCausalLM", **GROUPED_DECODER, logit_scale=0.5),
-    _reference(
+    *_packed("cohere", logit_scale=0.5),
+    *_reference(
         "phi3_longrope",
-        "Phi3ForCausalLM",
-        **GROUPED_DECODER,
+        "phi3",
+        sliding_window=None,
         # Just beyond the boundary, so that long removals bring prompt and response below it.
         original_max_position_embeddings=PROMPT_LENGTH - 4,
         rope_parameters={
@@ -109,132 +120,97 @@ _OLDER = _available(
             **{"short_factor": [1.0, 1.0, 1.0, 1.0], "long_factor": [2.0, 5.0, 10.0, 20.0]},
         },
     ),
-    _cropped("bloom", "BloomForCausalLM", **WIDE, hidden_size=32, n_layer=3, n_head=4),
-    _cropped("falcon", "FalconForCausalLM", **WIDE, **SIZES),
+    *_cropped("bloom"),
+    *_cropped("falcon", max_position_embeddings=2048),
     MAMBA,
-    _reference(
+    *_reference(
         "t5",
-        "T5ForConditionalGeneration",
-        **{"d_model": 32, "d_kv": 8, "d_ff": 64, "num_layers": 3, "num_heads": 4},
-        **{"initializer_factor": 2.0, "decoder_start_token_id": 0},
+        auto_class=AutoModelForSeq2SeqLM,
+        **{"d_kv": 8, "d_ff": 64, "initializer_factor": 2.0, "decoder_start_token_id": 0},
     ),
 )
 
-_WINDOW = {**GROUPED_DECODER, "sliding_window": 16}
-_LATENT = {
-    **DECODER,
-    **{"num_key_value_heads": 4, "q_lora_rank": 16, "kv_lora_rank": 16, "qk_rope_head_dim": 8},
-    **{"qk_nope_head_dim": 16, "v_head_dim": 12},
-}
-_LATENT_EXPERTS = {
-    **_LATENT,
-    **{"n_routed_experts": 4, "num_experts_per_tok": 2, "n_group": 2, "topk_group": 1},
-    **{"moe_intermediate_size": 32, "n_shared_experts": 1},
-}
 _SHARED_KEYS = {
-    **GROUPED_DECODER,
-    **{"num_hidden_layers": 6, "head_dim": 8, "sliding_window": 16, "num_kv_shared_layers": 2},
+    **{"num_hidden_layers": 6, "num_kv_shared_layers": 2},
     **{"vocab_size_per_layer_input": VOCABULARY_SIZE, "hidden_size_per_layer_input": 8},
     **{"layer_types": ["sliding_attention", "full_attention"] * 3},
 }
-_FOUR_LAYERS = {**GROUPED_DECODER, "num_hidden_layers": 4}
+WITH_WINDOWS = (
+    *_packed("phimoe"),
+    *_packed("gpt_oss"),
+    *_packed("cohere2", logit_scale=0.5),
+    *_packed("olmo3"),
+    *_packed("exaone4", sliding_window_pattern=2),
+    *_packed("ministral"),
+    *_packed("qwen2_window", "qwen2", use_sliding_window=True, max_window_layers=1),
+    *_packed(
+        "llama4",
+        "llama4_text",
+        **{"attention_chunk_size": 16, "num_local_experts": 2, "num_experts_per_tok": 1},
+        **{"intermediate_size_mlp": 64, "no_rope_layers": [1, 0, 1]},
+    ),
+    *_packed(
+        "gemma3n",
+        "gemma3n_text",
+        **{**_SHARED_KEYS, "intermediate_size": [64] * 6, "laurel_rank": 4},
+        **{"altup_num_inputs": 2, "activation_sparsity_pattern": [0.0] * 6},
+    ),
+    *_packed(
+        "gemma4",
+        "gemma4_text",
+        **_SHARED_KEYS,
+        **{"global_head_dim": 16, "num_experts": None, "moe_intermediate_size": None},
+    ),
+    *_packed("smollm3", sliding_window=None, no_rope_layers=[1, 0, 1]),
+)
+
+_LATENT = {"num_key_value_heads": 4, "n_group": 2}
+_WITH_LATENT_KEYS = (
+    *_packed("deepseek_v2", **_LATENT, first_k_dense_replace=0),
+    *_packed("deepseek_v3", **_LATENT, first_k_dense_replace=3),
+    *_packed("glm4_moe_lite", **_LATENT),
+    *_packed("minicpm3", num_key_value_heads=4),
+)
+
 _DELTA_RULE = {
-    **_FOUR_LAYERS,
-    **{"head_dim": 8, "linear_num_value_heads": 4, "linear_num_key_heads": 2},
+    **{"num_hidden_layers": 4, "linear_num_value_heads": 4, "linear_num_key_heads": 2},
     **{"linear_key_head_dim": 8, "linear_value_head_dim": 8},
 }
 _MAMBA2 = {
     **{"mamba_n_heads": 8, "mamba_d_head": 8, "mamba_n_groups": 1, "mamba_d_state": 8},
     **{"mamba_chunk_size": 16},
 }
-
-WITH_WINDOWS = _available(
-    _packed("phimoe", "PhimoeForCausalLM", **_WINDOW, **_EXPERTS),
-    _packed("gpt_oss", "GptOssForCausalLM", **_WINDOW, **_EXPERTS, head_dim=8),
-    _packed("cohere2", "Cohere2ForCausalLM", **_WINDOW, logit_scale=0.5),
-    _packed("olmo3", "Olmo3ForCausalLM", **_WINDOW),
-    _packed("exaone4", "Exaone4ForCausalLM", **_WINDOW, sliding_window_pattern=2),
-    _packed("ministral", "MinistralForCausalLM", **_WINDOW, head_dim=8),
-    _packed(
-        "qwen2_window", "Qwen2ForCausalLM", **_WINDOW, use_sliding_window=True, max_window_layers=1
-    ),
-    _packed(
-        "llama4",
-        "Llama4ForCausalLM",
-        **GROUPED_DECODER,
-        **{"head_dim": 8, "attention_chunk_size": 16, "num_local_experts": 2},
-        **{"intermediate_size_mlp": 64, "no_rope_layers": [1, 0, 1]},
-    ),
-    _packed(
-        "gemma3n",
-        "Gemma3nForCausalLM",
-        **{**_SHARED_KEYS, "intermediate_size": [64] * 6},
-        **{"laurel_rank": 4, "altup_num_inputs": 2, "activation_sparsity_pattern": [0.0] * 6},
-    ),
-    _packed("gemma4", "Gemma4ForCausalLM", **_SHARED_KEYS, global_head_dim=16),
-    _packed("smollm3", "SmolLM3ForCausalLM", **GROUPED_DECODER, no_rope_layers=[1, 0, 1]),
-)
-
-_WITH_LATENT_KEYS = _available(
-    _packed("deepseek_v2", "DeepseekV2ForCausalLM", **_LATENT_EXPERTS),
-    _packed("deepseek_v3", "DeepseekV3ForCausalLM", **_LATENT_EXPERTS),
-    _packed("glm4_moe_lite", "Glm4MoeLiteForCausalLM", **_LATENT_EXPERTS),
-    _packed("minicpm3", "MiniCPM3ForCausalLM", **_LATENT),
-)
-
-WITH_STATES = _available(
-    _cropped(
-        "qwen3_next",
-        "Qwen3NextForCausalLM",
-        **_DELTA_RULE,
-        **{"num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 32},
-        **{"shared_expert_intermediate_size": 32},
-    ),
-    _cropped("qwen3_5", "Qwen3_5ForCausalLM", **_DELTA_RULE),
-    _cropped("bamba", "BambaForCausalLM", **_FOUR_LAYERS, **_MAMBA2, attn_layer_indices=[1, 3]),
-    _cropped(
+WITH_STATES = (
+    *_cropped("qwen3_next", **_DELTA_RULE),
+    *_cropped("qwen3_5", "qwen3_5_text", **_DELTA_RULE),
+    *_cropped("bamba", **_MAMBA2, num_hidden_layers=4, attn_layer_indices=[1, 3]),
+    *_cropped(
         "zamba2",
-        "Zamba2ForCausalLM",
-        **{**_FOUR_LAYERS, "num_key_value_heads": 4},
-        **{"mamba_d_state": 8, "n_mamba_heads": 8, "mamba_headdim": 8, "mamba_ngroups": 1},
-        **{"num_mem_blocks": 1, "hybrid_layer_ids": [1, 3]},
-        **{"layers_block_type": ["mamba", "hybrid", "mamba", "hybrid"], "chunk_size": 16},
+        **{"num_hidden_layers": 4, "num_key_value_heads": 4, "n_mamba_heads": 8},
+        **{"mamba_headdim": 8, "mamba_ngroups": 1, "num_mem_blocks": 1, "chunk_size": 16},
+        **{"attention_head_dim": 16, "hybrid_layer_ids": [1, 3]},
+        **{"layers_block_type": ["mamba", "hybrid", "mamba", "hybrid"]},
     ),
-    _cropped(
+    *_cropped(
         "zamba",
-        "ZambaForCausalLM",
-        **{**_FOUR_LAYERS, "num_hidden_layers": 5, "num_key_value_heads": 4},
-        **{"attn_layer_period": 2, "attn_layer_offset": 1, "mamba_d_state": 8, "mamba_dt_rank": 4},
-        **{"n_mamba_heads": 2},
+        **{"num_hidden_layers": 5, "num_key_value_heads": 4, "n_mamba_heads": 2},
+        **{"head_dim": 16, "attention_hidden_size": 64},
     ),
-    _cropped(
+    *_cropped(
         "granitemoehybrid",
-        "GraniteMoeHybridForCausalLM",
-        **_FOUR_LAYERS,
         **_MAMBA2,
-        layer_types=["mamba", "attention", "mamba", "attention"],
-        shared_intermediate_size=32,
-        num_local_experts=0,
+        **{"num_hidden_layers": 4, "layer_types": ["mamba", "attention"] * 2},
+        **{"shared_intermediate_size": 32, "num_local_experts": 0},
     ),
-    _cropped("falcon_h1", "FalconH1ForCausalLM", **GROUPED_DECODER, **_MAMBA2, mamba_d_ssm=64),
-    _cropped(
-        "lfm2", "Lfm2ForCausalLM", **GROUPED_DECODER, layer_types=["conv", "full_attention", "conv"]
-    ),
-    _cropped(
+    *_cropped("falcon_h1", **_MAMBA2, mamba_d_ssm=64),
+    *_cropped("lfm2", layer_types=["conv", "full_attention", "conv"]),
+    *_cropped(
         "nemotron_h",
-        "NemotronHForCausalLM",
-        **_FOUR_LAYERS,
-        **{"layers_block_type": ["mamba", "attention", "mlp", "mamba"], "mamba_num_heads": 8},
-        **{"mamba_head_dim": 8, "n_groups": 1, "ssm_state_size": 8, "chunk_size": 16},
-        **{"head_dim": 8},
+        **{"num_hidden_layers": 4, "mamba_num_heads": 8, "mamba_head_dim": 8},
+        **{"n_groups": 1, "ssm_state_size": 8, "chunk_size": 16, "sliding_window": None},
+        **{"layers_block_type": ["mamba", "attention", "mlp", "mamba"]},
     ),
-    _cropped(
-        "mamba2",
-        "Mamba2ForCausalLM",
-        **WIDE,
-        **{"hidden_size": 32, "num_hidden_layers": 3, "num_heads": 8, "head_dim": 8},
-        **{"state_size": 8, "n_groups": 1, "chunk_size": 16},
-    ),
+    *_cropped("mamba2", num_heads=8, n_groups=1, chunk_size=16),
 )
 
 ARCHITECTURES = (*_OLDER, *WITH_WINDOWS, *_WITH_LATENT_KEYS, *WITH_STATES)

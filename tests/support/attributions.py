@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from attribot_rag import Attribution, Document
-from attribot_rag.attribution import Provenance
+from attribot_rag.attribution import Provenance, Verdict
 from attribot_rag.context import DocumentSpan, Occurrence, Source
 from attribot_rag.context.splitting.splitter import sentences, split_spans
 
@@ -76,6 +76,15 @@ def _source(source_id: int, text: str, documents: Sequence[Document]) -> Source:
         for start in [1_000 * span.document + span.start]
     )
     return Source(source_id, text, tuple(places))
+
+
+def verdicts_of(response: str, *told: Mapping[str, Any]) -> tuple[Verdict, ...]:
+    """A verdict for each sentence of a response, in order."""
+    spans = split_spans(response, sentences)
+    return tuple(
+        Verdict(start=start, end=end, **fields)
+        for (start, end), fields in zip(spans, told, strict=True)
+    )
 
 
 def source(index: int, *documents: int, text: str = "A fact.") -> Source:

@@ -1,13 +1,24 @@
 """A real browser, and pages of it that must not ask for anything."""
 
+import json
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Locator, Page, expect, sync_playwright
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import (
+    Browser,
+    BrowserContext,
+    Dialog,
+    Locator,
+    Page,
+    expect,
+    sync_playwright,
+)
 
 from support.patience import scaled
 
@@ -38,6 +49,41 @@ def new_context(
     context = browser.new_context(**options)
     context.set_default_timeout(timeout)
     return context
+
+
+@pytest.fixture
+def new_page(chromium: Browser) -> Iterator[Callable[..., Page]]:
+    """A function that opens pages in tabs of their own, with the options of a context."""
+    with ExitStack() as contexts:
+
+        def opened(**options: Any) -> Page:
+            context = new_context(chromium, **options)
+            contexts.callback(context.close)
+            return context.new_page()
+
+        yield opened
+
+
+def assert_accessible(page: Page) -> None:
+    """Nothing that axe-core knows is wrong. It is put into the page: the context bypasses CSP."""
+    found = Axe().run(page).response["violations"]
+    assert not found, json.dumps(found, indent=1)  # its own report can not name shadow roots
+
+
+def happening(page: Page) -> list[str]:
+    """What a page asks for, opens and says from now on: addresses, texts of dialogs and errors."""
+    happened: list[str] = []
+
+    def dismissed(dialog: Dialog) -> None:
+        happened.append(dialog.message)
+        dialog.dismiss()
+
+    page.on("dialog", dismissed)
+    page.on("pageerror", lambda error: happened.append(str(error)))
+    page.on("console", lambda message: happened.append(message.text))
+    page.on("request", lambda request: happened.append(request.url))
+    page.on("popup", lambda popup: happened.append(f"popup: {popup.url}"))
+    return happened
 
 
 def executable() -> str | None:
@@ -124,27 +170,3 @@ def opened_citation(answer: Locator, file: str) -> Page:
     document.goto("about:blank")
     document.goto(url)
     return document
-
-
-class Shown:
-    """A page of HTML, and in `events` everything that should not have happened there."""
-
-    def __init__(self, page: Page, html: str, folder: Path) -> None:
-        self.page = page
-        self.events: list[str] = []
-        path = folder / "page.html"
-        path.write_text(html, encoding="utf-8", errors="replace")
-        page.on("dialog", self._dialog)
-        page.on("pageerror", lambda error: self.events.append(f"error: {error}"))
-        page.on("console", lambda message: self.events.append(f"console: {message.text}"))
-        page.on("request", lambda request: self._requested(request.url, path.as_uri()))
-        page.on("popup", lambda popup: self.events.append(f"popup: {popup.url}"))
-        page.goto(path.as_uri())
-
-    def _dialog(self, dialog: Any) -> None:
-        self.events.append(f"dialog: {dialog.message}")
-        dialog.dismiss()
-
-    def _requested(self, url: str, own: str) -> None:
-        if url != own:
-            self.events.append(f"request: {url}")

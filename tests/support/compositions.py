@@ -29,6 +29,9 @@ def run(run_id: str, attribution: Attribution, **fields: Any) -> AttributedRun:
 
 
 EARLIER = {"a": ABOUT_TOWER, "b": ABOUT_FERRY}
+EARLIER_RUNS = (run("a", ABOUT_TOWER), run("b", ABOUT_FERRY))
+OF_BOTH = composed((9.0, 0.0), (0.0, 7.0), (8.0, 0.0))
+"""It cites both answers, and the first one again."""
 
 
 def end_to_end() -> AttributedRun:

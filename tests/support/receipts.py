@@ -4,9 +4,8 @@ import json
 from typing import Any
 
 from attribot_rag import Document
-from attribot_rag.attribution import Verdict
 from attribot_rag.display import answer_data
-from support.attributions import handmade
+from support.attributions import handmade, verdicts_of
 
 PASSENGERS = "The ferry Kittiwake carries up to 84 passengers."
 TICKET = "A single ticket costs 18 crowns for adults and 9 crowns for children."
@@ -74,10 +73,6 @@ CHECK = {
 }
 
 
-def _starts() -> list[int]:
-    return [ANSWER.index(text) for text, *_ in SENTENCES]
-
-
 ATTRIBUTION = handmade(
     ANSWER,
     DOCUMENTS,
@@ -85,12 +80,7 @@ ATTRIBUTION = handmade(
         source: tuple(scores.get(source, 0.0) for *_, scores in SENTENCES)
         for source in (PASSENGERS, TICKET, BICYCLE, BELL, LAMP)
     },
-    verdicts=tuple(
-        Verdict(start=start, end=end, **verdict)
-        for start, end, (_, _, verdict, _) in zip(
-            _starts(), [*_starts()[1:], len(ANSWER)], SENTENCES, strict=True
-        )
-    ),
+    verdicts=verdicts_of(ANSWER, *(verdict for _, _, verdict, _ in SENTENCES)),
 )
 
 

@@ -66,6 +66,14 @@ def chat(documents: Sequence[str | Document], question: str = "who signed it?") 
     ]
 
 
+RECORD: dict[str, Any] = {
+    "messages": chat(TREATY[:2]),
+    "documents": [{"text": text, "id": f"d{index}"} for index, text in enumerate(TREATY[:2])],
+    "response": ANSWER,
+}
+"""A logged answer, as a batch reads it."""
+
+
 @cache
 def scoring_models(language_model: LanguageModel) -> ScoringModels:
     return ScoringModels(language_model.model)

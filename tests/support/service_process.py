@@ -14,6 +14,9 @@ import psutil
 
 CORPUS = Path(__file__).parents[2] / "examples" / "corpus"
 TOKEN = "open-sesame"
+FERRY = "The ferry Kittiwake carries up to 84 passengers."
+REQUEST = {"prompt": f"{FERRY} How many?", "response": "84.", "documents": [FERRY]}
+LONG = {"question": "How high is the lighthouse?", "max_new_tokens": 300}
 
 
 @contextmanager

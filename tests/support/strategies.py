@@ -34,22 +34,18 @@ DOCUMENTS = st.lists(
     max_size=4,
 )
 NOTES = st.lists(TEXT, max_size=2).map(tuple)
+_NAMES = ("method", "model", "dtype", "device", "implementation")
+_COUNTS = (
+    *("prompt_tokens", "prefilled_tokens", "scored_tokens", "proxy_tokens", "naive_tokens"),
+    "forward_passes",
+)
 PROVENANCES = st.builds(
     Provenance,
-    method=TEXT,
-    model=TEXT,
-    dtype=TEXT,
-    device=TEXT,
-    implementation=TEXT,
+    **dict.fromkeys(_NAMES, TEXT),
+    **dict.fromkeys(_COUNTS, COUNT),
     fallback=st.none() | TEXT,
     retokenized=st.booleans(),
-    prompt_tokens=COUNT,
-    prefilled_tokens=COUNT,
-    scored_tokens=COUNT,
-    proxy_tokens=COUNT,
     flops=st.floats(0, 1e18),
-    naive_tokens=COUNT,
-    forward_passes=COUNT,
     seconds=st.floats(0, 1e6),
     self_check=st.none() | FINITE,
     options=st.dictionaries(TEXT, st.none() | st.booleans() | FINITE | TEXT, max_size=3),

@@ -5,7 +5,10 @@ from hypothesis import strategies as st
 from support.tiny_models import CORPUS
 
 WORDS = CORPUS.split()
-SPACES = [" ", "  ", "\n", "\n\n", "\r\n", "\r\n\r\n", "\t", " \n ", " " * 10, "\u3000", "\x1d"]
+SPACES = [
+    *(" ", "  ", "\n", "\n\n", "\r\n", "\r\n\r\n", "\t", " \n ", " " * 10),
+    *("\u3000", "\u00a0", "\x1d"),
+]
 ODDITIES = [
     *("🙂", "👩\u200d👩\u200d👧", "é", "e\u0301", "条約", "署名された。", "שלום", "\u200f", "\x00"),
     *("\ufffd", "a" * 9, "1648", "ﷺ", "ſ", "...", "?!", "Dr. ", "«Ja.»"),

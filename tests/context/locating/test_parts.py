@@ -79,10 +79,6 @@ def test_beginning_and_end_without_the_middle() -> None:
         HARBOUR[-60:].strip(),
     ]
     assert context.partly_located[0] == pytest.approx(0.58, abs=0.05)
-    context = context_of(f"Read.\n...{HARBOUR[-130:]}\n\nWho?", [HARBOUR])
-    assert "".join(spans_of(context)) == "".join(sources_of(context))
-    (start, end), *_ = context.regions
-    assert context.prompt.text[start:end] == HARBOUR[-130:].strip()
 
 
 def test_sentences_that_were_picked_out() -> None:

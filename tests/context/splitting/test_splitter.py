@@ -1,5 +1,5 @@
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from support.text_strategies import texts
 
@@ -19,13 +19,6 @@ def test_built_in_units_lose_no_character(unit: str, text: str) -> None:
     assert "".join(text[start:end] for start, end in spans) == text
     assert all(text[start:end].strip() for start, end in spans) or not text.strip()
     assert len(spans) <= 1 or text.strip()
-
-
-@pytest.mark.parametrize("language", ["en", "de", "ja", "ar", "hi", "th", "zz"])
-@given(text=texts())
-@settings(max_examples=50)
-def test_sentences_lose_no_character_in_any_language(language: str, text: str) -> None:
-    assert "".join(sentences(text, language)) == text
 
 
 @pytest.mark.parametrize("blank", ["\n\n", "\r\n\r\n", "\n \t\n", "\n\n\n\n"])
