@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
@@ -18,7 +17,7 @@ from attribot_rag.checks.vocabulary import (
     power_after,
     vocabulary,
 )
-from attribot_rag.context.intervals import Interval
+from attribot_rag.context.intervals import Interval, at, merge
 from attribot_rag.context.words import UNSPACED
 
 _GROUP = r"(?:\u00a0+|[ \u2009\u202f'’])"
@@ -93,15 +92,15 @@ def quantities(text: str, language: str, dates: Sequence[Interval] = ()) -> list
     """
     names = vocabulary(language)
     unread = (*_MARKER.finditer(text), *_LIST_ITEM.finditer(text))
-    left_out = sorted([*dates, *(match.span() for match in unread)])
+    left_out = merge([*dates, *(match.span() for match in unread)])
     numerals = list(_numerals(text, names, language in _DOTTED_LANGUAGES))
-    spans = sorted(number.span for number in numerals)
+    spans = [number.span for number in numerals]
     spoken = [
         _read(text, names, word.start, word.end, {word.value}, in_words=True, ordinal=word.ordinal)
         for word in number_words(text, language)
-        if not _within(spans, word.start) and not _is_scale_only(text, word.start, word.end, names)
+        if not at(spans, word.start) and not _is_scale_only(text, word.start, word.end, names)
     ]
-    read = (number for number in (*numerals, *spoken) if not _within(left_out, number.start))
+    read = (number for number in (*numerals, *spoken) if not at(left_out, number.start))
     return sorted(read, key=lambda number: number.start)
 
 
@@ -239,8 +238,3 @@ def _read(
         ordinal,
         clock=clock,
     )
-
-
-def _within(spans: Sequence[Interval], position: int) -> bool:
-    index = bisect_right(spans, (position, len(spans) and spans[-1][1] + position + 1)) - 1
-    return index >= 0 and spans[index][0] <= position < spans[index][1]

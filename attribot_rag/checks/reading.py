@@ -98,23 +98,17 @@ class Reading:
         )
 
 
-@lru_cache(maxsize=512)
 def read(text: str, language: str) -> Reading:
-    """The numbers and dates of a sentence."""
-    return _read(text, language)
-
-
-@lru_cache(maxsize=4)
-def read_prompt(text: str, language: str) -> Reading:
-    """The numbers and dates of a long text, of which few are kept."""
-    return _read(text, language)
-
-
-def _read(text: str, language: str) -> Reading:
+    """The numbers and dates of a text."""
     plain = _with_plain_spaces(text)
     dates = tuple(dates_in(plain, language))
     numbers = quantities(plain, language, [date.span for date in dates])
     return Reading(text, language, tuple(numbers), dates)
+
+
+read_sentence = lru_cache(maxsize=512)(read)
+# Prompts are long, so few are kept.
+read_prompt = lru_cache(maxsize=4)(read)
 
 
 def _with_plain_spaces(text: str) -> str:
@@ -173,8 +167,10 @@ def _named(text: str, language: str) -> Iterator[Date]:
 
 @cache
 def _month_pattern(language: str) -> re.Pattern[str]:
+    """Matches named months with day and year; none in Japanese, which writes them in digits."""
     names = sorted(vocabulary(language).months, key=len, reverse=True)
-    month = "|".join(re.escape(name) for name in names if not name[:1].isdigit())
+    named = [re.escape(name) for name in names if not name[:1].isdigit()]
+    month = "|".join(named) or r"(?!)"
     link = r"(?:de|del|of|di|d')"
     ordinal = r"(?:st|nd|rd|th|er|\.|º|°|-?го|-?е)?"
     year = rf"(?:,?\s{{1,2}}(?:{link}\s)?(?P<year>\d{{4}})(?!\d|[.,]\d))?"

@@ -13,7 +13,7 @@ from typing import Any
 from markdown_it import MarkdownIt
 from markdown_it.rules_block import table
 
-from attribot_rag.context.intervals import Interval, merge, overlapping, subtract
+from attribot_rag.context.intervals import Interval, at, merge, overlapping, subtract
 from attribot_rag.context.splitting.markup import json_in, json_values
 
 _NEWLINE = re.compile(r"\r\n?|\n")
@@ -48,7 +48,7 @@ class Markdown:
     def line_starts(self) -> tuple[int, ...]:
         return (0, *(match.end() for match in _NEWLINE.finditer(self.text)))
 
-    def line_at(self, position: int) -> int:
+    def lineat(self, position: int) -> int:
         """Index of the line that holds a character."""
         return bisect_right(self.line_starts, position) - 1
 
@@ -151,13 +151,9 @@ def _sentences(text: str, first: int, last: int, split: Split) -> Iterator[tuple
     starts = [
         start
         for start, _ in spans
-        if all(not begin < start < end for begin, end in _at(code, start))
+        if all(not begin < start < end for begin, end in at(code, start))
     ]
     return (((start, end), True) for start, end in pairwise([*starts, last]))
-
-
-def _at(intervals: Sequence[Interval], position: int) -> Sequence[Interval]:
-    return overlapping(intervals, (position, position + 1))
 
 
 def _wholes(
@@ -167,7 +163,7 @@ def _wholes(
 
     The white space after a block belongs to it.
     """
-    values = [span for span in json_in(text, first, last) if not _at(markers, span[0])]
+    values = [span for span in json_in(text, first, last) if not at(markers, span[0])]
     spans = [(start, end, True) for start, end in values]
     for start, end in markdown(text).code_blocks:
         space = _SPACE.match(text, end, last)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from array import array
-from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
@@ -20,7 +19,6 @@ from attribot_rag.context.locating.text_index import Integers, TextIndex, Work
 from attribot_rag.context.words import has_words, stands_alone, within_word
 
 _PIECE = re.compile(r"\S+")
-_SPACES = re.compile(r"\s{2,}")
 _WHOLE = re.compile(r"\S(?:.*\S)?", re.DOTALL)
 _NUMBER = re.compile(r"\d+")
 _PLAIN_WORDS = re.compile(r"[A-Za-z]+(?:[ ,.]+[A-Za-z]+){3,9}")
@@ -116,29 +114,18 @@ class Locator:
 
     def _ignoring_space(self, document: str) -> Iterator[_Place]:
         needle = single_spaced(document)
-        for match in self._collapsed.find_all(needle):
-            start, end = self._origin(match), self._origin(match + len(needle) - 1) + 1
+        prompt, origins = self._collapsed
+        for match in prompt.find_all(needle):
+            start, end = origins[match], origins[match + len(needle) - 1] + 1
             yield start, end, partial(self._aligned, document, start, end, _PIECE)
 
     @cached_property
-    def _collapsed(self) -> TextIndex:
-        return TextIndex(single_spaced(self._prompt))
-
-    @cached_property
-    def _shifts(self) -> tuple[array[int], array[int]]:
-        """Places in the prompt with single spaces, and how far what follows was moved there."""
-        shift = len(self._prompt) - len(self._prompt.lstrip())
-        places, shifts = array("q", [0]), array("q", [shift])
-        for run in _SPACES.finditer(self._prompt, shift):
-            shift += run.end() - run.start() - 1
-            places.append(run.end() - shift)
-            shifts.append(shift)
-        return places, shifts
-
-    def _origin(self, index: int) -> int:
-        """The prompt's character that a character of the prompt with single spaces stands for."""
-        places, shifts = self._shifts
-        return index + shifts[bisect_right(places, index) - 1]
+    def _collapsed(self) -> tuple[TextIndex, array[int]]:
+        """The prompt with single spaces, and the prompt's character of each of its characters."""
+        origins = array("q")
+        for word in _PIECE.finditer(self._prompt):
+            origins += self._indices[word.start() : word.end() + 1]
+        return TextIndex(single_spaced(self._prompt)), origins
 
     def _aligned(self, document: str, start: int, end: int, pattern: re.Pattern[str]) -> Location:
         """The location of a passage in which the same pieces match the pattern."""

@@ -112,35 +112,28 @@ def divide(
     of the documents with this text.
     """
     pieces = _Pieces(prompt)
-    for text, location in sorted(
-        ((text, place) for text, located in places.items() for place in located),
-        key=lambda item: (item[1].start - item[1].end, item[1].start, item[0]),
-    ):
+    located = [(text, place) for text, at in places.items() for place in at]
+    located.sort(key=lambda item: (item[1].start - item[1].end, item[1].start, item[0]))
+    for text, location in located:
         pieces.add_documents(text, holders[text], location, cuts[text])
     occurrences = pieces.occurrences()
-    shown = [pieces.shown((occurrence.start, occurrence.end)) for occurrence in occurrences]
-    groups = group_duplicates(shown, threshold=duplicate_threshold)
-    of_groups = [[occurrences[member] for member in group] for group in groups]
-    variants = {
-        text: index
-        for index, group in enumerate(groups)
-        for member in group
-        for text in (
-            shown[member],
-            prompt.text[occurrences[member].start : occurrences[member].end].strip(),
-        )
-    }
-    repeatable = [text for text in variants if len(words(text)) >= _MIN_COPY_WORDS]
+    texts = [pieces.shown((occurrence.start, occurrence.end)) for occurrence in occurrences]
+    groups = group_duplicates(texts, threshold=duplicate_threshold)
+    members = [[occurrences[index] for index in group] for group in groups]
+    group_of: dict[str, int] = {}
+    for number, group in enumerate(groups):
+        for index in group:
+            start, end = occurrences[index].start, occurrences[index].end
+            group_of[texts[index]] = group_of[prompt.text[start:end].strip()] = number
+    repeatable = [text for text in group_of if len(words(text)) >= _MIN_COPY_WORDS]
     repeatable.sort(key=lambda text: (-len(text), text))
     for text, copies in zip(repeatable, pieces.add_copies(repeatable), strict=True):
-        of_groups[variants[text]] += copies
-    for places_of_group in of_groups:
-        places_of_group.sort(key=lambda place: place.start)
-    ordered = sorted(zip(of_groups, groups, strict=True), key=lambda item: item[0][0].start)
-    return tuple(
-        Source(index, shown[group[0]], tuple(members))
-        for index, (members, group) in enumerate(ordered)
-    )
+        members[group_of[text]] += copies
+    for places_of_source in members:
+        places_of_source.sort(key=lambda place: place.start)
+    sources = [(places, texts[group[0]]) for places, group in zip(members, groups, strict=True)]
+    sources.sort(key=lambda source: source[0][0].start)
+    return tuple(Source(index, text, tuple(places)) for index, (places, text) in enumerate(sources))
 
 
 class _Pieces:
@@ -161,15 +154,19 @@ class _Pieces:
             start, end = max(interval[0], location.start), min(interval[1], location.end)
             shared = len(self._prompt[start:end].strip())
             if 2 * shared >= len(self._prompt[slice(*interval)].strip()):
-                self._spans[interval] += _document_spans(documents, location, (start, end))
+                self._credit(interval, documents, location.document_interval(start, end))
         for start, end in cuts:
             first, last = location.offsets[start], location.offsets[end]
             for free in subtract((first, last), self._overlapping(first, last)):
                 if self._prompt[slice(*free)].strip():
                     self._insert(free)
-                    self._spans[free] += _document_spans(documents, location, free)
+                    span = location.document_interval(*free)
+                    self._credit(free, documents, span)
                     if location.is_escaped:
-                        self._unescaped[free] = text[slice(*_document_span(location, free))]
+                        self._unescaped[free] = text[slice(*span)]
+
+    def _credit(self, interval: Interval, documents: Sequence[int], span: Interval) -> None:
+        self._spans[interval] += (DocumentSpan(document, *span) for document in documents)
 
     def shown(self, interval: Interval) -> str:
         """The text of a piece as it stands in the prompt, but without escape sequences."""
@@ -177,13 +174,10 @@ class _Pieces:
 
     def occurrences(self) -> list[Occurrence]:
         """All pieces in order, each with the documents that hold at least half of it."""
+        order = attrgetter("document", "start")
         return [
-            Occurrence(
-                start,
-                end,
-                tuple(sorted(self._spans[start, end], key=attrgetter("document", "start"))),
-            )
-            for start, end in self._intervals
+            Occurrence(*interval, tuple(sorted(self._spans[interval], key=order)))
+            for interval in self._intervals
         ]
 
     def add_copies(self, texts: Sequence[str]) -> Iterator[list[Occurrence]]:
@@ -203,15 +197,3 @@ class _Pieces:
     def _insert(self, interval: Interval) -> None:
         self._intervals.insert(bisect_left(self._intervals, interval), interval)
         self._spans[interval] = []
-
-
-def _document_spans(
-    documents: Sequence[int], location: Location, interval: Interval
-) -> list[DocumentSpan]:
-    start, end = _document_span(location, interval)
-    return [DocumentSpan(document, start, end) for document in documents]
-
-
-def _document_span(location: Location, interval: Interval) -> Interval:
-    start, end = interval
-    return location.document_offset(start), location.document_offset(end)
