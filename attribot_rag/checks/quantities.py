@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from decimal import Decimal
 from itertools import chain
 
@@ -137,11 +137,10 @@ def _numerals(text: str, names: Vocabulary, is_dotted: bool) -> Iterator[Quantit
         if unit or scale or money:
             ordinal = None
         nouns_start = ordinal.end() if ordinal else None
-        quantity = _read(
+        yield _read(
             text, names, start, scaled_end, values, ordinal=ordinal is not None, clock=clock,
-            nouns_start=nouns_start,
+            nouns_start=nouns_start, unscaled=unscaled,
         )  # fmt: skip
-        yield replace(quantity, unscaled=unscaled)
 
 
 def _are_thousands(groups: Sequence[str]) -> bool:
@@ -209,6 +208,7 @@ def _read(
     ordinal: bool = False,
     clock: bool = False,
     nouns_start: int | None = None,
+    unscaled: frozenset[Decimal] = frozenset(),
 ) -> Quantity:
     """The quantity with its unit and the words around it."""
     unit = span = None
@@ -237,4 +237,5 @@ def _read(
         in_words,
         ordinal,
         clock=clock,
+        unscaled=unscaled,
     )

@@ -48,7 +48,7 @@ class Markdown:
     def line_starts(self) -> tuple[int, ...]:
         return (0, *(match.end() for match in _NEWLINE.finditer(self.text)))
 
-    def lineat(self, position: int) -> int:
+    def line_at(self, position: int) -> int:
         """Index of the line that holds a character."""
         return bisect_right(self.line_starts, position) - 1
 

@@ -77,10 +77,10 @@ def written_markers(
         written = _numbers(match[0])
         follows_another = bool(markers) and markers[-1].end == start
         is_sure = follows_another or _CALLED.search(match[0]) is not None
-        may_be = is_sure or ({*written} <= {*numbers} and not _is_index(response, match))
-        if written and may_be and not at(code, start):
-            if not _is_copied(response, run, end, documents):
-                markers.append(WrittenMarker(start, end, written))
+        is_known = {*written} <= {*numbers} and not _is_index(response, match)
+        may_be = written and (is_sure or is_known) and not at(code, start)
+        if may_be and not _is_copied(response, run, end, documents):
+            markers.append(WrittenMarker(start, end, written))
     return tuple(markers)
 
 

@@ -129,11 +129,13 @@ def divide(
     repeatable.sort(key=lambda text: (-len(text), text))
     for text, copies in zip(repeatable, pieces.add_copies(repeatable), strict=True):
         members[group_of[text]] += copies
-    for places_of_source in members:
-        places_of_source.sort(key=lambda place: place.start)
-    sources = [(places, texts[group[0]]) for places, group in zip(members, groups, strict=True)]
+    for occurrences in members:
+        occurrences.sort(key=lambda occurrence: occurrence.start)
+    sources = [(at, texts[group[0]]) for at, group in zip(members, groups, strict=True)]
     sources.sort(key=lambda source: source[0][0].start)
-    return tuple(Source(index, text, tuple(places)) for index, (places, text) in enumerate(sources))
+    return tuple(
+        Source(index, text, tuple(occurrences)) for index, (occurrences, text) in enumerate(sources)
+    )
 
 
 class _Pieces:
