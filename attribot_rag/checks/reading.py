@@ -30,7 +30,7 @@ _FIRST_YEAR, _LAST_YEAR = 1000, 2100
 class Date:
     """A date at the characters [start, end), as (year, month, day); None for what is missing.
 
-    `readings` are several where day and month can be taken for each other.
+    At least two of them are given. `readings` are several where day and month can be taken for each other.
     """
 
     start: int
@@ -101,9 +101,10 @@ class Reading:
 def read(text: str, language: str) -> Reading:
     """The numbers and dates of a text."""
     plain = _with_plain_spaces(text)
-    dates = tuple(dates_in(plain, language))
+    dates = [*_numeric(plain), *_named(plain, language)]
+    dates.sort(key=lambda date: date.start)
     numbers = quantities(plain, language, [date.span for date in dates])
-    return Reading(text, language, tuple(numbers), dates)
+    return Reading(text, language, tuple(numbers), tuple(dates))
 
 
 read_sentence = lru_cache(maxsize=512)(read)
@@ -129,12 +130,6 @@ def _character(reference: re.Match[str]) -> str:
     after = reference.string[reference.end() : reference.end() + 1]
     pad = character.ljust if after.isdecimal() else character.rjust
     return pad(len(reference[0]), _NO_BREAK)
-
-
-def dates_in(text: str, language: str) -> list[Date]:
-    """The dates of a text with at least two of day, month and year, in order."""
-    written = [*_numeric(text), *_named(text, language)]
-    return sorted(written, key=lambda date: date.start)
 
 
 def _numeric(text: str) -> Iterator[Date]:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from itertools import chain, pairwise
+from itertools import pairwise
 from typing import Any
 
 from markdown_it import MarkdownIt
@@ -62,24 +62,14 @@ class Markdown:
     def blocks(self) -> tuple[Block, ...]:
         """Those whose lines are no running text, in order."""
         env: dict[str, Any] = {}
-        tokens = _PARSER.parse(self.text, env)
-        blocks = [
-            Block(
-                token.type,
-                token.map[0],
-                token.map[1],
-                token.level,
-                token.markup,
-                token.info.strip().lower(),
-            )
-            for token in tokens
-            if token.type in _BLOCKS and token.map
-        ]
-        duplicates = env.get("duplicate_refs", ())
-        definitions: Iterator[Mapping[str, Any]] = chain(
-            env.get("references", {}).values(), duplicates
-        )
-        lines = (definition["map"] for definition in definitions)
+        blocks = []
+        for token in _PARSER.parse(self.text, env):
+            if token.type in _BLOCKS and token.map:
+                first, last = token.map
+                info = token.info.strip().lower()
+                blocks.append(Block(token.type, first, last, token.level, token.markup, info))
+        references = [*env.get("references", {}).values(), *env.get("duplicate_refs", ())]
+        lines = (reference["map"] for reference in references)
         blocks += [Block("reference", first, last, 0) for first, last in lines]
         return tuple(sorted(blocks, key=lambda block: block.first))
 
@@ -99,9 +89,8 @@ class Markdown:
         prose = (block for block in self.blocks if block.info in _PROSE)
         fences = (self.line(line) for block in prose for line in (block.first, block.last - 1))
         gaps = subtract((0, len(self.text)), merge((*self.code_blocks, *fences)))
-        return tuple(
-            match.span() for gap in gaps for match in _INLINE_CODE.finditer(self.text, *gap)
-        )
+        matches = (match for gap in gaps for match in _INLINE_CODE.finditer(self.text, *gap))
+        return tuple(match.span() for match in matches)
 
     @cached_property
     def code(self) -> tuple[Interval, ...]:
@@ -148,12 +137,13 @@ def _sentences(text: str, first: int, last: int, split: Split) -> Iterator[tuple
     """The sentences of running text."""
     code = overlapping(markdown(text).inline_code, (first, last))
     spans = split(first, last) if first < last else ()
-    starts = [
+    starts = (start for start, _ in spans)
+    outside = [
         start
-        for start, _ in spans
-        if all(not begin < start < end for begin, end in at(code, start))
+        for start in starts
+        if not any(code_start < start for code_start, _ in at(code, start))
     ]
-    return (((start, end), True) for start, end in pairwise([*starts, last]))
+    return ((sentence, True) for sentence in pairwise([*outside, last]))
 
 
 def _wholes(

@@ -54,10 +54,6 @@ class Locator:
         self._room = _MAX_COVERED * len(prompt)
         self.crowded: set[str] = set()
 
-    def of(self, prompt: str) -> Locator:
-        """A locator with the same settings for another prompt."""
-        return Locator(prompt, threshold=self._threshold, work=self._work)
-
     def locate(self, document: str) -> list[Location]:
         """The places of a document in the prompt, ascending; empty if the prompt lacks it.
 

@@ -118,6 +118,7 @@ class LocatedDocuments:
         work: Work | None = None,
     ) -> None:
         self._prompt = prompt
+        self._threshold = threshold
         self._work = work or Work()
         self._plain = Locator(prompt, threshold=threshold, work=self._work)
         self.crowded = self._plain.crowded
@@ -137,7 +138,7 @@ class LocatedDocuments:
         text = self._unescaped.text
         if text == self._prompt:
             return self._plain
-        return self._plain.of(text)
+        return Locator(text, threshold=self._threshold, work=self._work)
 
     def _places(self, document: str) -> list[Location]:
         if places := self._plain.locate_unchanged(document):

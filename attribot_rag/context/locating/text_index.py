@@ -24,6 +24,10 @@ _SAMPLES = 8
 _COMMON = 256
 
 
+def character_codes(text: str) -> NDArray[numpy.uint32]:
+    return numpy.frombuffer(text.encode("utf-32-le", "surrogatepass"), numpy.uint32)
+
+
 class NgramIndex:
     """The n-grams of a text that begin at multiples of the stride, by their hashes.
 
@@ -135,7 +139,7 @@ class TextIndex:
 
 def _hashes(text: str, gram: int, stride: int) -> _Hashes:
     """For each n-gram at the stride a hash of the polynomial in the base with its codes."""
-    codes = numpy.frombuffer(text.encode("utf-32-le", "surrogatepass"), numpy.uint32)
+    codes = character_codes(text)
     if len(codes) < gram:
         return codes[:0]
     powers = [pow(_BASE, exponent, 2**64) for exponent in reversed(range(gram))]
