@@ -30,7 +30,7 @@ _FIRST_YEAR, _LAST_YEAR = 1000, 2100
 class Date:
     """A date at the characters [start, end), as (year, month, day); None for what is missing.
 
-    At least two of them are given. `readings` are several where day and month can be taken for each other.
+    At least two are known. `readings` are several where day and month can be taken for each other.
     """
 
     start: int
