@@ -107,11 +107,8 @@ class Context:
     @cached_property
     def asked(self) -> str:
         """The question: the prompt's text without the retrieved text and the earlier turns."""
-        text, pieces, done = self.prompt.text, [], 0
-        for start, end in sorted((*self.whole.characters, *self.conversation)):
-            pieces.append(text[done : max(start, done)])
-            done = max(end, done)
-        return " ".join((*pieces, text[done:]))
+        text, taken = self.prompt.text, merge((*self.whole.characters, *self.conversation))
+        return " ".join(text[start:end] for start, end in subtract((0, len(text)), taken))
 
     @cached_property
     def end(self) -> int:
