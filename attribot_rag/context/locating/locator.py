@@ -19,6 +19,7 @@ from attribot_rag.context.locating.text_index import Integers, TextIndex, Work
 from attribot_rag.context.words import has_words, stands_alone, within_word
 
 _PIECE = re.compile(r"\S+")
+_SPACES = re.compile(r"\s{2,}")
 _WHOLE = re.compile(r"\S(?:.*\S)?", re.DOTALL)
 _NUMBER = re.compile(r"\d+")
 _PLAIN_WORDS = re.compile(r"[A-Za-z]+(?:[ ,.]+[A-Za-z]+){3,9}")
@@ -108,16 +109,17 @@ class Locator:
         needle = single_spaced(document)
         prompt, origins = self._collapsed
         for match in prompt.find_all(needle):
-            start, end = origins[match], origins[match + len(needle) - 1] + 1
+            start, end = int(origins[match]), int(origins[match + len(needle) - 1]) + 1
             yield start, end, partial(self._aligned, document, start, end, _PIECE)
 
     @cached_property
-    def _collapsed(self) -> tuple[TextIndex, array[int]]:
+    def _collapsed(self) -> tuple[TextIndex, Integers]:
         """The prompt with single spaces, and the prompt's character of each of its characters."""
-        origins = array("q")
-        for word in _PIECE.finditer(self._prompt):
-            origins += self._indices[word.start() : word.end() + 1]
-        return TextIndex(single_spaced(self._prompt)), origins
+        is_kept = numpy.ones(len(self._prompt), numpy.bool_)
+        is_kept[: len(self._prompt) - len(self._prompt.lstrip())] = False
+        for run in _SPACES.finditer(self._prompt):
+            is_kept[run.start() + 1 : run.end()] = False
+        return TextIndex(single_spaced(self._prompt)), numpy.flatnonzero(is_kept)
 
     def _aligned(self, document: str, start: int, end: int, pattern: re.Pattern[str]) -> Location:
         """The location of a passage in which the same pieces match the pattern."""

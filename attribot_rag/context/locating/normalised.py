@@ -12,7 +12,6 @@ from array import array
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
-from itertools import compress
 
 import numpy
 
@@ -51,13 +50,12 @@ class Normalised:
     @classmethod
     def of(cls, source: str) -> Normalised:
         """In time linear in the length of the text."""
-        is_silent = numpy.zeros(len(source), numpy.bool_)
-        for silent in _SILENT.finditer(source):
-            is_silent[silent.start() : silent.end()] = True
         letters = [*map(_letters, source)]
-        lengths = numpy.fromiter(map(len, letters), numpy.int64, len(source))
-        origins = numpy.arange(len(source)).repeat(numpy.where(is_silent, 0, lengths))
-        text = "".join(compress(letters, ~is_silent))
+        for silent in _SILENT.finditer(source):
+            letters[slice(*silent.span())] = [""] * len(silent[0])
+        lengths = numpy.fromiter(map(len, letters), numpy.int8, len(source))
+        origins = numpy.arange(len(source)).repeat(lengths)
+        text = "".join(letters)
         codes = character_codes(text).copy()
         is_kept = ~numpy.isin(codes, _DROPPED_CODES)
         for gap in _BEFORE_DIGIT.finditer(text):
