@@ -159,21 +159,18 @@ def readings(numeral: str) -> frozenset[Decimal]:
             return frozenset()
         return frozenset({Decimal(hours) % 12 + Decimal(minutes) / 60})
     plain = plain.replace("٫", ".").replace("٬", ",")
-    marks = [character for character in plain if character in ".,"]
-    groups = re.split(r"[.,]", plain)
-    grouped = _are_thousands(groups)
+    marks, groups = re.findall("[.,]", plain), re.split("[.,]", plain)
     whole = Decimal("".join(groups))
     if not marks:
         return frozenset({whole})
     decimal = Decimal(f"{''.join(groups[:-1])}.{groups[-1]}")
-    is_number = _are_thousands(groups[:-1]) if len(set(marks)) == 2 else grouped or len(marks) == 1
-    if not is_number:
-        return frozenset()
     if len(set(marks)) == 2:
-        return frozenset({decimal}) if marks.count(marks[-1]) == 1 else frozenset()
+        is_number = marks.count(marks[-1]) == 1 and _are_thousands(groups[:-1])
+        return frozenset({decimal} if is_number else ())
     if len(marks) > 1:
-        return frozenset({whole})
-    return frozenset({whole, decimal}) if grouped and groups[0] != "0" else frozenset({decimal})
+        return frozenset({whole} if _are_thousands(groups) else ())
+    may_be_whole = _are_thousands(groups) and groups[0] != "0"
+    return frozenset({whole, decimal} if may_be_whole else {decimal})
 
 
 def _scale(text: str, end: int, names: Vocabulary) -> tuple[Decimal | None, int]:
