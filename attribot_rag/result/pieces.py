@@ -137,13 +137,12 @@ def _sentences(text: str, first: int, last: int, split: Split) -> Iterator[tuple
     """The sentences of running text."""
     code = overlapping(markdown(text).inline_code, (first, last))
     spans = split(first, last) if first < last else ()
-    starts = (start for start, _ in spans)
-    outside = [
+    starts = [
         start
-        for start in starts
+        for start, _ in spans
         if not any(code_start < start for code_start, _ in at(code, start))
     ]
-    return ((sentence, True) for sentence in pairwise([*outside, last]))
+    return ((sentence, True) for sentence in pairwise([*starts, last]))
 
 
 def _wholes(

@@ -132,10 +132,8 @@ def divide(
         occurrences[group_of[text]] += copies
     for of_source in occurrences:
         of_source.sort(key=attrgetter("start"))
-    sources = [
-        (of_source, texts[group[0]]) for of_source, group in zip(occurrences, groups, strict=True)
-    ]
-    sources.sort(key=lambda source: source[0][0].start)
+    shown = [texts[group[0]] for group in groups]
+    sources = sorted(zip(occurrences, shown, strict=True), key=lambda source: source[0][0].start)
     return tuple(Source(index, text, tuple(at)) for index, (at, text) in enumerate(sources))
 
 
