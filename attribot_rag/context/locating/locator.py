@@ -62,12 +62,15 @@ class Locator:
         a number that the document lacks, and every place must hold the same relations (< 5). A
         document has at most 200 places, and fewer where documents repeat each other's text.
         """
-        unchanged = self.locate_unchanged(document)
-        return unchanged or self._by(document, self._ignoring_form, self._fuzzy)
+        return self.locate_unchanged(document) or self.locate_changed(document)
 
     def locate_unchanged(self, document: str) -> list[Location]:
         """The places where nothing but white space differs."""
         return self._by(document, self._exact, self._ignoring_space)
+
+    def locate_changed(self, document: str) -> list[Location]:
+        """The places where more than that differs."""
+        return self._by(document, self._ignoring_form, self._fuzzy)
 
     def _by(self, document: str, *searches: Callable[[str], Iterator[_Place]]) -> list[Location]:
         """The places by the first of the searches that finds any."""

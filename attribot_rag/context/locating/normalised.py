@@ -11,7 +11,7 @@ import unicodedata
 from array import array
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cached_property
 
 import numpy
 
@@ -50,7 +50,7 @@ class Normalised:
     @classmethod
     def of(cls, source: str) -> Normalised:
         """In time linear in the length of the text."""
-        letters = [*map(_letters, source)]
+        letters = [*map(_LETTERS.__getitem__, source)]
         for silent in _SILENT.finditer(source):
             letters[slice(*silent.span())] = [""] * len(silent[0])
         lengths = numpy.fromiter(map(len, letters), numpy.int8, len(source))
@@ -141,7 +141,6 @@ def _keeps(character: str) -> bool:
     )
 
 
-@cache
 def _letters(character: str) -> str:
     """A character's folded letters, or a separator ("" for mark-up)."""
     if character.isspace() or character == "|":
@@ -154,6 +153,17 @@ def _letters(character: str) -> str:
     letters = unicodedata.normalize("NFKD", once)
     kept = "".join(letter if _keeps(letter) else _separator(letter) for letter in letters)
     return f"^{kept}" if unicodedata.decomposition(character).startswith(_RAISED) else kept
+
+
+class _Letters(dict[str, str]):
+    """Letters by their characters, made at first use."""
+
+    def __missing__(self, character: str) -> str:
+        self[character] = _letters(character)
+        return self[character]
+
+
+_LETTERS = _Letters()
 
 
 def _separator(character: str) -> str:

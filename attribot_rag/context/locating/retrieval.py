@@ -144,7 +144,8 @@ class LocatedDocuments:
         if places := self._plain.locate_unchanged(document):
             return places
         unescaped, locator = Unescaped.of(document), self._locator
-        places = locator.locate(unescaped.text)
+        is_known = unescaped.text == document and locator is self._plain
+        places = (locator.locate_changed if is_known else locator.locate)(unescaped.text)
         if unescaped.text in locator.crowded:
             self.crowded.add(document)
         return [self._unescaped.located(place, unescaped) for place in places]
