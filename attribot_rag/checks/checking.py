@@ -9,7 +9,7 @@ from itertools import chain, islice
 from attribot_rag.checks.comparison import Comparison
 from attribot_rag.checks.names import name_check
 from attribot_rag.checks.negations import negation_check
-from attribot_rag.checks.reading import read
+from attribot_rag.checks.reading import read_sentence
 from attribot_rag.context import Context
 from attribot_rag.context.intervals import merge, subtract
 from attribot_rag.context.splitting.splitter import language_of
@@ -42,8 +42,8 @@ def check_sentence(
     """
     if not cited or max(len(sentence), *(len(text.text) for text in cited)) > _LONGEST:
         return ()
-    sources = {text.source: read(text.text, text.language) for text in cited}
-    comparison = Comparison(read(sentence, language), sources, tuple(prompt_texts))
+    sources = {text.source: read_sentence(text.text, text.language) for text in cited}
+    comparison = Comparison(read_sentence(sentence, language), sources, tuple(prompt_texts))
     texts = {text.source: text.text for text in cited if text.language == language}
     checks = chain(
         comparison.checks(),

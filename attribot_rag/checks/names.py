@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from rapidfuzz import fuzz
 
@@ -58,13 +58,10 @@ def name_check(
     }
     for name in own[:_MOST] if alike else ():
         shown = sentence[name.start : name.end]
-        if (
-            len(name.words) < least
-            or not name.before
-            or any(shown in text for text in prompt_texts)
-        ):
+        is_month = any(word.lower() in months for word in name.words)
+        if is_month or len(name.words) < least or not name.before:
             continue
-        if any(word.lower() in months for word in name.words):
+        if any(shown in text for text in prompt_texts):
             continue
         matches = [
             (key, other)
@@ -85,31 +82,23 @@ def name_check(
 
 
 def _names(text: str) -> list[_Name]:
-    """Runs of words with a capital letter, without those that begin a sentence."""
+    """Runs of words with a capital letter; those that begin a sentence have no words before."""
     names: list[_Name] = []
-    run: list[re.Match[str]] = []
     latest: deque[str] = deque(maxlen=2)
-    previous: re.Match[str] | None = None
-    before: tuple[str, ...] = ()
+    end = 0
     for match in _WORD.finditer(text):
-        gap = text[previous.end() if previous else 0 : match.start()]
-        if run and (gap.strip() or not _is_capital(match[0])):
-            names += _name(run, before)
-            run = []
-        if _is_capital(match[0]):
-            if not run:
-                begins = previous is None or _SENTENCE_END.search(gap) is not None
-                before = () if begins else tuple(latest)
-            run.append(match)
-        previous = match
+        gap = text[end : match.start()]
+        goes_on = bool(names) and names[-1].end == end and not gap.strip()
+        if _is_capital(match[0]) and goes_on:
+            name = names.pop()
+            names.append(replace(name, end=match.end(), words=(*name.words, match[0])))
+        elif _is_capital(match[0]):
+            begins = not latest or _SENTENCE_END.search(gap) is not None
+            before = () if begins else tuple(latest)
+            names.append(_Name(*match.span(), (match[0],), before))
+        end = match.end()
         latest.append(match[0].lower())
-    return names + _name(run, before)
-
-
-def _name(run: Sequence[re.Match[str]], before: tuple[str, ...]) -> list[_Name]:
-    if not run:
-        return []
-    return [_Name(run[0].start(), run[-1].end(), tuple(word[0] for word in run), before)]
+    return names
 
 
 def _is_capital(word: str) -> bool:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import cache
+from itertools import groupby
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -34,8 +35,10 @@ class NumberWords:
 
 @dataclass(frozen=True)
 class _Token:
-    """A word in the form that text2num reads."""
+    """A word at the characters [start, end) of a text, in the form that text2num reads."""
 
+    start: int
+    end: int
     word: str
 
     def text(self) -> str:
@@ -50,58 +53,43 @@ class _Token:
 
 def number_words(text: str, language: str) -> list[NumberWords]:
     """The numbers in words of a text, in order; none in an unknown language."""
-    tokens = [(match.start(), match.end(), match[0]) for match in _TOKEN.finditer(text)]
-    words = [word for _, _, word in tokens]
-    spoken = _by_grammar(words, language) if language in _GRAMMARS else _by_words(words, language)
-    return [
-        NumberWords(tokens[first][0], tokens[last - 1][1], value, ordinal)
-        for first, last, value, ordinal in spoken
-    ]
+    tokens = [_Token(*match.span(), match[0]) for match in _TOKEN.finditer(text)]
+    if language in _GRAMMARS:
+        return _by_grammar(tokens, language)
+    return list(_by_words(tokens, language))
 
 
-_Spoken = tuple[int, int, Decimal, bool]
-
-
-def _by_grammar(words: Sequence[str], language: str) -> Iterator[_Spoken]:
+def _by_grammar(tokens: Sequence[_Token], language: str) -> list[NumberWords]:
     from text_to_num import find_numbers
 
-    numbers = find_numbers([_Token(word) for word in words], language, threshold=0)
-    previous: _Spoken | None = None
-    for number in numbers:
-        value = Decimal(str(number.value))
-        spoken = (number.start, number.end, value, number.is_ordinal)
-        if previous is not None and _is_year(previous, spoken):
-            spoken = (previous[0], number.end, 100 * previous[2] + value, False)
-            previous = None
-        if previous is not None:
-            yield previous
-        previous = spoken
-    if previous is not None:
-        yield previous
+    numbers: list[NumberWords] = []
+    end = 0
+    for match in find_numbers(tokens, language, threshold=0):
+        value = Decimal(str(match.value))
+        start, last = tokens[match.start].start, tokens[match.end - 1].end
+        number = NumberWords(start, last, value, match.is_ordinal)
+        if numbers and end == match.start and _is_year(numbers[-1], number):
+            century = numbers.pop()
+            number = NumberWords(century.start, last, 100 * century.value + value, False)
+        numbers.append(number)
+        end = match.end
+    return numbers
 
 
-def _is_year(first: _Spoken, second: _Spoken) -> bool:
-    """Whether two numbers are a year, as in 'nineteen ninety-four'."""
-    return (
-        first[1] == second[0]
-        and not (first[3] or second[3])
-        and 10 <= first[2] <= 20
-        and 10 <= second[2] < 100
-    )
+def _is_year(first: NumberWords, second: NumberWords) -> bool:
+    """Whether two numbers in a row are a year, as in 'nineteen ninety-four'."""
+    is_range = 10 <= first.value <= 20 and 10 <= second.value < 100
+    return is_range and not (first.ordinal or second.ordinal)
 
 
-def _by_words(words: Sequence[str], language: str) -> Iterator[_Spoken]:
+def _by_words(tokens: Sequence[_Token], language: str) -> Iterator[NumberWords]:
     """Runs of number words, as the CLDR spells them."""
     spelled = _spelled(language)
-    run: list[tuple[int, bool]] = []
-    for index, word in enumerate((*words, "")):
-        value = spelled.get(word.lower()) if word else None
-        if value is not None:
-            run.append(value)
-        elif run:
-            numbers = [number for number, _ in run]
-            yield index - len(run), index, Decimal(_composed(numbers)), run[-1][1]
-            run = []
+    for is_number, group in groupby(tokens, lambda token: token.word.lower() in spelled):
+        if is_number:
+            run = list(group)
+            numbers, ordinal = zip(*(spelled[token.word.lower()] for token in run), strict=True)
+            yield NumberWords(run[0].start, run[-1].end, Decimal(_composed(numbers)), ordinal[-1])
 
 
 def _composed(numbers: Sequence[int]) -> int:

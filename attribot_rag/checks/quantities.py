@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from decimal import Decimal
 from itertools import chain
 
@@ -18,7 +17,7 @@ from attribot_rag.checks.vocabulary import (
     power_after,
     vocabulary,
 )
-from attribot_rag.context.intervals import Interval
+from attribot_rag.context.intervals import Interval, at, merge
 from attribot_rag.context.words import UNSPACED
 
 _GROUP = r"(?:\u00a0+|[ \u2009\u202f'’])"
@@ -93,15 +92,15 @@ def quantities(text: str, language: str, dates: Sequence[Interval] = ()) -> list
     """
     names = vocabulary(language)
     unread = (*_MARKER.finditer(text), *_LIST_ITEM.finditer(text))
-    left_out = sorted([*dates, *(match.span() for match in unread)])
+    left_out = merge([*dates, *(match.span() for match in unread)])
     numerals = list(_numerals(text, names, language in _DOTTED_LANGUAGES))
-    spans = sorted(number.span for number in numerals)
+    spans = [number.span for number in numerals]
     spoken = [
         _read(text, names, word.start, word.end, {word.value}, in_words=True, ordinal=word.ordinal)
         for word in number_words(text, language)
-        if not _within(spans, word.start) and not _is_scale_only(text, word.start, word.end, names)
+        if not at(spans, word.start) and not _is_scale_only(text, word.start, word.end, names)
     ]
-    read = (number for number in (*numerals, *spoken) if not _within(left_out, number.start))
+    read = (number for number in (*numerals, *spoken) if not at(left_out, number.start))
     return sorted(read, key=lambda number: number.start)
 
 
@@ -138,11 +137,10 @@ def _numerals(text: str, names: Vocabulary, is_dotted: bool) -> Iterator[Quantit
         if unit or scale or money:
             ordinal = None
         nouns_start = ordinal.end() if ordinal else None
-        quantity = _read(
+        yield _read(
             text, names, start, scaled_end, values, ordinal=ordinal is not None, clock=clock,
-            nouns_start=nouns_start,
+            nouns_start=nouns_start, unscaled=unscaled,
         )  # fmt: skip
-        yield replace(quantity, unscaled=unscaled)
 
 
 def _are_thousands(groups: Sequence[str]) -> bool:
@@ -161,21 +159,18 @@ def readings(numeral: str) -> frozenset[Decimal]:
             return frozenset()
         return frozenset({Decimal(hours) % 12 + Decimal(minutes) / 60})
     plain = plain.replace("٫", ".").replace("٬", ",")
-    marks = [character for character in plain if character in ".,"]
-    groups = re.split(r"[.,]", plain)
-    grouped = _are_thousands(groups)
+    marks, groups = re.findall("[.,]", plain), re.split("[.,]", plain)
     whole = Decimal("".join(groups))
     if not marks:
         return frozenset({whole})
     decimal = Decimal(f"{''.join(groups[:-1])}.{groups[-1]}")
-    is_number = _are_thousands(groups[:-1]) if len(set(marks)) == 2 else grouped or len(marks) == 1
-    if not is_number:
-        return frozenset()
     if len(set(marks)) == 2:
-        return frozenset({decimal}) if marks.count(marks[-1]) == 1 else frozenset()
+        is_number = marks.count(marks[-1]) == 1 and _are_thousands(groups[:-1])
+        return frozenset({decimal} if is_number else ())
     if len(marks) > 1:
-        return frozenset({whole})
-    return frozenset({whole, decimal}) if grouped and groups[0] != "0" else frozenset({decimal})
+        return frozenset({whole} if _are_thousands(groups) else ())
+    may_be_whole = _are_thousands(groups) and groups[0] != "0"
+    return frozenset({whole, decimal} if may_be_whole else {decimal})
 
 
 def _scale(text: str, end: int, names: Vocabulary) -> tuple[Decimal | None, int]:
@@ -210,6 +205,7 @@ def _read(
     ordinal: bool = False,
     clock: bool = False,
     nouns_start: int | None = None,
+    unscaled: frozenset[Decimal] = frozenset(),
 ) -> Quantity:
     """The quantity with its unit and the words around it."""
     unit = span = None
@@ -238,9 +234,5 @@ def _read(
         in_words,
         ordinal,
         clock=clock,
+        unscaled=unscaled,
     )
-
-
-def _within(spans: Sequence[Interval], position: int) -> bool:
-    index = bisect_right(spans, (position, len(spans) and spans[-1][1] + position + 1)) - 1
-    return index >= 0 and spans[index][0] <= position < spans[index][1]

@@ -30,7 +30,7 @@ _FIRST_YEAR, _LAST_YEAR = 1000, 2100
 class Date:
     """A date at the characters [start, end), as (year, month, day); None for what is missing.
 
-    `readings` are several where day and month can be taken for each other.
+    At least two are known. `readings` are several where day and month can be taken for each other.
     """
 
     start: int
@@ -98,23 +98,18 @@ class Reading:
         )
 
 
-@lru_cache(maxsize=512)
 def read(text: str, language: str) -> Reading:
-    """The numbers and dates of a sentence."""
-    return _read(text, language)
-
-
-@lru_cache(maxsize=4)
-def read_prompt(text: str, language: str) -> Reading:
-    """The numbers and dates of a long text, of which few are kept."""
-    return _read(text, language)
-
-
-def _read(text: str, language: str) -> Reading:
+    """The numbers and dates of a text."""
     plain = _with_plain_spaces(text)
-    dates = tuple(dates_in(plain, language))
+    dates = [*_numeric(plain), *_named(plain, language)]
+    dates.sort(key=lambda date: date.start)
     numbers = quantities(plain, language, [date.span for date in dates])
-    return Reading(text, language, tuple(numbers), dates)
+    return Reading(text, language, tuple(numbers), tuple(dates))
+
+
+read_sentence = lru_cache(maxsize=512)(read)
+# Prompts are long, so few are kept.
+read_prompt = lru_cache(maxsize=4)(read)
 
 
 def _with_plain_spaces(text: str) -> str:
@@ -135,12 +130,6 @@ def _character(reference: re.Match[str]) -> str:
     after = reference.string[reference.end() : reference.end() + 1]
     pad = character.ljust if after.isdecimal() else character.rjust
     return pad(len(reference[0]), _NO_BREAK)
-
-
-def dates_in(text: str, language: str) -> list[Date]:
-    """The dates of a text with at least two of day, month and year, in order."""
-    written = [*_numeric(text), *_named(text, language)]
-    return sorted(written, key=lambda date: date.start)
 
 
 def _numeric(text: str) -> Iterator[Date]:
@@ -173,8 +162,10 @@ def _named(text: str, language: str) -> Iterator[Date]:
 
 @cache
 def _month_pattern(language: str) -> re.Pattern[str]:
+    """Matches named months with day and year; none in Japanese, which writes them in digits."""
     names = sorted(vocabulary(language).months, key=len, reverse=True)
-    month = "|".join(re.escape(name) for name in names if not name[:1].isdigit())
+    named = [re.escape(name) for name in names if not name[:1].isdigit()]
+    month = "|".join(named) or r"(?!)"
     link = r"(?:de|del|of|di|d')"
     ordinal = r"(?:st|nd|rd|th|er|\.|º|°|-?го|-?е)?"
     year = rf"(?:,?\s{{1,2}}(?:{link}\s)?(?P<year>\d{{4}})(?!\d|[.,]\d))?"

@@ -7,6 +7,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
 
+from rapidfuzz.distance import Prefix
+
 from attribot_rag.context.intervals import Interval, subtract
 from attribot_rag.context.tokens import TokenizedText
 from attribot_rag.model.language_model import LanguageModel
@@ -59,21 +61,10 @@ def ablate(
     for window in _WINDOWS:
         ids = _retokenized(prompt, removed, window, language_model)
         if ids is not None:
-            return AblatedPrompt(ids, _num_shared(prompt.ids, ids), in_step=True)
+            return AblatedPrompt(ids, Prefix.similarity(prompt.ids, ids), in_step=True)
     dropped = {index for interval in removed for index in prompt.tokens_in(interval)}
     ids = tuple(token_id for index, token_id in enumerate(prompt.ids) if index not in dropped)
-    return AblatedPrompt(ids, _num_shared(prompt.ids, ids), in_step=False)
-
-
-def _num_shared(full: tuple[int, ...], ablated: tuple[int, ...]) -> int:
-    """The length of the common beginning; compares chunks first, which is faster."""
-    shared, end = 0, min(len(full), len(ablated))
-    for chunk in (4096, 64, 1):
-        while shared + chunk <= end:
-            if full[shared : shared + chunk] != ablated[shared : shared + chunk]:
-                break
-            shared += chunk
-    return shared
+    return AblatedPrompt(ids, Prefix.similarity(prompt.ids, ids), in_step=False)
 
 
 @dataclass(frozen=True)

@@ -2,35 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
 from attribot_rag.context.ablation import AblatedPrompt, Ablation, ablate
-from attribot_rag.context.document import (
-    Document,
-    Documents,
-    Source,
-    document_numbers,
-    documents_of,
-)
+from attribot_rag.context.document import Document, Source
 from attribot_rag.context.intervals import Interval, merge, subtract
-from attribot_rag.context.locating.location import Location
-from attribot_rag.context.locating.retrieval import LocatedDocuments
-from attribot_rag.context.locating.text_index import Work
-from attribot_rag.context.sources import divide
-from attribot_rag.context.splitting.splitter import (
-    Splitter,
-    language_of,
-    make_splitter,
-    split_spans,
-)
+from attribot_rag.context.labels import document_numbers, with_labels
+from attribot_rag.context.splitting.splitter import Splitter, language_of, make_splitter
 from attribot_rag.context.tokens import TokenizedText
-from attribot_rag.errors import DocumentsNotLocated, InvalidInput
+from attribot_rag.errors import InvalidInput
 from attribot_rag.model.language_model import LanguageModel, Prompt
-
-# Documents of the same retrieval are separated by titles and separators, not by a conversation.
-_MAX_GAP = 300
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,16 +102,13 @@ class Context:
     @cached_property
     def whole(self) -> Ablation:
         """The whole retrieved text: the documents and the text between them, such as titles."""
-        return Ablation(characters=whole_context(self.prompt.text, self.regions))
+        return Ablation(characters=with_labels(self.prompt.text, self.regions))
 
     @cached_property
     def asked(self) -> str:
         """The question: the prompt's text without the retrieved text and the earlier turns."""
-        text, pieces, done = self.prompt.text, [], 0
-        for start, end in sorted((*self.whole.characters, *self.conversation)):
-            pieces.append(text[done : max(start, done)])
-            done = max(end, done)
-        return " ".join((*pieces, text[done:]))
+        text, taken = self.prompt.text, merge((*self.whole.characters, *self.conversation))
+        return " ".join(text[start:end] for start, end in subtract((0, len(text)), taken))
 
     @cached_property
     def end(self) -> int:
@@ -208,103 +188,3 @@ class PromptInput:
     prompt: Prompt
     context: Context
     context_options: ContextOptions
-
-
-def locate_context(
-    prompt: TokenizedText,
-    documents: Documents,
-    options: ContextOptions,
-    *,
-    earlier_turns: Sequence[str] = (),
-    is_in_time: Callable[[], bool] | None = None,
-) -> Context:
-    """Locate the documents and the earlier turns in the prompt, and divide documents into sources.
-
-    `is_in_time` is called before each document: False where time is up. Raises InvalidInput without
-    documents, DocumentsNotLocated if the prompt holds none of them.
-    """
-    retrieved = documents_of(documents)
-    conversation = find_turns(prompt.text, earlier_turns)
-    holders: dict[str, list[int]] = {}
-    for index, document in enumerate(retrieved):
-        holders.setdefault(document.text, []).append(index)
-    work = Work(is_in_time)
-    located = LocatedDocuments(
-        prompt.text, holders, threshold=options.fuzzy_threshold, occupied=conversation, work=work
-    )
-    places = located.whole | located.parts
-    splitter = make_splitter(options.source_unit, options.language)
-    cuts = {text: split_spans(text, splitter) for text in work.rest_in_time(places)}
-    places = {text: places[text] for text in cuts}
-
-    def indices(texts: Collection[str]) -> tuple[int, ...]:
-        return tuple(index for index, document in enumerate(retrieved) if document.text in texts)
-
-    late = indices(work.left)
-    if not places:
-        raise DocumentsNotLocated(
-            f"none of the {len(retrieved)} documents stands in the prompt; the first begins "
-            f"{retrieved[0].text[:60]!r}, the prompt {prompt.text[:60]!r}; pass the chunks whose "
-            "text was put into this prompt"
-            + (f"; {len(late)} of them were not located in time" if late else "")
-        )
-    threshold = options.duplicate_threshold
-    shares = _shares({text: parts for text, parts in located.parts.items() if text in cuts})
-    return Context(
-        documents=retrieved,
-        prompt=prompt,
-        sources=divide(located.index, places, cuts, holders, duplicate_threshold=threshold),
-        regions=tuple(merge((x.start, x.end) for at in places.values() for x in at)),
-        not_located=indices(holders.keys() - places),
-        conversation=conversation,
-        partly_located={index: shares[retrieved[index].text] for index in indices(shares)},
-        not_in_time=late,
-        crowded=indices(located.crowded & cuts.keys()),
-        language=options.language,
-    )
-
-
-def _shares(parts: Mapping[str, Sequence[Location]]) -> dict[str, float]:
-    """The share of each text's characters, white space aside, that its parts cover, if not all."""
-    shares = {}
-    for text, places in parts.items():
-        spans = merge(part.document_span for part in places if part.document_span)
-        covered = sum(len("".join(text[slice(*span)].split())) for span in spans)
-        shares[text] = covered / len("".join(text.split()))
-    return {text: share for text, share in shares.items() if share < 1}
-
-
-def whole_context(prompt: str, regions: Sequence[Interval]) -> tuple[Interval, ...]:
-    """The documents' regions with the text between them, such as titles and metadata lines.
-
-    A label on the line before each document ("Title: ...") also belongs to the first document.
-    """
-    joined: list[Interval] = []
-    labels: set[str] = set()
-    for start, end in regions:
-        if joined and start - joined[-1][1] <= _MAX_GAP:
-            labels.add(_label(prompt, joined[-1][1], start))
-            joined[-1] = joined[-1][0], end
-        else:
-            joined.append((start, end))
-    if "" in labels or not labels:
-        return tuple(joined)
-    return tuple((start - len(_label(prompt, 0, start)), end) for start, end in joined)
-
-
-def _label(prompt: str, first: int, start: int) -> str:
-    """The text on the same line before a document, from `first` on."""
-    return prompt[max(first, prompt.rfind("\n", first, start) + 1) : start]
-
-
-def find_turns(prompt: str, turns: Sequence[str]) -> tuple[Interval, ...]:
-    """The characters of these texts in the prompt, in their order, without absent texts."""
-    places = []
-    done = 0
-    for turn in turns:
-        text = turn.strip()
-        start = prompt.find(text, done) if text else -1
-        if start >= 0:
-            done = start + len(text)
-            places.append((start, done))
-    return tuple(places)

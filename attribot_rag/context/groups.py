@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Sequence
+from functools import partial
 from itertools import accumulate
 
 from attribot_rag.context.context import Context
@@ -29,7 +30,7 @@ def group(context: Context, units: Sequence[Unit], level: Level) -> list[list[in
     """
     make_keys = _LEVELS.get(level) if isinstance(level, str) else level
     if isinstance(level, str) and level.startswith("metadata."):
-        make_keys = _metadata(level.removeprefix("metadata."))
+        make_keys = partial(_metadata, level.removeprefix("metadata."))
     if make_keys is None:
         names = ", ".join([*_LEVELS, "metadata.KEY"])
         raise InvalidInput(f"unknown level {level!r}; choose one of {names}, or pass a function")
@@ -68,15 +69,12 @@ def _passages(context: Context) -> list[Hashable]:
     return keys
 
 
-def _metadata(key: str) -> Callable[[Context], list[Hashable]]:
-    def make_keys(context: Context) -> list[Hashable]:
-        values = [document.metadata.get(key) for document in context.documents]
-        return [
-            ("document", document) if values[document] is None else ("value", str(values[document]))
-            for document in _documents(context)
-        ]
-
-    return make_keys
+def _metadata(key: str, context: Context) -> list[Hashable]:
+    values = [document.metadata.get(key) for document in context.documents]
+    return [
+        ("document", document) if values[document] is None else ("value", str(values[document]))
+        for document in _documents(context)
+    ]
 
 
 _LEVELS: dict[str, Callable[[Context], Sequence[Hashable]]] = {

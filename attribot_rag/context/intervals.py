@@ -42,6 +42,11 @@ def overlapping(intervals: Sequence[Interval], interval: Interval) -> Sequence[I
     return intervals[first : bisect_left(intervals, (end, end))]
 
 
+def at(intervals: Sequence[Interval], position: int) -> Sequence[Interval]:
+    """The one of the intervals, sorted and disjoint, that holds this position, if there is one."""
+    return overlapping(intervals, (position, position + 1))
+
+
 def add(intervals: list[Interval], interval: Interval) -> None:
     """Add an interval to sorted and disjoint ones; it is joined with those that it touches."""
     start, end = interval

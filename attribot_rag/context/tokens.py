@@ -91,11 +91,11 @@ def token_anchors(spans: Sequence[Interval], text: str) -> tuple[int, ...]:
 
     `spans` are the tokens' characters [start, end) of the text.
     """
-    return tuple(
-        start + len(piece) - len(piece.lstrip()) if piece.strip() else start
-        for start, end in spans
-        for piece in (text[start:end],)
-    )
+    anchors = []
+    for start, end in spans:
+        anchor = end - len(text[start:end].lstrip())
+        anchors.append(anchor if anchor < end else start)
+    return tuple(anchors)
 
 
 def _decoded(

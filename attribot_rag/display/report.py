@@ -90,14 +90,14 @@ class ListedSource:
 class Report:
     """The contents of every rendering. Texts are as they were given: renderers escape them.
 
-    `verdict` says why there are no citations, and is '' if there are. `legend` explains negative
-    and approximate scores in the list. `remarks` are what to know before trusting the scores;
-    `provenance` is how they came about.
+    `nothing_cited` says why there are no citations, and is '' if there are. `legend` explains
+    negative and approximate scores in the list. `remarks` are what to know before trusting the
+    scores; `provenance` is how they came about.
     """
 
     passages: tuple[CitedPassage, ...]
     documents: tuple[CitedDocument, ...]
-    verdict: str
+    nothing_cited: str
     sources: tuple[ListedSource, ...]
     heading: str
     legend: str
@@ -111,17 +111,22 @@ def report_on(attribution: Result, *, top: int) -> Report:
     sources = tuple(_listed(attribution, citations, top))
     num_sources = len(attribution.sources)
     num_scored = num_sources - attribution.token_scores.count(None)
-    verdict = NOTHING_CITED if num_scored else NOTHING_SCORED
     return Report(
         passages=tuple(_passages(attribution, citations)),
         documents=tuple(_cited(attribution, citations)),
-        verdict="" if citations.numbers else verdict,
+        nothing_cited=_nothing_cited(citations, num_scored),
         sources=sources,
         heading=f"Top {len(sources)} of {_count(num_sources, 'source')}, in {attribution.unit}",
         legend=" ".join(_legend(sources)),
         remarks=tuple(_remarks(attribution, num_sources - num_scored)),
         provenance=_described(attribution.provenance),
     )
+
+
+def _nothing_cited(citations: Citations, num_scored: int) -> str:
+    if citations.numbers:
+        return ""
+    return NOTHING_CITED if num_scored else NOTHING_SCORED
 
 
 def precision(attribution: Result, source_id: int) -> str:

@@ -110,8 +110,8 @@ def _answer(report: Report) -> RenderableType:
 
 
 def _citations(report: Report) -> RenderableType:
-    if report.verdict:
-        return Text(report.verdict, style="yellow")
+    if report.nothing_cited:
+        return Text(report.nothing_cited, style="yellow")
     grid = _grid("right", "left")
     for document in report.documents:
         cell = Text(_label(document.label), style="dim", overflow="fold")

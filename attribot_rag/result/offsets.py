@@ -5,22 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 
-from rapidfuzz.distance import Levenshtein
+from rapidfuzz.distance import Levenshtein, Opcode
 
 _MIN_SIMILARITY = 0.6
-
-
-@dataclass(frozen=True)
-class _Block:
-    """Characters [start, end) of the answer became [shown_start, shown_end) of the shown text."""
-
-    start: int
-    end: int
-    shown_start: int
-    shown_end: int
-
-    def place(self, position: int) -> int:
-        return min(self.shown_start + position - self.start, self.shown_end)
 
 
 @dataclass(frozen=True)
@@ -29,7 +16,7 @@ class Offsets:
 
     shown: str
     similarity: float
-    _blocks: tuple[_Block, ...]
+    _edits: tuple[Opcode, ...]
 
     @classmethod
     def between(cls, answer: str, shown: str) -> Offsets | None:
@@ -46,9 +33,10 @@ class Offsets:
         return first, max(first, self._place(end - 1, 1) if start < end else first)
 
     def _place(self, position: int, after: int) -> int:
-        for block in self._blocks:
-            if block.start <= position < block.end:
-                return block.place(position + after)
+        for edit in self._edits:
+            if edit.src_start <= position < edit.src_end:
+                place = edit.dest_start + position + after - edit.src_start
+                return min(place, edit.dest_end)
         return len(self.shown)
 
 
@@ -76,17 +64,17 @@ def _offsets(answer: str, shown: str) -> Offsets | None:
     if shown in answer and (is_end or 2 * len(shown) >= len(answer)):
         start, length = answer.rindex(shown), len(shown)
         end = start + length
-        edges = ((0, start, 0, 0), (start, end, 0, length), (end, len(answer), length, length))
-        return Offsets(shown, length / len(answer), tuple(_Block(*edge) for edge in edges))
+        edits = (
+            Opcode("delete", 0, start, 0, 0),
+            Opcode("equal", start, end, 0, length),
+            Opcode("delete", end, len(answer), length, length),
+        )
+        return Offsets(shown, length / len(answer), edits)
     before, after = _without_case(answer), _without_case(shown)
     similarity = Levenshtein.normalized_similarity(before, after, score_cutoff=_MIN_SIMILARITY)
     if not similarity:
         return None
-    edits = Levenshtein.opcodes(before, after)
-    blocks = (
-        _Block(edit.src_start, edit.src_end, edit.dest_start, edit.dest_end) for edit in edits
-    )
-    return Offsets(shown, similarity, tuple(blocks))
+    return Offsets(shown, similarity, tuple(Levenshtein.opcodes(before, after)))
 
 
 def _without_case(text: str) -> str:

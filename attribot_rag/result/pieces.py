@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from itertools import chain, pairwise
+from itertools import pairwise
 from typing import Any
 
 from markdown_it import MarkdownIt
 from markdown_it.rules_block import table
 
-from attribot_rag.context.intervals import Interval, merge, overlapping, subtract
+from attribot_rag.context.intervals import Interval, at, merge, overlapping, subtract
 from attribot_rag.context.splitting.markup import json_in, json_values
 
 _NEWLINE = re.compile(r"\r\n?|\n")
@@ -62,24 +62,14 @@ class Markdown:
     def blocks(self) -> tuple[Block, ...]:
         """Those whose lines are no running text, in order."""
         env: dict[str, Any] = {}
-        tokens = _PARSER.parse(self.text, env)
-        blocks = [
-            Block(
-                token.type,
-                token.map[0],
-                token.map[1],
-                token.level,
-                token.markup,
-                token.info.strip().lower(),
-            )
-            for token in tokens
-            if token.type in _BLOCKS and token.map
-        ]
-        duplicates = env.get("duplicate_refs", ())
-        definitions: Iterator[Mapping[str, Any]] = chain(
-            env.get("references", {}).values(), duplicates
-        )
-        lines = (definition["map"] for definition in definitions)
+        blocks = []
+        for token in _PARSER.parse(self.text, env):
+            if token.type in _BLOCKS and token.map:
+                first, last = token.map
+                info = token.info.strip().lower()
+                blocks.append(Block(token.type, first, last, token.level, token.markup, info))
+        references = [*env.get("references", {}).values(), *env.get("duplicate_refs", ())]
+        lines = (reference["map"] for reference in references)
         blocks += [Block("reference", first, last, 0) for first, last in lines]
         return tuple(sorted(blocks, key=lambda block: block.first))
 
@@ -99,9 +89,8 @@ class Markdown:
         prose = (block for block in self.blocks if block.info in _PROSE)
         fences = (self.line(line) for block in prose for line in (block.first, block.last - 1))
         gaps = subtract((0, len(self.text)), merge((*self.code_blocks, *fences)))
-        return tuple(
-            match.span() for gap in gaps for match in _INLINE_CODE.finditer(self.text, *gap)
-        )
+        matches = (match for gap in gaps for match in _INLINE_CODE.finditer(self.text, *gap))
+        return tuple(match.span() for match in matches)
 
     @cached_property
     def code(self) -> tuple[Interval, ...]:
@@ -151,13 +140,9 @@ def _sentences(text: str, first: int, last: int, split: Split) -> Iterator[tuple
     starts = [
         start
         for start, _ in spans
-        if all(not begin < start < end for begin, end in _at(code, start))
+        if not any(code_start < start for code_start, _ in at(code, start))
     ]
-    return (((start, end), True) for start, end in pairwise([*starts, last]))
-
-
-def _at(intervals: Sequence[Interval], position: int) -> Sequence[Interval]:
-    return overlapping(intervals, (position, position + 1))
+    return ((sentence, True) for sentence in pairwise([*starts, last]))
 
 
 def _wholes(
@@ -167,7 +152,7 @@ def _wholes(
 
     The white space after a block belongs to it.
     """
-    values = [span for span in json_in(text, first, last) if not _at(markers, span[0])]
+    values = [span for span in json_in(text, first, last) if not at(markers, span[0])]
     spans = [(start, end, True) for start, end in values]
     for start, end in markdown(text).code_blocks:
         space = _SPACE.match(text, end, last)

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
+from attribot_rag.context.intervals import Interval, at
 from attribot_rag.result.pieces import Block, Markdown, markdown
 
-# Code, the rest of a link after its text, a tag or an address: nothing is put within them.
-_WHOLE = re.compile(
+# The rest of a link after its text, or a tag: nothing is put within them, nor within code.
+_LINK_OR_TAG = re.compile(
     r"\]\((?:<[^<>\n]*>|[^()\s]*)(?:\s+(?:\"[^\"\n]*\"|'[^'\n]*'))?\s*\)|<[A-Za-z/!?][^<>]*>"
 )
-_MARK = re.compile(r"[^>\t]")
+_NO_QUOTE_MARK = re.compile(r"[^>\t]")
 _CONTAINERS = re.compile(r"(?:[ \t]*(?:>|[-+*][ \t]|\d{1,9}[.)][ \t]))*[ \t]*")
 _ONLY_MARKS = re.compile(r"(?:[ \t]*(?:>|[-+*]|\d{1,9}[.)]))*[ \t]*#{0,6}[ \t]*\Z")
 _PIPE = re.compile(r"(?<!\\)\|")
 _CLOSING_MARKS = re.compile(r"[ \t]+#+[ \t]*\Z")
+_RAW = ("fence", "code_block", "html_block")
 
 
 @dataclass(frozen=True)
@@ -38,124 +39,136 @@ def place_of(text: str, end: int) -> Place:
     return _places(text).of(end)
 
 
+@lru_cache(maxsize=4)
+def _places(text: str) -> _Places:
+    return _Places(text, markdown(text))
+
+
 @dataclass(frozen=True)
 class _Places:
     """The places in one text."""
 
+    text: str
     read: Markdown
 
     @cached_property
-    def _by_line(self) -> dict[int, Block]:
+    def _blocks(self) -> dict[int, Block]:
+        """The block of each line that is no running text."""
         return {
             line: block for block in self.read.blocks for line in range(block.first, block.last)
         }
 
     @cached_property
-    def _wholes(self) -> tuple[tuple[int, int], ...]:
-        """Spans that are not parted, in order; the first of those that overlap."""
-        spans = [
-            *self.read.inline_code,
-            *(match.span() for match in _WHOLE.finditer(self.read.text)),
-        ]
-        wholes: list[tuple[int, int]] = []
-        for start, end in sorted(spans):
+    def _wholes(self) -> list[Interval]:
+        """Characters that are not parted, in order; the first of those that overlap."""
+        wholes: list[Interval] = []
+        links = (match.span() for match in _LINK_OR_TAG.finditer(self.text))
+        for start, end in sorted((*self.read.inline_code, *links)):
             if not wholes or start >= wholes[-1][1]:
                 wholes.append((start, end))
-        return tuple(wholes)
+        return wholes
 
     def of(self, end: int) -> Place:
-        read, text = self.read, self.read.text
+        """The place in the line of the last character, or in the first line above that has one."""
         while end > 0:
-            line = read.line_at(end - 1)
-            start, stop = read.line(line)
-            if _ONLY_MARKS.match(text[start:end]):  # of an item or a heading, whose text follows
-                end = max(end, start + len(text[start:stop].rstrip()))
-            block = self._by_line.get(line)
+            line = self.read.line_at(end - 1)
+            end = self._after_marks(line, end)
+            block = self._blocks.get(line)
             if block is None:
                 return Place(self._outside(end))
-            if block.kind == "table_open":
-                return Place(self._in_row(block, line, end))
-            is_underline = block.kind == "heading_open" and "#" not in block.markup
-            if block.kind == "heading_open" and not (is_underline and line == block.last - 1):
-                heading = text[read.line(line)[0] : end]
-                closing = None if is_underline else _CLOSING_MARKS.search(heading)
-                return Place(self._outside(end) if closing is None else end - len(closing[0]))
-            if block.kind in ("heading_open", "hr", "reference"):  # the last two show no text
-                above = line
-            elif place := self._after(block):
+            place = self._in_block(block, line, end)
+            if place is not None:
                 return place
-            else:
-                above = block.first
-            upper = len(text[: read.line(above)[0]].rstrip())
-            if not upper:
-                return self._first_place(block)
-            end = upper
+            hidden = block.first if block.kind in _RAW else line
+            end = len(self.text[: self.read.line(hidden)[0]].rstrip())
+            if not end:
+                return Place(self.read.line(block.first)[0], before="", after="\n\n")
         return Place(end, before="")
+
+    def _after_marks(self, line: int, end: int) -> int:
+        """The end of the line, if only the marks of an item or a heading stand before `end`."""
+        start, stop = self.read.line(line)
+        if _ONLY_MARKS.match(self.text[start:end]):
+            return max(end, start + len(self.text[start:stop].rstrip()))
+        return end
+
+    def _in_block(self, block: Block, line: int, end: int) -> Place | None:
+        """The place in a line of a block, or below the block; None where it would not be seen."""
+        if block.kind == "table_open":
+            return Place(self._in_row(block, line, end))
+        if block.kind == "heading_open":
+            return self._in_heading(block, line, end)
+        return self._below(block) if block.kind in _RAW else None
 
     def _outside(self, end: int) -> int:
         """The position after what is not parted, and before a backslash that breaks the line."""
-        index = bisect_right(self._wholes, (end, -1)) - 1
-        if index >= 0 and self._wholes[index][0] < end < self._wholes[index][1]:
-            return self._wholes[index][1]
-        text = self.read.text
-        backslashes = len(text[:end]) - len(text[:end].rstrip("\\"))
-        return end - backslashes % 2 if text[end : end + 1] in ("\r", "\n") else end
+        for start, last in at(self._wholes, end):
+            if start < end:
+                return last
+        if self.text[end : end + 1] not in ("\r", "\n"):
+            return end
+        num_backslashes = len(self.text[:end]) - len(self.text[:end].rstrip("\\"))
+        return end - num_backslashes % 2
+
+    def _in_heading(self, heading: Block, line: int, end: int) -> Place | None:
+        """The place before the marks that close a heading; None in its underline."""
+        if "#" in heading.markup:
+            closing = _CLOSING_MARKS.search(self.text[self.read.line(line)[0] : end])
+            return Place(end - len(closing[0]) if closing else self._outside(end))
+        is_underline = line == heading.last - 1
+        return None if is_underline else Place(self._outside(end))
 
     def _in_row(self, table: Block, line: int, end: int) -> int:
         """The position in a cell that is shown: a row's surplus cells are not."""
-        line = table.first if line == table.first + 1 else line
-        columns = len(self._cell_ends(table.first + 1))
-        ends = self._cell_ends(line)
-        limit = ends[min(columns, len(ends)) - 1]
+        separator = table.first + 1
+        line = table.first if line == separator else line
+        num_columns = len(self._cell_ends(separator))
+        last_cell_end = self._cell_ends(line)[:num_columns][-1]
         start = self.read.line(line)[0]
-        limit = start + len(self.read.text[start:limit].rstrip())
+        limit = start + len(self.text[start:last_cell_end].rstrip())
         return end if start < end < limit else limit
 
     def _cell_ends(self, line: int) -> list[int]:
         """The ends of a row's cells: at its pipes, or at the end of the line."""
         start, end = self.read.line(line)
-        text = self.read.text
-        end = start + len(text[start:end].rstrip())
-        containers = _CONTAINERS.match(text, start, end)
-        first = containers.end() if containers else start
-        pipes = [match.start() for match in _PIPE.finditer(text, first, end)]
+        end = start + len(self.text[start:end].rstrip())
+        first = start + len(self._containers(start, end))
+        pipes = [match.start() for match in _PIPE.finditer(self.text, first, end)]
         if pipes and pipes[0] == first:
             pipes = pipes[1:]
         return pipes if pipes and pipes[-1] == end - 1 else [*pipes, end]
 
-    def _after(self, block: Block) -> Place | None:
+    def _below(self, block: Block) -> Place | None:
         """A line of its own below a block; None where it would be in the block or end a list."""
-        read, text = self.read, self.read.text
         last = block.last - 1
-        while last > block.first and not text[slice(*read.line(last))].strip(" \t>"):
+        while last > block.first and not self._content(last):
             last -= 1
-        start, end = read.line(last)
+        start, end = self.read.line(last)
         prefix = ""
         if block.kind == "fence":
-            closing = text[start:end].strip(" \t>")
-            marks = block.markup
-            if last == block.first or closing.strip(marks[0]) or len(closing) < len(marks):
+            if last == block.first or not _closes(self._content(last), block.markup):
                 return None
-            containers = _CONTAINERS.match(text, start, end)
-            prefix = _MARK.sub(" ", containers[0]) if containers else ""
+            prefix = _NO_QUOTE_MARK.sub(" ", self._containers(start, end))
         elif block.level:
             return None
-        newline = "\r\n" if text.startswith("\r\n", end) else "\n"
-        parted = newline + prefix.rstrip()
-        is_followed = last + 1 < len(read.line_starts) and bool(
-            text[slice(*read.line(last + 1))].strip(" \t>")
-        )
+        newline = "\r\n" if self.text.startswith("\r\n", end) else "\n"
+        empty_line = newline + prefix.rstrip()
+        is_followed = last + 1 < len(self.read.line_starts) and self._content(last + 1)
         return Place(
             end,
-            before=(parted if block.kind == "html_block" else "") + newline + prefix,
-            after=parted if is_followed else "",
+            before=(empty_line if block.kind == "html_block" else "") + newline + prefix,
+            after=empty_line if is_followed else "",
         )
 
-    def _first_place(self, block: Block) -> Place:
-        """Above a block before which nothing stands."""
-        return Place(self.read.line(block.first)[0], before="", after="\n\n")
+    def _containers(self, start: int, end: int) -> str:
+        """The marks of quotes and lists with which a line begins."""
+        marks = _CONTAINERS.match(self.text, start, end)
+        return marks[0] if marks else ""
+
+    def _content(self, line: int) -> str:
+        """A line without white space and marks of quotes around it."""
+        return self.text[slice(*self.read.line(line))].strip(" \t>")
 
 
-@lru_cache(maxsize=4)
-def _places(text: str) -> _Places:
-    return _Places(markdown(text))
+def _closes(line: str, fence: str) -> bool:
+    return not line.strip(fence[0]) and len(line) >= len(fence)

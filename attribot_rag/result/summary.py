@@ -12,6 +12,8 @@ from attribot_rag.result.result import Result, cut
 from attribot_rag.result.summary_parts import SIZES, WHOLE, Size, SummaryParts
 from attribot_rag.result.summary_schema import SCHEMA_VERSION, Summary
 
+Status = Literal["complete", "partial", "pending", "error", "unsupported"]
+
 MAX_SUMMARY_BYTES = 16_384
 MAX_NOTES = 10
 _MAX_NAME = 200
@@ -63,7 +65,7 @@ def fitting(
 
 
 def without_attribution(
-    status: Literal["complete", "partial", "pending", "error", "unsupported"],
+    status: Status,
     *,
     error: BaseException | None = None,
     notes: Sequence[str] = (),
@@ -118,11 +120,7 @@ def whole_summary(parts: SummaryParts, citations: Citations) -> Summary:
     }
 
 
-def _empty(
-    status: Literal["complete", "partial", "pending", "error", "unsupported"],
-    notes: Sequence[str] = (),
-    length: int = 0,
-) -> Summary:
+def _empty(status: Status, notes: Sequence[str] = (), length: int = 0) -> Summary:
     return {
         "schema_version": SCHEMA_VERSION,
         "status": status,
@@ -149,7 +147,7 @@ def _empty(
     }
 
 
-def _status(attribution: Result) -> Literal["complete", "partial", "pending"]:
+def _status(attribution: Result) -> Status:
     if any(verdict.reason == "pending" for verdict in attribution.verdicts):
         return "pending"
     return "partial" if attribution.partial else "complete"

@@ -1,10 +1,13 @@
-"""The sources that a verdict cites: each of them, either of them, or all together."""
+"""The sources that a verdict cites, and documents that might be cited if they were located."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from attribot_rag.context import Context
+from attribot_rag.context.words import has_words, num_unspaced, words
 from attribot_rag.methods import Scores
 from attribot_rag.methods.base import Carriers, Part, TokenScores, total
 from attribot_rag.methods.sufficiency import Sufficiency
@@ -22,38 +25,45 @@ class CitedSources:
 
     def verdict(self, plain: Verdict, part: Part, carried: Carriers) -> Verdict | None:
         """The verdict that cites the sources that carry the sentence, None if there are none."""
-        members, tokens, reliance = carried.members, part.tokens, plain.reliance or 0.0
+        members = carried.members
         if not members:
             return None
-        grounded = replace(plain, kind="grounded", source_ids=members)
+        cited = replace(plain, kind="grounded", source_ids=members)
         if carried.alternatives:
             group = (*members, *carried.alternatives)
             self._search.score_without([group])
-            grounded = replace(grounded, kind="redundant", source_ids=group, relation="either")
+            cited = replace(cited, kind="redundant", source_ids=group, relation="either")
         elif len(members) > 1:
-            cited = tuple(self._deciding(members, part))
-            if cited:
-                self._search.score_only([cited])
-            if cited and self._is_enough(cited, part, reliance):
-                grounded = replace(grounded, source_ids=cited)
-            else:
-                grounded = self._joint(grounded, part)
-        elif reliance < self._options.min_reliance:
+            cited = self._of_several(cited, part)
+        elif (plain.reliance or 0.0) < self._options.min_reliance:
             self._search.score_without([members], exact=True)  # its necessity decides
-        cited = grounded.source_ids
-        sets = [cited] if grounded.kind == "redundant" else [(unit,) for unit in cited]
-        effect = sum(total(self._search.without(units), tokens) for units in sets)
-        alone = members if grounded.relation == "either" else cited
-        lost = total(self._search.only(alone), tokens)
+        return self._measured(cited, members, part)
+
+    def _measured(self, cited: Verdict, members: Sequence[int], part: Part) -> Verdict:
+        """The verdict with the necessity and the sufficiency of what it cites."""
+        source_ids, reliance = cited.source_ids, cited.reliance or 0.0
+        sets = [source_ids] if cited.kind == "redundant" else [(unit,) for unit in source_ids]
+        effect = sum(total(self._search.without(units), part.tokens) for units in sets)
+        alone = members if cited.relation == "either" else source_ids
+        lost = total(self._search.only(alone), part.tokens)
         kept = min(1.0, 1.0 - lost / reliance) if reliance > 0 else None
         in_part = kept is not None and kept < self._options.kept_share
-        return replace(grounded, effect=effect, kept=kept, in_part=in_part)
+        return replace(cited, effect=effect, kept=kept, in_part=in_part)
+
+    def _of_several(self, grounded: Verdict, part: Part) -> Verdict:
+        """The sources that each decide words, if these are enough; else all of them together."""
+        deciding = tuple(self._deciding(grounded.source_ids, part))
+        if deciding:
+            self._search.score_only([deciding])
+            if self._is_enough(deciding, part, grounded.reliance or 0.0):
+                return replace(grounded, source_ids=deciding)
+        return self._joint(grounded, part)
 
     def _joint(self, grounded: Verdict, part: Part) -> Verdict:
         """The group of these sources; the best of them, where others make up for the group."""
         members, reliance = grounded.source_ids, grounded.reliance or 0.0
         self._search.score_without([members])
-        if not self.is_fair(total(self._search.without(members), part.tokens), reliance):
+        if not self._is_fair(total(self._search.without(members), part.tokens), reliance):
             self._search.score_only([[unit] for unit in members])
             rows = {unit: self._search.only([unit]) for unit in members}
             lost = {unit: total(row, part.tokens) for unit, row in rows.items() if row}
@@ -65,7 +75,7 @@ class CitedSources:
     def _may_lose(self, reliance: float) -> float:
         return (1 - self._options.kept_share) * reliance
 
-    def is_fair(self, effect: float | None, reliance: float) -> bool:
+    def _is_fair(self, effect: float | None, reliance: float) -> bool:
         """Whether a group is worth what a sentence may lose with sources that suffice."""
         return (effect or 0.0) >= self._may_lose(reliance)
 
@@ -119,11 +129,86 @@ class CitedSources:
             for of_word, surprise in zip(of_words, self._surprises(part), strict=True)
         )
 
-    def most_reliant(self, part: Part) -> float:
-        """The largest reliance of a content word; that of a sentence without any."""
-        return max(total(self._search.reliance, own) for own in part.words or (part.tokens,))
+    def is_warranted(
+        self, cited: Verdict, part: Part, carried: Carriers, *, least: float, is_invented: bool
+    ) -> bool:
+        """Whether the sentence needs the cited sources, or they suffice and it relies on them.
+
+        It relies on them if its reliance is at least `least`, and that of a word is large. With
+        invented numbers, only a source that it needs may be cited.
+        """
+        min_word, reliance = self._options.min_word, cited.reliance or 0.0
+        is_needed, is_single = self.is_needed(cited, part), cited.kind == "grounded"
+        if is_needed and is_single:
+            return True
+        of_words = part.words or (part.tokens,)
+        of_word = max(total(self._search.reliance, tokens) for tokens in of_words)
+        if is_invented or of_word < min_word:
+            return False
+        if is_needed and cited.relation == "either":
+            return True
+        if cited.relation == "together" and not self._is_fair(cited.effect, reliance):
+            return False
+        enough = least if is_single or of_word >= least else 2 * least
+        return carried.sufficient and reliance >= enough
+
+    def is_invented(self, figures: Sequence[Sequence[int]]) -> bool:
+        """Whether the model expects these numbers neither with the context nor without.
+
+        An invented price, for example, whose currency stands everywhere.
+        """
+        least = self._options.min_figure
+        unexpected = []
+        for figure in figures:
+            worth = total(self._search.reliance, figure)
+            likely = total(self._likely, figure)
+            if worth - likely >= least:
+                unexpected.append(worth < least and -likely >= least)
+        return bool(unexpected) and all(unexpected)
 
     def _surprises(self, part: Part) -> list[float]:
         """The surprise of each content word without the context, in nats."""
         reliance, likely = self._search.reliance, self._likely
         return [total(reliance, word) - total(likely, word) for word in part.words]
+
+
+_LEAST_STATED = 0.4
+_STATEMENT_END = re.compile(r"(?<=[.!?。！？؟\n])")
+_QUESTION_MARKS = ("?", "？", "؟")
+_TAG = re.compile(r"<[^<>\s]{1,40}>")
+_HIRAGANA = re.compile("[\u3040-\u309f]")  # endings and particles
+_QUESTION_WORDS = 3
+_LEAST_LETTERS = 4
+_STEM = 5
+
+
+def may_rest_on_unlocated(context: Context, sentence: str) -> bool:
+    """Whether a document that was not located, or not as a whole, may have caused a sentence.
+
+    Text of a document that was located in part, or was not looked for, may stand anywhere. A
+    document of which nothing was located was most likely dropped, by a reranker for example. If it
+    was put in other words instead, the rest of the prompt states what the sentence says: without
+    its questions, it has 40 % of the sentence's numbers and longer words.
+    """
+    if context.unseen or not context.absent:
+        return bool(context.unseen)
+    told = list(_stems(sentence))
+    stated = {stem for statement in _statements(context.asked) for stem in _stems(statement)}
+    return bool(told) and sum(stem in stated for stem in told) >= _LEAST_STATED * len(told)
+
+
+def _statements(asked: str) -> list[str]:
+    """The sentences and lines that are no questions; the last of them is one if no other is."""
+    pieces = [piece.strip() for piece in _STATEMENT_END.split(_TAG.sub("\n", asked))]
+    statements = [piece for piece in pieces if not piece.endswith(_QUESTION_MARKS)]
+    if len(statements) == len(pieces):
+        long = (i for i, piece in enumerate(pieces) if has_words(piece, _QUESTION_WORDS))
+        del statements[max(long, default=0)]
+    return statements
+
+
+def _stems(text: str) -> Iterator[str]:
+    """The beginnings of the longer words of a text, its numbers, and ideographs."""
+    for word in words(_HIRAGANA.sub(" ", text.casefold())):
+        if len(word) >= _LEAST_LETTERS or word.isdecimal() or num_unspaced(word):
+            yield word[:_STEM]

@@ -16,8 +16,7 @@ from attribot_rag.methods.sufficiency import Sufficiency
 from attribot_rag.result import Marker, ResponseText, Verdict
 from attribot_rag.result.verdict import Reason, Relation
 from attribot_rag.scoring import Scorer
-from attribot_rag.verdicts.absent import may_rest_on_unlocated
-from attribot_rag.verdicts.cited_sources import CitedSources
+from attribot_rag.verdicts.cited_sources import CitedSources, may_rest_on_unlocated
 from attribot_rag.verdicts.markers import MarkerAudit, numbered_documents, written_markers
 from attribot_rag.verdicts.options import VerdictOptions
 from attribot_rag.verdicts.origins import Origin, Origins
@@ -145,20 +144,6 @@ class _Judge:
                     carried = next(of_judged)
             yield self._verdict(index, *carried)
 
-    def _is_invented(self, sentence: AnswerSentence) -> bool:
-        """Whether the model expects its numbers neither with the context nor without.
-
-        An invented price, for example, whose currency stands everywhere.
-        """
-        least = self._options.min_figure
-        unexpected = []
-        for figure in sentence.figures:
-            worth = total(self._reliance, figure)
-            likely = total(self._scores.token_log_likelihoods, figure)
-            if worth - likely >= least:
-                unexpected.append(worth < least and -likely >= least)
-        return bool(unexpected) and all(unexpected)
-
     @cached_property
     def _fragment(self) -> int | None:
         """Index of the sentence in which the answer was cut, so that its end is missing."""
@@ -174,46 +159,50 @@ class _Judge:
         return Origins(self._scorer, self._sentences, self._options)
 
     def _verdict(self, index: int, part: Part, carried: Carriers) -> Verdict:
-        sentence, options = self._sentences[index], self._options
-        unjudged = Verdict(start=sentence.start, end=sentence.end, kind="open")
+        """The verdict on a sentence: what it cites, else where it comes from, else why neither."""
+        sentence = self._sentences[index]
+        verdict = Verdict(start=sentence.start, end=sentence.end, kind="open")
         if sentence.thinking:
-            return replace(unjudged, kind="reasoning")
+            return replace(verdict, kind="reasoning")
         if not sentence.is_judged:
-            return replace(unjudged, kind="trivial")
+            return replace(verdict, kind="trivial")
         if self._reliance is None:
-            return replace(unjudged, reason=self._ended_by)
+            return replace(verdict, reason=self._ended_by)
         reliance = total(self._reliance, sentence.tokens)
-        plain = replace(unjudged, reliance=reliance)
-        cited = self._cited.verdict(plain, part, carried)
-        noise = (self._scorer.language_model.backend.noise or 0.0) * math.sqrt(len(sentence.tokens))
-        least = max(options.min_reliance, options.noise_factor * noise)
-        is_invented = self._is_invented(sentence)
+        verdict = replace(verdict, reliance=reliance)
+        cited = self._cited.verdict(verdict, part, carried)
         if cited is None and index == self._fragment:
-            return replace(plain, reason="cut")
+            return replace(verdict, reason="cut")
         is_needed = cited is not None and self._cited.is_needed(cited, part)
-        if not is_needed:
-            origin = self._origin(index, reliance)
-            if origin is not None:
-                return self._from(origin, plain, part)
-        if cited is not None:
-            is_single = cited.kind == "grounded"
-            relies = self._cited.most_reliant(part)
-            is_needed &= cited.relation != "together" and (is_single or relies >= options.min_word)
-            is_large = reliance >= (least if is_single or relies >= least else 2 * least)
-            is_large &= carried.sufficient and relies >= options.min_word
-            is_large &= cited.relation != "together" or self._cited.is_fair(cited.effect, reliance)
-            if (is_needed or is_large) and not (is_invented and not (is_needed and is_single)):
-                return cited
+        origin = None if is_needed else self._origin(index, reliance)
+        if origin is not None:
+            return self._from(origin, verdict, part)
+        least = self._least_reliance(sentence)
+        is_invented = self._cited.is_invented(sentence.figures)
+        if cited is not None and self._cited.is_warranted(
+            cited, part, carried, least=least, is_invented=is_invented
+        ):
+            return cited
         if reliance < least or is_invented:
-            if may_rest_on_unlocated(self._scorer.context, sentence.text):
-                return replace(plain, reason="not_located")
-            if self._scorer.session.meter.exhausted and self._may_have_origins(index):
-                return replace(plain, reason=self._ended_by)
-            return replace(plain, kind="unsupported")
-        return replace(plain, reason="scattered" if carried.complete else self._ended_by)
+            return self._unsupported(index, verdict)
+        return replace(verdict, reason="scattered" if carried.complete else self._ended_by)
 
-    def _from(self, origin: Origin, plain: Verdict, part: Part) -> Verdict:
-        verdict = replace(plain, effect=origin.effect)
+    def _least_reliance(self, sentence: AnswerSentence) -> float:
+        """The reliance, in nats, from which the context matters to a sentence."""
+        noise = self._scorer.language_model.backend.noise or 0.0
+        of_sentence = noise * math.sqrt(len(sentence.tokens))
+        return max(self._options.min_reliance, self._options.noise_factor * of_sentence)
+
+    def _unsupported(self, index: int, verdict: Verdict) -> Verdict:
+        """Unsupported, unless it might rest on what was not located or not looked for."""
+        if may_rest_on_unlocated(self._scorer.context, self._sentences[index].text):
+            return replace(verdict, reason="not_located")
+        if self._scorer.session.meter.exhausted and self._may_have_origins(index):
+            return replace(verdict, reason=self._ended_by)
+        return replace(verdict, kind="unsupported")
+
+    def _from(self, origin: Origin, verdict: Verdict, part: Part) -> Verdict:
+        verdict = replace(verdict, effect=origin.effect)
         if origin.sentence is not None:
             return replace(verdict, kind="follows", follows=origin.sentence)
         carried = self._origins.carriers_without_turns(part, rankings(self._scores, [part]))

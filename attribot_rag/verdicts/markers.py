@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property, partial
+from functools import cache, partial
+from operator import attrgetter
 
 from attribot_rag.context import Context, Document
+from attribot_rag.context.intervals import at
 from attribot_rag.methods.base import total
 from attribot_rag.methods.sufficiency import Sufficiency
 from attribot_rag.result import Marker
@@ -72,18 +74,12 @@ def written_markers(
             if response[marker.end : run].strip(" ,;\t"):
                 break
             run = marker.start
-        index = bisect_right(code, (start, len(response))) - 1
-        is_code = index >= 0 and start < code[index][1]
         written = _numbers(match[0])
         follows_another = bool(markers) and markers[-1].end == start
-        is_called = _CALLED.search(match[0]) is not None
-        if (
-            written
-            and not is_code
-            and (is_called or follows_another or {*written} <= {*numbers})
-            and (is_called or follows_another or not _is_index(response, match))
-            and not _is_copied(response, run, end, documents)
-        ):
+        is_sure = follows_another or _CALLED.search(match[0]) is not None
+        is_known = {*written} <= {*numbers} and not _is_index(response, match)
+        may_be = written and (is_sure or is_known) and not at(code, start)
+        if may_be and not _is_copied(response, run, end, documents):
             markers.append(WrittenMarker(start, end, written))
     return tuple(markers)
 
@@ -154,10 +150,6 @@ class MarkerAudit:
     search: Sufficiency
     min_effect: float
 
-    @cached_property
-    def _starts(self) -> list[int]:
-        return [marker.start for marker in self.markers]
-
     def markers_in(
         self, start: int, end: int, tokens: Sequence[int], cited: Collection[int]
     ) -> Iterator[Marker]:
@@ -168,7 +160,8 @@ class MarkerAudit:
         """
         documents = numbered_documents(self.context)
         supports = cache(partial(self._supports, tokens, cited))
-        first, last = (bisect_left(self._starts, edge) for edge in (start, end))
+        by_start = attrgetter("start")
+        first, last = (bisect_left(self.markers, edge, key=by_start) for edge in (start, end))
         for marker in self.markers[first:last]:
             for number in marker.numbers:
                 document = documents.get(number)

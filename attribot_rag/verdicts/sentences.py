@@ -55,7 +55,6 @@ _PLEASANTRY = re.compile(
 )
 _REFERENCES = re.compile(r"(?:see|sources?|references?|citations?)", re.IGNORECASE)
 _NUMBER = re.compile(r"\d+(?:[.,:]\d+)*")
-_SPACE = re.compile(r"\s*")
 _AFTER_MARKER = re.compile(r"[\s.,]*")
 _ENDED = re.compile(r"[.!?:;…。！？：；．؟।॥։።]\W*\Z")
 _FIRST_TO_LAST_WORD = re.compile(r"[^\W_](?:.*[^\W_])?")
@@ -173,8 +172,7 @@ def _markers_end(response: str, marked: Sequence[Interval], start: int, end: int
             break
         after = _AFTER_MARKER.match(response, last, max(last, end))
         start = after.end() if after else last
-    space = _SPACE.match(response, start, max(start, end))
-    return space.end() if space else start
+    return max(start, end - len(response[start:end].lstrip()))
 
 
 Tags = tuple[str, str]

@@ -251,3 +251,13 @@ def test_units_after_spaces_that_are_not_seen(space: str) -> None:
     assert told(f"It is 6.8{space}m long.", f"It is 6.8{space}km long.") == [("unit", "m", "km")]
     assert told(f"It is 7.2{space}%.", "It is 6.8 %.") == [("number", "7.2", "6.8")]
     assert told(f"It is 12{space}000{space}m long.", "It is 12 kilometres long.") == []
+
+
+@pytest.mark.parametrize(
+    ("language", "sentence"), [("ja", "塔は{}メートルです。"), ("ko", "탑은 {}미터이다.")]
+)
+def test_languages_that_write_months_in_digits(language: str, sentence: str) -> None:
+    assert told(sentence.format(38), sentence.format(39), language=language) == [
+        ("number", "38", "39")
+    ]
+    assert told(sentence.format(38), sentence.format(38), language=language) == []

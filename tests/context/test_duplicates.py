@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.tiny_models import CORPUS
 
-from attribot_rag.context.sources import _candidates, group_duplicates
+from attribot_rag.context.locating.sources import _candidates, group_duplicates
 from attribot_rag.context.words import words
 
 SENTENCE = "The treaty was signed in the old town hall in October of 1648 by both envoys."

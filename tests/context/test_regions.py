@@ -2,7 +2,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attribot_rag.context.context import find_turns, whole_context
+from attribot_rag.context.labels import with_labels
+from attribot_rag.context.locating.retrieval import find_turns
 
 A, B, C = "The treaty was signed.", "It rained all day.", "Ships came."
 
@@ -10,7 +11,7 @@ A, B, C = "The treaty was signed.", "It rained all day.", "Ships came."
 def removed(prompt: str, *documents: str) -> list[str]:
     """The texts that belong to the retrieved context, by the documents' places."""
     regions = [(start := prompt.index(text), start + len(text)) for text in documents]
-    return [prompt[start:end] for start, end in whole_context(prompt, regions)]
+    return [prompt[start:end] for start, end in with_labels(prompt, regions)]
 
 
 TURN = "And what did you say about that? " * 12
@@ -41,7 +42,7 @@ def test_regions_are_covered_in_order_and_without_overlap(data: st.DataObject) -
     prompt = data.draw(st.text(st.sampled_from("ab \n[]"), min_size=1, max_size=900))
     edges = sorted(data.draw(st.sets(st.integers(0, len(prompt)), max_size=10)))
     regions = list(zip(edges[::2], edges[1::2], strict=False))
-    found = whole_context(prompt, regions)
+    found = with_labels(prompt, regions)
     for start, end in regions:
         assert any(first <= start and end <= last for first, last in found)
     ends = [0, *(end for _, end in found)]

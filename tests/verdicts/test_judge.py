@@ -12,7 +12,7 @@ from support.scripted import Scripted, Worth
 
 from attribot_rag import Attributor, Budget, LeaveOneOut, VerdictOptions
 from attribot_rag.attribution import ResponseText, Verdict
-from attribot_rag.context.context import find_turns
+from attribot_rag.context.locating.retrieval import find_turns
 from attribot_rag.methods import Scores
 from attribot_rag.model.language_model import Prompt
 from attribot_rag.scoring import Scorer

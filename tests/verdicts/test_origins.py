@@ -8,7 +8,7 @@ import pytest
 from support.implementations import plain_scores
 from support.scorers import ATOL, TREATY, other_chat, scorer
 
-from attribot_rag.context.context import find_turns
+from attribot_rag.context.locating.retrieval import find_turns
 from attribot_rag.scoring import Scorer
 from attribot_rag.verdicts.origins import Origin, Origins
 from attribot_rag.verdicts.sentences import AnswerSentence, is_trivial

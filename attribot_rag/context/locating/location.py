@@ -35,6 +35,10 @@ class Location:
     document_span: Interval | None = None
     is_escaped: bool = False
 
+    def document_interval(self, start: int, end: int) -> Interval:
+        """The document's characters that these characters of the prompt stand for."""
+        return self.document_offset(start), self.document_offset(end)
+
     def document_offset(self, prompt_offset: int) -> int:
         """The document's first character at or after this character of the prompt."""
         first, last = self.document_span or (0, len(self.offsets) - 1)

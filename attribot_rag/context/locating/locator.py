@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from array import array
-from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
@@ -56,10 +55,6 @@ class Locator:
         self._room = _MAX_COVERED * len(prompt)
         self.crowded: set[str] = set()
 
-    def of(self, prompt: str) -> Locator:
-        """A locator with the same settings for another prompt."""
-        return Locator(prompt, threshold=self._threshold, work=self._work)
-
     def locate(self, document: str) -> list[Location]:
         """The places of a document in the prompt, ascending; empty if the prompt lacks it.
 
@@ -71,15 +66,14 @@ class Locator:
 
     def locate_unchanged(self, document: str) -> list[Location]:
         """The places where nothing but white space differs."""
-        return self._located(document, self._exact, self._ignoring_space)
+        return self._by(document, self._exact, self._ignoring_space)
 
     def locate_changed(self, document: str) -> list[Location]:
         """The places where more than that differs."""
-        return self._located(document, self._ignoring_form, self._fuzzy)
+        return self._by(document, self._ignoring_form, self._fuzzy)
 
-    def _located(
-        self, document: str, *searches: Callable[[str], Iterator[_Place]]
-    ) -> list[Location]:
+    def _by(self, document: str, *searches: Callable[[str], Iterator[_Place]]) -> list[Location]:
+        """The places by the first of the searches that finds any."""
         if not document.strip():
             return []
         relations = _RELATION.findall(document)
@@ -116,29 +110,19 @@ class Locator:
 
     def _ignoring_space(self, document: str) -> Iterator[_Place]:
         needle = single_spaced(document)
-        for match in self._collapsed.find_all(needle):
-            start, end = self._origin(match), self._origin(match + len(needle) - 1) + 1
+        prompt, origins = self._collapsed
+        for match in prompt.find_all(needle):
+            start, end = int(origins[match]), int(origins[match + len(needle) - 1]) + 1
             yield start, end, partial(self._aligned, document, start, end, _PIECE)
 
     @cached_property
-    def _collapsed(self) -> TextIndex:
-        return TextIndex(single_spaced(self._prompt))
-
-    @cached_property
-    def _shifts(self) -> tuple[array[int], array[int]]:
-        """Places in the prompt with single spaces, and how far what follows was moved there."""
-        shift = len(self._prompt) - len(self._prompt.lstrip())
-        places, shifts = array("q", [0]), array("q", [shift])
-        for run in _SPACES.finditer(self._prompt, shift):
-            shift += run.end() - run.start() - 1
-            places.append(run.end() - shift)
-            shifts.append(shift)
-        return places, shifts
-
-    def _origin(self, index: int) -> int:
-        """The prompt's character that a character of the prompt with single spaces stands for."""
-        places, shifts = self._shifts
-        return index + shifts[bisect_right(places, index) - 1]
+    def _collapsed(self) -> tuple[TextIndex, Integers]:
+        """The prompt with single spaces, and the prompt's character of each of its characters."""
+        is_kept = numpy.ones(len(self._prompt), numpy.bool_)
+        is_kept[: len(self._prompt) - len(self._prompt.lstrip())] = False
+        for run in _SPACES.finditer(self._prompt):
+            is_kept[run.start() + 1 : run.end()] = False
+        return TextIndex(single_spaced(self._prompt)), numpy.flatnonzero(is_kept)
 
     def _aligned(self, document: str, start: int, end: int, pattern: re.Pattern[str]) -> Location:
         """The location of a passage in which the same pieces match the pattern."""

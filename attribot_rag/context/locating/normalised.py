@@ -11,12 +11,12 @@ import unicodedata
 from array import array
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cached_property
 
 import numpy
 
 from attribot_rag.context.intervals import Interval
-from attribot_rag.context.locating.text_index import TextIndex
+from attribot_rag.context.locating.text_index import TextIndex, character_codes
 
 # Without meaning: link targets, rules and separator rows of tables, marks before a line.
 _SILENT = re.compile(
@@ -30,6 +30,8 @@ _DASHES = frozenset("-‐‑‒–—―−﹘﹣－")
 _RAISED = ("<super>", "<sub>", "<fraction>")  # 10² is not 102
 _LIKE_LETTERS = frozenset("%‰°#")
 _DROPPED = frozenset(" -.,:;/")
+_DROPPED_CODES = character_codes("".join(_DROPPED))
+_BEFORE_DIGIT = re.compile(r"[ .,:;/-]+(?=\d)")
 
 
 @dataclass(frozen=True)
@@ -48,34 +50,23 @@ class Normalised:
     @classmethod
     def of(cls, source: str) -> Normalised:
         """In time linear in the length of the text."""
-        kept: list[str] = []
-        origins = array("q")
-        between = last = ""
-        for piece in _meaningful(source):
-            shown, index = piece[0], piece.start()
-            if piece.lastgroup == "plain":
-                kept.append(shown.translate(_WITHOUT_DROPPED).lower())
-                letters = _IS_LETTER[numpy.frombuffer(shown.encode(), numpy.uint8)]
-                origins.frombytes((letters.nonzero()[0] + index).tobytes())
-                between, last = "", "a"
-                continue
-            if piece.lastgroup == "dropped":
-                between += shown.translate(_DROPPED_ASCII)
-                continue
-            for letter in _letters(shown):
-                if letter in _DROPPED:
-                    between += letter
-                    continue
-                if between:
-                    if letter.isdigit():
-                        sign = _sign(last, between)
-                        kept.append(sign)
-                        origins.extend([max([index - 1, *origins[-1:]])] * len(sign))
-                    between = ""
-                kept.append(letter)
-                origins.append(index)
-                last = letter
-        return cls(source, "".join(kept), origins)
+        letters = [*map(_LETTERS.__getitem__, source)]
+        for silent in _SILENT.finditer(source):
+            letters[slice(*silent.span())] = [""] * len(silent[0])
+        lengths = numpy.fromiter(map(len, letters), numpy.int8, len(source))
+        origins = numpy.arange(len(source)).repeat(lengths)
+        text = "".join(letters)
+        codes = character_codes(text).copy()
+        is_kept = ~numpy.isin(codes, _DROPPED_CODES)
+        for gap in _BEFORE_DIGIT.finditer(text):
+            before = text[gap.start() - 1 : gap.start()]
+            if sign := _sign(before, gap[0]):
+                place = gap.end() - 1
+                is_kept[place], codes[place] = True, ord(sign)
+                last = origins[gap.start() - 1] if before else 0
+                origins[place] = max(origins[gap.end()] - 1, last)
+        kept = codes[is_kept].tobytes().decode("utf-32-le", "surrogatepass")
+        return cls(source, kept, array("q", origins[is_kept].tobytes()))
 
     def find_each(self, needles: Sequence[str]) -> list[Iterator[int]]:
         """For each needle the starts of all places in `text` that do not overlap."""
@@ -133,15 +124,6 @@ class _Folded(dict[int, str]):
 _FOLDED = _Folded()
 
 
-def _meaningful(source: str) -> Iterator[re.Match[str]]:
-    """The words and characters of a text, without link targets, rules and line marks."""
-    done = 0
-    for silent in _SILENT.finditer(source):
-        yield from _PIECE.finditer(source, done, silent.start())
-        done = silent.end()
-    yield from _PIECE.finditer(source, done)
-
-
 def _sign(before: str, between: str) -> str:
     """The separator or minus sign to keep before a digit, or nothing."""
     if before.isdigit():
@@ -159,7 +141,6 @@ def _keeps(character: str) -> bool:
     )
 
 
-@cache
 def _letters(character: str) -> str:
     """A character's folded letters, or a separator ("" for mark-up)."""
     if character.isspace() or character == "|":
@@ -174,19 +155,18 @@ def _letters(character: str) -> str:
     return f"^{kept}" if unicodedata.decomposition(character).startswith(_RAISED) else kept
 
 
+class _Letters(dict[str, str]):
+    """Letters by their characters, made at first use."""
+
+    def __missing__(self, character: str) -> str:
+        self[character] = _letters(character)
+        return self[character]
+
+
+_LETTERS = _Letters()
+
+
 def _separator(character: str) -> str:
     if character.isspace():
         return " "
     return character if character in _DROPPED else "."
-
-
-# Most text is letters, and characters that are dropped unless digits stand around them.
-_DROPPED_ASCII = {
-    code: _letters(chr(code)) for code in range(128) if _DROPPED.issuperset(_letters(chr(code)))
-}
-_WITHOUT_DROPPED = dict.fromkeys(_DROPPED_ASCII)
-_DROPPED_CLASS = re.escape("".join(map(chr, _DROPPED_ASCII)))
-_IS_LETTER = numpy.array([chr(code).isalpha() for code in range(128)])
-_PIECE = re.compile(
-    rf"(?P<plain>[A-Za-z{_DROPPED_CLASS}]*[A-Za-z])|(?P<dropped>[{_DROPPED_CLASS}]+)|.", re.DOTALL
-)

@@ -26,10 +26,7 @@ _GRAMS, _UNSPACED_GRAMS = (16, 8), (6, 6)
 
 
 def find_parts(
-    prompt: Normalised,
-    documents: Iterable[str],
-    covered: Sequence[Interval],
-    work: Work | None = None,
+    prompt: Normalised, documents: Iterable[str], covered: Sequence[Interval], work: Work
 ) -> dict[str, list[Location]]:
     """Parts of documents that the prompt does not hold as a whole, by the documents' texts.
 
@@ -39,7 +36,6 @@ def find_parts(
     take precedence; equally long parts have equal rank. Case, mark-up, punctuation and white space
     make no difference. Time is about linear in the lengths of the texts.
     """
-    work = work or Work()
     common = CommonRuns(prompt.text)
     occupied = merge(covered)
     searched: dict[str, _Parts] = {}

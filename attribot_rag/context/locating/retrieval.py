@@ -1,16 +1,100 @@
-"""Locating retrieved documents in a prompt: whole documents first, then parts."""
+"""Locating retrieved documents and earlier turns in a prompt: the context that the model saw."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cached_property
 
-from attribot_rag.context.intervals import Interval
+from attribot_rag.context.context import Context, ContextOptions
+from attribot_rag.context.document import Documents, documents_of
+from attribot_rag.context.intervals import Interval, merge
 from attribot_rag.context.locating.escapes import Unescaped
 from attribot_rag.context.locating.location import Location
 from attribot_rag.context.locating.locator import Locator, single_spaced
 from attribot_rag.context.locating.parts import find_parts
+from attribot_rag.context.locating.sources import divide
 from attribot_rag.context.locating.text_index import Work
+from attribot_rag.context.splitting.splitter import make_splitter, split_spans
+from attribot_rag.context.tokens import TokenizedText
+from attribot_rag.errors import DocumentsNotLocated
+
+
+def locate_context(
+    prompt: TokenizedText,
+    documents: Documents,
+    options: ContextOptions,
+    *,
+    earlier_turns: Sequence[str] = (),
+    is_in_time: Callable[[], bool] | None = None,
+) -> Context:
+    """Locate the documents and the earlier turns in the prompt, and divide documents into sources.
+
+    `is_in_time` is called before each document: False where time is up. Raises InvalidInput without
+    documents, DocumentsNotLocated if the prompt holds none of them.
+    """
+    retrieved = documents_of(documents)
+    conversation = find_turns(prompt.text, earlier_turns)
+    holders: dict[str, list[int]] = defaultdict(list)
+    for index, document in enumerate(retrieved):
+        holders[document.text].append(index)
+    work = Work(is_in_time)
+    located = LocatedDocuments(
+        prompt.text, holders, threshold=options.fuzzy_threshold, occupied=conversation, work=work
+    )
+    places = located.whole | located.parts
+    splitter = make_splitter(options.source_unit, options.language)
+    cuts = {text: split_spans(text, splitter) for text in work.rest_in_time(places)}
+    places = {text: places[text] for text in cuts}
+
+    def indices(texts: Collection[str]) -> tuple[int, ...]:
+        return tuple(index for index, document in enumerate(retrieved) if document.text in texts)
+
+    late = indices(work.left)
+    if not places:
+        raise DocumentsNotLocated(
+            f"none of the {len(retrieved)} documents stands in the prompt; the first begins "
+            f"{retrieved[0].text[:60]!r}, the prompt {prompt.text[:60]!r}; pass the chunks whose "
+            "text was put into this prompt"
+            + (f"; {len(late)} of them were not located in time" if late else "")
+        )
+    threshold = options.duplicate_threshold
+    shares = _shares({text: parts for text, parts in located.parts.items() if text in cuts})
+    return Context(
+        documents=retrieved,
+        prompt=prompt,
+        sources=divide(located.index, places, cuts, holders, duplicate_threshold=threshold),
+        regions=tuple(merge((x.start, x.end) for at in places.values() for x in at)),
+        not_located=indices(holders.keys() - places),
+        conversation=conversation,
+        partly_located={index: shares[retrieved[index].text] for index in indices(shares)},
+        not_in_time=late,
+        crowded=indices(located.crowded & cuts.keys()),
+        language=options.language,
+    )
+
+
+def find_turns(prompt: str, turns: Sequence[str]) -> tuple[Interval, ...]:
+    """The characters of these texts in the prompt, in their order, without absent texts."""
+    places = []
+    done = 0
+    for turn in turns:
+        text = turn.strip()
+        start = prompt.find(text, done) if text else -1
+        if start >= 0:
+            done = start + len(text)
+            places.append((start, done))
+    return tuple(places)
+
+
+def _shares(parts: Mapping[str, Sequence[Location]]) -> dict[str, float]:
+    """The share of each text's characters, white space aside, that its parts cover, if not all."""
+    shares = {}
+    for text, places in parts.items():
+        spans = merge(part.document_span for part in places if part.document_span)
+        covered = sum(len("".join(text[slice(*span)].split())) for span in spans)
+        shares[text] = covered / len("".join(text.split()))
+    return {text: share for text, share in shares.items() if share < 1}
 
 
 class LocatedDocuments:
@@ -34,6 +118,7 @@ class LocatedDocuments:
         work: Work | None = None,
     ) -> None:
         self._prompt = prompt
+        self._threshold = threshold
         self._work = work or Work()
         self._plain = Locator(prompt, threshold=threshold, work=self._work)
         self.crowded = self._plain.crowded
@@ -53,7 +138,7 @@ class LocatedDocuments:
         text = self._unescaped.text
         if text == self._prompt:
             return self._plain
-        return self._plain.of(text)
+        return Locator(text, threshold=self._threshold, work=self._work)
 
     def _places(self, document: str) -> list[Location]:
         if places := self._plain.locate_unchanged(document):

@@ -30,10 +30,10 @@ class SimilarPassages:
     The similarity is rapidfuzz's partial ratio: that of a passage as long as the document.
     """
 
-    def __init__(self, index: TextIndex, work: Work | None = None) -> None:
+    def __init__(self, index: TextIndex, work: Work) -> None:
         self._index = index
         self._text = index.text
-        self._work = work or Work()
+        self._work = work
 
     def find(self, document: str, threshold: float) -> Interval | None:
         """The most similar passage, its ends moved to the ends of the document's text.

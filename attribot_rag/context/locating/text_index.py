@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import TypeAlias
 
 import numpy
+from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
 from attribot_rag.context.words import find_all
@@ -21,6 +22,10 @@ _GRAM = 5
 _MIN_LENGTH = 32_768
 _SAMPLES = 8
 _COMMON = 256
+
+
+def character_codes(text: str) -> NDArray[numpy.uint32]:
+    return numpy.frombuffer(text.encode("utf-32-le", "surrogatepass"), numpy.uint32)
 
 
 class NgramIndex:
@@ -133,24 +138,15 @@ class TextIndex:
 
 
 def _hashes(text: str, gram: int, stride: int) -> _Hashes:
-    codes = numpy.frombuffer(text.encode("utf-32-le", "surrogatepass"), numpy.uint32)
-    whole = _polynomials(codes.astype(numpy.uint64), gram)[::stride]
+    """For each n-gram at the stride a hash of the polynomial in the base with its codes."""
+    codes = character_codes(text)
+    if len(codes) < gram:
+        return codes[:0]
+    powers = [pow(_BASE, exponent, 2**64) for exponent in reversed(range(gram))]
+    grams = sliding_window_view(codes.astype(numpy.uint64), gram)[::stride]
+    whole = grams @ numpy.array(powers, numpy.uint64)
     hashes: _Hashes = (whole ^ whole >> _PLACE_BITS).astype(numpy.uint32)
     return hashes
-
-
-def _polynomials(codes: NDArray[numpy.uint64], gram: int) -> NDArray[numpy.uint64]:
-    """For each n-gram the polynomial in the base with its codes, made of those of its halves."""
-    if gram == 1:
-        return codes
-    half = gram // 2
-    halves = _polynomials(codes, half)
-    whole: NDArray[numpy.uint64] = halves[:-half] * numpy.uint64(pow(_BASE, half, 2**64))
-    whole += halves[half:]
-    if gram % 2:
-        whole = whole[:-1] * numpy.uint64(_BASE)
-        whole += codes[gram - 1 :]
-    return whole
 
 
 class Work:

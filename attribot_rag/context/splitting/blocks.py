@@ -148,30 +148,21 @@ def rows_of(lines: Sequence[str]) -> dict[int, int]:
     rows: dict[int, int] = {}
     index = 0
     while index < len(lines):
-        end = _ruled_table_end(lines, index)
-        if end:
-            rows[index] = index + 2
-            index += 2
-        records = [] if end else _records(lines, index)
-        end = end or _delimited_end(lines, index)
-        if records:
-            rows.update(pairwise(records))
-            end = records[-1]
-        else:
-            rows.update((row, row + 1) for row in range(index, end))
-        index = max(index + 1, end)
+        starts = _ruled_table(lines, index) or _records(lines, index) or _delimited(lines, index)
+        rows.update(pairwise(starts))
+        index = starts[-1] if starts else index + 1
     return rows
 
 
-def _ruled_table_end(lines: Sequence[str], start: int) -> int:
-    """The end of the table whose header and separator row are at `start`; 0 without a table."""
+def _ruled_table(lines: Sequence[str], start: int) -> list[int]:
+    """The first lines of the rows of the table whose separator row is the second, and its end."""
     header = lines[start : start + 2]
     if len(header) < 2 or not all("|" in line for line in header) or not RULE.match(header[1]):
-        return 0
+        return []
     end = start + 2
     while end < len(lines) and "|" in lines[end]:
         end += 1
-    return end
+    return [start, *range(start + 2, end + 1)]
 
 
 def _records(lines: Sequence[str], start: int) -> list[int]:
@@ -191,16 +182,16 @@ def _records(lines: Sequence[str], start: int) -> list[int]:
     return [*begin, end] if len(begin) > 1 else []
 
 
-def _delimited_end(lines: Sequence[str], start: int) -> int:
-    """The end of the lines with as many cells as the line at `start`; 0 if there are too few."""
+def _delimited(lines: Sequence[str], start: int) -> list[int]:
+    """The lines with as many cells as the line at `start`, and their end; none if too few."""
     for delimiter, min_lines in _DELIMITERS:
         num_parted = _num_parted(lines[start], delimiter)
         end = start
         while end < len(lines) and 2 <= num_parted == _num_parted(lines[end], delimiter):
             end += 1
         if end - start >= min_lines:
-            return end
-    return 0
+            return [*range(start, end + 1)]
+    return []
 
 
 def _num_parted(line: str, delimiter: re.Pattern[str]) -> int:

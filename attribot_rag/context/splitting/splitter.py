@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import sentencex
 
+from attribot_rag.context.intervals import Interval, at, merge
 from attribot_rag.context.splitting.blocks import blocks
 from attribot_rag.context.splitting.markup import TAG
 from attribot_rag.errors import InvalidInput
@@ -76,7 +77,7 @@ def make_splitter(unit: str | Splitter, language: str | None) -> Splitter:
     return splitters[unit]
 
 
-def split_spans(text: str, splitter: Splitter) -> list[tuple[int, int]]:
+def split_spans(text: str, splitter: Splitter) -> list[Interval]:
     """Character spans [start, end) of the pieces; together they cover the text.
 
     A blank piece is joined with the piece before it. Raises InvalidInput if the pieces do not
@@ -88,7 +89,7 @@ def split_spans(text: str, splitter: Splitter) -> list[tuple[int, int]]:
             f"the pieces of the splitter do not join to the text that begins {text[:40]!r}; a "
             "splitter must keep every character, spaces between sentences included"
         )
-    spans: list[tuple[int, int]] = []
+    spans: list[Interval] = []
     start = 0
     for piece in pieces:
         end = start + len(piece)
@@ -228,25 +229,19 @@ def _goes_on(text: str, end: int, language: str) -> bool:
 
 def _stops(text: str, start: int, end: int) -> Iterator[int]:
     """The ends of further sentences in [start, end): after full stops, outside of brackets."""
-    stops = [stop for stop in _STOP.finditer(text, start, end) if stop.end() < end]
-    if not stops:
-        return
-    enclosed = _enclosed(text, start, end)
-    for stop in stops:
-        if not any(first < stop.end() <= last for first, last in enclosed):
-            yield stop.end()
+    stops = [stop.end() for stop in _STOP.finditer(text, start, end) if stop.end() < end]
+    enclosed = merge(_enclosed(text, start, end)) if stops else []
+    return (stop for stop in stops if not at(enclosed, stop))
 
 
-def _enclosed(text: str, start: int, end: int) -> list[tuple[int, int]]:
-    """From each bracket or quotation mark that opens, to the mark that closes it."""
+def _enclosed(text: str, start: int, end: int) -> Iterator[Interval]:
+    """What stands between brackets or quotation marks, with the mark that closes it."""
     opened: list[tuple[str, int]] = []
-    enclosed = []
     for mark in _BRACKET.finditer(text, start, end):
         if mark[0] in _PAIRS:
-            opened.append((_PAIRS[mark[0]], mark.start()))
+            opened.append((_PAIRS[mark[0]], mark.end()))
         elif opened and opened[-1][0] == mark[0]:
-            enclosed.append((opened.pop()[1], mark.start()))
-    return enclosed
+            yield opened.pop()[1], mark.end()
 
 
 def _spaces(text: str) -> Iterator[int]:

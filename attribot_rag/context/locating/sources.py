@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import combinations, zip_longest
 from operator import attrgetter
 
@@ -112,35 +113,46 @@ def divide(
     of the documents with this text.
     """
     pieces = _Pieces(prompt)
-    for text, location in sorted(
-        ((text, place) for text, located in places.items() for place in located),
-        key=lambda item: (item[1].start - item[1].end, item[1].start, item[0]),
-    ):
+    located = [(text, place) for text, at in places.items() for place in at]
+    located.sort(key=lambda item: (item[1].start - item[1].end, item[1].start, item[0]))
+    for text, location in located:
         pieces.add_documents(text, holders[text], location, cuts[text])
-    occurrences = pieces.occurrences()
-    shown = [pieces.shown((occurrence.start, occurrence.end)) for occurrence in occurrences]
-    groups = group_duplicates(shown, threshold=duplicate_threshold)
-    of_groups = [[occurrences[member] for member in group] for group in groups]
-    variants = {
-        text: index
-        for index, group in enumerate(groups)
-        for member in group
-        for text in (
-            shown[member],
-            prompt.text[occurrences[member].start : occurrences[member].end].strip(),
-        )
-    }
-    repeatable = [text for text in variants if len(words(text)) >= _MIN_COPY_WORDS]
+    in_order = pieces.in_order()
+    texts = [piece.text for piece in in_order]
+    groups = group_duplicates(texts, threshold=duplicate_threshold)
+    occurrences = [[in_order[index].occurrence for index in group] for group in groups]
+    group_of: dict[str, int] = {}
+    for number, group in enumerate(groups):
+        for piece in (in_order[index] for index in group):
+            in_prompt = prompt.text[piece.start : piece.end].strip()
+            group_of[piece.text] = group_of[in_prompt] = number
+    repeatable = [text for text in group_of if len(words(text)) >= _MIN_COPY_WORDS]
     repeatable.sort(key=lambda text: (-len(text), text))
-    for text, copies in zip(repeatable, pieces.add_copies(repeatable), strict=True):
-        of_groups[variants[text]] += copies
-    for places_of_group in of_groups:
-        places_of_group.sort(key=lambda place: place.start)
-    ordered = sorted(zip(of_groups, groups, strict=True), key=lambda item: item[0][0].start)
-    return tuple(
-        Source(index, shown[group[0]], tuple(members))
-        for index, (members, group) in enumerate(ordered)
-    )
+    for text, copies in zip(repeatable, pieces.copies(repeatable), strict=True):
+        occurrences[group_of[text]] += copies
+    for of_source in occurrences:
+        of_source.sort(key=attrgetter("start"))
+    shown = [texts[group[0]] for group in groups]
+    sources = sorted(zip(occurrences, shown, strict=True), key=lambda source: source[0][0].start)
+    return tuple(Source(index, text, tuple(at)) for index, (at, text) in enumerate(sources))
+
+
+@dataclass
+class _Piece:
+    """Characters [start, end) of the prompt, and `text`, the same without escape sequences.
+
+    `spans` are the characters of the documents that hold at least half of it.
+    """
+
+    start: int
+    end: int
+    text: str
+    spans: list[DocumentSpan]
+
+    @property
+    def occurrence(self) -> Occurrence:
+        order = attrgetter("document", "start")
+        return Occurrence(self.start, self.end, tuple(sorted(self.spans, key=order)))
 
 
 class _Pieces:
@@ -149,69 +161,42 @@ class _Pieces:
     def __init__(self, prompt: TextIndex) -> None:
         self._index = prompt
         self._prompt = prompt.text
+        self._pieces: dict[Interval, _Piece] = {}
         self._intervals: list[Interval] = []
-        self._spans: dict[Interval, list[DocumentSpan]] = {}
-        self._unescaped: dict[Interval, str] = {}
+
+    def in_order(self) -> list[_Piece]:
+        return [self._pieces[interval] for interval in self._intervals]
 
     def add_documents(
         self, text: str, documents: Sequence[int], location: Location, cuts: Sequence[Interval]
     ) -> None:
         """Credit documents of equal text with the pieces that they share, and add the others."""
-        for interval in self._overlapping(location.start, location.end):
+        for interval in overlapping(self._intervals, (location.start, location.end)):
             start, end = max(interval[0], location.start), min(interval[1], location.end)
             shared = len(self._prompt[start:end].strip())
             if 2 * shared >= len(self._prompt[slice(*interval)].strip()):
-                self._spans[interval] += _document_spans(documents, location, (start, end))
+                span = location.document_interval(start, end)
+                self._pieces[interval].spans += (DocumentSpan(i, *span) for i in documents)
         for start, end in cuts:
-            first, last = location.offsets[start], location.offsets[end]
-            for free in subtract((first, last), self._overlapping(first, last)):
-                if self._prompt[slice(*free)].strip():
-                    self._insert(free)
-                    self._spans[free] += _document_spans(documents, location, free)
-                    if location.is_escaped:
-                        self._unescaped[free] = text[slice(*_document_span(location, free))]
+            piece = location.offsets[start], location.offsets[end]
+            for free in subtract(piece, overlapping(self._intervals, piece)):
+                in_prompt = self._prompt[slice(*free)].strip()
+                if in_prompt:
+                    span = location.document_interval(*free)
+                    shown = text[slice(*span)].strip() if location.is_escaped else in_prompt
+                    self._insert(free, shown, [DocumentSpan(i, *span) for i in documents])
 
-    def shown(self, interval: Interval) -> str:
-        """The text of a piece as it stands in the prompt, but without escape sequences."""
-        return self._unescaped.get(interval, self._prompt[slice(*interval)]).strip()
-
-    def occurrences(self) -> list[Occurrence]:
-        """All pieces in order, each with the documents that hold at least half of it."""
-        return [
-            Occurrence(
-                start,
-                end,
-                tuple(sorted(self._spans[start, end], key=attrgetter("document", "start"))),
-            )
-            for start, end in self._intervals
-        ]
-
-    def add_copies(self, texts: Sequence[str]) -> Iterator[list[Occurrence]]:
-        """Add the copies of each text outside of the documents, in an earlier turn for example."""
+    def copies(self, texts: Sequence[str]) -> Iterator[list[Occurrence]]:
+        """The copies of each text outside of the documents, in an earlier turn for example."""
         for text, places in zip(texts, self._index.find_each(texts), strict=True):
             copies = []
             for start in places:
-                end = start + len(text)
-                if not self._overlapping(start, end) and stands_alone(self._prompt, start, end):
-                    self._insert((start, end))
-                    copies.append(Occurrence(start, end, ()))
+                copy = start, start + len(text)
+                if stands_alone(self._prompt, *copy) and not overlapping(self._intervals, copy):
+                    self._insert(copy, text, [])
+                    copies.append(Occurrence(*copy, ()))
             yield copies
 
-    def _overlapping(self, start: int, end: int) -> Sequence[Interval]:
-        return overlapping(self._intervals, (start, end))
-
-    def _insert(self, interval: Interval) -> None:
+    def _insert(self, interval: Interval, text: str, spans: list[DocumentSpan]) -> None:
         self._intervals.insert(bisect_left(self._intervals, interval), interval)
-        self._spans[interval] = []
-
-
-def _document_spans(
-    documents: Sequence[int], location: Location, interval: Interval
-) -> list[DocumentSpan]:
-    start, end = _document_span(location, interval)
-    return [DocumentSpan(document, start, end) for document in documents]
-
-
-def _document_span(location: Location, interval: Interval) -> Interval:
-    start, end = interval
-    return location.document_offset(start), location.document_offset(end)
+        self._pieces[interval] = _Piece(*interval, text, spans)
