@@ -34,9 +34,9 @@ class Scorer:
     """Scores a response under any ablations of its context.
 
     `units` are the sets of source ids that a method scores, each ablated together; by default each
-    source alone. A scorer is never changed: `narrowed`, `rebased`, `without` and `answering` return
-    other scorers with the same session. `prompt_input` lets a proxy encode the same prompt;
-    `decoded` is the response's text, where it is known.
+    source alone. A scorer is never changed: `narrowed`, `rebased`, `rebased_without` and
+    `answering` return other scorers with the same session. `prompt_input` lets a proxy encode the
+    same prompt; `decoded` is the response's text, where it is known.
     """
 
     language_model: LanguageModel
@@ -107,9 +107,9 @@ class Scorer:
         the sources that the prompt lacks.
         """
         gone = Ablation(frozenset(self.context.present) - frozenset(kept))
-        return self.without(gone) if gone.source_ids else self
+        return self.rebased_without(gone) if gone.source_ids else self
 
-    def without(self, removed: Ablation) -> Scorer | None:
+    def rebased_without(self, removed: Ablation) -> Scorer | None:
         """A scorer of the same response after the reduced prompt; None beyond the budget."""
         context = reduced(self.context, removed, self.language_model)
         if not self.session.meter.affords(len(context.prompt.ids)):

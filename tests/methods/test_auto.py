@@ -18,7 +18,8 @@ from support.scorers import (
 from attribot_rag.errors import InvalidInput
 from attribot_rag.methods import Auto, LeaveOneOut, Masked, Scores
 from attribot_rag.methods.auto import rankings
-from attribot_rag.methods.base import Part, Thresholds, answer_sentences
+from attribot_rag.methods.base import Part, answer_sentences
+from attribot_rag.methods.thresholds import Thresholds
 from attribot_rag.scoring import Scorer
 
 MANY = many_documents()

@@ -140,7 +140,7 @@ def test_reliance_is_the_answer_without_the_documents() -> None:
     ids = one.context.ablate(one.context.whole, one.language_model).ids
     assert one.language_model.decode(ids) == text.replace("\n\n".join(MANY), "")
     assert one.language_model.decode(ids) == one.language_model.decode(empty)
-    without = scorer(MANY).without(one.context.whole)
+    without = scorer(MANY).rebased_without(one.context.whole)
     assert without is not None
     expected = one.score([]).full - without.score([]).full
     np.testing.assert_allclose(found.context_reliance or (), expected, atol=ATOL)
