@@ -86,7 +86,7 @@ class OutOfTime(Exception):
 
 
 @dataclass(frozen=True, eq=False)
-class Reading:
+class Prefill:
     """Reading of the prompt in pieces, before the first row.
 
     `branches` are ascending positions from which rows are expected to go on. `before_piece` is
@@ -111,9 +111,9 @@ class Implementation(ABC):
     sees_weights: ClassVar[bool] = False
     packs_rows: ClassVar[bool] = False
 
-    def __init__(self, generation: Generation, reading: Reading | None = None) -> None:
+    def __init__(self, generation: Generation, prefill: Prefill | None = None) -> None:
         self.generation = generation
-        self.reading = reading or Reading()
+        self.prefill = prefill or Prefill()
         self.prefilled_tokens = 0
         self.scored_tokens = 0
 
@@ -153,9 +153,9 @@ class TwinImplementation(Implementation):
     attention: ClassVar[str | None] = None
 
     def __init__(
-        self, twin: PreTrainedModel, generation: Generation, reading: Reading | None = None
+        self, twin: PreTrainedModel, generation: Generation, prefill: Prefill | None = None
     ) -> None:
-        super().__init__(generation, reading)
+        super().__init__(generation, prefill)
         self.twin = twin
         self.device = twin.device
         self._targets = torch.tensor(generation.response_ids, device=self.device)

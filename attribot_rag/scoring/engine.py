@@ -14,13 +14,13 @@ from attribot_rag.context import Ablation
 from attribot_rag.errors import ScoringFailed
 from attribot_rag.model.generation import Generation
 from attribot_rag.model.language_model import LanguageModel
-from attribot_rag.scoring.base import Implementation, OutOfTime, Reading, Reduction
+from attribot_rag.scoring.base import Implementation, OutOfTime, Prefill, Reduction
 from attribot_rag.scoring.implementations.cropped import CachedImplementation
 from attribot_rag.scoring.implementations.memory import Batching, Footprint, unless_out_of_memory
 from attribot_rag.scoring.implementations.reference import Reference
-from attribot_rag.scoring.implementations.selection import Requested
 from attribot_rag.scoring.implementations.server import AnyScoringModels
 from attribot_rag.scoring.log_likelihoods import Effects, Matrix, Patch
+from attribot_rag.scoring.options import ScoringOptions
 from attribot_rag.scoring.row import Row
 from attribot_rag.scoring.session import Session, Usage
 
@@ -38,12 +38,10 @@ class Engine:
     language_model: LanguageModel
     generation: Generation
     models: AnyScoringModels
-    requested: Requested
-    token_budget: int | None
+    options: ScoringOptions
     session: Session
     branches: Sequence[int] = ()
     num_units: int = 0
-    max_memory: int | None = None
     _implementation: Implementation | None = field(default=None, init=False)
     _full: torch.Tensor | None = field(default=None, init=False)
     _out_of_time: bool = field(default=False, init=False)
@@ -61,10 +59,10 @@ class Engine:
 
     def _prepare(self) -> Implementation:
         if self.footprint is not None:
-            self.footprint.check(self.max_memory, self.language_model.device)
+            self.footprint.check(self.options.max_memory, self.language_model.device)
         started = self.session.clock()
-        reading = Reading(self.branches, self._before_piece, self.session.meter.deadline)
-        implementation = self.models.select(self.requested, self.generation, reading)
+        prefill = Prefill(self.branches, self._before_piece, self.session.meter.deadline)
+        implementation = self.models.select(self.options.implementation, self.generation, prefill)
         self.session.meter.spend(implementation.prefilled_tokens, self.session.clock() - started)
         self.usage.prefilled_tokens += implementation.prefilled_tokens
         return implementation
@@ -99,7 +97,7 @@ class Engine:
         """The class that the implementation has or will have; reads no prompt."""
         if self._implementation is not None:
             return type(self._implementation)
-        return self.models.first(self.requested, self.generation)
+        return self.models.first(self.options.implementation, self.generation)
 
     @property
     def usage(self) -> Usage:
@@ -193,9 +191,10 @@ class Engine:
 
     @cached_property
     def batching(self) -> Batching:
-        batching = self.models.batching(self.implementation, self.token_budget)
-        if self.max_memory is not None and self.footprint is not None:
-            most = self.footprint.batch_tokens(self.max_memory)
+        batching = self.models.batching(self.implementation, self.options.token_budget)
+        max_memory = self.options.max_memory
+        if max_memory is not None and self.footprint is not None:
+            most = self.footprint.batch_tokens(max_memory)
             batching.budget = min(batching.budget, most)
         return batching
 

@@ -55,12 +55,10 @@ class Scorer:
             self.language_model,
             self.generation,
             self.models,
-            self.options.implementation,
-            self.options.token_budget,
+            self.options,
             self.session,
             self.context.branches,
             len(self.units),
-            self.options.max_memory,
         )
         # With the same prompt and response, an ablation is scored once, whoever asks for it.
         self._scored: dict[tuple[Ablation, Reencoded | None], tuple[Matrix, bool]] = {}

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import torch
+from torch import Tensor
 
 from attribot_rag.scoring.attention.attention import Attended, View
 from attribot_rag.scoring.log_likelihoods import Effects, Patch
@@ -23,12 +24,12 @@ class GatedAttention:
 
     differentiable = True
 
-    def __init__(self, row_length: int, gates: Sequence[torch.Tensor] = ()) -> None:
+    def __init__(self, row_length: int, gates: Sequence[Tensor] = ()) -> None:
         self._row_length = row_length
         self._gates = gates
         self._attended: list[Attended] = []
         # of each layer, with a zero that was added to its output, for its gradient
-        self._layers: list[tuple[list[Attended], torch.Tensor]] = []
+        self._layers: list[tuple[list[Attended], Tensor]] = []
 
     @classmethod
     def of(cls, patch: Patch, row_length: int) -> GatedAttention:
@@ -36,7 +37,7 @@ class GatedAttention:
         units = patch.members.any(1)
         return cls(row_length, [units * math.log(factor) for factor in patch.factors])
 
-    def gate(self, view: View) -> torch.Tensor | None:
+    def gate(self, view: View) -> Tensor | None:
         return self._gates[self._row(view)] if self._gates else None
 
     def _row(self, view: View) -> int:
@@ -52,13 +53,13 @@ class GatedAttention:
             )
         )
 
-    def pass_on(self, output: torch.Tensor) -> torch.Tensor:
+    def pass_on(self, output: Tensor) -> Tensor:
         added = torch.zeros_like(output, requires_grad=True)
         self._layers.append((self._attended, added))
         self._attended = []
         return output + added
 
-    def effects(self, responses: torch.Tensor, patch: Patch) -> Effects:
+    def effects(self, responses: Tensor, patch: Patch) -> Effects:
         """The drop of each part's log-likelihood without each unit's keys.
 
         `responses` [num_rows, num_response_tokens] are log-likelihoods. To first order: the
@@ -90,8 +91,8 @@ class GatedAttention:
         return Effects(by_part.cpu(), largest.cpu())
 
     def _effect(
-        self, attended: Attended, gradient: torch.Tensor, patch: Patch, largest: torch.Tensor
-    ) -> torch.Tensor:
+        self, attended: Attended, gradient: Tensor, patch: Patch, largest: Tensor
+    ) -> Tensor:
         """Effects of units through each token, summed over heads: [values, tokens, units].
 
         `gradient` [values, heads, tokens, value_dim]. Adds the last row's largest weights to
@@ -102,7 +103,7 @@ class GatedAttention:
         share = gradient.new_zeros(num_heads, num_tokens, num_units)
         moved = gradient.new_zeros(num_values, num_heads, num_tokens, num_units)
         for keys in attended.view.cached:
-            weights = attended.weights(keys, self.gate(attended.view))
+            weights = attended.weights(keys)
             value = attended.value[0, :, slice(*keys.interval)].float()
             grouped = gradient.reshape(num_values, len(value), -1, width)
             along = (grouped @ value.transpose(-1, -2)).view(num_values, *weights.shape)

@@ -14,7 +14,7 @@ from transformers import Cache, DynamicCache, PreTrainedModel
 from transformers.cache_utils import DynamicLayer, DynamicSlidingWindowLayer
 
 from attribot_rag.model.generation import cache_inputs, returned_cache
-from attribot_rag.scoring.base import Reading, Unsupported
+from attribot_rag.scoring.base import Prefill, Unsupported
 
 _STRIDE = 64  # tokens, at least; a kernel's own chunk, shorter pieces take as long
 _MAX_BYTES = 1 << 30
@@ -61,22 +61,22 @@ class Checkpoints:
 
     @classmethod
     def of(
-        cls, twin: PreTrainedModel, token_ids: Sequence[int], reading: Reading | None = None
+        cls, twin: PreTrainedModel, token_ids: Sequence[int], prefill: Prefill | None = None
     ) -> Checkpoints:
         """Encode the prompt once, keeping the states after pieces of 64 to 127 tokens.
 
-        A piece ends at a branch of the reading, where rows will go on, if one is in reach.
+        A piece ends at a branch of the prefill, where rows will go on, if one is in reach.
         Pieces are longer if the states took more than 1 GB. Raises Unsupported if the model cannot
         go on from its states.
         """
-        reading = reading or Reading()
+        prefill = prefill or Prefill()
         empty = _empty_cache(twin)
         cache, before = copy.deepcopy(empty), _attributes(twin)
         snapshots: list[Snapshot] = []
         stride, start = _STRIDE, 0
         while start < len(token_ids):
-            reading.before_piece(start)
-            stop = min(_end_of_piece(start + stride, stride, reading.branches), len(token_ids))
+            prefill.before_piece(start)
+            stop = min(_end_of_piece(start + stride, stride, prefill.branches), len(token_ids))
             cache = _read(twin, token_ids[start:stop], start, cache)
             after = _attributes(twin)
             if not snapshots:

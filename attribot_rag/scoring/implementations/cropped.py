@@ -54,7 +54,7 @@ class CachedImplementation(TwinImplementation):
             self.prompt_cache = self.generation.cache
         elif prompt_ids:
             self.prompt_cache = prefill(
-                native, prompt_ids, self.generation.conditioning, self.reading.before_piece
+                native, prompt_ids, self.generation.conditioning, self.prefill.before_piece
             )
             self.prefilled_tokens = len(prompt_ids)
         else:
@@ -121,7 +121,7 @@ class Cropped(CachedImplementation):
         if self.generation.conditioning:
             raise Unsupported("rows do not share states after anything other than token ids")
         prompt_ids = self.generation.prompt_ids[:-1]
-        self.checkpoints = Checkpoints.of(native, prompt_ids, self.reading)
+        self.checkpoints = Checkpoints.of(native, prompt_ids, self.prefill)
         self.prefilled_tokens = len(prompt_ids)
 
     def _on_cache(self, rows: Sequence[Row]) -> torch.Tensor:
