@@ -58,11 +58,8 @@ class Auto:
     def run(self, scorer: Scorer) -> Scores:
         whole = scorer.score([scorer.context.whole])
         reliance = whole.changes[0]
-        scores = replace(
-            whole_response(scorer, None, "nats"),
-            token_log_likelihoods=scores_of(whole).token_log_likelihoods,
-            context_reliance=reliance,
-        )
+        full = scores_of(whole).token_log_likelihoods
+        scores = replace(whole_response(scorer, None, "nats", full), context_reliance=reliance)
         if reliance is None:
             return scores
         search = Sufficiency(scorer, reliance, self.thresholds)

@@ -32,11 +32,7 @@ class Background(ForkSafe):
             return sum(not future.done() for future in self._futures)
 
     def submit(
-        self,
-        task: Callable[[], Result],
-        *,
-        max_pending: int,
-        after: Future[Any] | None = None,
+        self, task: Callable[[], Result], *, max_pending: int, after: Future[Any] | None = None
     ) -> Future[Result]:
         """Run the task once the future `after` is done.
 

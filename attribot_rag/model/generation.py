@@ -25,10 +25,6 @@ class LayerCache(NamedTuple):
     keys: torch.Tensor
     values: torch.Tensor
 
-    @property
-    def num_positions(self) -> int:
-        return self.keys.shape[-2]
-
 
 PromptCache = tuple[LayerCache, ...]
 
@@ -66,10 +62,6 @@ class Conditioning:
     @property
     def names(self) -> tuple[str, ...]:
         return (*self.whole, *self.per_token, *self.unknown)
-
-    def forgotten(self) -> Conditioning:
-        """The same without its tensors, by name only."""
-        return Conditioning(unknown=self.names)
 
     def inputs(self, token_ids: Sequence[int], device: torch.device) -> dict[str, Any]:
         """The inputs of a forward pass over these ids."""
@@ -141,7 +133,7 @@ class Generation:
 
     def without_tensors(self) -> Generation:
         """The same generation without its cache and without other inputs, which are named only."""
-        return replace(self, cache=None, conditioning=self.conditioning.forgotten())
+        return replace(self, cache=None, conditioning=Conditioning(unknown=self.conditioning.names))
 
     def truncated(self, num_response_tokens: int) -> Generation:
         """The same generation with only the first tokens of its response."""

@@ -9,6 +9,7 @@ from typing import TypeVar
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from attribot_rag.context import Ablation
 from attribot_rag.errors import ScoringFailed
@@ -43,7 +44,7 @@ class Engine:
     branches: Sequence[int] = ()
     num_units: int = 0
     _implementation: Implementation | None = field(default=None, init=False)
-    _full: torch.Tensor | None = field(default=None, init=False)
+    _full: Tensor | None = field(default=None, init=False)
     _out_of_time: bool = field(default=False, init=False)
 
     @property
@@ -111,7 +112,7 @@ class Engine:
             return 0
         return len(self.generation.prompt_ids) - 1
 
-    def log_likelihoods(self, rows: Sequence[Row]) -> torch.Tensor:
+    def log_likelihoods(self, rows: Sequence[Row]) -> Tensor:
         """Log-probabilities in nats [num_scored_rows, num_response_tokens], float32 on the CPU.
 
         The first rows, as many as the budget allows. The first of all is that of the full prompt,
@@ -150,7 +151,7 @@ class Engine:
             self._full = scored[:1]
         return scored
 
-    def weights(self, row: Row, reduction: Reduction) -> torch.Tensor | None:
+    def weights(self, row: Row, reduction: Reduction) -> Tensor | None:
         """Attention weights of a row [num_prompt_tokens], see `Implementation.weights`.
 
         None beyond the budget, and if they do not fit into memory.

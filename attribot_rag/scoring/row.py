@@ -10,6 +10,7 @@ from typing import Literal, get_args
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from attribot_rag.context import Ablation, Context
 from attribot_rag.context.intervals import Interval
@@ -112,7 +113,7 @@ class Row:
         return (*generation.prompt_ids[: self.num_visible], *self.token_ids)
 
     @property
-    def visible(self) -> torch.Tensor:
+    def visible(self) -> Tensor:
         """Whether a new token sees a position: bool [new tokens, num_visible + new tokens].
 
         The columns are the prompt's first `num_visible` positions and the new tokens.

@@ -10,6 +10,7 @@ from functools import cached_property
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from attribot_rag.context import Ablation, Context, PromptInput, TokenizedText
 from attribot_rag.context.groups import Unit
@@ -186,11 +187,14 @@ class Scorer:
         """Whether `attention` is available here."""
         return self._engine.kind.sees_weights and self.masked_refusal is None
 
-    @property
-    def why_unseen(self) -> str:
-        """Why attention is not seen, as the rest of a sentence; empty if that is not known."""
-        reason = self.masked_refusal
-        return f": {reason}" if reason else ""
+    def require_attention(self, subject: str = "attention is") -> None:
+        """Raises UnsupportedModel, in a sentence with this subject, where it is not available."""
+        if self.sees_attention:
+            return
+        reason = f": {self.masked_refusal}" if self.masked_refusal else ""
+        raise UnsupportedModel(
+            f"{subject} not seen in {self.language_model.name!r}{reason}; use 'auto'"
+        )
 
     def attention(self, reduction: Reduction = "largest") -> list[float] | None:
         """Attention weights on each unit, summed over its tokens and all layers, or None.
@@ -271,7 +275,7 @@ class Scorer:
         """Positions of each unit's tokens in the prompt."""
         return [self.context.hidden_tokens(Ablation.of(*unit)) for unit in self.units]
 
-    def _of_units(self, values: torch.Tensor) -> list[float]:
+    def _of_units(self, values: Tensor) -> list[float]:
         """The sum over each unit's tokens of values [num_prompt_tokens]."""
         return [float(values[tokens].sum()) for tokens in self._unit_tokens]
 

@@ -16,10 +16,8 @@ from transformers import AttentionInterface
 from attribot_rag.context.intervals import Interval
 from attribot_rag.model.generation import PromptCache
 from attribot_rag.scoring.attention.kernels import Kernel, Keys, attend_recomputed, merge
-from attribot_rag.scoring.base import VISIBILITY, Unsupported, Visibility
+from attribot_rag.scoring.base import PACKED_ATTENTION, Unsupported, Visibility
 from attribot_rag.scoring.row import Row
-
-PACKED_ATTENTION = VISIBILITY
 
 _HARMLESS = frozenset(
     {

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch import Tensor
 from transformers import Cache, DynamicCache, PreTrainedModel
 from transformers.cache_utils import DynamicLayer, DynamicSlidingWindowLayer
 
@@ -20,7 +21,7 @@ _STRIDE = 64  # tokens, at least; a kernel's own chunk, shorter pieces take as l
 _MAX_BYTES = 1 << 30
 _NO_WINDOW = 1 << 31  # positions
 
-Attributes = dict[tuple[str, str], torch.Tensor | None]
+Attributes = dict[tuple[str, str], Tensor | None]
 """Tensors that modules keep on themselves, by the module's name and the attribute's."""
 
 
@@ -44,7 +45,7 @@ class Snapshot:
         copied = copy.deepcopy(cache, copies)
         kept = {name: _cloned(value) for name, value in attributes.items()}
         values = [*(value for key, value in copies.items() if key not in shared), *kept.values()]
-        num_bytes = sum(value.nbytes for value in values if isinstance(value, torch.Tensor))
+        num_bytes = sum(value.nbytes for value in values if isinstance(value, Tensor))
         return cls(position, copied, kept, num_bytes)
 
 
@@ -139,7 +140,7 @@ def _attributes(twin: PreTrainedModel) -> Attributes:
         (path, name): value
         for path, module in twin.named_modules()
         for name, value in vars(module).items()
-        if isinstance(value, torch.Tensor)
+        if isinstance(value, Tensor)
     }
 
 
@@ -169,5 +170,5 @@ def _with_keys(cache: Any) -> list[Any]:
     return [layer for layer in layers if isinstance(layer, DynamicLayer)]
 
 
-def _cloned(value: torch.Tensor | None) -> torch.Tensor | None:
+def _cloned(value: Tensor | None) -> Tensor | None:
     return None if value is None else value.clone()

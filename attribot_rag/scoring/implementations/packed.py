@@ -8,10 +8,10 @@ from itertools import accumulate
 from typing import ClassVar
 
 import torch
+from torch import Tensor
 from transformers import PreTrainedModel
 
 from attribot_rag.scoring.attention.attention import (
-    PACKED_ATTENTION,
     Attended,
     Observer,
     PackedLayout,
@@ -19,7 +19,7 @@ from attribot_rag.scoring.attention.attention import (
     packed_layout,
 )
 from attribot_rag.scoring.attention.patching import GatedAttention
-from attribot_rag.scoring.base import ATTENTION_LAYERS, Reduction, Unsupported
+from attribot_rag.scoring.base import ATTENTION_LAYERS, PACKED_ATTENTION, Reduction, Unsupported
 from attribot_rag.scoring.implementations.cropped import CachedImplementation
 from attribot_rag.scoring.log_likelihoods import Effects, Patch
 from attribot_rag.scoring.row import Row
@@ -33,7 +33,7 @@ class KeyWeights:
     over them.
     """
 
-    values: torch.Tensor
+    values: Tensor
     reduction: Reduction
     differentiable = False
 
@@ -46,7 +46,7 @@ class KeyWeights:
             reduced = weights.amax(1) if self.reduction == "largest" else weights.sum(1)
             self.values[slice(*keys.interval)] += reduced.sum(0).to(self.values.device)
 
-    def pass_on(self, output: torch.Tensor) -> torch.Tensor:
+    def pass_on(self, output: Tensor) -> Tensor:
         return output
 
 
@@ -71,12 +71,12 @@ class Packed(CachedImplementation):
             return f"its queries depend on their place in the input beyond {limit} tokens"
         return super().refusal(model, num_tokens)
 
-    def _on_cache(self, rows: Sequence[Row], observer: Observer | None = None) -> torch.Tensor:
+    def _on_cache(self, rows: Sequence[Row], observer: Observer | None = None) -> Tensor:
         ends = list(accumulate(row.num_tokens for row in rows))
         scored = torch.arange(-len(self._targets), 0) + torch.tensor(ends)[:, None]
         return self._target_log_probabilities(self._run(rows, observer, scored.flatten()))
 
-    def weights(self, row: Row, reduction: Reduction) -> torch.Tensor:
+    def weights(self, row: Row, reduction: Reduction) -> Tensor:
         weights = KeyWeights(torch.zeros(len(self.generation.prompt_ids)), reduction)
         self._run([row], weights, torch.tensor([row.num_tokens - 1]))
         return weights.values
@@ -89,9 +89,7 @@ class Packed(CachedImplementation):
             responses = self._on_cache(rows, observer)
             return observer.effects(responses, patch)
 
-    def _run(
-        self, rows: Sequence[Row], observer: Observer | None, scored: torch.Tensor
-    ) -> torch.Tensor:
+    def _run(self, rows: Sequence[Row], observer: Observer | None, scored: Tensor) -> Tensor:
         """The logits at some tokens of the sequence."""
         layout = PackedLayout.of(rows, self.prompt_cache, observer)
         ids = [token_id for row in rows for token_id in row.token_ids]

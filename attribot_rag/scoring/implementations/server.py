@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager
 from typing import ClassVar
 
 import torch
+from torch import Tensor
 from transformers import PreTrainedModel
 
 from attribot_rag.errors import InvalidInput, UnsupportedModel
@@ -44,7 +45,7 @@ class Server(Implementation):
         """Tokens of the row that the server is expected to encode: those that are not shared."""
         return row.num_tokens + 1 + (0 if self._is_cached else row.num_visible)
 
-    def log_likelihoods(self, rows: Sequence[Row]) -> torch.Tensor:
+    def log_likelihoods(self, rows: Sequence[Row]) -> Tensor:
         order = sorted(range(len(rows)), key=lambda index: -rows[index].num_visible)
         scored = torch.empty(len(rows), len(self.generation.response_ids))
         first = int(self._server.protocol.reads_cache and not self._is_cached)
@@ -53,7 +54,7 @@ class Server(Implementation):
             self._is_cached = self._server.protocol.reads_cache
         return scored
 
-    def _scored(self, rows: Sequence[Row]) -> torch.Tensor:
+    def _scored(self, rows: Sequence[Row]) -> Tensor:
         response_ids = self.generation.response_ids
         sequences = [(*row.full_ids(self.generation), response_ids[-1]) for row in rows]
         try:
