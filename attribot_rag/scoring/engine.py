@@ -18,6 +18,7 @@ from attribot_rag.model.language_model import LanguageModel
 from attribot_rag.scoring.base import Implementation, OutOfTime, Prefill, Reduction
 from attribot_rag.scoring.implementations.cropped import CachedImplementation
 from attribot_rag.scoring.implementations.memory import Batching, Footprint, unless_out_of_memory
+from attribot_rag.scoring.implementations.probes import tolerance
 from attribot_rag.scoring.implementations.reference import Reference
 from attribot_rag.scoring.implementations.server import AnyScoringModels
 from attribot_rag.scoring.log_likelihoods import Effects, Matrix, Patch
@@ -211,36 +212,36 @@ class Engine:
                 return batch[:count]
         return batch[:1] if first and not self.usage.scored_tokens else ()
 
-
-def check_finite(
-    scored: Matrix,
-    ablations: Sequence[Ablation],
-    response_ids: Sequence[int],
-    language_model: LanguageModel,
-) -> None:
-    """Raises ScoringFailed for a value that is not finite; the first row is the full prompt."""
-    bad = np.argwhere(~np.isfinite(scored))
-    if len(bad):
+    def check_finite(self, scored: Matrix, ablations: Sequence[Ablation]) -> None:
+        """Raises ScoringFailed for a value that is not finite; the first row is the full prompt."""
+        bad = np.argwhere(~np.isfinite(scored))
+        if not len(bad):
+            return
         row, token = (int(index) for index in bad[0])
         what = f"without {ablations[row - 1]}" if row else "of the full prompt"
-        text = language_model.decode([response_ids[token]])
+        text = self.language_model.decode([self.generation.response_ids[token]])
         raise ScoringFailed(
             f"the log-likelihood {what} is {scored[row, token]} at response token {token} "
-            f"({text!r}); the model's weights or its {language_model.dtype} overflow: "
+            f"({text!r}); the model's weights or its {self.language_model.dtype} overflow: "
             "try float32 or bfloat16"
         )
 
+    def check_against_reference(self, rows: Sequence[Row], scored: Matrix) -> None:
+        """Compare the row that changes the log-likelihoods most, on the user's own model.
 
-def difference_to_model(
-    models: AnyScoringModels, generation: Generation, rows: Sequence[Row], scored: Matrix
-) -> float:
-    """The largest difference, in nats at a token, to the user's own model.
-
-    Of the row in which the log-likelihoods change most; the first row is that of the full prompt.
-    """
-    changes = np.abs(scored - scored[0]).sum(axis=1)
-    index = int(changes.argmax())
-    with torch.no_grad():
-        reference = Reference(models.original, generation)
-        truth = reference.log_likelihoods([rows[index]]).double().numpy()[0]
-    return float(np.abs(truth - scored[index]).max())
+        The first row is the full prompt. Raises ScoringFailed if a token differs by more than
+        rounding and the noise of a server.
+        """
+        index = int(np.abs(scored - scored[0]).sum(axis=1).argmax())
+        with torch.no_grad():
+            reference = Reference(self.models.original, self.generation)
+            truth = reference.log_likelihoods([rows[index]]).double().numpy()[0]
+        difference = float(np.abs(truth - scored[index]).max())
+        self.session.self_check = max(difference, self.session.self_check or 0.0)
+        model = self.language_model
+        limit = tolerance(model.dtype) + (model.backend.noise or 0.0)
+        if difference > limit:
+            raise ScoringFailed(
+                f"{self.kind.name!r} differs from the reference by {difference:.3g} nats at "
+                f"a token, more than {limit}; use implementation='reference' and report the model"
+            )

@@ -15,18 +15,17 @@ from torch import Tensor
 from attribot_rag.context import Ablation, Context, PromptInput, TokenizedText
 from attribot_rag.context.groups import Unit
 from attribot_rag.context.reduction import reduced
-from attribot_rag.errors import ScoringFailed, UnsupportedModel
+from attribot_rag.errors import UnsupportedModel
 from attribot_rag.model.generation import Generation
 from attribot_rag.model.language_model import LanguageModel
 from attribot_rag.model.local_backend import decoder_start_ids
 from attribot_rag.scoring.base import Reduction
-from attribot_rag.scoring.engine import Engine, check_finite, difference_to_model
-from attribot_rag.scoring.implementations.probes import tolerance
+from attribot_rag.scoring.engine import Engine
 from attribot_rag.scoring.implementations.reference import embedding_gradients
 from attribot_rag.scoring.implementations.server import AnyScoringModels
 from attribot_rag.scoring.log_likelihoods import Estimates, LogLikelihoods, Matrix, Patch
 from attribot_rag.scoring.options import ScoringOptions
-from attribot_rag.scoring.row import AblatedRows, Reencoded, Row, masked_row
+from attribot_rag.scoring.row import AblatedRows, Reencoded, masked_row
 from attribot_rag.scoring.session import Session, Usage
 
 
@@ -168,9 +167,9 @@ class Scorer:
         rows = AblatedRows(self.context, self.generation, self.language_model, new, recompute)
         self.session.progress.expect(len(new))
         scored = self._engine.log_likelihoods(rows).double().numpy()
-        check_finite(scored, new, self.generation.response_ids, self.language_model)
+        self._engine.check_finite(scored, new)
         if self.options.self_check and recompute is None and new:
-            self._check_against_reference(rows, scored)
+            self._engine.check_against_reference(rows, scored)
         self.usage.seconds += self.session.clock() - started
         for ablation, row, exact in zip(new, scored[1:], rows.in_step, strict=False):
             self._scored[ablation, recompute] = row, exact
@@ -278,14 +277,3 @@ class Scorer:
     def _of_units(self, values: Tensor) -> list[float]:
         """The sum over each unit's tokens of values [num_prompt_tokens]."""
         return [float(values[tokens].sum()) for tokens in self._unit_tokens]
-
-    def _check_against_reference(self, rows: Sequence[Row], scored: Matrix) -> None:
-        """Compare the ablation that changes the log-likelihoods most, on the user's own model."""
-        difference = difference_to_model(self.models, self.generation, rows, scored)
-        self.session.self_check = max(difference, self.session.self_check or 0.0)
-        limit = tolerance(self.language_model.dtype) + (self.language_model.backend.noise or 0.0)
-        if difference > limit:
-            raise ScoringFailed(
-                f"{self.implementation!r} differs from the reference by {difference:.3g} nats at "
-                f"a token, more than {limit}; use implementation='reference' and report the model"
-            )
