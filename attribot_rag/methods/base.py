@@ -119,14 +119,13 @@ class Method(Protocol):
         ...
 
 
-def num_kept(keep: int | float, count: int, name: str = "keep") -> int:
+def num_kept(keep: int | float, count: int) -> int:
     """The number of units to keep out of `count`, from 1 to `count`.
 
-    `keep` is a number, or a fraction up to 1.0. Raises InvalidInput for any other value, under the
-    option's `name`.
+    `keep` is a number, or a fraction up to 1.0. Raises InvalidInput for any other value.
     """
     if isinstance(keep, bool) or not keep > 0 or (isinstance(keep, float) and keep > 1):
-        raise InvalidInput(f"{name}={keep!r}; use a number of at least 1, or a fraction up to 1.0")
+        raise InvalidInput(f"keep={keep!r}; use a number of at least 1, or a fraction up to 1.0")
     kept = keep if isinstance(keep, int) else round(keep * count)
     return max(1, min(kept, count))
 

@@ -135,6 +135,7 @@ class Sufficiency:
             return Carriers(complete=False)
 
     def _sought(self, part: Part, ranking: Sequence[int] | None) -> Steps[Carriers]:
+        """Units that suffice, of these the smallest set, then what replaces a set of one."""
         members: list[int] = []
         if self._in_haste and (holder := self._word_holder(part)):
             yield [self._keeping(holder)]
@@ -173,6 +174,7 @@ class Sufficiency:
         )
 
     def _most_needed(self, part: Part, units: Sequence[int]) -> Steps[Carriers]:
+        """The unit without which the part loses most, where no set suffices."""
         yield [self._ablating([unit]) for unit in units]
         rows = {unit: self.loss_without([unit]) for unit in units}
         losses = {unit: total(row, part.tokens) for unit, row in rows.items() if row}
@@ -239,6 +241,7 @@ class Sufficiency:
     def _replacements(
         self, part: Part, unit: int, ranking: Sequence[int]
     ) -> Steps[tuple[int, ...]]:
+        """The units that suffice alone, in the place of this one."""
         rest = [other for other in ranking if other != unit]
         others = self._promising(part, (), rest)[:_NUM_REPLACEMENTS]
         yield [self._keeping([other]) for other in others]

@@ -158,10 +158,7 @@ CACHE_NAMES = (*_NAMES, *(name for name in utils.ALL_CACHE_NAMES if name not in 
 
 
 def cache_name(model: nn.Module) -> str | None:
-    """The parameter by which a forward pass takes a cache or states; None without any.
-
-    A name in CACHE_NAMES, or any parameter that is annotated as a Cache.
-    """
+    """The parameter for a cache or states, by its name or its type; None without any."""
     parameters = inspect.signature(model.forward).parameters
     annotated = (name for name, parameter in parameters.items() if _is_cache(parameter.annotation))
     named = (name for name in CACHE_NAMES if name in parameters)

@@ -102,8 +102,8 @@ class Implementation(ABC):
     """Log-likelihoods of a response under rows, by one way of running the model.
 
     `prefilled_tokens` and `scored_tokens` count the tokens that went through the model.
-    `sees_weights` says that `weights` is available, `packs_rows` that all rows of a call go through
-    the model in one forward pass.
+    `sees_weights` says that `weights` and `effects` are available, else they raise Unsupported.
+    `packs_rows` says that all rows of a call go through the model in one forward pass.
     """
 
     name: ClassVar[str]
@@ -128,16 +128,14 @@ class Implementation(ABC):
         """Attention weights from the row's tokens to each encoded token of the prompt.
 
         [num_prompt_tokens], on the CPU, summed over heads and layers: the 'largest' weight from
-        any of the row's tokens, or the 'total' over them. Raises Unsupported without
-        `sees_weights`.
+        any of the row's tokens, or the 'total' over them.
         """
         raise Unsupported("it does not see attention weights")
 
     def effects(self, row: Row, patch: Patch) -> Effects:
         """The drop of the log-likelihood of each part of the response without each unit.
 
-        A forward pass over each row, and as many back as the patch says. Raises Unsupported without
-        `sees_weights`.
+        A forward pass over each row, and as many back as the patch says.
         """
         raise Unsupported("it does not see attention weights")
 

@@ -153,17 +153,11 @@ class Engine:
         return scored
 
     def weights(self, row: Row, reduction: Reduction) -> Tensor | None:
-        """Attention weights of a row [num_prompt_tokens], see `Implementation.weights`.
-
-        None beyond the budget, and if they do not fit into memory.
-        """
+        """As `Implementation.weights`; None beyond the budget and the memory."""
         return self._observed(row.num_tokens, 0, lambda model: model.weights(row, reduction))
 
     def effects(self, row: Row, patch: Patch) -> Effects | None:
-        """Effects of units on parts of the response, see `Implementation.effects`.
-
-        None beyond the budget, and if they do not fit into memory.
-        """
+        """As `Implementation.effects`; None beyond the budget and the memory."""
         tokens = patch.num_rows * row.num_tokens
         # A backward pass takes as long as two forward passes, and so does reading off the effects.
         backward = 2 * (patch.num_backward + 1) * tokens

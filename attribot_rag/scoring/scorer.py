@@ -124,10 +124,7 @@ class Scorer:
     def answering(
         self, response_ids: Sequence[int], *, preceding: Sequence[int] = ()
     ) -> Scorer | None:
-        """A scorer of another response, after the prompt and `preceding` tokens of an answer.
-
-        None beyond the budget.
-        """
+        """A scorer of what follows `preceding` tokens of an answer; None beyond the budget."""
         generation = replace(self.generation, response_ids=tuple(response_ids), cache=None)
         if self.language_model.backend.is_encoder_decoder:
             begun = generation.decoder_ids or decoder_start_ids(self.language_model.model)

@@ -163,7 +163,7 @@ def scarce_scorer(room: int) -> Scorer:
     assert isinstance(scarce, Scarce)
     scarce.room = room
     scorer._engine._implementation = scarce
-    scorer._engine.batching._implementation = scarce
+    scorer._engine.batching.implementation = scarce
     return scorer
 
 

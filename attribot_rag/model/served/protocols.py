@@ -52,18 +52,12 @@ class Protocol(ABC):
         """The request for the log-probabilities of the last tokens of a sequence."""
 
     def uncached(self, scoring: dict[str, Any]) -> dict[str, Any] | None:
-        """The same request without the prefix cache, where replies lack tokens that the cache held.
-
-        None where no reply does.
-        """
+        """The request without the prefix cache; None where replies hold all tokens with it."""
         return None
 
     @abstractmethod
     def scored(self, answer: Any, token_ids: Sequence[int], num_scored: int) -> Scored | None:
-        """The log-probabilities in a reply; None without those of the prompt.
-
-        Raises ServerFailed for those of other tokens.
-        """
+        """Those of the prompt in a reply, or None; raises ServerFailed for other tokens."""
 
     @abstractmethod
     def completing(

@@ -92,10 +92,7 @@ class Kernel:
         return weights if keys.mask is None else weights.mul_(keys.mask.to(weights))
 
     def to_query(self, of_scores: Tensor, query: Tensor, key: Tensor) -> Tensor:
-        """The gradient by the query [..., queries, head_dim] from that by the scores.
-
-        `of_scores` [..., queries, keys] is the gradient by the scores after scaling and softcap.
-        """
+        """The gradient by the query from that by the scaled and capped scores."""
         if self.softcap is not None:
             slope = 1.0 - (self._scores(query, key) / self.softcap).square()
             of_scores = of_scores * slope
