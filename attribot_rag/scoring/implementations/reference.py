@@ -38,7 +38,8 @@ class Reference(TwinImplementation):
         ids = torch.tensor([row.full_ids(self.generation)], device=self.device)
         last = ids.shape[1]
         if length_dependent_rope(self.twin) is not None:
-            self._reset_rope()
+            # A short pass forgets the frequencies that a longer row has set.
+            self.twin(input_ids=torch.zeros(1, 1, dtype=torch.long, device=self.device))
             if rope_changes(self.twin, last - len(self._targets) + 1, last):
                 return self._generated(ids)
         scored = torch.arange(last - len(self._targets), last, device=self.device)
@@ -71,10 +72,6 @@ class Reference(TwinImplementation):
             "attention_mask": self._mask(row, encoded=True),
             "position_ids": positions.to(self.device),
         }
-
-    def _reset_rope(self) -> None:
-        """Forget the frequencies that a longer row has set, by a short pass."""
-        self.twin(input_ids=torch.zeros(1, 1, dtype=torch.long, device=self.device))
 
     def _decode(self, row: Row) -> Tensor:
         response = self.generation.response_ids
