@@ -153,11 +153,11 @@ class Engine:
         return scored
 
     def weights(self, row: Row, reduction: Reduction) -> Tensor | None:
-        """As `Implementation.weights`; None beyond the budget and the memory."""
+        """As `Implementation.weights`; None where budget or memory do not allow it."""
         return self._observed(row.num_tokens, 0, lambda model: model.weights(row, reduction))
 
     def effects(self, row: Row, patch: Patch) -> Effects | None:
-        """As `Implementation.effects`; None beyond the budget and the memory."""
+        """As `Implementation.effects`; None where budget or memory do not allow it."""
         tokens = patch.num_rows * row.num_tokens
         # A backward pass takes as long as two forward passes, and so does reading off the effects.
         backward = 2 * (patch.num_backward + 1) * tokens
