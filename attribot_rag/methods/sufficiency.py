@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Generator, Iterable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Collection, Generator, Iterator, Sequence
 from functools import cache
 from itertools import repeat, zip_longest
 from typing import TypeVar
 
-from attribot_rag.context import Ablation
 from attribot_rag.context.groups import group
-from attribot_rag.methods.base import Carriers, Part, Scores, TokenScores, best, total, words_in
+from attribot_rag.methods.base import Carriers, Part, TokenScores, best, total, words_in
+from attribot_rag.methods.losses import Losses, Request
 from attribot_rag.methods.thresholds import Thresholds
-from attribot_rag.scoring import Reencoded, Scorer
+from attribot_rag.scoring import Scorer
 
-Request = tuple[Ablation, Reencoded | None]
 Result = TypeVar("Result")
 # A search for one part: it yields the rows that it needs next, and goes on once they are scored.
 Steps = Generator[Sequence[Request], None, Result]
@@ -28,25 +26,17 @@ class _BudgetEnded(Exception):
     """A row that a search cannot do without was not scored."""
 
 
-class Sufficiency:
-    """Searches for the units that suffice for parts of a response, and measures these units.
-
-    Rows are exact: the prompt with a few sources is short, however long the context is. What the
-    response loses without a source (its necessity) is masked where the architecture allows it.
-    `reliance` [response tokens] is the score of the whole context.
+class Sufficiency(Losses):
+    """Searches for the few units with which parts of a response keep what they rely on.
 
     Where seconds are bounded, the unit that holds most of the part's words is tried first, which
     needs no ranking.
     """
 
     def __init__(self, scorer: Scorer, reliance: TokenScores, thresholds: Thresholds) -> None:
-        self._scorer = scorer
-        self.reliance = reliance
+        super().__init__(scorer, reliance)
         self._thresholds = thresholds
         self._in_haste = scorer.session.meter.deadline is not None
-        self._recompute: Reencoded | None = "question" if scorer.masked_refusal is None else None
-        self._changes: dict[Request, TokenScores] = {}
-        self._present = frozenset(scorer.context.present)
         self._words = cache(self._words_of)
 
     def carriers(
@@ -77,23 +67,6 @@ class Sufficiency:
         least = self._thresholds.min_sought
         return any(total(self.reliance, own) >= least for own in (part.tokens, *part.words))
 
-    def loss_without(self, units: Collection[int]) -> TokenScores | None:
-        """The loss of each response token without these units, None if it was not scored."""
-        exact, masked = self._ablating(units, exact=True), self._ablating(units)
-        return self._changes.get(exact, self._changes.get(masked))
-
-    def score_without(self, sets: Iterable[Collection[int]], *, exact: bool = False) -> None:
-        """Score the response without each of these sets of units."""
-        self._score([self._ablating(units, exact=exact) for units in sets])
-
-    def loss_with_only(self, units: Collection[int]) -> TokenScores | None:
-        """The loss of each response token with only these units, None if it was not scored."""
-        return self._changes.get(self._keeping(units))
-
-    def score_only(self, sets: Iterable[Collection[int]]) -> None:
-        """Score the response with only each of these sets of units."""
-        self._score([self._keeping(units) for units in sets])
-
     def lost(
         self, part: Part, units: Collection[int], beside: Collection[int] = ()
     ) -> dict[int, float]:
@@ -112,19 +85,6 @@ class Sufficiency:
             if worth >= limits.min_word and loss > most:
                 lost[index] = loss
         return lost
-
-    def refine(self, scores: Scores) -> Scores:
-        """The scores with those of the units that were measured, instead of estimates."""
-        rows, exact = list(scores.token_scores), list(scores.exact)
-        estimated = list(scores.estimated or (False,) * len(rows))
-        for index in range(len(rows)):
-            row = self.loss_without([index])
-            if row is not None and not exact[index]:
-                rows[index], estimated[index] = row, False
-                exact[index] = self._ablating([index], exact=True) in self._changes
-        return replace(
-            scores, token_scores=tuple(rows), exact=tuple(exact), estimated=tuple(estimated)
-        )
 
     def _carriers(self, part: Part, ranking: Sequence[int] | None) -> Steps[Carriers]:
         if not self.matters(part):
@@ -296,24 +256,6 @@ class Sufficiency:
             total(row, own) < limits.needed_share * total(self.reliance, own)
             for own in (part.tokens, *relying)
         )
-
-    def _ablating(self, units: Collection[int], *, exact: bool = False) -> Request:
-        return Ablation(self._ids(units)), None if exact else self._recompute
-
-    def _keeping(self, units: Collection[int]) -> Request:
-        return Ablation(self._present - self._ids(units)), None
-
-    def _ids(self, units: Collection[int]) -> frozenset[int]:
-        return frozenset(source for unit in units for source in self._scorer.units[unit])
-
-    def _score(self, requests: Iterable[Request]) -> None:
-        requests = dict.fromkeys(requests)
-        for recompute in dict.fromkeys((None, self._recompute)):
-            new = [x for x in requests if x[1] == recompute and x not in self._changes]
-            if new:
-                scored = self._scorer.score([ablation for ablation, _ in new], recompute=recompute)
-                pairs = zip(new, scored.changes, strict=True)
-                self._changes.update((request, row) for request, row in pairs if row is not None)
 
     def _in_rounds(self, searches: Sequence[Steps[Result]]) -> list[Result]:
         """The results of the searches; what all ask for next is scored at once."""

@@ -57,7 +57,7 @@ class Protocol(ABC):
 
     @abstractmethod
     def scored(self, answer: Any, token_ids: Sequence[int], num_scored: int) -> Scored | None:
-        """The prompt's log-probabilities in a reply, or None; raises ServerFailed for other tokens."""
+        """The prompt's log-probabilities, or None; raises ServerFailed if of other tokens."""
 
     @abstractmethod
     def completing(
